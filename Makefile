@@ -1,0 +1,47 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both set up all they need from a bare python3.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# The tree as it would be installed: type checkers and import-linter cannot follow an editable install of mapped folders.
+TYPED := build/typed
+SOURCES := $(shell git ls-files '*.py' '*.json' 2>/dev/null)
+
+.PHONY: help setup demo test lint types unit format schema bench clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY) ## Make .venv with everything in it
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tenantcron needs Python 3.11 or newer: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY) ## Validate the examples and print when they run next
+	$(BIN)/tenantcron validate examples/manifests
+	$(BIN)/tenantcron next --manifest examples/manifests --count 2
+
+test: lint types unit ## Everything that CI runs
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	@rm -rf $(TYPED) build/lib
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(TYPED) .
+	MYPYPATH=$(TYPED) $(BIN)/mypy -p tenantcron
+	PYTHONPATH=$(TYPED) $(BIN)/lint-imports --no-cache
+
+unit: $(READY)
+	$(BIN)/pytest -n auto
+
+format: $(READY) ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove everything that was made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,33 @@
+"""Names that become identifiers, headers and URLs, checked once, where they come in."""
+
+import re
+from typing import NewType
+
+TenantId = NewType("TenantId", str)
+SagaName = NewType("SagaName", str)
+ScheduleName = NewType("ScheduleName", str)
+
+TENANT_PATTERN = r"[a-z][a-z0-9_-]{0,47}"
+NAME_PATTERN = r"[a-z][a-z0-9_-]{0,127}"
+
+# Schemas that are not a tenant's. Postgres keeps everything that begins with pg_ for itself.
+RESERVED_TENANTS = frozenset({"public", "information_schema", "tenantcron"})
+RESERVED_PREFIX = "pg_"
+
+_TENANT = re.compile(TENANT_PATTERN)
+_NAME = re.compile(NAME_PATTERN)
+
+
+def is_tenant_id(text: str) -> bool:
+    """Whether the text has the form of a tenant id; it may still be reserved."""
+    return _TENANT.fullmatch(text) is not None
+
+
+def is_reserved(tenant: str) -> bool:
+    """Whether the id belongs to Postgres or to tenantcron itself."""
+    return tenant in RESERVED_TENANTS or tenant.startswith(RESERVED_PREFIX)
+
+
+def is_name(text: str) -> bool:
+    """Whether the text may name a saga or a schedule."""
+    return _NAME.fullmatch(text) is not None

@@ -1,0 +1,32 @@
+"""'Did you mean': the candidate that a mistyped word most likely stands for."""
+
+from collections.abc import Iterable
+
+
+def close_match(word: str, candidates: Iterable[str]) -> str | None:
+    """Return the nearest candidate within one slip (two in words of six letters or more)."""
+    lowered = word.lower()
+    nearest: tuple[int, str] | None = None
+    for candidate in candidates:
+        allowed = 2 if min(len(word), len(candidate)) >= 6 else 1
+        slips = _slips(lowered, candidate.lower(), allowed)
+        if slips <= allowed and (nearest is None or slips < nearest[0]):
+            nearest = (slips, candidate)
+    return nearest[1] if nearest else None
+
+
+def _slips(left: str, right: str, enough: int) -> int:
+    """Count letters dropped, added, changed or swapped; anything above `enough` may be cut short."""
+    if abs(len(left) - len(right)) > enough:
+        return enough + 1
+    before: list[int] = []
+    above = list(range(len(right) + 1))
+    for i, a in enumerate(left, start=1):
+        row = [i]
+        for j, b in enumerate(right, start=1):
+            best = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                best = min(best, before[j - 2] + 1)
+            row.append(best)
+        before, above = above, row
+    return above[-1]

@@ -1,0 +1,1 @@
+"""What people write: loading, checking and explaining tenant manifests."""

@@ -1,0 +1,1 @@
+"""tenantcron: schedules of many tenants, declared in Git and fired exactly once."""

@@ -1,0 +1,8 @@
+"""The command line, as `tenantcron` and as `python -m tenantcron`."""
+
+import sys
+
+from tenantcron.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
