@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 
-from .errors import TenantcronError
+from tenantcron.core.errors import TenantcronError
 
 PATTERN = r"(?:[0-9]{1,9}[dhms]){1,4}"
 EXPECTED = "a duration such as 90s, 15m, 1h30m or 7d"

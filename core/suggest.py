@@ -16,7 +16,7 @@ def close_match(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def _slips(left: str, right: str, enough: int) -> int:
-    """Count letters dropped, added, changed or swapped; anything above `enough` may be cut short."""
+    """Count letters dropped, added, changed or swapped; stop counting above `enough`."""
     if abs(len(left) - len(right)) > enough:
         return enough + 1
     before: list[int] = []
