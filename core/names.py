@@ -9,6 +9,8 @@ ScheduleName = NewType("ScheduleName", str)
 
 TENANT_PATTERN = r"[a-z][a-z0-9_-]{0,47}"
 NAME_PATTERN = r"[a-z][a-z0-9_-]{0,127}"
+TENANT_EXPECTED = "a tenant id: a-z first, then a-z, 0-9, _ or -, at most 48 characters"
+NAME_EXPECTED = "a name: a-z first, then a-z, 0-9, _ or -, at most 128 characters"
 
 # Schemas that are not a tenant's. Postgres keeps everything that begins with pg_ for itself.
 RESERVED_TENANTS = frozenset({"public", "information_schema", "tenantcron"})

@@ -17,7 +17,7 @@ def close_match(word: str, candidates: Iterable[str]) -> str | None:
 
 def _slips(left: str, right: str, enough: int) -> int:
     """Count letters dropped, added, changed or swapped; stop counting above `enough`."""
-    if abs(len(left) - len(right)) > enough:
+    if abs(len(left) - len(right)) > enough or len(set(left) ^ set(right)) > 2 * enough:
         return enough + 1
     before: list[int] = []
     above = list(range(len(right) + 1))
@@ -28,5 +28,7 @@ def _slips(left: str, right: str, enough: int) -> int:
             if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
                 best = min(best, before[j - 2] + 1)
             row.append(best)
+        if min(row) > enough:
+            return enough + 1
         before, above = above, row
     return above[-1]

@@ -1,0 +1,7 @@
+"""Plain data, as JSON has it."""
+
+from typing import TypeAlias
+
+JsonScalar: TypeAlias = bool | int | float | str | None
+JsonValue: TypeAlias = JsonScalar | list["JsonValue"] | dict[str, "JsonValue"]
+JsonObject: TypeAlias = dict[str, JsonValue]
