@@ -1,0 +1,56 @@
+"""What can be said about a timetable as a whole, exactly and never from samples."""
+
+from collections import Counter
+from datetime import date, timedelta
+from functools import cache
+
+from tenantcron.cron.gaps import shortest_cron_gap
+from tenantcron.cron.months import kind_of, month_length, possible_kinds
+from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, Timetable
+
+# The Gregorian calendar repeats after 400 years, weekdays included.
+_CYCLE = range(2001, 2401)
+
+
+def never_fires(timetable: Timetable) -> bool:
+    """Whether there is no occurrence in any year, such as on 31 February."""
+    return isinstance(timetable, CronTimetable) and timetable.never
+
+
+def fires_rarely(timetable: Timetable) -> bool:
+    """Whether a cron timetable has fewer than one occurrence a year on average, or none."""
+    if not isinstance(timetable, CronTimetable) or _fires_every_year(timetable):
+        return False
+    days = sum(
+        years * timetable.day_masks[kind].bit_count()
+        for month in timetable.months
+        for kind, years in _kinds_in_cycle(month).items()
+    )
+    return days * timetable.times.bit_count() < len(_CYCLE)
+
+
+def shortest_gap(timetable: Timetable) -> timedelta | None:
+    """Return the shortest time between two occurrences by the wall clock; None without two."""
+    if isinstance(timetable, CronTimetable):
+        return None if timetable.never else shortest_cron_gap(timetable)
+    if isinstance(timetable, IntervalTimetable):
+        return timetable.interval
+    return None
+
+
+def restricts_both_day_fields(timetable: Timetable) -> bool:
+    """Whether both day fields are restricted, so that a day needs to match only one of them."""
+    return isinstance(timetable, CronTimetable) and timetable.restricts_both_days
+
+
+def _fires_every_year(cron: CronTimetable) -> bool:
+    """Whether some month has a matching day in whatever year; nearly all timetables do."""
+    return any(all(cron.day_masks[kind] for kind in possible_kinds(month)) for month in cron.months)
+
+
+@cache
+def _kinds_in_cycle(month: int) -> Counter[int]:
+    """Count how often the month is of each kind in 400 years."""
+    return Counter(
+        kind_of(month_length(year, month), date(year, month, 1).toordinal() % 7) for year in _CYCLE
+    )

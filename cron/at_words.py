@@ -1,0 +1,74 @@
+"""Timetables that begin with `@`: the macros, `@every <duration>` and `@at <time>`."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from tenantcron.core.durations import DurationError, parse_duration
+from tenantcron.core.suggest import close_match
+from tenantcron.cron.errors import CronError
+from tenantcron.cron.expression import read_expression
+from tenantcron.cron.timetable import IntervalTimetable, SingleTimetable, Timetable
+
+MACROS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+EVERY = "@every"
+AT = "@at"
+
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+_TIME_HINT = "write for example @at 2026-12-01T09:00:00Z or @at 2026-12-01T09:00:00+01:00"
+
+
+def read_at_word(words: list[str]) -> Timetable:
+    """Read a timetable whose first word begins with `@`."""
+    word, rest = words[0], " ".join(words[1:])
+    name = word.lower()
+    if name == EVERY:
+        return IntervalTimetable(f"{EVERY} {rest}", _interval(rest))
+    if name == AT:
+        return SingleTimetable(f"{AT} {rest}", _instant(rest))
+    if name not in MACROS:
+        raise _unknown(word, name)
+    if rest:
+        raise CronError(f"{word} stands alone, here {rest!r} follows it", f"write {word}")
+    return read_expression(word, MACROS[name].split())
+
+
+def _unknown(word: str, name: str) -> CronError:
+    if name == "@reboot":
+        problem = "@reboot is not supported: replicas come and go, a schedule does not see it"
+        return CronError(problem, "write a time, or start the work from a deploy step")
+    meant = close_match(name, [*MACROS, EVERY, AT])
+    hint = f"did you mean {meant}?" if meant else f"known are {', '.join([*MACROS, EVERY, AT])}"
+    return CronError(f"{word} is not a timetable", hint)
+
+
+def _interval(text: str) -> timedelta:
+    try:
+        interval = parse_duration(text)
+    except DurationError as error:
+        raise CronError(f"{EVERY}: {error}", f"write for example {EVERY} 45m") from None
+    if not interval:
+        raise CronError(f"{EVERY}: {text!r} is no time at all", "write 1s or more")
+    return interval
+
+
+def _instant(text: str) -> datetime:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise CronError(f"{AT}: {text!r} is not an ISO 8601 time with an offset", _TIME_HINT)
+    if match[1] is None:
+        raise CronError(f"{AT}: {text!r} does not say its offset from UTC", _TIME_HINT)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise CronError(f"{AT}: {text!r} is not on the calendar", _TIME_HINT) from None

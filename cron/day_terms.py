@@ -1,0 +1,72 @@
+"""Terms that only the two day fields take: `L`, `L-n`, `LW`, `nW`, and `d#n`, `dL`."""
+
+import re
+
+from tenantcron.cron.day_rules import (
+    DayRule,
+    LastDay,
+    LastWeekday,
+    LastWorkday,
+    NearestWorkday,
+    NthWeekday,
+)
+from tenantcron.cron.fields import DAY_OF_MONTH, WEEKDAY, Field, read_value, refusal
+
+_DAYS_BEFORE_LAST = re.compile(r"l-([0-9]+)", re.IGNORECASE)
+_WORKDAY = re.compile(r"([0-9]+)w", re.IGNORECASE)
+_WORKDAY_REVERSED = re.compile(r"w([0-9]+)", re.IGNORECASE)
+_LAST_REVERSED = re.compile(r"l([0-7]|[a-z]{3})", re.IGNORECASE)
+
+
+def day_rule(field: Field, term: str) -> DayRule | None:
+    """Read a term that depends on the month; None if it is not one."""
+    if field is DAY_OF_MONTH:
+        return _day_of_month_rule(term)
+    if field is WEEKDAY:
+        return _weekday_rule(term)
+    return None
+
+
+def _day_of_month_rule(term: str) -> DayRule | None:
+    if term.upper() == "L":
+        return LastDay()
+    if term.upper() == "LW":
+        return LastWorkday()
+    if match := _DAYS_BEFORE_LAST.fullmatch(term):
+        return _days_before_last(term, int(match[1]))
+    if match := _WORKDAY.fullmatch(term):
+        return NearestWorkday(read_value(DAY_OF_MONTH, match[1], term))
+    if match := _WORKDAY_REVERSED.fullmatch(term):
+        problem = "the W for the nearest workday stands behind the day"
+        raise refusal(DAY_OF_MONTH, term, problem, f"write {match[1]}W")
+    return None
+
+
+def _days_before_last(term: str, days: int) -> DayRule:
+    if 1 <= days <= 30:
+        return LastDay(days)
+    problem = "from the last day one can count back 1 to 30 days"
+    raise refusal(DAY_OF_MONTH, term, problem, "write L for the last day itself")
+
+
+def _weekday_rule(term: str) -> DayRule | None:
+    if "#" in term:
+        return _nth_weekday(term)
+    if term.upper() == "L":
+        problem = "L alone does not say which weekday"
+        raise refusal(WEEKDAY, term, problem, "write 5L for the last Friday, 6 for Saturday")
+    if match := _LAST_REVERSED.fullmatch(term):
+        problem = "the L for the last one stands behind the weekday"
+        raise refusal(WEEKDAY, term, problem, f"write {match[1]}L")
+    if term[-1] in "lL":
+        return LastWeekday(read_value(WEEKDAY, term[:-1], term) % 7)
+    return None
+
+
+def _nth_weekday(term: str) -> DayRule:
+    """Read `d#n`; a sixth and higher reads well and never matches, like 31 February."""
+    weekday, _, nth = term.partition("#")
+    if len(nth) != 1 or nth not in "123456789":
+        problem = "the number behind # counts the weekdays of the month, from 1 to 5"
+        raise refusal(WEEKDAY, term, problem, "write mon#1 for the first Monday, monL for the last")
+    return NthWeekday(read_value(WEEKDAY, weekday, term) % 7, int(nth))

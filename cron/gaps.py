@@ -1,0 +1,88 @@
+"""The shortest gap of a cron timetable by the wall clock, from its fields.
+
+Two neighbouring occurrences lie inside one hour, in two neighbouring hours of one day, or on two
+neighbouring matching days: then they are that day's last and the other day's first time. So the
+gap is the least of three figures, and only the third needs the calendar.
+"""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from itertools import pairwise
+
+from tenantcron.cron.months import kind_of, month_length, possible_kinds
+from tenantcron.cron.timetable import CronTimetable
+
+_MINUTES_OF_DAY = 24 * 60
+_DAYS_OF_LEAP_YEAR = 366
+
+# Every kind of year, and behind each of them every kind of year that can follow it.
+_ALL_KINDS_OF_YEAR = range(2001, 2029)
+# The whole Gregorian calendar: after 400 years it repeats, weekdays included.
+_WHOLE_CALENDAR = range(2001, 2401)
+
+
+def shortest_cron_gap(cron: CronTimetable) -> timedelta:
+    """Return the shortest gap of a timetable that fires at all."""
+    within = _gap_within_a_day(cron)
+    overnight = _MINUTES_OF_DAY - _first_to_last_time(cron)
+    if within is not None and within <= overnight:
+        return timedelta(minutes=within)
+    across = (_fewest_days_apart(cron) - 1) * _MINUTES_OF_DAY + overnight
+    return timedelta(minutes=across if within is None else min(within, across))
+
+
+def _first_to_last_time(cron: CronTimetable) -> int:
+    """Return the minutes from the first time of a day to the last."""
+    return (cron.hours[-1] - cron.hours[0]) * 60 + cron.minutes[-1] - cron.minutes[0]
+
+
+def _gap_within_a_day(cron: CronTimetable) -> int | None:
+    gaps = [later - earlier for earlier, later in pairwise(cron.minutes)]
+    over_the_hour = cron.minutes[0] - cron.minutes[-1]
+    gaps += [(later - earlier) * 60 + over_the_hour for earlier, later in pairwise(cron.hours)]
+    return min(gaps, default=None)
+
+
+def _fewest_days_apart(cron: CronTimetable) -> int:
+    """Return the days from a matching day to the next, where they are fewest."""
+    within = _fewest_days_within_a_month(cron)
+    if within == 1:
+        return 1
+    days = _fewest_days_across_months(cron, _ALL_KINDS_OF_YEAR)
+    if days > _DAYS_OF_LEAP_YEAR:
+        # Such neighbours have several years between them, and around a century that is no leap
+        # year those come in an order that no other 28 years show.
+        days = _fewest_days_across_months(cron, _WHOLE_CALENDAR)
+    return min(within, days)
+
+
+def _fewest_days_within_a_month(cron: CronTimetable) -> int:
+    kinds = {kind for month in cron.months for kind in possible_kinds(month)}
+    return min(_closest_bits(mask) for mask in {cron.day_masks[kind] for kind in kinds})
+
+
+def _closest_bits(mask: int) -> int:
+    """Return the least distance of two set bits, or more than any gap has without two."""
+    if mask.bit_count() < 2:
+        return len(_WHOLE_CALENDAR) * _DAYS_OF_LEAP_YEAR
+    return next(distance for distance in range(1, 32) if mask & mask >> distance)
+
+
+def _fewest_days_across_months(cron: CronTimetable, years: range) -> int:
+    """Return the fewest days from the last match of a month to the first of the next with any."""
+    spans = list(_matching_spans(cron, years))
+    days_of_all = date(years.stop, 1, 1).toordinal() - date(years.start, 1, 1).toordinal()
+    # The years repeat, so the first match also follows the last one.
+    spans.append((spans[0][0] + days_of_all, 0))
+    return min(later[0] - earlier[1] for earlier, later in pairwise(spans))
+
+
+def _matching_spans(cron: CronTimetable, years: range) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last matching day of each month that has one, as ordinals."""
+    for year in years:
+        for month in cron.months:
+            begin = date(year, month, 1).toordinal()
+            # Ordinals begin on a Monday with 1, so the remainder is the weekday as cron counts.
+            mask = cron.day_masks[kind_of(month_length(year, month), begin % 7)]
+            if mask:
+                yield begin + (mask & -mask).bit_length() - 2, begin + mask.bit_length() - 2

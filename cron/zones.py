@@ -1,0 +1,67 @@
+"""Time zones from the `tzdata` package alone, so that every replica places times alike.
+
+The operating system's own database is never read: it differs from machine to machine. A name
+counts only if the package lists it, which also keeps out paths, folders and oddities such as
+`localtime` that `zoneinfo` would open.
+"""
+
+from functools import cache, lru_cache
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import tzdata  # type: ignore[import-untyped] # data with a version, it ships no types
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.suggest import close_match
+
+_FOLDER = Path(tzdata.__path__[0])
+# Stands for "no zone was set" in the database; nobody lives there.
+_NOT_A_PLACE = "Factory"
+_SHOWN = 64
+
+
+class UnknownZoneError(TenantcronError):
+    """The name is not a time zone; `suggestion` is the one that was probably meant."""
+
+    def __init__(self, name: str, suggestion: str | None) -> None:
+        """Say it in words, with the name in ASCII and cut to a readable length."""
+        hint = f"did you mean {suggestion}?" if suggestion else "use a name such as Europe/London"
+        super().__init__(f"unknown time zone {name[:_SHOWN]!a}: {hint}")
+        self.name = name
+        self.suggestion = suggestion
+
+
+@lru_cache(maxsize=1024)
+def zone(name: str) -> ZoneInfo:
+    """Return the zone of this name, aliases included; names are spelled as in the database."""
+    if name not in zone_names():
+        raise UnknownZoneError(name, _suggestion(name))
+    with _FOLDER.joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Return every name that `zone` takes."""
+    names = (_FOLDER / "zones").read_text(encoding="ascii").split()
+    return frozenset(names) - {_NOT_A_PLACE}
+
+
+def tz_version() -> str:
+    """Return the version of the zones, as IANA counts them."""
+    return str(tzdata.IANA_VERSION)
+
+
+def _suggestion(name: str) -> str | None:
+    """Return the name that differs by case or a slip, or the only zone of that city."""
+    wanted = name.lower().replace(" ", "_")
+    names = sorted(zone_names())
+    for known in names:
+        if known.lower() == wanted:
+            return known
+    return close_match(wanted, names) or _by_city(wanted, names)
+
+
+def _by_city(wanted: str, names: list[str]) -> str | None:
+    cities = [known for known in names if known.lower().rpartition("/")[2] == wanted]
+    return cities[0] if len(cities) == 1 else None
