@@ -1,0 +1,108 @@
+"""From the bytes of a manifest to plain data, the place of every piece of it, and its problems."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from tenantcron.core.values import JsonValue
+from tenantcron.manifests.diagnostics import Pointer, Problem, Span
+from tenantcron.manifests.loading.building import Builder
+from tenantcron.manifests.loading.events import Event, Unreadable
+from tenantcron.manifests.loading.nodes import Node
+from tenantcron.manifests.loading.problems import Problems
+from tenantcron.manifests.loading.scalars import Reading, resolve, resolve_json
+from tenantcron.manifests.loading.source import Source, decode
+
+Syntax = Literal["yaml", "json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The data of a manifest; aliases share their data, so treat it as read-only."""
+
+    data: JsonValue
+    _root: Node
+    _source: Source
+
+    def place(self, pointer: Pointer, *, key: bool = False) -> Span:
+        """Return where the value (or its key) is written, or else its nearest existing parent.
+
+        What came through an alias or a merge key is where its text is, at the anchor.
+        """
+        node, written_key = self._root, None
+        for part in pointer:
+            child = node.child(part)
+            if child is None:
+                # The parent itself then, not its key: something is missing inside it.
+                return self._source.span(node.start, node.end)
+            node, written_key = child, node.key_of(part)
+        place = written_key if key and written_key else node
+        return self._source.span(place.start, place.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A document, unless nothing sensible can be said about its data, and what is wrong with it."""
+
+    document: Document | None
+    problems: tuple[Problem, ...]
+
+
+def load(content: bytes, *, syntax: Syntax) -> Loaded:
+    """Read a manifest; whatever the bytes are, the answer is a document or problems or both."""
+    source = decode(content)
+    if isinstance(source, Problem):
+        return Loaded(None, (source,))
+    return _load_json(source) if syntax == "json" else _load_yaml(source)
+
+
+def _load_json(source: Source) -> Loaded:
+    """Read JSON."""
+    from tenantcron.manifests.loading.json_events import read_json  # noqa: PLC0415 - YAML never needs it
+
+    problems = Problems(source)
+    try:
+        return _assemble(problems, read_json(source.text), resolve_json)
+    except Unreadable as error:
+        return _unreadable(problems, error)
+
+
+def _load_yaml(source: Source) -> Loaded:
+    """Read YAML; where one parser fails, the next more patient one decides if it is an error."""
+    from tenantcron.manifests.loading.yaml_events import readers  # noqa: PLC0415 - JSON never needs it
+    from tenantcron.manifests.loading.yaml_text import settle  # noqa: PLC0415
+
+    before = Problems(source)
+    try:
+        text = settle(before)
+    except Unreadable as error:
+        return _unreadable(before, error)
+    loaded = Loaded(None, ())
+    for read in readers(len(text)):
+        problems = before.copy()
+        try:
+            return _assemble(problems, read(text), resolve)
+        except Unreadable as error:
+            loaded = _unreadable(problems, error)
+    return loaded
+
+
+def _assemble(
+    problems: Problems, events: Iterator[Event], meaning: Callable[[str], Reading]
+) -> Loaded:
+    """Build the document from its events."""
+    builder = Builder(problems, meaning)
+    builder.build(events)
+    root = builder.root
+    if builder.usable and (root is None or root.value is None):
+        hint = "write `sagas: []` if no schedules are meant, or delete the file"
+        problems.add("TC010", "the document is empty", (0, 0), hint=hint)
+    if root is None or root.value is None or not builder.usable:
+        return Loaded(None, problems.found())
+    return Loaded(Document(root.value, root, problems.source), problems.found())
+
+
+def _unreadable(problems: Problems, error: Unreadable) -> Loaded:
+    """Report what stopped the reading, behind all that was found before."""
+    problems.add_unreadable(error)
+    return Loaded(None, problems.found())

@@ -1,0 +1,32 @@
+"""Characters that no string of a manifest may hold, because the database refuses them later."""
+
+import re
+
+# C0 and C1 but for tab, line feed and carriage return; DEL; halves of surrogate pairs.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+REPLACEMENT = "\ufffd"
+
+
+def first_forbidden(text: str) -> str | None:
+    """Return the first such character, if there is one."""
+    match = _FORBIDDEN.search(text)
+    return match.group() if match else None
+
+
+def without_forbidden(text: str) -> str:
+    """Return the text with a stand-in for each of them, so that later checks can go on."""
+    return _FORBIDDEN.sub(REPLACEMENT, text)
+
+
+def describe(character: str) -> str:
+    """Name a character that cannot be shown."""
+    number = f"U+{ord(character):04X}"
+    if character == "\x00":
+        return f"a NUL ({number})"
+    if "\ud800" <= character <= "\udfff":
+        return f"half of a surrogate pair ({number})"
+    if character in "\u2028\u2029\x85":
+        return f"an invisible line separator ({number})"
+    if character == "\ufeff":
+        return f"a byte order mark inside the text ({number})"
+    return f"a control character ({number})"

@@ -1,0 +1,43 @@
+"""What a document is made of: plain JSON data, and beside it where each piece of it is written."""
+
+from dataclasses import dataclass
+
+from tenantcron.core.values import JsonValue
+
+
+@dataclass(slots=True)
+class Key:
+    """A key as it is read and where it is written; the text is None if no text stands for it."""
+
+    text: str | None
+    start: int
+    end: int
+    merge: bool = False
+
+
+# Not frozen, here and above: thousands are made per document, and freezing triples their price.
+@dataclass(slots=True)
+class Node:
+    """A value and where it is written; how many values it holds and how deep, aliases included."""
+
+    value: JsonValue
+    start: int
+    end: int
+    size: int = 1
+    height: int = 0
+    items: list["Node"] | None = None
+    entries: dict[str, tuple[Key, "Node"]] | None = None
+
+    def child(self, part: str | int) -> "Node | None":
+        """Return the node one step down, if there is one."""
+        if isinstance(part, str):
+            entry = self.entries.get(part) if self.entries else None
+            return entry[1] if entry else None
+        return self.items[part] if self.items and 0 <= part < len(self.items) else None
+
+    def key_of(self, part: str | int) -> Key | None:
+        """Return the key under which the node one step down stands, if it stands under a key."""
+        if not isinstance(part, str) or not self.entries:
+            return None
+        entry = self.entries.get(part)
+        return entry[0] if entry else None

@@ -1,0 +1,86 @@
+"""Mappings and sequences that are being read: they take their children one by one."""
+
+from tenantcron.core.values import JsonValue
+from tenantcron.manifests.loading.nodes import Key, Node
+
+
+class OpenSequence:
+    """A sequence whose end has not been read yet."""
+
+    __slots__ = ("_items", "_values", "anchor", "node")
+
+    def __init__(self, start: int, anchor: str | None) -> None:
+        """Begin an empty one."""
+        self.anchor = anchor
+        self._items: list[Node] = []
+        self._values: list[JsonValue] = []
+        self.node = Node(self._values, start, start, 1, 1, items=self._items)
+
+    @property
+    def part(self) -> int:
+        """The index of the item that is being read."""
+        return len(self._items)
+
+    def add(self, child: Node) -> None:
+        """Append an item."""
+        self._items.append(child)
+        self._values.append(child.value)
+        _grow(self.node, child)
+
+
+class OpenMapping:
+    """A mapping whose end has not been read yet; between a key and its value `key` is set."""
+
+    __slots__ = ("_entries", "_values", "anchor", "key", "merges", "node")
+
+    def __init__(self, start: int, anchor: str | None) -> None:
+        """Begin an empty one."""
+        self.anchor = anchor
+        self.key: Key | None = None
+        self.merges: list[Node] = []
+        self._entries: dict[str, tuple[Key, Node]] = {}
+        self._values: dict[str, JsonValue] = {}
+        self.node = Node(self._values, start, start, 1, 1, entries=self._entries)
+
+    @property
+    def part(self) -> str | None:
+        """The key whose value is being read."""
+        return self.key.text if self.key else None
+
+    def earlier(self, text: str) -> Key | None:
+        """Return the key that already has this text, if there is one."""
+        entry = self._entries.get(text)
+        return entry[0] if entry else None
+
+    def add(self, child: Node) -> None:
+        """Put the value under its key; the first of two equal keys stays."""
+        key, self.key = self.key, None
+        if key is None or key.text is None:
+            return
+        if key.merge:
+            self.merges.append(child)
+        else:
+            self._put(key.text, key, child)
+
+    def merge(self) -> bool:
+        """Take over what the merge keys name, own keys first; False if one names no mapping."""
+        lists = [[merged] if merged.items is None else merged.items for merged in self.merges]
+        sources = [source for items in lists for source in items]
+        for source in sources:
+            for text, (key, child) in (source.entries or {}).items():
+                self._put(text, key, child)
+        return all(source.entries is not None for source in sources)
+
+    def _put(self, text: str, key: Key, child: Node) -> None:
+        """Add an entry unless its key is there already."""
+        if text not in self._entries:
+            self._entries[text] = (key, child)
+            self._values[text] = child.value
+            _grow(self.node, child)
+
+
+def _grow(parent: Node, child: Node) -> None:
+    """Count the child into the size and the height of its parent."""
+    parent.size += child.size
+    if child.height >= parent.height:
+        parent.height = child.height + 1

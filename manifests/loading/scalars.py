@@ -1,0 +1,138 @@
+"""What an unquoted scalar means: the core schema of YAML 1.2, and where older readers disagree."""
+
+import re
+from dataclasses import dataclass
+
+from tenantcron.core.values import JsonScalar
+
+# Longer numbers are refused unread: no reader keeps them, and converting them takes quadratic time.
+_MAX_DIGITS = 400
+_INT64 = range(-(2**63), 2**63)
+
+_WORDS: dict[str, JsonScalar] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True,
+    "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+_OLD_BOOLEANS = frozenset(
+    form for word in ("yes", "no", "on", "off") for form in (word, word.title(), word.upper())
+)
+
+_DECIMAL = re.compile(r"[-+]?[0-9]+")
+_OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
+_OLD_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?")
+_OLD_NUMBER = re.compile(
+    r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+][0-9]+)?)"
+)
+_SIXTIES = re.compile(
+    r"[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*"
+)
+# 02:00 is how people write a time of day, here too, so it is no news to them.
+_TIME_OF_DAY = re.compile(r"[0-9]{2}:[0-9]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a scalar, or likely to be misread."""
+
+    code: str
+    message: str
+    hint: str
+
+
+Reading = tuple[JsonScalar, Finding | None]
+
+
+def resolve(text: str) -> Reading:
+    """Return what an unquoted scalar means, and what to say about it, if anything."""
+    if text in _WORDS:
+        return _WORDS[text], None
+    if text[0] in "0123456789+-.":
+        return _numeric(text)
+    if text in _OLD_BOOLEANS:
+        return text, _ambiguous_text(text, "a boolean", "write true or false, or quote it")
+    return text, None
+
+
+def resolve_json(text: str) -> Reading:
+    """Return what a literal of JSON means; there all readers agree on what is a number."""
+    value, finding = resolve(text)
+    return value, finding if finding and finding.code != "TC013" else None
+
+
+def _numeric(text: str) -> Reading:
+    """Read what begins like a number."""
+    if _DECIMAL.fullmatch(text):
+        return _integer(text, 10)
+    if _FLOAT.fullmatch(text):
+        return _float(text)
+    if _OTHER_BASE.fullmatch(text):
+        return _integer(text, 0)
+    if _NOT_FINITE.fullmatch(text):
+        return _not_portable(text, "is not a finite number")
+    return _text(text)
+
+
+def _integer(text: str, base: int) -> Reading:
+    """Read an integer that fits into 64 bits; a leading zero does not make it octal."""
+    if len(text) > _MAX_DIGITS or (number := int(text, base)) not in _INT64:
+        return _not_portable(text, "does not fit into 64 bits")
+    if _LEADING_ZERO.fullmatch(text):
+        return number, _ambiguous_number(text, number, "octal or text")
+    if text.startswith("0o"):
+        return number, _ambiguous_number(text, number, "text")
+    return number, None
+
+
+def _float(text: str) -> Reading:
+    """Read a number with a fraction or an exponent."""
+    if len(text) > _MAX_DIGITS:
+        return _not_portable(text, "has more digits than any reader keeps")
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        return _not_portable(text, "is larger than any reader can hold")
+    if not _OLD_FLOAT.fullmatch(text):
+        return number, _ambiguous_number(text, number, "text")
+    return number, None
+
+
+def _text(text: str) -> Reading:
+    """Keep what only begins like a number, and say so where older readers see a number."""
+    if len(text) > _MAX_DIGITS:
+        return text, None
+    if _SIXTIES.fullmatch(text) and not _TIME_OF_DAY.fullmatch(text):
+        return text, _ambiguous_text(text, "a number to the base of 60", "quote it")
+    if _OLD_NUMBER.fullmatch(text):
+        return text, _ambiguous_text(text, "a number", "quote it, or write the number plainly")
+    return text, None
+
+
+def _ambiguous_text(text: str, elsewhere: str, hint: str) -> Finding:
+    """Say that it is text here and what others make of it."""
+    short = shorten(text)
+    message = f'`{short}` is the text "{short}" here, but some YAML readers take it for {elsewhere}'
+    return Finding("TC013", message, hint)
+
+
+def _ambiguous_number(text: str, number: float, elsewhere: str) -> Finding:
+    """Say that it is a number here and what others make of it."""
+    message = (
+        f"`{shorten(text)}` is the number {number!r} here, but some YAML readers take it for "
+        f"{elsewhere}"
+    )
+    return Finding("TC013", message, f"write {number!r}, or quote it if it is text")
+
+
+def _not_portable(text: str, why: str) -> Reading:
+    """Keep the number as the text it was written as."""
+    return text, Finding("TC012", f"`{shorten(text)}` {why}", "write it as a string, in quotes")
+
+
+def shorten(text: str) -> str:
+    """Return the text for use in a message, on one line and of bearable length."""
+    line = " ".join(text[:200].split())
+    return line if len(line) <= 40 and len(text) <= 200 else f"{line[:37]}..."

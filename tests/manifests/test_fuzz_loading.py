@@ -1,0 +1,144 @@
+"""Whatever the bytes: an answer, places inside the document, and data that is JSON."""
+
+import json
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenantcron.manifests.loading import yaml_events
+from tenantcron.manifests.diagnostics import Span
+from tenantcron.manifests.document import load
+
+YAML = b"""\
+%YAML 1.2
+---
+version: "1.0"
+tenant: acme  # a comment
+metadata: {name: Acme Energy, tags: [a, 'b', "c\\u00e4\\U0001F600"]}
+schedules:
+  nightly: &nightly {daily: {at: 02:00}, timezone: Europe/London}
+  other: {<<: *nightly, enabled: true, rate: 1.5e3, big: 0x1F}
+sagas:
+  - name: generate_monthly_invoice
+    trigger:
+      scheduled:
+        cron: "0 2 * * mon-fri"
+        payload: {report: ~, list: [1, -2, [3]]}
+    script: |
+      def run(context):
+        return "ok"
+    filter: >-
+      folded
+      text
+  - ? name
+    : reconcile
+    copy: *nightly
+"""
+JSON = b"""\
+{"version": "1.0", "sagas": [
+  {"name": "bill", "trigger": "scheduled:a:0 * * * *", "on": [true, false, null, -1.5e3]},
+  {"name": "caf\\u00e9 \\ud83d\\ude00", "script": "def run():\\n\\tpass\\u2028"}
+]}
+"""
+Syntax = Literal["yaml", "json"]
+SYNTAXES = st.sampled_from(["yaml", "json"])
+
+
+def check(content: bytes, syntax: Syntax) -> None:
+    """Load and look at all that comes back."""
+    loaded = load(content, syntax=syntax)
+    lines = lines_of(content)
+    for problem in loaded.problems:
+        assert is_inside(problem.span, lines), problem
+        assert problem.message
+        assert "\n" not in problem.message
+    if loaded.document is None:
+        assert loaded.problems
+    else:
+        json.dumps(loaded.document.data, allow_nan=False, ensure_ascii=False).encode()
+        assert is_inside(loaded.document.place(()), lines)
+
+
+def lines_of(content: bytes) -> list[str]:
+    """Split as editors do, and show each bad byte as a character."""
+    text = content.decode("utf-8", "replace").removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def is_inside(span: Span, lines: list[str]) -> bool:
+    """Whether both ends are places in the text, in the right order."""
+    ends = ((span.line, span.column), (span.end_line, span.end_column))
+    # A line may end with both characters of its line break.
+    return ends[0] <= ends[1] and all(
+        1 <= line <= len(lines) and 1 <= column <= len(lines[line - 1]) + 2 for line, column in ends
+    )
+
+
+@given(content=st.binary(max_size=200), syntax=SYNTAXES)
+@settings(deadline=None, max_examples=600)
+def test_random_bytes_get_an_answer(content: bytes, syntax: Syntax) -> None:
+    check(content, syntax)
+
+
+@given(text=st.text(max_size=100), syntax=SYNTAXES)
+@settings(deadline=None, max_examples=600)
+def test_random_text_gets_an_answer(text: str, syntax: Syntax) -> None:
+    check(text.encode(), syntax)
+
+
+@st.composite
+def mutations(draw: st.DrawFn, original: bytes) -> bytes:
+    """Flip, delete, double or move stretches of a good document."""
+    content = bytearray(original)
+    for _ in range(draw(st.integers(1, 6))):
+        start = draw(st.integers(0, len(content)))
+        end = min(len(content), start + draw(st.integers(0, 12)))
+        kind = draw(st.sampled_from(["flip", "delete", "double", "splice", "insert"]))
+        piece = bytes(content[start:end])
+        if kind == "flip" and piece:
+            content[start] ^= 1 << draw(st.integers(0, 7))
+        elif kind == "delete":
+            del content[start:end]
+        elif kind == "double":
+            content[start:start] = piece
+        elif kind == "splice":
+            target = draw(st.integers(0, len(content)))
+            content[target:target] = piece
+        elif kind == "insert":
+            content[start:start] = draw(st.sampled_from(NASTY))
+    return bytes(content)
+
+
+NASTY = (
+    b"\x00", b"\t", b"\\", b'"', b"'", b"&a ", b"*a", b"*nightly", b"!x ", b"!%ED%A0%80 ", b"!<",
+    b"<<: ", b"\n---\n", b"\n...\n", b"%", b"\\ud800", b"\\UFFFFFFFF", b"\xc2\x85", b"\xe2\x80\xa8",
+    b"\xef\xbb\xbf", b"\xff", b"\r", b"? ", b": ", b"- ", b"[", b"]", b"{", b"}", b"#", b"|", b">9",
+    b"\xef\xa3\xbf", b"&a:b ", b"*a:b ", b"1e999", b".inf", b"0" * 30, b"9" * 30, b"~: ", b"\\x0",
+)  # fmt: skip
+
+
+@given(content=mutations(YAML))
+@settings(deadline=None, max_examples=600)
+def test_mutated_yaml_gets_an_answer(content: bytes) -> None:
+    check(content, "yaml")
+
+
+@given(content=mutations(JSON), syntax=SYNTAXES)
+@settings(deadline=None, max_examples=400)
+def test_mutated_json_gets_an_answer(content: bytes, syntax: Syntax) -> None:
+    check(content, syntax)
+
+
+@given(content=mutations(YAML))
+@settings(deadline=None, max_examples=150)
+def test_mutated_yaml_gets_an_answer_without_libyaml(content: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml_events, "readers", lambda _size: (yaml_events.read_pure,))
+        check(content, "yaml")
+
+
+def test_the_documents_that_are_mutated_are_good() -> None:
+    assert [problem.code for problem in load(YAML, syntax="yaml").problems] == ["TC013"]
+    assert load(JSON, syntax="json").problems == ()

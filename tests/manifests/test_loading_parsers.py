@@ -1,0 +1,154 @@
+"""The two YAML parsers: one outcome, whichever of them reads the document."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tenantcron.manifests.loading import yaml_events
+from tenantcron.manifests.diagnostics import Pointer, Span
+from tenantcron.manifests.document import Document, JsonValue, Loaded, load
+from tenantcron.manifests.loading.yaml_events import read_pure, read_quick, readers
+
+EXAMPLES = [
+    "a: &x 1 # c\nb:\n  - *x\n  - '😀' \n  - |\n   foo\n\nc: {d: e, f: }\n",
+    "a: |\n  foo\n # comment\n\nb: >-\n  x\n\n\nc: |+\n  y\n\n",
+    "a: \n\n# c\n\nb:\n  # d\n\n",
+    "? a\n: b\n? c\n",
+    "a: 'x\n\n  y'\nb: x\n  y\n   z # c\n",
+    "a: {b: http://x:80/y, c: [02:00, ab:c], 'd':e}\n",
+    "a: [b?, ?c]\n",
+    "a:\r\n  b: 1\r  c: 2",
+    "a: &a {x: 1}\nb: {<<: *a, y: '\\ud83d'}\n",
+    'a: "\\ud83d\\ude00"\nb: "\\U00110000"\n',
+    "- - a\n  - b\n-\n- c: d\n  e: f\n",
+    "a: b: c\n",
+    "--- a\n--- b\n",
+]
+PIECES = (
+    "a", "b", "k: ", "a: ", ": ", ":", "- ", "-", "\n", "\n", "\n  ", "\n    ", " ", "{", "}",
+    "[", "]", ", ", ",", "? ", "&x ", "*x", "!t ", "! ", '"', "'", "''", "|", ">", "|-\n  ",
+    "#", " # c", "02:00", "a:b", "10", "yes", "~", '"\\u0041"', '"\\ud800"', "\\", "😀", "\r\n",
+    "\r", "---\n", "...\n", "%", "%YAML 1.2\n", "<<: ", "<<: *x", "\u2028", "\x07", "@", "`", "é",
+)  # fmt: skip
+
+
+def outcome(loaded: Loaded) -> object:
+    """Return the data, all places, and the codes and places of the problems."""
+    found = [(problem.code, problem.span, problem.pointer) for problem in loaded.problems]
+    document = loaded.document
+    return found, (document.data, list(places(document, document.data))) if document else None
+
+
+def places(
+    document: Document, value: JsonValue, pointer: Pointer = ()
+) -> Iterator[tuple[Pointer, Span, Span]]:
+    """Walk over all values."""
+    yield pointer, document.place(pointer), document.place(pointer, key=True)
+    children = value.items() if isinstance(value, dict) else ()
+    for part, child in enumerate(value) if isinstance(value, list) else children:
+        yield from places(document, child, (*pointer, part))
+
+
+def is_refused(loaded: Loaded) -> bool:
+    """Whether the text was not taken for YAML at all."""
+    return any(problem.code == "TC003" for problem in loaded.problems)
+
+
+def load_pure(content: bytes) -> Loaded:
+    """Load as where libyaml is not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml_events, "readers", lambda _size: (read_pure,))
+        return load(content, syntax="yaml")
+
+
+def assert_agreement(text: str) -> None:
+    """Check that the outcome does not depend on the parser."""
+    content = text.encode()
+    assert outcome(load(content, syntax="yaml")) == outcome(load_pure(content))
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_both_parsers_agree_on_examples(text: str) -> None:
+    assert_agreement(text)
+
+
+def test_both_parsers_agree_on_the_manifests_of_the_examples_folder() -> None:
+    folder = Path(__file__).parents[2] / "examples"
+    for path in [*folder.rglob("*.yaml"), *folder.rglob("*.yml")]:
+        content = path.read_bytes()
+        assert outcome(load(content, syntax="yaml")) == outcome(load_pure(content)), path
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=25))
+@settings(deadline=None, max_examples=1000)
+@example(pieces=["[", "a:b", ": ", "a", "]"])
+def test_the_parser_in_python_may_refuse_more_but_never_reads_otherwise(pieces: list[str]) -> None:
+    content = "".join(pieces).encode()
+    full, pure = load(content, syntax="yaml"), load_pure(content)
+    if is_refused(full) == is_refused(pure):
+        assert outcome(full) == outcome(pure)
+    else:
+        assert is_refused(pure)
+
+
+# No "?" and ":", for ruamel writes `[?a]` and `[:a]`, which neither parser then reads as text.
+WORDS = st.text(st.sampled_from("abz09 -#'\"{}[],&*|>@%é😀\n"), max_size=8)
+KEYS = st.text(st.sampled_from("abcxyz"), min_size=1, max_size=4)
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=4), flow=st.booleans())
+@settings(deadline=None, max_examples=100)
+def test_what_ruamel_writes_is_read_back_by_both(tree: dict[str, JsonValue], flow: bool) -> None:
+    import io  # noqa: PLC0415
+
+    from ruamel.yaml import YAML  # noqa: PLC0415
+
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = flow
+    stream = io.StringIO()
+    writer.dump(tree, stream)
+    document = load(stream.getvalue().encode(), syntax="yaml").document
+    assert document is not None
+    assert document.data == tree
+    assert_agreement(stream.getvalue())
+
+
+def test_libyaml_reads_first_where_it_is_installed() -> None:
+    assert readers(100)[0] is read_quick
+    assert readers(100)[-1] is read_pure
+    assert read_pure not in readers(1_000_000)
+
+
+def test_without_libyaml_the_parser_in_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ruamel.yaml.cyaml", None)
+    assert readers(100) == (read_pure,)
+    document = load(b"a: {at: 02:00}", syntax="yaml").document
+    assert document is not None
+    assert document.data == {"a": {"at": "02:00"}}
+
+
+def test_without_libyaml_large_files_are_refused_in_words() -> None:
+    (problem,) = load_pure(b"a: 1\n" + b"#" * 60_000).problems
+    assert problem.code == "TC002"
+    assert "without libyaml" in problem.message
+
+
+def test_a_quoted_key_with_its_value_glued_to_it_needs_libyaml_inside_a_list() -> None:
+    assert load(b"['d':e]", syntax="yaml").problems == ()
+    assert is_refused(load_pure(b"['d':e]"))
+
+
+@pytest.mark.parametrize("text", ["a:\tb", "a: b\tc", "a: b\t# c", "a:\t\n  b: c", "a: |\t\n  x\n"])
+def test_tabs_between_tokens_need_libyaml(text: str) -> None:
+    assert load(text.encode(), syntax="yaml").problems == ()
+    (problem,) = load_pure(text.encode()).problems
+    assert (problem.code, problem.message) == ("TC003", "a tab is not allowed here")

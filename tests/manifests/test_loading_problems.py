@@ -1,0 +1,208 @@
+"""Bad documents: every code of the loader, its place and words, and what is left of the data."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+
+from tenantcron.manifests.diagnostics import Pointer, Span
+from tenantcron.manifests.document import JsonValue, load
+
+NOTHING = object()
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A document with one problem."""
+
+    content: bytes
+    code: str
+    span: Span
+    words: str
+    pointer: Pointer = ()
+    data: object = NOTHING
+
+
+CASES = {
+    "not UTF-8": Bad(b"a: b\nc: \xff", "TC001", Span(2, 4, 2, 5), "0xff is not UTF-8"),
+    "cut inside a character": Bad("ä".encode()[:1], "TC001", Span(1, 1, 1, 2), "is not UTF-8"),
+    "UTF-16": Bad("a: 1".encode("utf-16"), "TC001", Span(1, 1, 1, 1), "the file is UTF-16"),
+    "UTF-32": Bad("a: 1".encode("utf-32"), "TC001", Span(1, 1, 1, 1), "the file is UTF-32"),
+    "too many bytes": Bad(b"#" * 1_048_577, "TC002", Span(1, 1, 1, 1), "has 1,048,577 bytes"),
+    "too many values": Bad(
+        b"- 1\n" * 20_000, "TC002", Span(20_000, 3, 20_000, 4), "more than 20,000 values", (19_999,)
+    ),
+    "two colons": Bad(b"a: b: c", "TC003", Span(1, 5, 1, 6), "a `:` is not allowed here"),
+    "dedent": Bad(b" a: 1\nb: 2", "TC003", Span(2, 1, 2, 2), "ended before this line"),
+    "wrong indent": Bad(b"a:\n  - b\n c: d", "TC003", Span(3, 2, 3, 3), "begins in line 1"),
+    "open quote": Bad(b'a: 1\nb: "x', "TC003", Span(2, 4, 2, 5), "this quote is never closed"),
+    "open bracket": Bad(b"a: [b", "TC003", Span(1, 6, 1, 6), "the list from line 1 is missing"),
+    "open brace": Bad(b"a: {b: 1", "TC003", Span(1, 9, 1, 9), "the mapping from line 1 is"),
+    "tab": Bad(b"a:\n\tb: 1", "TC003", Span(2, 1, 2, 2), "a tab is not allowed here"),
+    "at sign": Bad(b"a: @b", "TC003", Span(1, 4, 1, 5), "cannot begin with `@`"),
+    "escape": Bad(b'a: "\\q"', "TC003", Span(1, 6, 1, 7), "an unknown escape"),
+    "short escape": Bad(b'a: "\\xZ"', "TC003", Span(1, 7, 1, 8), "too few hexadecimal digits"),
+    "no colon": Bad(b"a: 1\nb\nc: 2", "TC003", Span(2, 1, 2, 2), "this has no `:` behind it"),
+    "list on a line": Bad(b"a: - b", "TC003", Span(1, 4, 1, 5), "a list entry cannot begin here"),
+    "no name": Bad(b"a: *", "TC003", Span(1, 5, 1, 5), "needs a name"),
+    "colon behind an alias": Bad(b"*x: 1", "TC003", Span(1, 3, 1, 4), "cannot hold a colon"),
+    "no value": Bad(b"a: [,]", "TC003", Span(1, 5, 1, 6), "a value is missing here"),
+    "directive alone": Bad(b"%YAML 1.2\na: 1", "TC003", Span(2, 1, 2, 2), "must follow"),
+    "duplicate key": Bad(
+        b"a: 1\nb: 2\na: 3", "TC004", Span(3, 1, 3, 2), "already in line 1", ("a",),
+        {"a": 1, "b": 2},
+    ),
+    "duplicate in quotes": Bad(
+        b'{a: 1, "a": 2}', "TC004", Span(1, 8, 1, 11), "already in line 1", ("a",), {"a": 1}
+    ),
+    "two merge keys": Bad(
+        b"a: &a {b: 1}\nc: {<<: *a, <<: *a}", "TC004", Span(2, 13, 2, 15), "second merge key",
+        ("c", "<<"), {"a": {"b": 1}, "c": {"b": 1}},
+    ),
+    "too deep": Bad(b"[" * 65, "TC005", Span(1, 65, 1, 66), "over 64 levels", (0,) * 64),
+    "too deep by alias": Bad(
+        b"- &a " + b"[" * 40 + b"]" * 40 + b"\n- " + b"[" * 40 + b"*a" + b"]" * 40,
+        "TC005", Span(2, 43, 2, 45), "`*a` nests over 64 levels", (1, *(0,) * 40),
+    ),
+    "two documents": Bad(
+        b"a: 1\n---\nb: 2", "TC006", Span(2, 1, 2, 4), "second document", data={"a": 1}
+    ),
+    "a second one after dots": Bad(
+        b"a: 1\n...\n# x\nb: 2", "TC006", Span(4, 1, 4, 4), "second document", data={"a": 1}
+    ),
+    "tag": Bad(b"a: !!str 5", "TC007", Span(1, 4, 1, 11), "tags", ("a",), {"a": 5}),
+    "local tag": Bad(b"a: !x [b]", "TC007", Span(1, 4, 1, 8), "tags", ("a",), {"a": ["b"]}),
+    "bare tag": Bad(b"a: ! b", "TC007", Span(1, 4, 1, 7), "tags", ("a",), {"a": "b"}),
+    "bare tag of a list": Bad(b"a: ! [b]", "TC007", Span(1, 4, 1, 7), "tags", ("a",), {"a": ["b"]}),
+    "tag before anchor": Bad(b"a: !y &x b", "TC007", Span(1, 4, 1, 11), "tags", ("a",), {"a": "b"}),
+    "tag behind anchor": Bad(b"a: &x !y b", "TC007", Span(1, 4, 1, 11), "tags", ("a",), {"a": "b"}),
+    "unknown tag handle": Bad(b"a: !e!x b", "TC007", Span(1, 4, 1, 5), "tags are not allowed"),
+    "YAML 1.1": Bad(b"%YAML 1.1\n---\na: 1", "TC007", Span(1, 1, 1, 10), "`%YAML`", data={"a": 1}),
+    "%TAG": Bad(b"%TAG ! x:\n---\na: 1", "TC007", Span(1, 1, 1, 10), "`%TAG`", data={"a": 1}),
+    "unknown alias": Bad(b"a: *b", "TC008", Span(1, 4, 1, 6), "no anchor before it", ("a",)),
+    "cycle": Bad(b"a: &b [*b]", "TC008", Span(1, 8, 1, 10), "inside its own anchor", ("a", 0)),
+    "merge of a number": Bad(b"a: {<<: 1}", "TC008", Span(1, 4, 1, 11), "takes a mapping", ("a",)),
+    "NUL by escape": Bad(
+        b'a: "x\\0"', "TC009", Span(1, 4, 1, 9), "a NUL (U+0000)", ("a",), {"a": "x\ufffd"}
+    ),
+    "C1 by escape": Bad(
+        b'"\\x9b": 1', "TC009", Span(1, 1, 1, 7), "U+009B", (), {"\ufffd": 1}
+    ),
+    "half a pair": Bad(
+        b'a: "\\ud83d"', "TC009", Span(1, 4, 1, 12), "half of a surrogate pair", ("a",),
+        {"a": "\ufffd"},
+    ),
+    "beyond Unicode": Bad(b'a: "\\U00110000"', "TC009", Span(1, 5, 1, 15), "no character"),
+    "raw control": Bad(
+        b"a: x\x07y", "TC009", Span(1, 5, 1, 6), "control character (U+0007)", (),
+        {"a": "x\ufffdy"},
+    ),
+    "raw line separator": Bad(
+        "a: 1 #\u2028b: 2".encode(), "TC009", Span(1, 7, 1, 8), "U+2028", (), {"a": 1}
+    ),
+    "inner byte order mark": Bad(
+        "a: x\ufeff".encode(), "TC009", Span(1, 5, 1, 6), "byte order mark", (), {"a": "x\ufffd"}
+    ),
+    "nothing": Bad(b"", "TC010", Span(1, 1, 1, 1), "the document is empty"),
+    "comments": Bad(b"# x\n\n---\n# y\n", "TC010", Span(1, 1, 1, 1), "the document is empty"),
+    "null": Bad(b"~", "TC010", Span(1, 1, 1, 1), "the document is empty"),
+    "number as key": Bad(b"5: a", "TC011", Span(1, 1, 1, 2), "`5` is a number", ("5",), {"5": "a"}),
+    "infinite key": Bad(
+        b".inf: a", "TC011", Span(1, 1, 1, 5), "is a number", (".inf",), {".inf": "a"}
+    ),
+    "boolean as key": Bad(
+        b"true: a", "TC011", Span(1, 1, 1, 5), "is a boolean", ("true",), {"true": "a"}
+    ),
+    "null as key": Bad(b"~: a", "TC011", Span(1, 1, 1, 2), "is null", ("~",), {"~": "a"}),
+    "list as key": Bad(
+        b"? [a]\n: {b: c}\nd: e", "TC011", Span(1, 3, 1, 4), "not a list", (), {"d": "e"}
+    ),
+    "alias of a list as key": Bad(
+        b"a: &a [b]\n*a : c", "TC011", Span(2, 1, 2, 3), "not a list", (), {"a": ["b"]}
+    ),
+    "infinity": Bad(b"a: -.inf", "TC012", Span(1, 4, 1, 9), "finite", ("a",), {"a": "-.inf"}),
+    "not a number": Bad(b"a: .NaN", "TC012", Span(1, 4, 1, 8), "finite", ("a",), {"a": ".NaN"}),
+    "over 64 bits": Bad(
+        b"a: 9223372036854775808", "TC012", Span(1, 4, 1, 23), "64 bits", ("a",),
+        {"a": "9223372036854775808"},
+    ),
+    "5,000 digits": Bad(
+        b"a: " + b"1" * 5000, "TC012", Span(1, 4, 1, 5004), "64 bits", ("a",), {"a": "1" * 5000}
+    ),
+    "overflow": Bad(b"a: 1.e+999", "TC012", Span(1, 4, 1, 11), "larger", ("a",), {"a": "1.e+999"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", CASES.values(), ids=CASES.keys())
+def test_a_bad_document_has_one_problem_with_code_place_and_words(bad: Bad) -> None:
+    loaded = load(bad.content, syntax="yaml")
+    (problem,) = loaded.problems
+    assert (problem.code, problem.span, problem.pointer) == (bad.code, bad.span, bad.pointer)
+    assert bad.words in problem.message
+    assert "\n" not in problem.message
+    assert (loaded.document.data if loaded.document else NOTHING) == bad.data
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "words"),
+    [
+        ("yes", "yes", 'the text "yes" here, but some YAML readers take it for a boolean'),
+        ("Off", "Off", 'the text "Off" here, but some YAML readers take it for a boolean'),
+        ("010", 10, "the number 10 here, but some YAML readers take it for octal or text"),
+        ("0o17", 15, "the number 15 here, but some YAML readers take it for text"),
+        ("1e3", 1000.0, "the number 1000.0 here, but some YAML readers take it for text"),
+        ("1_000", "1_000", 'the text "1_000" here, but some YAML readers take it for a number'),
+        ("0b11", "0b11", "take it for a number"),
+        ("1:30", "1:30", "take it for a number to the base of 60"),
+        ("12:30:45", "12:30:45", "take it for a number to the base of 60"),
+    ],
+)
+def test_what_older_readers_take_otherwise_is_pointed_out(
+    written: str, value: JsonValue, words: str
+) -> None:
+    loaded = load(f"a: {written}".encode(), syntax="yaml")
+    (problem,) = loaded.problems
+    assert loaded.document is not None
+    assert loaded.document.data == {"a": value}
+    assert (problem.code, problem.pointer) == ("TC013", ("a",))
+    assert problem.span == Span(1, 4, 1, 4 + len(written))
+    assert words in problem.message
+    assert "quote it" in (problem.hint or "")
+
+
+def test_all_problems_come_at_once() -> None:
+    content = b"a: 1\na: yes\n5: .inf\nb: !x *c\nd: &e {f: '\x01'}\n---\n"
+    codes = [problem.code for problem in load(content, syntax="yaml").problems]
+    assert codes == ["TC009", "TC004", "TC013", "TC011", "TC012", "TC007", "TC003"]
+    mended = content.replace(b"!x ", b"")
+    codes = [problem.code for problem in load(mended, syntax="yaml").problems]
+    assert codes == ["TC009", "TC004", "TC013", "TC011", "TC012", "TC008", "TC006"]
+
+
+def test_a_bomb_of_aliases_is_refused_where_it_grows_too_far() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in pairwise("abcdefg")]
+    loaded = load("\n".join(lines).encode(), syntax="yaml")
+    assert loaded.document is None
+    assert {problem.code for problem in loaded.problems} == {"TC008"}
+    assert loaded.problems[0].span.line == 5
+    assert "beyond 20,000 values" in loaded.problems[0].message
+
+
+def test_the_written_values_count_beside_the_aliases() -> None:
+    content = b"- &a [" + b"1," * 9_000 + b"]\n- *a\n" + b"- 1\n" * 3_000
+    loaded = load(content, syntax="yaml")
+    assert loaded.document is None
+    assert [problem.code for problem in loaded.problems] == ["TC008"]
+
+
+def test_many_problems_of_one_kind_are_cut_short() -> None:
+    problems = load(b"a: 1\n" * 500, syntax="yaml").problems
+    assert len(problems) == 51
+    assert "not listed" in problems[-1].message
+
+
+def test_twenty_thousand_values_and_64_levels_are_fine() -> None:
+    assert load(b"- 1\n" * 19_999, syntax="yaml").problems == ()
+    assert load(b"[" * 64 + b"]" * 64, syntax="yaml").problems == ()
+    assert load(b"#" * 1_048_571 + b"\na: 1", syntax="yaml").problems == ()
