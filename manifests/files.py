@@ -1,0 +1,115 @@
+"""Manifests on disk: finding the files, reading them, and what can only be seen across them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from tenantcron.core.errors import UsageError
+from tenantcron.manifests.check import Checked, TenantHints, check_manifest
+from tenantcron.manifests.diagnostics import Diagnostic, Problem
+from tenantcron.manifests.document import Syntax
+from tenantcron.manifests.loading.source import MAX_BYTES
+from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """One file with its outcome."""
+
+    path: Path
+    checked: Checked
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        """The problems of this file alone."""
+        return [Diagnostic(self.path.as_posix(), problem) for problem in self.checked.problems]
+
+
+def find_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the manifests among the paths; folders are searched, each file comes once."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        for file in _below(path) if path.is_dir() else [path]:
+            if not file.is_file():
+                raise UsageError(f"{file}: no such file")
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
+
+
+def _below(folder: Path) -> list[Path]:
+    """Return the manifests in a folder; hidden folders, such as .git and .github, are not ours."""
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+
+
+class Policies:
+    """Finds the policy of each file: the one given, else the nearest tenantcron.toml."""
+
+    def __init__(self, given: Path | None) -> None:
+        self._given = load_policy(given) if given else None
+        self._of_folder: dict[Path, Policy] = {}
+        self._of_file: dict[Path, Policy] = {}
+
+    def of(self, manifest: Path) -> Policy:
+        """Return the policy that holds for a manifest; each file is read once."""
+        if self._given is not None:
+            return self._given
+        folder = manifest.parent
+        if folder not in self._of_folder:
+            self._of_folder[folder] = self._nearest(folder.absolute())
+        return self._of_folder[folder]
+
+    def _nearest(self, folder: Path) -> Policy:
+        file = find_policy(folder)
+        if file is None:
+            return default_policy()
+        if file not in self._of_file:
+            self._of_file[file] = load_policy(file)
+        return self._of_file[file]
+
+
+def check_files(
+    files: Iterable[Path], policies: Policies, asked_for: str | None, now: datetime
+) -> Iterator[CheckedFile]:
+    """Check one file after the other; nothing is kept, so memory stays flat."""
+    for file in files:
+        syntax: Syntax = "json" if file.suffix == ".json" else "yaml"
+        hints = TenantHints(asked_for, file.stem)
+        content = _read(file)
+        yield CheckedFile(file, check_manifest(content, syntax, policies.of(file), hints, now))
+
+
+def _read(file: Path) -> bytes:
+    """Read a file, one byte more than allowed at most: the loader says what is wrong with that."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+@dataclass(slots=True)
+class TenantsSeen:
+    """Remembers which file declares which tenant."""
+
+    _files: dict[str, Path] = field(default_factory=dict)
+
+    def add(self, file: CheckedFile) -> Diagnostic | None:
+        """Note a file's tenant; return a diagnostic if another file has it already."""
+        tenant = file.checked.tenant
+        if tenant is None:
+            return None
+        first = self._files.setdefault(tenant, file.path)
+        if first is file.path:
+            return None
+        message = f"tenant `{tenant}` is declared in {first.as_posix()} too"
+        problem = Problem("TC501", message, ("tenant",), file.checked.tenant_span)
+        return Diagnostic(file.path.as_posix(), problem)

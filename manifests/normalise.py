@@ -1,0 +1,133 @@
+"""From a manifest's data to the desired schedules: names resolved, defaults filled in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tenantcron.core.names import SagaName, ScheduleName
+from tenantcron.manifests.desired import DesiredSchedule, Timing
+from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.policy import Policy
+from tenantcron.manifests.targets import judge_retention, judge_target, read_target
+from tenantcron.manifests.timing import NamedTimings, TimingReader
+from tenantcron.manifests.trigger import OneLine, read_one_line
+from tenantcron.manifests.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A schedule as a saga declares it; without a timing if that is broken."""
+
+    saga: View
+    name: str | None
+    timing: Timing | None
+    at: Pointer
+    refers_to: str | None
+
+
+def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[DesiredSchedule, ...]:
+    """Return the sound schedules of a manifest by name; faults go to the reader's list."""
+    own = _own_timings(manifest.get("schedules"), policy, reader)
+    sagas = manifest.get("sagas")
+    views = list(sagas.items()) if sagas else []
+    named = {**policy.presets, **own}
+    declared = [one for saga in views if (one := _declared(saga, named, reader)) is not None]
+    reader.faults.extend(_repeated_sagas(views))
+    reader.faults.extend(_repeated_schedules(declared))
+    reader.faults.extend(_unused(own, declared))
+    reader.faults.extend(_too_many(declared, policy))
+    for saga in views:
+        reader.faults.extend(judge_target(saga, policy))
+    schedules = (_desired(one, policy, reader) for one in declared)
+    return tuple(sorted(filter(None, schedules), key=lambda schedule: schedule.name))
+
+
+def _own_timings(view: View | None, policy: Policy, reader: TimingReader) -> NamedTimings:
+    entries = view.entries() if view else ()
+    return {name: reader.read(timing, policy.presets) for name, timing in entries}
+
+
+def _declared(saga: View, named: NamedTimings, reader: TimingReader) -> _Declared | None:
+    """Return the schedule that a saga declares, None if its trigger is not ours or is broken."""
+    trigger = saga.get("trigger")
+    if trigger is None:
+        return None
+    if isinstance(trigger.value, str):
+        return _declared_in_one_line(saga, trigger, named, reader)
+    scheduled = trigger.get("scheduled")
+    if scheduled is None:
+        return None
+    return _Declared(
+        saga=saga,
+        name=scheduled.text("name") or saga.text("name"),
+        timing=reader.read(scheduled, named),
+        at=(*scheduled.pointer, "name") if scheduled.get("name") else scheduled.pointer,
+        refers_to=scheduled.text("preset"),
+    )
+
+
+def _declared_in_one_line(
+    saga: View, trigger: View, named: NamedTimings, reader: TimingReader
+) -> _Declared | None:
+    line = read_one_line(str(trigger.value), trigger.pointer)
+    if isinstance(line, Fault):
+        reader.faults.append(line)
+    if not isinstance(line, OneLine):
+        return None
+    if line.cron is None:
+        timing = reader.find(line.name, named, trigger.pointer)
+    else:
+        timing = reader.expression(line.cron, trigger.pointer)
+    refers_to = line.name if line.cron is None else None
+    return _Declared(saga, line.name, timing, trigger.pointer, refers_to)
+
+
+def _desired(declared: _Declared, policy: Policy, reader: TimingReader) -> DesiredSchedule | None:
+    saga = declared.saga.text("name")
+    if not (saga and declared.name and declared.timing):
+        return None
+    schedule = DesiredSchedule(
+        ScheduleName(declared.name), SagaName(saga), declared.timing, read_target(declared.saga)
+    )
+    reader.faults.extend(judge_retention(schedule, policy, declared.at))
+    return schedule
+
+
+def _repeated_sagas(sagas: list[View]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for saga in sagas:
+        name = saga.text("name")
+        if name in seen:
+            yield Fault(
+                "TC109", f"a saga before this one is called `{name}`", (*saga.pointer, "name")
+            )
+        if name is not None:
+            seen.add(name)
+
+
+def _repeated_schedules(declared: list[_Declared]) -> Iterator[Fault]:
+    """Two sagas of the same name that both use it for their schedule are one mistake, not two."""
+    first: dict[str, _Declared] = {}
+    for one in declared:
+        if one.name is None:
+            continue
+        other = first.setdefault(one.name, one)
+        sagas = (one.saga.text("name"), other.saga.text("name"))
+        if other is not one and sagas != (one.name, one.name):
+            message = f"schedule `{one.name}` belongs to saga `{sagas[1]}` already"
+            hint = "give it a name of its own: `scheduled: {name: …, preset: …}`"
+            yield Fault("TC110", message, one.at, hint)
+
+
+def _unused(own: NamedTimings, declared: list[_Declared]) -> Iterator[Fault]:
+    used = {one.refers_to for one in declared}
+    for name in own:
+        if name not in used:
+            message = f"no saga refers to `{name}`, so it never fires"
+            yield Fault("TC210", message, ("schedules", name), at_key=True)
+
+
+def _too_many(declared: list[_Declared], policy: Policy) -> Iterator[Fault]:
+    cap = policy.max_schedules_per_tenant
+    if len(declared) > cap:
+        message = f"the tenant has {len(declared)} schedules, {cap} are allowed"
+        yield Fault("TC302", message, declared[cap].at)

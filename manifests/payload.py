@@ -1,0 +1,70 @@
+"""The payload of a schedule: plain JSON; its placeholders are replaced, never evaluated."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from tenantcron.core.suggest import close_match
+from tenantcron.core.values import JsonValue
+from tenantcron.core.words import shortened
+from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.view import View
+
+Payload = dict[str, JsonValue]
+
+MAX_BYTES = 256 * 1024
+PLACEHOLDERS = ("fire_time", "execution_id", "tenant", "schedule")
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
+
+
+def judge_payload(view: View) -> Iterator[Fault]:
+    """Yield what is wrong with a payload."""
+    if _is_too_large(view.value):
+        message = f"the payload has more than {MAX_BYTES:,} bytes as JSON"
+        yield Fault("TC303", message, view.pointer, "pass a reference to the data instead")
+        return
+    for text, at in _strings(view.value, view.pointer):
+        yield from _unknown_placeholders(text, at)
+
+
+def fill(payload: JsonValue, values: dict[str, str]) -> JsonValue:
+    """Replace the placeholders in every string of a payload."""
+    if isinstance(payload, str):
+        return _PLACEHOLDER.sub(lambda match: values[match[1].strip()], payload)
+    if isinstance(payload, list):
+        return [fill(item, values) for item in payload]
+    if isinstance(payload, dict):
+        return {key: fill(item, values) for key, item in payload.items()}
+    return payload
+
+
+def _is_too_large(payload: JsonValue) -> bool:
+    """Count no further than needed: aliases can make a payload far larger than its file."""
+    size = 0
+    for piece in _ENCODER.iterencode(payload):
+        size += len(piece.encode())
+        if size > MAX_BYTES:
+            return True
+    return False
+
+
+def _unknown_placeholders(text: str, at: Pointer) -> Iterator[Fault]:
+    for name in dict.fromkeys(match[1].strip() for match in _PLACEHOLDER.finditer(text)):
+        if name not in PLACEHOLDERS:
+            meant = close_match(name, PLACEHOLDERS)
+            hint = f"did you mean {{{{{meant}}}}}?" if meant else f"use {', '.join(PLACEHOLDERS)}"
+            yield Fault("TC304", f"nothing fills {{{{{shortened(name)}}}}}", at, hint)
+
+
+def _strings(value: JsonValue, at: Pointer) -> Iterator[tuple[str, Pointer]]:
+    """Yield every string below a value; keys are not filled. Depth is bounded by the loader."""
+    if isinstance(value, str):
+        yield value, at
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _strings(item, (*at, index))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _strings(item, (*at, key))

@@ -1,0 +1,118 @@
+"""The platform's policy: the `[policy]` table of a tenantcron.toml near the manifests."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
+from pathlib import Path
+
+from tenantcron.core.durations import parse_duration
+from tenantcron.core.errors import UsageError
+from tenantcron.core.values import JsonValue
+from tenantcron.manifests.desired import Timing
+from tenantcron.manifests.diagnostics import Fault
+from tenantcron.manifests.rules import RULES, Severity
+from tenantcron.manifests.schemas import defaults
+from tenantcron.manifests.structure import check_structure, unusable
+from tenantcron.manifests.timetables import TimetableRules
+from tenantcron.manifests.timing import TimingReader
+from tenantcron.manifests.view import View
+
+FILE_NAME = "tenantcron.toml"
+
+TomlValue = bool | int | float | str | date | time | list["TomlValue"] | dict[str, "TomlValue"]
+
+_TABLE = ("policy",)
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the platform allows its tenants."""
+
+    minimum_interval: timedelta
+    max_schedules_per_tenant: int
+    presets: Mapping[str, Timing]
+    allowed_hosts: tuple[str, ...]
+    idempotency_retention: timedelta
+
+
+@cache
+def default_policy() -> Policy:
+    """Return the policy that holds where no file says otherwise."""
+    return _read({}, "the default policy")
+
+
+def load_policy(file: Path) -> Policy:
+    """Read a policy file; everything wrong with it is said at once."""
+    import tomllib  # noqa: PLC0415 -- a run without a policy file does not pay for it
+
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{file}: the policy cannot be read: {error}") from error
+    return _read(_as_json(document.get("policy", {})), str(file))
+
+
+def find_policy(folder: Path) -> Path | None:
+    """Return the nearest tenantcron.toml, from the folder upwards, not beyond the repository."""
+    for place in (folder, *folder.parents):
+        if (place / FILE_NAME).is_file():
+            return place / FILE_NAME
+        if (place / ".git").exists():
+            return None
+    return None
+
+
+def _read(data: JsonValue, source: str) -> Policy:
+    faults = check_structure("policy", data, _TABLE)
+    view = View(data, _TABLE, unusable(faults))
+    floor = _duration(view, "minimum_interval")
+    cap = view.number("max_schedules_per_tenant")
+    default_cap = int(defaults("policy")["max_schedules_per_tenant"])
+    policy = Policy(
+        minimum_interval=floor,
+        max_schedules_per_tenant=default_cap if cap is None else cap,
+        presets=_presets(view.get("presets"), floor, faults),
+        allowed_hosts=_texts(view.get("allowed_hosts")),
+        idempotency_retention=_duration(view, "idempotency_retention"),
+    )
+    _refuse_errors(faults, source)
+    return policy
+
+
+def _presets(view: View | None, floor: timedelta, faults: list[Fault]) -> dict[str, Timing]:
+    """Read the presets; warnings about them are of no use to those who write manifests."""
+    reader = TimingReader(TimetableRules(floor, now=_BEFORE_ALL), faults)
+    entries = view.entries() if view else ()
+    read = {name: reader.read(preset, {}) for name, preset in entries}
+    return {name: timing for name, timing in read.items() if timing is not None}
+
+
+def _duration(view: View, key: str) -> timedelta:
+    written = view.duration(key)
+    return parse_duration(str(defaults("policy")[key])) if written is None else written
+
+
+def _texts(view: View | None) -> tuple[str, ...]:
+    return tuple(str(item.value) for item in view.items()) if view else ()
+
+
+def _refuse_errors(faults: list[Fault], source: str) -> None:
+    errors = [fault for fault in faults if RULES[fault.code].severity is Severity.ERROR]
+    if errors:
+        lines = [f"{source}: the policy is not valid"]
+        for fault in errors:
+            place = ".".join(map(str, fault.pointer))
+            hint = f" ({fault.hint})" if fault.hint else ""
+            lines.append(f"  {place}: {fault.code} {fault.message}{hint}")
+        raise UsageError("\n".join(lines))
+
+
+def _as_json(value: TomlValue) -> JsonValue:
+    """TOML has dates and times of its own; the schedule language writes them as text."""
+    if isinstance(value, dict):
+        return {key: _as_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_json(item) for item in value]
+    return value.isoformat() if isinstance(value, date | time) else value

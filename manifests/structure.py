@@ -1,0 +1,252 @@
+"""Checks a document's structure against the published JSON Schema, in our own words.
+
+The schema is the one that editors use, so both find the same mistakes. This reads the keywords that
+our models produce and no others; a test holds it to jsonschema's verdict on every example. It finds
+all faults, not the first one, and goes on below a fault wherever the value still makes sense.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tenantcron.core.suggest import close_match
+from tenantcron.core.values import JsonValue
+from tenantcron.core.words import shortened
+from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.schemas import Schema, SchemaName, schema
+
+_TYPE_WORDS = {
+    "null": "nothing",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a string",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+# The faults that say that a value is not what its key takes.
+_SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107"})
+
+
+def check_structure(name: SchemaName, data: JsonValue, at: Pointer = ()) -> list[Fault]:
+    """Return every fault of structure in the data, which stands at the pointer."""
+    root = schema(name)
+    return list(_Checker(root["$defs"]).check(root, data, at))
+
+
+def unusable(faults: Iterable[Fault]) -> frozenset[Pointer]:
+    """Return the pointers of values that must not be read, because of what they are."""
+    return frozenset(fault.pointer for fault in faults if fault.code in _SPOILING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    definitions: dict[str, Schema]
+
+    def check(self, rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
+        """Check one value against one schema."""
+        rule = self._resolved(rule)
+        if "anyOf" in rule:
+            yield from self._check_alternatives(rule, value, at)
+        elif "type" not in rule:
+            return  # anything goes: another tool's section, or a piece of a payload
+        elif not _is_type(rule["type"], value):
+            yield _wrong_type(rule, value, at)
+        elif isinstance(value, dict):
+            yield from self._check_object(rule, value, at)
+        elif isinstance(value, list):
+            yield from self._check_array(rule, value, at)
+        elif not _is_allowed(rule, value):
+            yield _invalid_value(rule, value, at)
+
+    def _resolved(self, rule: Schema) -> Schema:
+        """Follow a reference; keywords beside it stay in force."""
+        if "$ref" not in rule:
+            return rule
+        return {**self.definitions[rule["$ref"].rpartition("/")[2]], **rule}
+
+    def _check_alternatives(self, rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
+        """The alternatives differ in type, or are all plain values: so one of them was meant."""
+        branches = [self._resolved(branch) for branch in rule["anyOf"]]
+        fitting = [branch for branch in branches if _is_type(branch["type"], value)]
+        if isinstance(value, dict | str) and len(fitting) == 1 and "x-expects" not in rule:
+            yield from self.check(fitting[0], value, at)
+        elif not fitting:
+            yield _wrong_type(rule, value, at, [branch["type"] for branch in branches])
+        elif not any(_is_allowed(branch, value) for branch in fitting):
+            yield _invalid_value(rule, value, at)
+
+    def _check_array(self, rule: Schema, value: list[JsonValue], at: Pointer) -> Iterator[Fault]:
+        if len(value) < rule.get("minItems", 0):
+            yield Fault("TC106", f"{_label(at)} needs at least one entry", at)
+        seen: set[str] = set()
+        for index, item in enumerate(value):
+            if rule.get("uniqueItems") and isinstance(item, str):
+                if item in seen:
+                    yield Fault("TC106", f"{_shown(item)} is listed twice", (*at, index))
+                seen.add(item)
+            yield from self.check(rule.get("items", {}), item, (*at, index))
+
+    def _check_object(
+        self, rule: Schema, value: dict[str, JsonValue], at: Pointer
+    ) -> Iterator[Fault]:
+        yield from _missing_keys(rule, value, at)
+        yield from _timetable_count(rule, value, at)
+        for key, item in value.items():
+            entry = _entry_rule(rule, key)
+            if entry is None:
+                yield from _unexpected_key(rule, key, at)
+            else:
+                yield from self.check(entry, item, (*at, key))
+
+
+def _entry_rule(rule: Schema, key: str) -> Schema | None:
+    """Return the schema of one entry of a mapping, None if no keyword speaks of it."""
+    if key in rule.get("properties", {}):
+        return rule["properties"][key]
+    for pattern, entry in rule.get("patternProperties", {}).items():
+        if _compiled(pattern).fullmatch(key):
+            return entry
+    other = rule.get("additionalProperties")
+    return other if isinstance(other, dict) else None
+
+
+def _missing_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
+    for key in rule.get("required", ()):
+        if key not in value:
+            yield Fault("TC102", f"{_label(at)} has no `{key}`", at, f"add `{key}:`")
+    if len(value) < rule.get("minProperties", 0):
+        keys = ", ".join(rule["properties"])
+        yield Fault("TC102", f"{_label(at)} is empty", at, f"add one of {keys}")
+
+
+def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
+    """`oneOf` is used for one thing only: exactly one of these keys."""
+    keys = [branch["required"][0] for branch in rule.get("oneOf", ())]
+    present = [key for key in value if key in keys]
+    if keys and not present:
+        yield Fault("TC111", f"{_label(at)} has no timetable", at, f"add one of {', '.join(keys)}")
+    for key in present[1:]:
+        message = f"`{present[0]}` and `{key}` are both timetables"
+        yield Fault("TC111", message, (*at, key), "keep one of the two", at_key=True)
+
+
+def _unexpected_key(rule: Schema, key: str, at: Pointer) -> Iterator[Fault]:
+    known = rule.get("properties", {})
+    meant = close_match(key, known)
+    suggestion = f"did you mean `{meant}`?" if meant else None
+    if "patternProperties" in rule:
+        naming = rule["propertyNames"]
+        message = f"`{shortened(key)}` is not {naming['x-expects']}"
+        yield Fault(naming["x-code"], message, (*at, key), at_key=True)
+    elif rule.get("additionalProperties") is False:
+        hint = suggestion or f"{_label(at)} has {', '.join(known)}"
+        message = f"{_label(at)} has no key `{shortened(key)}`"
+        yield Fault("TC101", message, (*at, key), hint, at_key=True)
+    elif meant:
+        message = f"`{key}` is not one of our keys, but nearly `{meant}`"
+        yield Fault("TC105", message, (*at, key), suggestion, at_key=True)
+
+
+def _wrong_type(
+    rule: Schema, value: JsonValue, at: Pointer, types: list[str] | None = None
+) -> Fault:
+    if value is None:
+        return Fault("TC104", f"{_label(at)} has nothing behind it", at, _empty_hint(rule, at))
+    wanted = " or ".join(dict.fromkeys(_TYPE_WORDS[name] for name in types or [rule["type"]]))
+    wanted = rule.get("x-expects", wanted)
+    message = f"{_label(at)} must be {wanted}, not {_TYPE_WORDS[_type_of(value)]}"
+    return Fault("TC103", message, at, _type_hint(wanted, value))
+
+
+def _empty_hint(rule: Schema, at: Pointer) -> str:
+    none = {"array": "write [] if none are meant, or ", "object": "write {} if none are meant, or "}
+    if at and isinstance(at[-1], int):
+        return "remove the entry"
+    optional = none.get(rule.get("type", ""), "")
+    return f"{optional}{'remove the key' if at else 'write a manifest'}"
+
+
+def _type_hint(wanted: str, value: JsonValue) -> str | None:
+    if isinstance(value, str) and wanted == _TYPE_WORDS["boolean"]:
+        return "write true or false, without quotes"
+    if isinstance(value, bool | int | float) and wanted == _TYPE_WORDS["string"]:
+        return "put it in quotes"
+    return None
+
+
+def _invalid_value(rule: Schema, value: JsonValue, at: Pointer) -> Fault:
+    message = f"{_label(at)} must be {_expected(rule)}, not {_shown(value)}"
+    meant = close_match(value, rule.get("enum", ())) if isinstance(value, str) else None
+    hint = f"did you mean {meant}?" if meant else None
+    return Fault(rule.get("x-code", "TC106"), message, at, hint)
+
+
+def _expected(rule: Schema) -> str:
+    if "x-expects" in rule:
+        return rule["x-expects"]
+    if "enum" in rule:
+        return f"one of {', '.join(rule['enum'])}"
+    if "maxLength" in rule:
+        return f"at most {rule['maxLength']} characters long"
+    return f"from {rule['minimum']:g} to {rule['maximum']:g}"
+
+
+def _is_allowed(rule: Schema, value: JsonValue) -> bool:
+    """Whether a plain value of the right type satisfies every keyword."""
+    if "enum" in rule and value not in rule["enum"]:
+        return False
+    if "const" in rule and value != rule["const"]:
+        return False
+    if isinstance(value, str):
+        matches = "pattern" not in rule or _compiled(rule["pattern"]).fullmatch(value) is not None
+        return matches and _within(rule.get("minLength"), len(value), rule.get("maxLength"))
+    if isinstance(value, int | float):
+        return _within(rule.get("minimum"), value, rule.get("maximum"))
+    return True
+
+
+def _within(low: float | None, value: float, high: float | None) -> bool:
+    return (low is None or low <= value) and (high is None or value <= high)
+
+
+def _is_type(name: str, value: JsonValue) -> bool:
+    actual = _type_of(value)
+    return actual == name or (actual == "integer" and name == "number")
+
+
+def _type_of(value: JsonValue) -> str:
+    """Name a value's JSON type; 3.0 is a whole number, as JSON Schema has it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+@lru_cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _label(at: Pointer) -> str:
+    """Name a place the way a person would."""
+    if not at:
+        return "the manifest"
+    if isinstance(at[-1], int):
+        inside = f" of `{at[-2]}`" if len(at) > 1 else ""
+        return f"entry {at[-1] + 1}{inside}"
+    return f"`{shortened(at[-1])}`"
+
+
+def _shown(value: JsonValue) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return shortened(text) or "an empty string"

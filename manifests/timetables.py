@@ -1,0 +1,57 @@
+"""Judges one timetable by the platform's rules."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tenantcron.core.durations import format_duration
+from tenantcron.cron.analysis import (
+    fires_rarely,
+    never_fires,
+    restricts_both_day_fields,
+    shortest_gap,
+)
+from tenantcron.cron.timetable import SingleTimetable, Timetable
+from tenantcron.manifests.diagnostics import Fault, Pointer
+
+# What the column of tenant_schedule holds.
+MAX_EXPRESSION = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TimetableRules:
+    """What a timetable is judged by: the platform's floor, and what time it is."""
+
+    floor: timedelta
+    now: datetime
+
+    def judge(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
+        """Yield what is wrong with the timetable, errors and warnings."""
+        if len(timetable.expression) > MAX_EXPRESSION:
+            message = f"the expression has {len(timetable.expression)} characters"
+            yield Fault("TC209", f"{message}, {MAX_EXPRESSION} are allowed", at)
+        if never_fires(timetable):
+            yield Fault("TC202", f"`{timetable.expression}` never fires", at, "no such day exists")
+            return
+        yield from self._too_frequent(timetable, at)
+        yield from self._suspicious(timetable, at)
+
+    def _too_frequent(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
+        gap = shortest_gap(timetable)
+        if gap is not None and gap < self.floor:
+            floor = format_duration(self.floor)
+            message = (
+                f"`{timetable.expression}` fires {format_duration(gap)} apart at the closest, "
+                f"the platform allows {floor}"
+            )
+            yield Fault("TC301", message, at, f"`every: {floor}` is the most frequent timetable")
+
+    def _suspicious(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
+        expression = timetable.expression
+        if fires_rarely(timetable):
+            yield Fault("TC203", f"`{expression}` fires less than once a year", at)
+        if restricts_both_day_fields(timetable):
+            message = f"`{expression}` fires when the day of month or the weekday matches"
+            yield Fault("TC204", message, at, "restrict one of the two if both were meant to match")
+        if isinstance(timetable, SingleTimetable) and timetable.instant <= self.now:
+            yield Fault("TC208", f"{timetable.instant:%Y-%m-%d %H:%M} UTC has passed", at)

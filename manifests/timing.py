@@ -1,0 +1,214 @@
+"""Reads a timetable with its settings, wherever one may be written.
+
+Timings have three homes, each of which may refer to the ones before it by name: the policy's
+presets, a manifest's `schedules:`, and the triggers of its sagas. So names never run in circles.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from itertools import islice
+from typing import TypeVar
+
+from tenantcron.core.durations import format_duration, parse_duration
+from tenantcron.core.suggest import close_match
+from tenantcron.core.words import shortened
+from tenantcron.cron.analysis import shortest_gap
+from tenantcron.cron.errors import CronError
+from tenantcron.cron.parse import parse
+from tenantcron.cron.timetable import Timetable
+from tenantcron.cron.zones import UnknownZoneError, zone, zone_names
+from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings, Timing
+from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.payload import Payload, judge_payload
+from tenantcron.manifests.schemas import defaults
+from tenantcron.manifests.timetables import TimetableRules
+from tenantcron.manifests.translate import InvalidTimeError, translate
+from tenantcron.manifests.view import View
+
+# None stands for a timing that is defined but broken: its own place has been reported.
+NamedTimings = Mapping[str, Timing | None]
+
+_FORMS = ("cron", "every", "daily", "weekly", "monthly", "once", "preset")
+T = TypeVar("T")
+
+# Looking for what was meant takes time: among so many names, and up to so many faults.
+_MANY_NAMES = 500
+_MANY_FAULTS = 20
+_DAY = timedelta(days=1)
+_LIMITS = {
+    "spread": (timedelta(0), _DAY),
+    "catch_up_window": (timedelta(0), 31 * _DAY),
+    "start_within": (timedelta(0), _DAY),
+    "timeout": (timedelta(seconds=1), _DAY),
+    "backoff": (timedelta(0), _DAY),
+    "max_backoff": (timedelta(0), _DAY),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimingReader:
+    """Reads timings; what is wrong with them goes to `faults`."""
+
+    rules: TimetableRules
+    faults: list[Fault]
+
+    def read(self, view: View, named: NamedTimings) -> Timing | None:
+        """Read a mapping of timetable and settings, or a cron expression alone."""
+        if isinstance(view.value, str):
+            return self.expression(view.value, view.pointer)
+        base = self._base(view, named)
+        timezone = self._timezone(view, base)
+        settings = self._settings(view, base.settings if base else default_settings())
+        # Even without a zone the timetable is read: its own faults are worth telling now.
+        timetable = base.timetable if base else self._timetable(view, timezone or "UTC")
+        if timetable is None or timezone is None:
+            return None
+        self.faults.extend(_judge_spread(settings, timetable, view))
+        return Timing(timetable, timezone, settings)
+
+    def expression(self, text: str, at: Pointer) -> Timing | None:
+        """Read a cron expression that stands alone: in UTC, with the default settings."""
+        timetable = self._parse(text, at)
+        return None if timetable is None else Timing(timetable, "UTC", default_settings())
+
+    def find(self, name: str, named: NamedTimings, at: Pointer) -> Timing | None:
+        """Look a timing up by its name."""
+        if name not in named:
+            meant = close_match(name, islice(named, _MANY_NAMES)) if self._suggests else None
+            hint = f"did you mean `{meant}`?" if meant else "define it under `schedules:`"
+            self.faults.append(Fault("TC206", f"no schedule is called `{name}`", at, hint))
+        return named.get(name)
+
+    @property
+    def _suggests(self) -> bool:
+        """Whether it is still worth telling what was meant."""
+        return len(self.faults) < _MANY_FAULTS
+
+    def _base(self, view: View, named: NamedTimings) -> Timing | None:
+        preset = view.text("preset")
+        return None if preset is None else self.find(preset, named, (*view.pointer, "preset"))
+
+    def _timezone(self, view: View, base: Timing | None) -> str | None:
+        """Return the name of the zone: its own, else the named timing's, else UTC."""
+        name = view.text("timezone")
+        if name is None:
+            return base.timezone if base else "UTC"
+        if name in zone_names():
+            return name
+        message = f"`{shortened(name)}` is not a time zone"
+        hint = _zone_hint(name) if self._suggests else None
+        self.faults.append(Fault("TC205", message, (*view.pointer, "timezone"), hint))
+        return None
+
+    def _timetable(self, view: View, timezone: str) -> Timetable | None:
+        forms = [form for form in _FORMS if view.get(form) is not None]
+        if len(forms) != 1 or forms == ["preset"]:
+            return None  # the structure check, or the look-up by name, has told
+        at = (*view.pointer, forms[0])
+        try:
+            text = translate(view, zone(timezone))
+        except InvalidTimeError as error:
+            self.faults.append(Fault("TC207", str(error), at))
+            return None
+        return None if text is None else self._parse(text, at)
+
+    def _parse(self, text: str, at: Pointer) -> Timetable | None:
+        try:
+            timetable = parse(text)
+        except CronError as error:
+            self.faults.append(Fault("TC201", error.message, at, error.hint))
+            return None
+        self.faults.extend(self.rules.judge(timetable, at))
+        return timetable
+
+    def _settings(self, view: View, base: Settings) -> Settings:
+        """Fill in what the mapping does not say."""
+        self.faults.extend(_judge_durations(view))
+        return Settings(
+            description=_or(view.text("description"), base.description),
+            enabled=_or(view.flag("enabled"), base.enabled),
+            spread=_or(view.duration("spread"), base.spread),
+            overlap=Overlap(_or(view.text("overlap"), base.overlap)),
+            catch_up=CatchUp(_or(view.text("catch_up"), base.catch_up)),
+            catch_up_window=_or(view.duration("catch_up_window"), base.catch_up_window),
+            start_within=_or(view.duration("start_within"), base.start_within),
+            timeout=_or(view.duration("timeout"), base.timeout),
+            retry=self._retry(view.get("retry"), base.retry),
+            auto_pause_after=_or(view.number("auto_pause_after"), base.auto_pause_after),
+            priority=Priority(_or(view.text("priority"), base.priority)),
+            payload=_or(self._payload(view), base.payload),
+        )
+
+    def _retry(self, view: View | None, base: Retry) -> Retry:
+        if view is None:
+            return base
+        self.faults.extend(_judge_durations(view))
+        return Retry(
+            max_attempts=_or(view.number("max_attempts"), base.max_attempts),
+            backoff=_or(view.duration("backoff"), base.backoff),
+            max_backoff=_or(view.duration("max_backoff"), base.max_backoff),
+        )
+
+    def _payload(self, view: View) -> Payload | None:
+        payload = view.get("payload")
+        if payload is None or not isinstance(payload.value, dict):
+            return None
+        self.faults.extend(judge_payload(payload))
+        return payload.value
+
+
+@cache
+def default_settings() -> Settings:
+    """Return the settings that hold where a manifest is silent, as the schema documents them."""
+    timing, retry = defaults("manifest", "Timing"), defaults("manifest", "Retry")
+    return Settings(
+        description="",
+        enabled=bool(timing["enabled"]),
+        spread=parse_duration(str(timing["spread"])),
+        overlap=Overlap(str(timing["overlap"])),
+        catch_up=CatchUp(str(timing["catch_up"])),
+        catch_up_window=parse_duration(str(timing["catch_up_window"])),
+        start_within=parse_duration(str(timing["start_within"])),
+        timeout=parse_duration(str(timing["timeout"])),
+        retry=Retry(
+            max_attempts=int(retry["max_attempts"]),
+            backoff=parse_duration(str(retry["backoff"])),
+            max_backoff=parse_duration(str(retry["max_backoff"])),
+        ),
+        auto_pause_after=int(timing["auto_pause_after"]),
+        priority=Priority(str(timing["priority"])),
+        payload={},
+    )
+
+
+def _zone_hint(name: str) -> str | None:
+    try:
+        zone(name)
+    except UnknownZoneError as error:
+        return f"did you mean {error.suggestion}?" if error.suggestion else None
+    return None
+
+
+def _judge_durations(view: View) -> Iterator[Fault]:
+    for key, (low, high) in _LIMITS.items():
+        duration = view.duration(key)
+        if duration is not None and not low <= duration <= high:
+            limits = f"from {format_duration(low)} to {format_duration(high)}"
+            yield Fault("TC305", f"`{key}` must be {limits}", (*view.pointer, key))
+
+
+def _judge_spread(settings: Settings, timetable: Timetable, view: View) -> Iterator[Fault]:
+    gap = shortest_gap(timetable) if settings.spread else None
+    if gap is not None and settings.spread >= gap:
+        key = "spread" if view.get("spread") else "preset"
+        message = (
+            f"a spread of {format_duration(settings.spread)} is not smaller than the shortest gap "
+            f"of {format_duration(gap)}"
+        )
+        yield Fault("TC306", message, (*view.pointer, key))
+
+
+def _or(value: T | None, fallback: T) -> T:
+    return fallback if value is None else value

@@ -1,0 +1,87 @@
+"""Translates every form of timetable into the one that is stored: cron, `@every` or `@at`."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from tenantcron.core.durations import format_duration
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.words import shortened
+from tenantcron.cron.placement import fixed_instant
+from tenantcron.manifests.view import View
+
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2})?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+
+
+class InvalidTimeError(TenantcronError):
+    """The text is not a point in time."""
+
+
+def translate(timing: View, zone: ZoneInfo) -> str | None:
+    """Return the timetable of a schedule as it is stored; None if its parts are not all there."""
+    cron, once = timing.text("cron"), timing.text("once")
+    interval = timing.duration("every")
+    if cron is not None:
+        return cron
+    if interval is not None:
+        return every(interval)
+    if once is not None:
+        return f"@at {instant(once, zone).replace(tzinfo=None).isoformat()}Z"
+    return _daily(timing) or _weekly(timing) or _monthly(timing)
+
+
+def every(interval: timedelta) -> str:
+    """Write an interval as cron where cron says exactly that: a divisor of the hour or the day."""
+    minutes, rest = divmod(int(interval.total_seconds()), 60)
+    if minutes and not rest:
+        if minutes < 60 and 60 % minutes == 0:
+            return "* * * * *" if minutes == 1 else f"*/{minutes} * * * *"
+        hours, rest = divmod(minutes, 60)
+        if not rest and 24 % hours == 0:
+            return {1: "0 * * * *", 24: "0 0 * * *"}.get(hours, f"0 */{hours} * * *")
+    return f"@every {format_duration(interval)}"
+
+
+def instant(text: str, zone: ZoneInfo) -> datetime:
+    """Read a point in time; without an offset it is local, by the rule for fixed times."""
+    if _TIME.fullmatch(text) is None:
+        raise InvalidTimeError(f"{shortened(text)!r} is not a time such as 2026-12-01T09:00:00")
+    try:
+        time = datetime.fromisoformat(text)
+        return fixed_instant(zone, time) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidTimeError(f"{shortened(text)!r} is not on the calendar: {error}") from error
+
+
+def _daily(timing: View) -> str | None:
+    daily = timing.get("daily")
+    return None if daily is None else _at(daily, "* * *")
+
+
+def _weekly(timing: View) -> str | None:
+    weekly = timing.get("weekly")
+    on = weekly and weekly.get("on")
+    if weekly is None or on is None:
+        return None
+    days = sorted(_WEEKDAYS.index(day.value) for day in on.items() if isinstance(day.value, str))
+    return _at(weekly, f"* * {','.join(map(str, days))}") if days else None
+
+
+def _monthly(timing: View) -> str | None:
+    monthly = timing.get("monthly")
+    if monthly is None:
+        return None
+    day = "L" if monthly.text("day") == "last" else monthly.number("day")
+    return _at(monthly, f"{day} * *") if day else None
+
+
+def _at(form: View, days: str) -> str | None:
+    time = form.text("at")
+    if time is None:
+        return None
+    hour, minute = time.split(":")
+    return f"{int(minute)} {int(hour)} {days}"

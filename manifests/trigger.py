@@ -1,0 +1,37 @@
+"""Triggers in one line: `scheduled:<name>`, `scheduled:<name>:<cron>`, or another tool's."""
+
+from dataclasses import dataclass
+
+from tenantcron.core.names import NAME_EXPECTED, ScheduleName, is_name
+from tenantcron.core.suggest import close_match
+from tenantcron.core.words import shortened
+from tenantcron.manifests.diagnostics import Fault, Pointer
+
+OURS = "scheduled"
+OTHERS = ("api", "webhook", "event")
+
+
+@dataclass(frozen=True, slots=True)
+class OneLine:
+    """A schedule by name, with its cron expression if the line has one."""
+
+    name: ScheduleName
+    cron: str | None
+
+
+def read_one_line(text: str, at: Pointer) -> OneLine | Fault | None:
+    """Read a trigger; None if it is another tool's."""
+    kind, _, rest = text.partition(":")
+    if kind in OTHERS:
+        return None
+    if kind != OURS:
+        meant = close_match(kind, (OURS, *OTHERS))
+        hint = f"did you mean `{meant}:`?" if meant else f"use {', '.join((OURS, *OTHERS))}"
+        return Fault("TC112", f"`{shortened(kind)}` is no kind of trigger", at, hint)
+    name, has_cron, cron = rest.partition(":")
+    if not is_name(name):
+        shown = (
+            f"`{shortened(name)}` is not {NAME_EXPECTED}" if name else "the schedule has no name"
+        )
+        return Fault("TC107", shown, at, "write scheduled:<name> or scheduled:<name>:<cron>")
+    return OneLine(ScheduleName(name), cron if has_cron else None)

@@ -1,0 +1,65 @@
+"""Values of a document together with where they stand, sound ones only."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tenantcron.core.durations import parse_duration
+from tenantcron.core.values import JsonValue
+from tenantcron.manifests.diagnostics import Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A value and its pointer.
+
+    What the structure check found faulty reads as absent, so the checks of meaning neither trip
+    over it nor report it again, and still see everything else.
+    """
+
+    value: JsonValue
+    pointer: Pointer
+    faulty: frozenset[Pointer]
+
+    def get(self, key: str) -> "View | None":
+        """Return the entry of a mapping, None if it is absent or faulty."""
+        if not isinstance(self.value, dict) or key not in self.value:
+            return None
+        pointer = (*self.pointer, key)
+        return None if pointer in self.faulty else View(self.value[key], pointer, self.faulty)
+
+    def entries(self) -> Iterator[tuple[str, "View"]]:
+        """Yield the sound entries of a mapping."""
+        for key in self.value if isinstance(self.value, dict) else ():
+            entry = self.get(key)
+            if entry is not None:
+                yield key, entry
+
+    def items(self) -> Iterator["View"]:
+        """Yield the sound entries of a list."""
+        for index, item in enumerate(self.value if isinstance(self.value, list) else ()):
+            pointer = (*self.pointer, index)
+            if pointer not in self.faulty:
+                yield View(item, pointer, self.faulty)
+
+    def text(self, key: str) -> str | None:
+        """Return the entry if it is a string."""
+        entry = self.get(key)
+        return entry.value if entry is not None and isinstance(entry.value, str) else None
+
+    def number(self, key: str) -> int | None:
+        """Return the entry if it is a whole number."""
+        entry = self.get(key)
+        return (
+            int(entry.value) if entry is not None and isinstance(entry.value, int | float) else None
+        )
+
+    def flag(self, key: str) -> bool | None:
+        """Return the entry if it is true or false."""
+        entry = self.get(key)
+        return entry.value if entry is not None and isinstance(entry.value, bool) else None
+
+    def duration(self, key: str) -> timedelta | None:
+        """Return the entry if it is a duration."""
+        text = self.text(key)
+        return None if text is None else parse_duration(text)
