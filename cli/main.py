@@ -1,2 +1,85 @@
-def main() -> int:
-    return 0
+"""The entry of the command line: finds the command, runs it, and turns errors into exit codes.
+
+Exit codes: 0 fine, 1 findings or a refused change, 2 wrong use or an internal error. A command's
+module is imported only when that command is called, so that none pays for the others.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+
+from tenantcron.core.errors import TenantcronError
+
+COMMANDS = {
+    "validate": "check manifests, without a database",
+    "next": "show when a timetable fires",
+    "explain": "tell what a diagnostic code means and how to fix it",
+    "schema": "print the JSON Schema of manifests",
+}
+
+_FINE, _MISUSE, _INTERRUPTED = 0, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # not every console can show a manifest
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except TenantcronError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _MISUSE
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough; nothing is left to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FINE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except Exception:  # noqa: BLE001 -- shown in full; Python's own exit code would mean "findings"
+        traceback.print_exc()
+        return _MISUSE
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    parsed = _parser(arguments).parse_args(arguments)
+    code: int = parsed.run(parsed)
+    return code
+
+
+def _parser(arguments: list[str]) -> argparse.ArgumentParser:
+    """Build the parser; only the command that is called gets its options."""
+    parser = argparse.ArgumentParser(
+        prog="tenantcron",
+        description="Schedules of many tenants, declared in Git.",
+        epilog="`tenantcron COMMAND --help` shows a command's options and examples.",
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    called = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if name == called:
+            import_module(f"tenantcron.cli.{name}").configure(command)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version; reading the package's metadata is too slow to do on every start."""
+
+    def __init__(self, option_strings: list[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version  # noqa: PLC0415 -- see above
+
+        print(f"tenantcron {version('tenantcron')}")
+        parser.exit()

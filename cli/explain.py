@@ -1,0 +1,65 @@
+"""`tenantcron explain`: tells what a diagnostic code means, why it exists and how to fix it."""
+
+import argparse
+import json
+
+from tenantcron.core.errors import UsageError
+from tenantcron.core.suggest import close_match
+from tenantcron.manifests.rules import RULES, Rule
+
+_EXAMPLES = """\
+examples:
+  tenantcron explain TC301
+  tenantcron explain interval-below-floor
+  tenantcron explain                         list all codes
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Tell what a diagnostic code means; without one, list them all."
+    parser.epilog = _EXAMPLES
+    parser.add_argument("code", nargs="?", metavar="CODE", help="such as TC301")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explain one rule, or list all."""
+    rules = [_find(arguments.code)] if arguments.code else list(RULES.values())
+    if arguments.format == "json":
+        print(json.dumps([_as_json(rule) for rule in rules], indent=2))
+    elif arguments.code:
+        print(_as_text(rules[0]))
+    else:
+        for rule in rules:
+            print(f"{rule.code}  {rule.name:<24}  {rule.what}")
+    return 0
+
+
+def _find(word: str) -> Rule:
+    by_name = {rule.name: rule for rule in RULES.values()}
+    rule = RULES.get(word.upper()) or by_name.get(word.lower())
+    if rule is None:
+        meant = close_match(word.lower(), by_name)
+        hint = f"did you mean {meant}?" if meant else "`tenantcron explain` lists them all"
+        raise UsageError(f"there is no code {word}; {hint}")
+    return rule
+
+
+def _as_text(rule: Rule) -> str:
+    return (
+        f"{rule.code} {rule.name} ({rule.severity})\n\n"
+        f"{rule.what}\n\nWhy   {rule.why}\nFix   {rule.fix}"
+    )
+
+
+def _as_json(rule: Rule) -> dict[str, str]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": rule.severity.value,
+        "what": rule.what,
+        "why": rule.why,
+        "fix": rule.fix,
+    }

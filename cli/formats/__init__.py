@@ -1,0 +1,1 @@
+"""How diagnostics are shown: to people, to programs, to GitHub, to code scanners."""

@@ -1,0 +1,23 @@
+"""Diagnostics for programs; the keys are stable."""
+
+from tenantcron.manifests.diagnostics import Diagnostic, json_pointer
+
+JsonObject = dict[str, str | int | None]
+
+
+def as_json(diagnostic: Diagnostic) -> JsonObject:
+    """Return one diagnostic as JSON has it."""
+    problem, span = diagnostic.problem, diagnostic.problem.span
+    return {
+        "code": problem.code,
+        "name": diagnostic.rule.name,
+        "severity": diagnostic.severity.value,
+        "file": diagnostic.file,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+        "pointer": json_pointer(problem.pointer),
+        "message": problem.message,
+        "hint": problem.hint,
+    }

@@ -1,0 +1,93 @@
+"""Diagnostics for people: the source line with a marker under the place."""
+
+import unicodedata
+from collections.abc import Iterator
+from itertools import accumulate, takewhile
+from pathlib import Path
+
+from tenantcron.cli.terminal import Palette, visible
+from tenantcron.manifests.diagnostics import Diagnostic, Span
+
+_TAB = "    "
+
+
+def render(diagnostics: list[Diagnostic], paint: Palette, columns: int) -> Iterator[str]:
+    """Yield the lines that show the diagnostics of one file."""
+    lines = _source_lines(diagnostics[0].file) if diagnostics else []
+    for diagnostic in diagnostics:
+        yield from _head(diagnostic, paint)
+        span = diagnostic.problem.span
+        margin = " " * len(str(span.line))
+        if span.line <= len(lines):
+            shown, marker = _excerpt(lines[span.line - 1], span, columns - len(margin) - 3)
+            yield paint("place", f"{margin} |")
+            yield f"{paint('place', f'{span.line} |')} {shown}"
+            yield f"{paint('place', f'{margin} |')} {paint(diagnostic.severity, marker)}"
+        if diagnostic.problem.hint:
+            yield f"{paint('place', f'{margin} =')} help: {visible(diagnostic.problem.hint)}"
+        yield ""
+
+
+def summary(files: int, errors: int, warnings: int, paint: Palette) -> str:
+    """Return the closing line."""
+    checked = f"{_count(files, 'manifest')} checked"
+    if not errors and not warnings:
+        return f"{checked}: all good"
+    style = "error" if errors else "warning"
+    found = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    return f"{checked}: {paint(style, found)}"
+
+
+def _head(diagnostic: Diagnostic, paint: Palette) -> Iterator[str]:
+    problem, span = diagnostic.problem, diagnostic.problem.span
+    title = paint(diagnostic.severity, f"{diagnostic.severity}[{problem.code}]")
+    yield f"{title} {paint('strong', visible(problem.message))}"
+    place = f"{visible(diagnostic.file)}:{span.line}:{span.column}"
+    margin = " " * len(str(span.line))
+    yield f"{margin}{paint('place', '-->')} {place} ({diagnostic.rule.name})"
+
+
+def _source_lines(file: str) -> list[str]:
+    text = Path(file).read_bytes().decode(errors="replace").removeprefix("\ufeff")
+    # Not splitlines(): it also splits at characters that YAML and JSON keep inside a line.
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _excerpt(line: str, span: Span, columns: int) -> tuple[str, str]:
+    """Return the part of a line around the span that fits, and the marker below it."""
+    last = span.end_column - 1 if span.end_line == span.line else len(line)
+    begin = span.column - 1
+    # A line can be a megabyte long: no more of it is looked at than could be shown.
+    before = _cells(line[max(0, begin - columns) : begin])
+    marked = _cells(line[begin : min(last, begin + columns)])
+    after = _cells(line[last : last + columns])
+    if _display_width(before + marked + after) > columns:
+        before = _cut(before[::-1], columns // 2)[::-1]
+    indent = _display_width(before)
+    marker = "^" * max(1, min(_display_width(marked), columns - indent))
+    return _cut(before + marked + after, columns), " " * indent + marker
+
+
+def _cut(text: str, columns: int) -> str:
+    """Return as much of the text as fits."""
+    widths = accumulate(map(_char_width, text))
+    return text[: sum(1 for _ in takewhile(lambda width: width <= columns, widths))]
+
+
+def _cells(text: str) -> str:
+    return visible(text.replace("\t", _TAB))
+
+
+def _display_width(text: str) -> int:
+    return sum(map(_char_width, text))
+
+
+def _char_width(char: str) -> int:
+    """Count terminal cells: East Asian wide characters and emoji take two, accents none."""
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

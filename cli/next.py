@@ -1,0 +1,184 @@
+"""`tenantcron next`: shows when a timetable, or every schedule of some manifests, fires."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from tenantcron.cli.moments import in_words, moment
+from tenantcron.cli.terminal import Palette, visible
+from tenantcron.core.durations import format_duration
+from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.cron.analysis import never_fires, shortest_gap
+from tenantcron.cron.errors import CronError
+from tenantcron.cron.occurrences import upcoming
+from tenantcron.cron.parse import parse
+from tenantcron.cron.timetable import Timetable
+from tenantcron.cron.zones import UnknownZoneError, zone
+from tenantcron.manifests.desired import Desired, DesiredSchedule
+from tenantcron.manifests.files import Policies, check_files, find_files
+
+_EXAMPLES = """\
+examples:
+  tenantcron next '*/15 8-18 * * mon-fri'
+  tenantcron next '30 2 * * *' --timezone Europe/London --after 2027-03-27T12:00 --count 3
+  tenantcron next --manifest manifests/          every schedule of every tenant
+"""
+_FOUND = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """From when on, and how many occurrences are shown."""
+
+    after: datetime
+    count: int
+
+    def fires(self, timetable: Timetable, place: ZoneInfo) -> list[datetime]:
+        """Return the occurrences, in local time."""
+        found = islice(upcoming(timetable, place, self.after), self.count)
+        return [occurrence.astimezone(place) for occurrence in found]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Show when a cron expression (or @every, @at) fires."
+    parser.epilog = _EXAMPLES
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("expression", nargs="?", metavar="EXPRESSION", help="quote it in the shell")
+    what.add_argument("--manifest", nargs="+", type=Path, metavar="PATH", help="files or folders")
+    parser.add_argument("--timezone", default="UTC", metavar="ZONE", help="default: UTC")
+    parser.add_argument("--after", metavar="TIME", help="ISO 8601, default: now")
+    parser.add_argument("--count", type=int, default=5, metavar="N", help="default: 5")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
+    parser.add_argument("--tenant", metavar="ID", help="whose manifest it is, if it does not say")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the occurrences; 1 if there are none or the expression is malformed."""
+    place = _zone(arguments.timezone)
+    if not 1 <= arguments.count <= 10_000:
+        raise UsageError("--count takes a number from 1 to 10000")
+    after = moment(arguments.after, place) if arguments.after is not None else datetime.now(UTC)
+    window = _Window(after, arguments.count)
+    if arguments.manifest:
+        return _show_manifests(arguments, window)
+    return _show_expression(arguments.expression, place, window, arguments.format)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return zone(name)
+    except UnknownZoneError as error:
+        raise UsageError(str(error)) from error
+
+
+def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: str) -> int:
+    try:
+        timetable = parse(expression)
+    except CronError as error:
+        return _refuse(expression, "TC201", error, output)
+    if never_fires(timetable):
+        never = CronError("the expression never fires: no such day exists")
+        return _refuse(expression, "TC202", never, output)
+    fires = window.fires(timetable, place)
+    gap = shortest_gap(timetable)
+    if output == "json":
+        answer = {
+            "expression": expression,
+            "timezone": place.key,
+            "shortest_gap_seconds": None if gap is None else int(gap.total_seconds()),
+            "never_fires": False,
+            "fires": [fire.isoformat() for fire in fires],
+        }
+        print(json.dumps(answer, indent=2))
+        return 0
+    paint = Palette(sys.stdout)
+    shortest = f", at least {format_duration(gap)} apart" if gap else ""
+    print(f"{paint('strong', visible(timetable.expression))} in {place.key}{shortest}")
+    for line in _lines(fires, window.after):
+        print(line)
+    return 0
+
+
+def _refuse(expression: str, code: str, error: CronError, output: str) -> int:
+    if output == "json":
+        told = {"code": code, "message": error.message, "hint": error.hint}
+        never = {"never_fires": True} if code == "TC202" else {}
+        print(json.dumps({"expression": expression, **never, "error": told}, indent=2))
+    else:
+        hint = f"\n  help: {error.hint}" if error.hint else ""
+        print(f"error[{code}] {visible(error.message)}{hint}", file=sys.stderr)
+    return _FOUND
+
+
+def _lines(fires: list[datetime], after: datetime) -> Iterator[str]:
+    if not fires:
+        yield "  no occurrence after that"
+    clock = "%Y-%m-%d %H:%M:%S" if any(fire.second for fire in fires) else "%Y-%m-%d %H:%M"
+    for fire in fires:
+        utc = fire.astimezone(UTC)
+        elsewhere = "" if fire.utcoffset() == utc.utcoffset() else f"  ({utc:{clock}} UTC)"
+        yield f"  {fire:%a {clock} %Z}{elsewhere}  {in_words(fire - after)}"
+
+
+def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
+    try:
+        tenants = list(_desired(arguments))
+    except _BrokenManifestError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _FOUND
+    if arguments.format == "json":
+        print(json.dumps({"tenants": [_as_json(one, window) for one in tenants]}, indent=2))
+        return 0
+    paint = Palette(sys.stdout)
+    for desired in tenants:
+        print(paint("strong", desired.tenant))
+        for schedule in desired.schedules:
+            timing = schedule.timing
+            print(f"  {schedule.name}  {paint('dim', f'{timing.cron} in {timing.timezone}')}")
+            for line in _lines(_fires(schedule, window), window.after):
+                print(f"  {line}")
+    return 0
+
+
+def _desired(arguments: argparse.Namespace) -> Iterator[Desired]:
+    """Yield what the manifests declare; a manifest with errors has no next execution."""
+    files = find_files(arguments.manifest)
+    for file in check_files(files, Policies(arguments.policy), arguments.tenant, datetime.now(UTC)):
+        if file.checked.desired is None:
+            raise _BrokenManifestError(f"{file.path} has errors: `tenantcron validate {file.path}`")
+        yield file.checked.desired
+
+
+class _BrokenManifestError(TenantcronError):
+    """A manifest must be valid before it can be previewed."""
+
+
+def _fires(schedule: DesiredSchedule, window: _Window) -> list[datetime]:
+    timing = schedule.timing
+    return window.fires(timing.timetable, zone(timing.timezone)) if timing.settings.enabled else []
+
+
+def _as_json(desired: Desired, window: _Window) -> dict[str, object]:
+    return {
+        "tenant": desired.tenant,
+        "schedules": [
+            {
+                "name": schedule.name,
+                "saga": schedule.saga,
+                "cron": schedule.timing.cron,
+                "timezone": schedule.timing.timezone,
+                "enabled": schedule.timing.settings.enabled,
+                "next_executions": [fire.isoformat() for fire in _fires(schedule, window)],
+            }
+            for schedule in desired.schedules
+        ],
+    }

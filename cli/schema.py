@@ -1,0 +1,26 @@
+"""`tenantcron schema`: prints the JSON Schema that editors complete and check by."""
+
+import argparse
+import sys
+
+from tenantcron.manifests.schemas import schema_text
+
+_EXAMPLES = """\
+examples:
+  tenantcron schema > manifest.schema.json
+  # yaml-language-server: $schema=manifest.schema.json    the first line of a manifest
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Print the JSON Schema of manifests, or of the [policy] table."
+    parser.epilog = _EXAMPLES
+    parser.add_argument("name", nargs="?", choices=["manifest", "policy"], default="manifest")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the schema."""
+    sys.stdout.write(schema_text(arguments.name))
+    return 0

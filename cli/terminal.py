@@ -1,0 +1,29 @@
+"""What the terminal can show: colour, width, and text that cannot play tricks on it."""
+
+import os
+import shutil
+import sys
+from typing import TextIO
+
+_STYLES = {"error": "1;31", "warning": "1;33", "strong": "1", "dim": "2", "place": "36"}
+
+
+class Palette:
+    """Colours text on a terminal and leaves it plain elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        forced = os.environ.get("FORCE_COLOR")
+        self._on = bool(forced) or (stream.isatty() and not os.environ.get("NO_COLOR"))
+
+    def __call__(self, style: str, text: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._on else text
+
+
+def width() -> int:
+    """Return how many columns text may take; pipes get as much as a wide terminal."""
+    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 120
+
+
+def visible(text: str) -> str:
+    """Replace what is not printable, so that a manifest cannot send escapes to the terminal."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,0 +1,120 @@
+"""`tenantcron validate`: checks manifests without a database or a network."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+from tenantcron.cli.formats import text
+from tenantcron.cli.formats.data import as_json
+from tenantcron.cli.formats.github import annotation
+from tenantcron.cli.terminal import Palette, width
+from tenantcron.manifests.diagnostics import Diagnostic
+from tenantcron.manifests.files import Policies, TenantsSeen, check_files, find_files
+from tenantcron.manifests.rules import Severity
+
+_EXAMPLES = """\
+examples:
+  tenantcron validate manifests/                    check every manifest in a folder
+  tenantcron validate --strict acme.yaml            let warnings fail, too
+  tenantcron validate --format github manifests/    annotate a pull request
+  tenantcron explain TC301                          what a code means, and the way out
+"""
+_MANY = 200
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Check manifests. Opens no database and no network connection."
+    parser.epilog = _EXAMPLES
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
+    parser.add_argument("--tenant", metavar="ID", help="whose manifest it is, if it does not say")
+    parser.add_argument("--strict", action="store_true", help="let warnings fail, too")
+    parser.add_argument("--format", choices=list(_WRITERS), default="text", help="default: text")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and report; 1 if anything is wrong."""
+    files = find_files(arguments.paths)
+    tally = Tally()
+    found = _diagnostics(files, Policies(arguments.policy), arguments.tenant, tally)
+    _WRITERS[arguments.format](found, tally)
+    return int(tally.errors > 0 or (arguments.strict and tally.warnings > 0))
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been checked and found so far."""
+
+    files: int = 0
+    errors: int = 0
+    warnings: int = 0
+
+    def add(self, diagnostics: list[Diagnostic]) -> None:
+        """Count one file."""
+        errors = sum(one.severity is Severity.ERROR for one in diagnostics)
+        self.files += 1
+        self.errors += errors
+        self.warnings += len(diagnostics) - errors
+
+
+def _diagnostics(
+    files: list[Path], policies: Policies, tenant: str | None, tally: Tally
+) -> Iterator[list[Diagnostic]]:
+    """Yield what is wrong with each file, in the order of the text."""
+    tenants = TenantsSeen()
+    for file in check_files(_with_progress(files), policies, tenant, datetime.now(UTC)):
+        declared_twice = tenants.add(file)
+        diagnostics = file.diagnostics + ([declared_twice] if declared_twice else [])
+        diagnostics.sort(key=lambda one: one.sort_key)
+        tally.add(diagnostics)
+        yield diagnostics
+
+
+def _with_progress(files: list[Path]) -> Iterable[Path]:
+    """Show a bar on a terminal while many files are checked."""
+    if len(files) < _MANY or not sys.stderr.isatty():
+        return files
+    from rich.console import Console  # noqa: PLC0415 -- a hook on a few files does not pay for it
+    from rich.progress import track  # noqa: PLC0415
+
+    return track(files, "Checking", console=Console(stderr=True), transient=True)
+
+
+def _write_text(found: Iterable[list[Diagnostic]], tally: Tally) -> None:
+    paint, columns = Palette(sys.stdout), width()
+    for diagnostics in found:
+        for line in text.render(diagnostics, paint, columns):
+            print(line)
+    print(text.summary(tally.files, tally.errors, tally.warnings, paint))
+
+
+def _write_json(found: Iterable[list[Diagnostic]], tally: Tally) -> None:
+    diagnostics = [as_json(one) for one in chain.from_iterable(found)]
+    counts = {"files": tally.files, "errors": tally.errors, "warnings": tally.warnings}
+    print(json.dumps(counts | {"diagnostics": diagnostics}, indent=2))
+
+
+def _write_github(found: Iterable[list[Diagnostic]], _: Tally) -> None:
+    for diagnostic in chain.from_iterable(found):
+        print(annotation(diagnostic))
+
+
+def _write_sarif(found: Iterable[list[Diagnostic]], _: Tally) -> None:
+    from tenantcron.cli.formats.sarif import sarif_log  # noqa: PLC0415 -- it loads urllib
+
+    print(json.dumps(sarif_log(list(chain.from_iterable(found))), indent=2))
+
+
+_WRITERS = {
+    "text": _write_text,
+    "json": _write_json,
+    "github": _write_github,
+    "sarif": _write_sarif,
+}
