@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 
 from tenantcron.core.errors import TenantcronError
 
@@ -17,6 +18,7 @@ class DurationError(TenantcronError):
     """The text is not a duration."""
 
 
+@lru_cache(maxsize=1024)
 def parse_duration(text: str) -> timedelta:
     """Read a duration; the units come once each, from the largest to the smallest."""
     match = _DURATION.fullmatch(text)

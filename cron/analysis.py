@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import date, timedelta
 from functools import cache
 
-from tenantcron.cron.gaps import shortest_cron_gap
+from tenantcron.cron.gaps import cron_gap_below, shortest_cron_gap
 from tenantcron.cron.months import kind_of, month_length, possible_kinds
 from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, Timetable
 
@@ -36,6 +36,14 @@ def shortest_gap(timetable: Timetable) -> timedelta | None:
     if isinstance(timetable, IntervalTimetable):
         return timetable.interval
     return None
+
+
+def gap_below(timetable: Timetable, limit: timedelta) -> timedelta | None:
+    """Return the shortest gap if it is below the limit, which is quicker to tell than the gap."""
+    if isinstance(timetable, CronTimetable):
+        return None if timetable.never else cron_gap_below(timetable, limit)
+    gap = shortest_gap(timetable)
+    return gap if gap is not None and gap < limit else None
 
 
 def restricts_both_day_fields(timetable: Timetable) -> bool:

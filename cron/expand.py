@@ -1,6 +1,7 @@
 """From the plain text of five fields to the values that match, by croniter."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tenantcron.cron.fields import FIELDS, Field
 
@@ -9,12 +10,25 @@ EVERY_VALUE = "*"
 
 def expand(texts: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the matching values of each of the five fields, in order."""
-    # Importing croniter costs several times an interpreter's start: only who has a cron
-    # expression to read pays for it.
+    return [_expanded(position, text) for position, text in enumerate(texts)]
+
+
+@lru_cache(maxsize=4096)
+def _expanded(position: int, text: str) -> tuple[int, ...]:
+    """Expand one field; there are far fewer different fields than expressions."""
+    field = FIELDS[position]
+    if text == EVERY_VALUE:
+        return tuple(range(field.low, field.high + 1))
+    if text.isdigit():
+        return (int(text),)
+    # Importing croniter costs several times an interpreter's start: only who has a range, a step
+    # or a list to read pays for it.
     from croniter import croniter  # noqa: PLC0415
 
+    texts = [EVERY_VALUE] * len(FIELDS)
+    texts[position] = text
     expanded, _ = croniter.expand(" ".join(texts))
-    return [_values(field, values) for field, values in zip(FIELDS, expanded, strict=True)]
+    return _values(field, expanded[position])
 
 
 def _values(field: Field, values: Sequence[int | str]) -> tuple[int, ...]:

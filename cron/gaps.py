@@ -7,6 +7,7 @@ gap is the least of three figures, and only the third needs the calendar.
 
 from collections.abc import Iterator
 from datetime import date, timedelta
+from functools import lru_cache
 from itertools import pairwise
 
 from tenantcron.cron.months import kind_of, month_length, possible_kinds
@@ -29,6 +30,17 @@ def shortest_cron_gap(cron: CronTimetable) -> timedelta:
         return timedelta(minutes=within)
     across = (_fewest_days_apart(cron) - 1) * _MINUTES_OF_DAY + overnight
     return timedelta(minutes=across if within is None else min(within, across))
+
+
+def cron_gap_below(cron: CronTimetable, limit: timedelta) -> timedelta | None:
+    """Return the shortest gap if it is below the limit; the calendar is asked only if it may be."""
+    overnight = _MINUTES_OF_DAY - _first_to_last_time(cron)
+    within = _gap_within_a_day(cron)
+    least = overnight if within is None else min(within, overnight)
+    if least * 60 >= limit.total_seconds():
+        return None
+    gap = shortest_cron_gap(cron)
+    return gap if gap < limit else None
 
 
 def _first_to_last_time(cron: CronTimetable) -> int:
@@ -79,10 +91,16 @@ def _fewest_days_across_months(cron: CronTimetable, years: range) -> int:
 
 def _matching_spans(cron: CronTimetable, years: range) -> Iterator[tuple[int, int]]:
     """Yield the first and the last matching day of each month that has one, as ordinals."""
-    for year in years:
-        for month in cron.months:
-            begin = date(year, month, 1).toordinal()
-            # Ordinals begin on a Monday with 1, so the remainder is the weekday as cron counts.
-            mask = cron.day_masks[kind_of(month_length(year, month), begin % 7)]
-            if mask:
-                yield begin + (mask & -mask).bit_length() - 2, begin + mask.bit_length() - 2
+    masks = cron.day_masks
+    for begin, kind in _months(years, cron.months):
+        mask = masks[kind]
+        if mask:
+            yield begin + (mask & -mask).bit_length() - 2, begin + mask.bit_length() - 2
+
+
+@lru_cache(maxsize=64)
+def _months(years: range, months: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return the first day, as an ordinal, and the kind of each of these months of the years."""
+    begins = ((date(y, m, 1).toordinal(), month_length(y, m)) for y in years for m in months)
+    # Ordinals begin on a Monday with 1, so the remainder is the weekday as cron counts.
+    return tuple((begin, kind_of(length, begin % 7)) for begin, length in begins)

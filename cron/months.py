@@ -5,6 +5,7 @@ days are answered from one mask per kind. Weekdays count as in cron: 0 is Sunday
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from tenantcron.cron.day_rules import DayRule
 
@@ -38,13 +39,15 @@ def possible_kinds(month: int) -> Iterator[int]:
         yield from range(kind_of(length, 0), kind_of(length, 7))
 
 
-def number_masks(days: Sequence[int], rules: Sequence[DayRule]) -> tuple[int, ...]:
+@lru_cache(maxsize=1024)
+def number_masks(days: tuple[int, ...], rules: tuple[DayRule, ...]) -> tuple[int, ...]:
     """Return the masks of a day of month field: its numbers and its rules."""
     numbers = sum(1 << day for day in days)
     return _masks([numbers] * 7, rules)
 
 
-def weekday_masks(weekdays: Sequence[int], rules: Sequence[DayRule]) -> tuple[int, ...]:
+@lru_cache(maxsize=1024)
+def weekday_masks(weekdays: tuple[int, ...], rules: tuple[DayRule, ...]) -> tuple[int, ...]:
     """Return the masks of a weekday field: its weekdays and its rules."""
     by_first = [sum(_WEEKLY << (weekday - first) % 7 for weekday in weekdays) for first in range(7)]
     return _masks(by_first, rules)

@@ -26,7 +26,7 @@ def parse(text: str) -> Timetable:
     return _parse(_checked(text))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _parse(text: str) -> Timetable:
     words = text.split()
     if words[0].startswith("@"):

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from tenantcron.core.durations import format_duration
 from tenantcron.cron.analysis import (
     fires_rarely,
+    gap_below,
     never_fires,
     restricts_both_day_fields,
-    shortest_gap,
 )
 from tenantcron.cron.timetable import SingleTimetable, Timetable
 from tenantcron.manifests.diagnostics import Fault, Pointer
@@ -37,8 +37,8 @@ class TimetableRules:
         yield from self._suspicious(timetable, at)
 
     def _too_frequent(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
-        gap = shortest_gap(timetable)
-        if gap is not None and gap < self.floor:
+        gap = gap_below(timetable, self.floor)
+        if gap is not None:
             floor = format_duration(self.floor)
             message = (
                 f"`{timetable.expression}` fires {format_duration(gap)} apart at the closest, "

@@ -14,7 +14,7 @@ from typing import TypeVar
 from tenantcron.core.durations import format_duration, parse_duration
 from tenantcron.core.suggest import close_match
 from tenantcron.core.words import shortened
-from tenantcron.cron.analysis import shortest_gap
+from tenantcron.cron.analysis import gap_below
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
@@ -37,6 +37,7 @@ T = TypeVar("T")
 _MANY_NAMES = 500
 _MANY_FAULTS = 20
 _DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
 _LIMITS = {
     "spread": (timedelta(0), _DAY),
     "catch_up_window": (timedelta(0), 31 * _DAY),
@@ -192,16 +193,18 @@ def _zone_hint(name: str) -> str | None:
 
 
 def _judge_durations(view: View) -> Iterator[Fault]:
+    written = view.value if isinstance(view.value, dict) else {}
     for key, (low, high) in _LIMITS.items():
-        duration = view.duration(key)
+        duration = view.duration(key) if key in written else None
         if duration is not None and not low <= duration <= high:
             limits = f"from {format_duration(low)} to {format_duration(high)}"
             yield Fault("TC305", f"`{key}` must be {limits}", (*view.pointer, key))
 
 
 def _judge_spread(settings: Settings, timetable: Timetable, view: View) -> Iterator[Fault]:
-    gap = shortest_gap(timetable) if settings.spread else None
-    if gap is not None and settings.spread >= gap:
+    # A gap has whole seconds, so "not smaller than the gap" is "gap below spread and a second".
+    gap = gap_below(timetable, settings.spread + _SECOND) if settings.spread else None
+    if gap is not None:
         key = "spread" if view.get("spread") else "preset"
         message = (
             f"a spread of {format_duration(settings.spread)} is not smaller than the shortest gap "
