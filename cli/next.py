@@ -21,7 +21,7 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.manifests.desired import Desired, DesiredSchedule
-from tenantcron.manifests.files import Policies, check_files, find_files
+from tenantcron.manifests.files import Policies, find_files, read_files
 
 _EXAMPLES = """\
 examples:
@@ -152,7 +152,9 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
 def _desired(arguments: argparse.Namespace) -> Iterator[Desired]:
     """Yield what the manifests declare; a manifest with errors has no next execution."""
     files = find_files(arguments.manifest)
-    for file in check_files(files, Policies(arguments.policy), arguments.tenant, datetime.now(UTC)):
+    now = datetime.now(UTC)
+    for manifest in read_files(files, Policies(arguments.policy), arguments.tenant):
+        file = manifest.check(now)
         if file.checked.desired is None:
             raise _BrokenManifestError(f"{file.path} has errors: `tenantcron validate {file.path}`")
         yield file.checked.desired

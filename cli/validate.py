@@ -14,7 +14,7 @@ from tenantcron.cli.formats.data import as_json
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.terminal import Palette, width
 from tenantcron.manifests.diagnostics import Diagnostic
-from tenantcron.manifests.files import Policies, TenantsSeen, check_files, find_files
+from tenantcron.manifests.files import Policies, TenantsSeen, find_files, read_files
 from tenantcron.manifests.rules import Severity
 
 _EXAMPLES = """\
@@ -69,7 +69,9 @@ def _diagnostics(
 ) -> Iterator[list[Diagnostic]]:
     """Yield what is wrong with each file, in the order of the text."""
     tenants = TenantsSeen()
-    for file in check_files(_with_progress(files), policies, tenant, datetime.now(UTC)):
+    now = datetime.now(UTC)
+    for manifest in read_files(_with_progress(files), policies, tenant):
+        file = manifest.check(now)
         declared_twice = tenants.add(file)
         diagnostics = file.diagnostics + ([declared_twice] if declared_twice else [])
         diagnostics.sort(key=lambda one: one.sort_key)

@@ -1,5 +1,6 @@
 """Manifests on disk: finding the files, reading them, and what can only be seen across them."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -41,13 +42,16 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 
 def _below(folder: Path) -> list[Path]:
     """Return the manifests in a folder; hidden folders, such as .git and .github, are not ours."""
-    return sorted(
-        file
-        for file in folder.rglob("*")
-        if file.suffix in SUFFIXES
-        and file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    )
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        # Cut off before they are entered: a virtual environment alone holds thousands of files.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += (
+            Path(place, name)
+            for name in files
+            if name.endswith(SUFFIXES) and not name.startswith(".")
+        )
+    return sorted(found)
 
 
 class Policies:
@@ -76,15 +80,29 @@ class Policies:
         return self._of_file[file]
 
 
-def check_files(
-    files: Iterable[Path], policies: Policies, asked_for: str | None, now: datetime
-) -> Iterator[CheckedFile]:
-    """Check one file after the other; nothing is kept, so memory stays flat."""
-    for file in files:
-        syntax: Syntax = "json" if file.suffix == ".json" else "yaml"
-        hints = TenantHints(asked_for, file.stem)
-        content = _read(file)
-        yield CheckedFile(file, check_manifest(content, syntax, policies.of(file), hints, now))
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A manifest on disk with all that decides what it means; `asked_for` is --tenant."""
+
+    path: Path
+    content: bytes
+    policy: Policy
+    asked_for: str | None
+
+    def check(self, now: datetime) -> CheckedFile:
+        """Check it."""
+        syntax: Syntax = "json" if self.path.suffix == ".json" else "yaml"
+        hints = TenantHints(self.asked_for, self.path.stem)
+        checked = check_manifest(self.content, syntax, self.policy, hints, now)
+        return CheckedFile(self.path, checked)
+
+
+def read_files(
+    paths: Iterable[Path], policies: Policies, asked_for: str | None
+) -> Iterator[ManifestFile]:
+    """Read one file after the other; nothing is kept, so memory stays flat."""
+    for path in paths:
+        yield ManifestFile(path, _read(path), policies.of(path), asked_for)
 
 
 def _read(file: Path) -> bytes:

@@ -87,11 +87,21 @@ class Daily(TypedDict):
     at: TimeOfDay
 
 
+def _are_different(days: list[Weekday]) -> list[Weekday]:
+    if len(set(days)) != len(days):
+        raise ValueError("each day once")
+    return days
+
+
 @with_config(_CLOSED)
 class Weekly(TypedDict):
     """On some weekdays, at one time."""
 
-    on: Annotated[list[Weekday], Field(min_length=1, json_schema_extra={"uniqueItems": True})]
+    on: Annotated[
+        list[Weekday],
+        AfterValidator(_are_different),
+        Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+    ]
     at: TimeOfDay
 
 
@@ -215,6 +225,12 @@ class Trigger(TypedDict, total=False):
     event: JsonValue
 
 
+def _is_not_empty(trigger: Trigger) -> Trigger:
+    if not trigger:
+        raise ValueError("at least one kind of trigger")
+    return trigger
+
+
 @with_config(_CLOSED)
 class HttpTarget(TypedDict, total=False):
     """An HTTP endpoint that does the work."""
@@ -254,7 +270,7 @@ class Saga(TypedDict, total=False):
     """A named piece of work. Other keys, such as a script, are left alone."""
 
     name: Required[Name]
-    trigger: Required[TriggerText | Trigger]
+    trigger: Required[TriggerText | Annotated[Trigger, AfterValidator(_is_not_empty)]]
     target: Target
 
 

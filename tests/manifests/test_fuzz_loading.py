@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenantcron.manifests.loading import yaml_events
 from tenantcron.manifests.diagnostics import Span
 from tenantcron.manifests.document import load
+from tenantcron.manifests.loading import yaml_events
 
 YAML = b"""\
 %YAML 1.2

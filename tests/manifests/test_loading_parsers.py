@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tenantcron.manifests.loading import yaml_events
 from tenantcron.manifests.diagnostics import Pointer, Span
 from tenantcron.manifests.document import Document, JsonValue, Loaded, load
+from tenantcron.manifests.loading import yaml_events
 from tenantcron.manifests.loading.yaml_events import read_pure, read_quick, readers
 
 EXAMPLES = [

@@ -1,0 +1,108 @@
+"""The command line as a whole: help, wrong use, exit codes, pipes and consoles."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli import tenantcron
+from support.manifests import GOOD, MISTAKES
+
+from tenantcron.cli.main import COMMANDS, main
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_examples(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main([command, "--help"])
+    assert exited.value.code == 0
+    shown = capsys.readouterr().out
+    assert "\nexamples:\n  tenantcron " in shown
+    assert f"usage: tenantcron {command}" in shown
+
+
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(f"    {command} " in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["--nonsense"],
+        ["validate"],
+        ["validate", "--format", "xml", "x.yaml"],
+        ["validate", "--nonsense", "x.yaml"],
+        ["next"],
+        ["next", "0 2 * * *", "--manifest", "x.yaml"],
+        ["next", "0 2 * * *", "--count", "many"],
+        ["schema", "nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_exits_with_2_and_says_how_it_is_meant(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(arguments)
+    assert exited.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: tenantcron")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    run = tenantcron("--version")
+    assert (run.returncode, run.stdout) == (0, "tenantcron 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"validate {MISTAKES}",
+        f"validate --format json {MISTAKES}",
+        "schema",
+        "explain",
+        "next '0 * * * *' --count 10000",
+    ],
+)
+def test_a_reader_that_has_seen_enough_is_no_error(command: str) -> None:
+    line = f"set -o pipefail; '{sys.executable}' -m tenantcron {command} | head -1"
+    run = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert run.stderr == ""
+    assert len(run.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_a_console_that_cannot_show_every_character_gets_escapes(
+    tmp_path: Path, encoding: str
+) -> None:
+    file = tmp_path / "acme.yaml"
+    file.write_text("sagas:\n- {name: 請求書 ü, trigger: 'api:x'}\n", encoding="utf-8")
+    for output in ("text", "github"):
+        run = tenantcron("validate", "--format", output, file, env={"PYTHONIOENCODING": encoding})
+        assert run.returncode == 1
+        assert "Traceback" not in run.stderr
+
+
+def test_an_error_inside_is_shown_in_full_and_is_not_taken_for_findings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr("tenantcron.cli.validate.find_files", fail)
+    assert main(["validate", str(GOOD)]) == 2
+    assert "RuntimeError: out of luck" in capsys.readouterr().err
+
+
+def test_an_interrupt_exits_as_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tenantcron.cli.validate.find_files", interrupt)
+    assert main(["validate", str(GOOD)]) == 130

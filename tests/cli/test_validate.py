@@ -1,0 +1,166 @@
+"""`tenantcron validate`: exit codes, and what it never does."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli import tenantcron
+from support.manifests import GOOD, MISTAKES
+
+from tenantcron.cli.main import main
+
+GOOD_ONE = "sagas: [{name: a, trigger: 'scheduled:a:0 2 * * *'}]\n"
+WARNED = "sagas: [{name: a, trigger: 'scheduled:a:0 2 13 * fri'}]\n"
+WRONG = "sagas: [{name: a, trigger: 'scheduled:a:*/5 * * * *'}]\n"
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "code"),
+    [
+        (GOOD_ONE, False, 0),
+        (GOOD_ONE, True, 0),
+        (WARNED, False, 0),
+        (WARNED, True, 1),
+        (WRONG, False, 1),
+        (WRONG, True, 1),
+    ],
+)
+@pytest.mark.parametrize("output", ["text", "json", "github", "sarif"])
+def test_the_exit_code_tells_findings(
+    tmp_path: Path, text: str, strict: bool, code: int, output: str
+) -> None:
+    file = written(tmp_path, "acme.yaml", text)
+    options = ["--strict"] if strict else []
+    assert main(["validate", "--format", output, *options, str(file)]) == code
+
+
+def test_the_examples_pass_and_the_mistakes_do_not() -> None:
+    run = tenantcron("validate", "--strict", GOOD)
+    assert (run.returncode, run.stdout) == (0, "6 manifests checked: all good\n")
+    assert tenantcron("validate", MISTAKES).returncode == 1
+
+
+def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+    run = tenantcron("validate", "none.yaml", cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "error: none.yaml: no such file\n"
+
+
+def test_a_policy_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
+    written(tmp_path, "acme.yaml", GOOD_ONE)
+    run = tenantcron("validate", "--policy", "none.toml", "acme.yaml", cwd=tmp_path)
+    assert run.returncode == 2
+    assert run.stderr.startswith("error: none.toml: the policy cannot be read")
+    written(tmp_path, "tenantcron.toml", "[policy]\nextra = 1\n")
+    run = tenantcron("validate", "acme.yaml", cwd=tmp_path)
+    assert run.returncode == 2
+    assert "policy.extra: TC101 `policy` has no key `extra`" in run.stderr
+
+
+def test_the_policy_that_is_given_wins_over_the_one_that_is_found(tmp_path: Path) -> None:
+    file = written(tmp_path, "acme.yaml", WRONG)
+    written(tmp_path, "tenantcron.toml", "[policy]\nminimum_interval = '5m'\n")
+    strict = written(tmp_path, "strict/tenantcron.toml", "[policy]\nminimum_interval = '1h'\n")
+    assert main(["validate", str(file)]) == 0
+    assert main(["validate", "--policy", str(strict), str(file)]) == 1
+
+
+def test_the_tenant_can_be_given(tmp_path: Path) -> None:
+    file = written(tmp_path, "Manifest.yaml", GOOD_ONE)
+    assert main(["validate", str(file)]) == 1
+    assert main(["validate", "--tenant", "acme", str(file)]) == 0
+    other = written(tmp_path, "other.yaml", "tenant: umbrella\n" + GOOD_ONE)
+    assert main(["validate", "--tenant", "acme", str(other)]) == 1
+
+
+def test_folders_are_searched_and_hidden_ones_are_not(tmp_path: Path) -> None:
+    written(tmp_path, "a/b/acme.yml", GOOD_ONE)
+    written(tmp_path, "umbrella.json", '{"sagas": []}')
+    written(tmp_path, ".github/workflows/ci.yaml", "on: push\n")
+    written(tmp_path, "notes.txt", "no manifest")
+    run = tenantcron("validate", ".", cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (0, "2 manifests checked: all good\n")
+
+
+def test_two_manifests_for_one_tenant_fail_at_the_second(tmp_path: Path) -> None:
+    written(tmp_path, "one.yaml", "tenant: acme\n" + GOOD_ONE)
+    written(tmp_path, "two.yaml", "tenant: acme\n" + GOOD_ONE)
+    run = tenantcron("validate", "--format", "json", ".", cwd=tmp_path)
+    report = json.loads(run.stdout)
+    assert run.returncode == 1
+    assert (report["files"], report["errors"]) == (2, 1)
+    (found,) = report["diagnostics"]
+    assert (found["code"], found["file"], found["line"], found["column"]) == (
+        "TC501", "two.yaml", 1, 9,
+    )  # fmt: skip
+    assert found["message"] == "tenant `acme` is declared in one.yaml too"
+
+
+def test_running_twice_gives_the_same_bytes() -> None:
+    for output in ("text", "json"):
+        first, second = (
+            tenantcron("validate", "--format", output, MISTAKES, env={"PYTHONHASHSEED": seed})
+            for seed in ("1", "2")
+        )
+        assert first.stdout == second.stdout
+
+
+def test_findings_are_sorted_by_file_and_place() -> None:
+    run = tenantcron("validate", "--format", "json", MISTAKES)
+    found = [
+        (one["file"], one["line"], one["column"], one["code"])
+        for one in json.loads(run.stdout)["diagnostics"]
+    ]
+    assert found == sorted(found)
+    assert len(found) > 40
+
+
+HEAVY = (
+    "sqlalchemy", "psycopg", "httpx", "fastapi", "pydantic", "jsonschema", "rich", "typer",
+    "structlog", "asyncio", "socket", "ssl",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["text", "json", "github"])
+def test_a_hook_pays_for_no_library_that_it_does_not_need(output: str) -> None:
+    watching = (
+        "import sys\n"
+        "from tenantcron.cli.main import main\n"
+        f"code = main(['validate', '--format', {output!r}, {str(GOOD)!r}, {str(MISTAKES)!r}])\n"
+        f"loaded = sorted(set({HEAVY!r}) & set(sys.modules))\n"
+        "print(code, loaded, file=sys.stderr)\n"
+    )
+    run = tenantcron_script(watching)
+    assert run.splitlines()[-1] == "1 []"
+
+
+def test_no_connection_is_ever_opened() -> None:
+    watching = (
+        "import sys\n"
+        "def refuse(event, _):\n"
+        "    if event.startswith('socket.'):\n"
+        "        raise SystemExit(f'a connection: {event}')\n"
+        "sys.addaudithook(refuse)\n"
+        "from tenantcron.cli.main import main\n"
+        "for output in ('text', 'json', 'github', 'sarif'):\n"
+        f"    code = main(['validate', '--format', output, {str(GOOD)!r}, {str(MISTAKES)!r}])\n"
+        "print('checked', code, file=sys.stderr)\n"
+    )
+    assert tenantcron_script(watching).splitlines()[-1] == "checked 1"
+
+
+def tenantcron_script(text: str) -> str:
+    """Run a script that calls the command line, and return what it says on stderr."""
+    run = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, encoding="utf-8", check=False
+    )
+    return run.stderr

@@ -1,0 +1,85 @@
+"""Manifests on disk: which files are taken, each once, and what is seen across them."""
+
+from pathlib import Path
+
+import pytest
+from support.manifests import NOW
+
+from tenantcron.core.errors import UsageError
+from tenantcron.manifests.diagnostics import json_pointer
+from tenantcron.manifests.files import Policies, TenantsSeen, find_files, read_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        "b.yaml", "a.yml", "c.json", "notes.txt", "tenantcron.toml", "deep/er/d.yaml",
+        ".github/workflows/ci.yaml", ".hidden.yaml", "deep/.git/e.yaml",
+    ):  # fmt: skip
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("" if file.suffix == ".toml" else '{"sagas": []}', encoding="utf-8")
+    (tmp_path / "folder.yaml").mkdir()
+    return tmp_path
+
+
+def names(files: list[Path], folder: Path) -> list[str]:
+    return [file.relative_to(folder).as_posix() for file in files]
+
+
+def test_folders_are_searched_for_manifests_in_a_fixed_order(folder: Path) -> None:
+    assert names(find_files([folder]), folder) == ["a.yml", "b.yaml", "c.json", "deep/er/d.yaml"]
+
+
+def test_hidden_folders_can_be_named(folder: Path) -> None:
+    found = find_files([folder / ".github", folder / ".hidden.yaml"])
+    assert names(found, folder) == [".github/workflows/ci.yaml", ".hidden.yaml"]
+
+
+def test_a_file_of_any_name_can_be_named(folder: Path) -> None:
+    assert names(find_files([folder / "notes.txt"]), folder) == ["notes.txt"]
+
+
+def test_each_file_comes_once_however_it_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    given = [Path("b.yaml"), folder / "b.yaml", Path("deep/../b.yaml"), Path("./b.yaml")]
+    assert find_files(given) == [Path("b.yaml")]
+    assert len(find_files([folder, Path("b.yaml"), Path()])) == 4
+
+
+def test_a_path_that_is_not_there_is_wrong_use(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.yaml: no such file"):
+        find_files([folder, folder / "none.yaml"])
+
+
+def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
+    # A folder rather than a file without permissions: tests may run as root, who reads everything.
+    with pytest.raises(UsageError, match="cannot be read"):
+        list(read_files([tmp_path], Policies(None), None))
+
+
+def test_json_is_read_as_json_and_all_else_as_yaml(tmp_path: Path) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.yaml"]
+    for file in files:
+        file.write_text("sagas: []", encoding="utf-8")
+    checked = [file.check(NOW) for file in read_files(files, Policies(None), None)]
+    assert [[p.code for p in one.checked.problems] for one in checked] == [["TC003"], []]
+
+
+def test_the_second_and_every_further_manifest_of_a_tenant_is_told(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml", "d.yaml")]
+    for file, tenant in zip(files, ("x", "y", "x", "x"), strict=True):
+        file.write_text(f"tenant: {tenant}\nsagas: []\n", encoding="utf-8")
+    seen = TenantsSeen()
+    found = [seen.add(file.check(NOW)) for file in read_files(files, Policies(None), None)]
+    told = [diagnostic.file[-6:] for diagnostic in found if diagnostic]
+    assert told == ["c.yaml", "d.yaml"]
+    assert found[2] is not None
+    assert (found[2].problem.span.line, found[2].problem.span.column) == (1, 9)
+
+
+def test_pointers_are_written_as_rfc_6901_has_them() -> None:
+    assert json_pointer(()) == ""
+    assert json_pointer(("sagas", 0, "a/b", "c~d", "")) == "/sagas/0/a~1b/c~0d/"

@@ -1,0 +1,107 @@
+"""Payloads: plain JSON of bounded size, four placeholders, nothing evaluated."""
+
+import pytest
+from support.manifests import check, check_scheduled, codes, only_schedule
+
+from tenantcron.manifests.document import JsonValue
+from tenantcron.manifests.payload import MAX_BYTES, fill
+
+VALUES = {
+    "fire_time": "2026-12-01T02:00:00+00:00",
+    "execution_id": "0b6f",
+    "tenant": "acme",
+    "schedule": "nightly",
+}
+
+
+def check_payload(payload: JsonValue) -> list[str]:
+    return codes(check_scheduled({"every": "1h", "payload": payload}))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"a": None, "b": [1, 2.5, True, {"c": "d"}]},
+        {"at": "{{fire_time}}", "id": "{{ execution_id }}"},
+        {"deep": [{"er": ["{{tenant}}-{{schedule}}"]}]},
+        {"{{nonsense}}": "keys are not filled"},
+        {"braces": "{nonsense} {{ } }} {{{"},
+    ],
+)
+def test_payloads_that_are_fine(payload: JsonValue) -> None:
+    assert check_payload(payload) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["{{firetime}}", "{{FIRE_TIME}}", "{{}}", "{{tenant.id}}", "a {{x}} b", "{{a\nb}}"]
+)
+def test_a_placeholder_that_nothing_fills_is_an_error(text: str) -> None:
+    assert check_payload({"a": text}) == ["TC304"]
+
+
+def test_an_unknown_placeholder_is_found_where_it_stands() -> None:
+    (problem,) = check_scheduled(
+        {"every": "1h", "payload": {"a": [{"b": "{{tenant}} {{firetime}}"}]}}
+    ).problems
+    assert problem.pointer == ("sagas", 0, "trigger", "scheduled", "payload", "a", 0, "b")
+    assert (problem.message, problem.hint) == (
+        "nothing fills {{firetime}}",
+        "did you mean {{fire_time}}?",
+    )
+
+
+def test_a_placeholder_that_is_repeated_in_one_string_is_one_mistake() -> None:
+    assert check_payload({"a": "{{x}} {{x}} {{y}}", "b": "{{x}}"}) == ["TC304"] * 3
+
+
+@pytest.mark.parametrize("payload", [[], "text", 5, None, True])
+def test_a_payload_is_a_mapping(payload: JsonValue) -> None:
+    assert check_payload(payload) in (["TC103"], ["TC104"])
+
+
+def payload_of(size: int, letter: str = "x") -> JsonValue:
+    """Return a payload of exactly so many bytes as JSON."""
+    room = size - len('{"a":""}')
+    return {"a": letter * (room // len(letter.encode()))}
+
+
+def test_the_size_limit_may_be_reached_but_not_passed() -> None:
+    assert check_payload(payload_of(MAX_BYTES)) == []
+    assert check_payload(payload_of(MAX_BYTES + 1)) == ["TC303"]
+
+
+def test_the_size_counts_bytes_rather_than_characters() -> None:
+    assert check_payload(payload_of(MAX_BYTES, "ü")) == []
+    assert check_payload(payload_of(MAX_BYTES + 2, "ü")) == ["TC303"]
+
+
+def test_a_payload_that_aliases_blow_up_is_too_large() -> None:
+    text = (
+        f"sagas:\n- name: a\n  x: &x {'y' * 50_000}\n  trigger:\n    scheduled:\n"
+        "      every: 1h\n      payload: {a: [*x, *x, *x, *x, *x, *x]}\n"
+    )
+    assert codes(check(text)) == ["TC303"]
+
+
+def test_filling_replaces_the_placeholders_in_every_string_and_nothing_else() -> None:
+    payload: JsonValue = {
+        "at": "{{fire_time}}",
+        "{{tenant}}": ["{{ tenant }}/{{schedule}}", 5, None, {"id": "x{{execution_id}}x"}],
+    }
+    assert fill(payload, VALUES) == {
+        "at": "2026-12-01T02:00:00+00:00",
+        "{{tenant}}": ["acme/nightly", 5, None, {"id": "x0b6fx"}],
+    }
+
+
+def test_what_is_filled_in_is_not_looked_at_again() -> None:
+    assert fill("{{tenant}}", {**VALUES, "tenant": "{{schedule}}"}) == "{{schedule}}"
+    assert fill("{{tenant}}", {**VALUES, "tenant": r"\1"}) == r"\1"
+
+
+def test_a_payload_that_is_valid_can_be_filled() -> None:
+    payload = {"a": "{{ fire_time }} {{schedule}} {{ } }} {{{"}
+    schedule = only_schedule(check_scheduled({"every": "1h", "payload": dict(payload)}))
+    filled = fill(schedule.timing.settings.payload, VALUES)
+    assert filled == {"a": "2026-12-01T02:00:00+00:00 nightly {{ } }} {{{"}

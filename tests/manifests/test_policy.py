@@ -1,0 +1,202 @@
+"""The policy file: what it may say, where it is found, and what is said about a bad one."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from support.manifests import check_data, codes, manifest
+
+from tenantcron.core.errors import UsageError
+from tenantcron.manifests.files import Policies
+from tenantcron.manifests.policy import default_policy, find_policy, load_policy
+
+
+def policy_file(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "tenantcron.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_without_a_file_the_documented_defaults_hold() -> None:
+    policy = default_policy()
+    assert policy.minimum_interval == timedelta(minutes=15)
+    assert policy.max_schedules_per_tenant == 20
+    assert policy.presets == {}
+    assert policy.allowed_hosts == ()
+    assert policy.idempotency_retention == timedelta(hours=24)
+
+
+@pytest.mark.parametrize("text", ["", "[settings]\nlease = '60s'\n", "[policy]\n"])
+def test_a_file_that_says_nothing_of_the_policy_is_the_default(tmp_path: Path, text: str) -> None:
+    assert load_policy(policy_file(tmp_path, text)) == default_policy()
+
+
+def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
+    text = """
+    [policy]
+    minimum_interval = "1h"
+    max_schedules_per_tenant = 3
+    allowed_hosts = ["billing.internal", "*.grid.internal", "http://localhost", "[::1]"]
+    idempotency_retention = "7d"
+    [policy.presets]
+    hourly = "0 * * * *"
+    nightly = { daily = { at = "02:00" }, timezone = "Europe/London", timeout = "15m" }
+    launch = { once = 2099-01-01T09:00:00Z }
+    """
+    policy = load_policy(policy_file(tmp_path, text))
+    assert policy.minimum_interval == timedelta(hours=1)
+    assert policy.max_schedules_per_tenant == 3
+    assert policy.allowed_hosts == (
+        "billing.internal",
+        "*.grid.internal",
+        "http://localhost",
+        "[::1]",
+    )
+    assert policy.idempotency_retention == timedelta(days=7)
+    assert {name: preset.cron for name, preset in policy.presets.items()} == {
+        "hourly": "0 * * * *",
+        "nightly": "0 2 * * *",
+        "launch": "@at 2099-01-01T09:00:00Z",
+    }
+    assert policy.presets["nightly"].settings.timeout == timedelta(minutes=15)
+
+
+def test_zero_is_a_value_too(tmp_path: Path) -> None:
+    text = (
+        "[policy]\nminimum_interval = '0s'\nidempotency_retention = '0s'\n"
+        "max_schedules_per_tenant = 0\n"
+    )
+    policy = load_policy(policy_file(tmp_path, text))
+    assert policy.minimum_interval == timedelta(0)
+    assert policy.idempotency_retention == timedelta(0)
+    assert policy.max_schedules_per_tenant == 0
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A policy, and a line of what is said about it."""
+
+    text: str
+    line: str
+
+
+BAD = (
+    Bad("minimum_intervall = '1h'", "policy.minimum_intervall: TC101 `policy` has no key"),
+    Bad("minimum_interval = 15", "policy.minimum_interval: TC103 "),
+    Bad("minimum_interval = '15 min'", "policy.minimum_interval: TC106 "),
+    Bad("max_schedules_per_tenant = -1", "policy.max_schedules_per_tenant: TC106 "),
+    Bad("max_schedules_per_tenant = 1.5", "policy.max_schedules_per_tenant: TC103 "),
+    Bad("max_schedules_per_tenant = nan", "policy.max_schedules_per_tenant: TC103 "),
+    Bad("allowed_hosts = 'billing.internal'", "policy.allowed_hosts: TC103 "),
+    Bad("allowed_hosts = ['https://billing.internal']", "policy.allowed_hosts.0: TC106 "),
+    Bad("allowed_hosts = ['billing.internal:8443']", "policy.allowed_hosts.0: TC106 "),
+    Bad("allowed_hosts = ['billing.internal/run']", "policy.allowed_hosts.0: TC106 "),
+    Bad("allowed_hosts = ['*']", "policy.allowed_hosts.0: TC106 "),
+    Bad("allowed_hosts = ['a.*.internal']", "policy.allowed_hosts.0: TC106 "),
+    Bad("allowed_hosts = ['']", "policy.allowed_hosts.0: TC106 "),
+    Bad("presets = { Nightly = '0 2 * * *' }", "policy.presets.Nightly: TC107 "),
+    Bad("presets = { nightly = '0 2 * *' }", "policy.presets.nightly: TC201 "),
+    Bad("presets = { nightly = {} }", "policy.presets.nightly: TC111 "),
+    Bad("presets = { often = '*/5 * * * *' }", "policy.presets.often: TC301 "),
+    Bad(
+        "presets = { a = { every = '1h', timezone = 'Mars' } }", "policy.presets.a.timezone: TC205 "
+    ),
+    Bad("presets = { a = '0 2 * * *', b = { preset = 'a' } }", "policy.presets.b.preset: TC206 "),
+    Bad(
+        "presets = { a = { every = '1h', payload = { b = '{{c}}' } } }",
+        "policy.presets.a.payload.b: TC304 ",
+    ),
+)
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.text[:50])
+def test_a_bad_policy_is_refused_with_the_place_and_the_reason(tmp_path: Path, bad: Bad) -> None:
+    file = policy_file(tmp_path, f"[policy]\n{bad.text}\n")
+    with pytest.raises(UsageError) as caught:
+        load_policy(file)
+    first, *rest = str(caught.value).splitlines()
+    assert first == f"{file}: the policy is not valid"
+    assert any(line.strip().startswith(bad.line.strip()) for line in rest), rest
+
+
+def test_everything_wrong_with_a_policy_is_said_at_once(tmp_path: Path) -> None:
+    file = policy_file(tmp_path, "[policy]\nminimum_interval = 1\nextra = 1\nallowed_hosts = 1\n")
+    with pytest.raises(UsageError) as caught:
+        load_policy(file)
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_the_presets_are_held_to_the_policys_own_floor(tmp_path: Path) -> None:
+    text = "[policy]\nminimum_interval = '1m'\npresets = { often = '*/5 * * * *' }\n"
+    assert load_policy(policy_file(tmp_path, text)).presets["often"].cron == "*/5 * * * *"
+
+
+@pytest.mark.parametrize("content", [b"[policy", b"\xff\xfe", b"policy = [1"])
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "tenantcron.toml"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match="the policy cannot be read"):
+        load_policy(file)
+
+
+def test_a_policy_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the policy is not valid"):
+        load_policy(policy_file(tmp_path, "policy = 5"))
+
+
+def test_a_policy_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the policy cannot be read"):
+        load_policy(tmp_path / "none.toml")
+
+
+def test_the_policy_next_to_the_manifest_comes_first(tmp_path: Path) -> None:
+    policy_file(tmp_path, "")
+    near = policy_file(tmp_path / "a", "")
+    assert find_policy(tmp_path / "a") == near
+
+
+def test_the_policy_of_a_parent_folder_is_found(tmp_path: Path) -> None:
+    file = policy_file(tmp_path, "")
+    folder = tmp_path / "a" / "b" / "c"
+    folder.mkdir(parents=True)
+    assert find_policy(folder) == file
+
+
+def test_the_policy_at_the_root_of_the_repository_is_found(tmp_path: Path) -> None:
+    file = policy_file(tmp_path / "repo", "")
+    (tmp_path / "repo" / ".git").mkdir()
+    (tmp_path / "repo" / "a").mkdir()
+    assert find_policy(tmp_path / "repo" / "a") == file
+
+
+@pytest.mark.parametrize("is_worktree", [False, True])
+def test_a_policy_beyond_the_repository_is_none_of_ours(tmp_path: Path, is_worktree: bool) -> None:
+    policy_file(tmp_path, "")
+    (tmp_path / "repo" / "a").mkdir(parents=True)
+    git = tmp_path / "repo" / ".git"
+    git.write_text("gitdir: elsewhere") if is_worktree else git.mkdir()
+    assert find_policy(tmp_path / "repo" / "a") is None
+
+
+def test_each_manifest_is_judged_by_the_policy_near_it(tmp_path: Path) -> None:
+    policy_file(tmp_path, "[policy]\nmax_schedules_per_tenant = 1\n")
+    policy_file(tmp_path / "b", "[policy]\nmax_schedules_per_tenant = 2\n")
+    policies = Policies(None)
+    caps = [
+        policies.of(tmp_path / folder / "m.yaml").max_schedules_per_tenant
+        for folder in ("a", "b", "b/c")
+    ]
+    assert caps == [1, 2, 2]
+
+
+def test_the_policy_that_is_given_wins(tmp_path: Path) -> None:
+    policy_file(tmp_path, "[policy]\nmax_schedules_per_tenant = 1\n")
+    given = policy_file(tmp_path / "given", "[policy]\nmax_schedules_per_tenant = 7\n")
+    assert Policies(given).of(tmp_path / "m.yaml").max_schedules_per_tenant == 7
+
+
+def test_a_floor_of_zero_allows_every_timetable(tmp_path: Path) -> None:
+    policy = load_policy(policy_file(tmp_path, "[policy]\nminimum_interval = '0s'\n"))
+    assert codes(check_data(manifest({"every": "1s"}), policy=policy)) == []

@@ -1,0 +1,212 @@
+"""The settings of a schedule: defaults, limits, and what a named timetable hands down."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+from support.manifests import check_data, check_scheduled, codes, only_schedule, policy_with
+
+from tenantcron.cron.parse import parse
+from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings, Timing
+from tenantcron.manifests.document import JsonValue
+from tenantcron.manifests.timing import default_settings
+
+DEFAULTS = Settings(
+    description="",
+    enabled=True,
+    spread=timedelta(0),
+    overlap=Overlap.SKIP,
+    catch_up=CatchUp.ONCE,
+    catch_up_window=timedelta(hours=1),
+    start_within=timedelta(0),
+    timeout=timedelta(minutes=5),
+    retry=Retry(3, timedelta(seconds=1), timedelta(seconds=60)),
+    auto_pause_after=10,
+    priority=Priority.MEDIUM,
+    payload={},
+)
+FULL: dict[str, JsonValue] = {
+    "description": "Invoices",
+    "enabled": False,
+    "spread": "10m",
+    "overlap": "cancel_running",
+    "catch_up": "all",
+    "catch_up_window": "2d",
+    "start_within": "30s",
+    "timeout": "1h30m",
+    "retry": {"max_attempts": 5, "backoff": "2s", "max_backoff": "1m30s"},
+    "auto_pause_after": 0,
+    "priority": "critical",
+    "payload": {"report": "monthly", "depth": [1, 2.5, None, True]},
+}
+
+
+def test_a_schedule_that_says_nothing_has_the_documented_defaults() -> None:
+    schedule = only_schedule(check_scheduled({"every": "1h"}))
+    assert schedule.timing.settings == DEFAULTS
+    assert schedule.timing.timezone == "UTC"
+    assert (schedule.name, schedule.saga, schedule.target) == ("reconcile", "reconcile", None)
+
+
+def test_every_setting_can_be_said() -> None:
+    settings = only_schedule(check_scheduled({"every": "1h", **FULL})).timing.settings
+    assert settings == Settings(
+        description="Invoices",
+        enabled=False,
+        spread=timedelta(minutes=10),
+        overlap=Overlap.CANCEL_RUNNING,
+        catch_up=CatchUp.ALL,
+        catch_up_window=timedelta(days=2),
+        start_within=timedelta(seconds=30),
+        timeout=timedelta(minutes=90),
+        retry=Retry(5, timedelta(seconds=2), timedelta(seconds=90)),
+        auto_pause_after=0,
+        priority=Priority.CRITICAL,
+        payload={"report": "monthly", "depth": [1, 2.5, None, True]},
+    )
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    scheduled: JsonValue = {"every": "1h", "auto_pause_after": 3.0, "retry": {"max_attempts": 2.0}}
+    settings = only_schedule(check_scheduled(scheduled)).timing.settings
+    assert (settings.auto_pause_after, settings.retry.max_attempts) == (3, 2)
+    assert type(settings.retry.max_attempts) is int
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The lowest and the highest value of a duration, and values just beyond."""
+
+    key: str
+    fine: tuple[str, ...]
+    too_much: tuple[str, ...]
+
+
+LIMITS = (
+    Limit("spread", ("0s", "23h59m59s"), ("1d1s",)),
+    Limit("catch_up_window", ("0s", "31d"), ("31d1s",)),
+    Limit("start_within", ("0s", "1d"), ("1d1s",)),
+    Limit("timeout", ("1s", "1d"), ("0s", "1d1s", "9999d")),
+)
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.key)
+def test_durations_have_limits(limit: Limit) -> None:
+    for value in limit.fine:
+        assert codes(check_scheduled({"every": "2d", limit.key: value})) == []
+    for value in limit.too_much:
+        assert codes(check_scheduled({"every": "2d", limit.key: value})) == ["TC305"]
+
+
+@pytest.mark.parametrize("key", ["backoff", "max_backoff"])
+def test_the_waits_between_attempts_have_limits(key: str) -> None:
+    def retrying(value: str) -> JsonValue:
+        return {"every": "2d", "retry": {key: value, "max_attempts": 20}}
+
+    assert codes(check_scheduled(retrying("1d"))) == []
+    assert codes(check_scheduled(retrying("1d1s"))) == ["TC305"]
+    assert codes(check_scheduled(retrying("9999d999999h"))) == ["TC305"]
+
+
+def test_waits_of_any_length_can_be_added_up() -> None:
+    waits = {"backoff": "9999d999999h", "max_backoff": "9999d999999h", "max_attempts": 20}
+    assert codes(check_scheduled({"every": "2d", "retry": waits})) == ["TC305", "TC305"]
+
+
+def test_the_longest_time_of_all_attempts_counts_every_wait_and_every_timeout() -> None:
+    retry = Retry(5, timedelta(seconds=1), timedelta(seconds=5))
+    waits = timedelta(seconds=1 + 2 + 4 + 5)
+    assert retry.longest(timedelta(minutes=1)) == timedelta(minutes=5) + waits
+    assert replace(retry, max_attempts=1).longest(timedelta(minutes=1)) == timedelta(minutes=1)
+
+
+def test_the_spread_must_be_smaller_than_the_gap() -> None:
+    assert codes(check_scheduled({"every": "30m", "spread": "29m59s"})) == []
+    assert codes(check_scheduled({"every": "30m", "spread": "30m"})) == ["TC306"]
+    assert codes(check_scheduled({"once": "2099-01-01T00:00:00Z", "spread": "1d"})) == []
+
+
+NIGHTLY = Timing(
+    parse("0 2 * * *"),
+    "Europe/London",
+    replace(DEFAULTS, timeout=timedelta(minutes=15), payload={"a": 1}, priority=Priority.LOW),
+)
+PRESETS = policy_with(presets={"nightly": NIGHTLY})
+
+
+def by_preset(**settings: JsonValue) -> Timing:
+    scheduled: dict[str, JsonValue] = {"preset": "nightly", **settings}
+    return only_schedule(check_scheduled(scheduled, policy=PRESETS)).timing
+
+
+def test_a_preset_hands_down_its_timetable_its_zone_and_its_settings() -> None:
+    assert by_preset() == NIGHTLY
+
+
+def test_settings_beside_a_preset_override_its_own_one_by_one() -> None:
+    timing = by_preset(timezone="Asia/Tokyo", priority="high", retry={"max_attempts": 9})
+    assert timing.timetable == NIGHTLY.timetable
+    assert timing.timezone == "Asia/Tokyo"
+    assert timing.settings == replace(
+        NIGHTLY.settings,
+        priority=Priority.HIGH,
+        retry=replace(DEFAULTS.retry, max_attempts=9),
+    )
+
+
+def test_a_payload_replaces_that_of_the_preset_as_a_whole() -> None:
+    assert by_preset(payload={"b": 2}).settings.payload == {"b": 2}
+    assert by_preset(payload={}).settings.payload == {}
+
+
+def test_false_and_zero_override_too() -> None:
+    settings = by_preset(enabled=False, auto_pause_after=0, catch_up_window="0s").settings
+    assert not settings.enabled
+    assert settings.auto_pause_after == 0
+    assert settings.catch_up_window == timedelta(0)
+
+
+def test_a_spread_is_judged_against_the_timetable_of_the_preset() -> None:
+    policy = policy_with(presets={"often": replace(NIGHTLY, timetable=parse("*/15 * * * *"))})
+    (problem,) = check_scheduled({"preset": "often", "spread": "15m"}, policy=policy).problems
+    assert (problem.code, problem.pointer[-1]) == ("TC306", "spread")
+
+
+def test_a_schedule_of_the_manifest_hides_a_preset_of_the_same_name() -> None:
+    checked = check_data(
+        {
+            "schedules": {"nightly": "0 3 * * *"},
+            "sagas": [{"name": "a", "trigger": "scheduled:nightly"}],
+        },
+        policy=PRESETS,
+    )
+    assert only_schedule(checked).timing.cron == "0 3 * * *"
+
+
+def test_a_schedule_of_the_manifest_may_build_on_the_preset_of_its_own_name() -> None:
+    checked = check_data(
+        {
+            "schedules": {"nightly": {"preset": "nightly", "timezone": "Asia/Tokyo"}},
+            "sagas": [{"name": "a", "trigger": "scheduled:nightly"}],
+        },
+        policy=PRESETS,
+    )
+    timing = only_schedule(checked).timing
+    assert (timing.cron, timing.timezone) == ("0 2 * * *", "Asia/Tokyo")
+
+
+def test_schedules_of_the_manifest_cannot_refer_to_each_other() -> None:
+    checked = check_data(
+        {
+            "schedules": {"one": {"preset": "two"}, "two": {"preset": "one"}},
+            "sagas": [
+                {"name": "a", "trigger": "scheduled:one"},
+                {"name": "b", "trigger": "scheduled:two"},
+            ],
+        }
+    )
+    assert codes(checked) == ["TC206", "TC206"]
+
+
+def test_the_defaults_are_those_of_the_schema() -> None:
+    assert default_settings() == DEFAULTS

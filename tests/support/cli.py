@@ -1,0 +1,32 @@
+"""Runs the command line as a user does: in a process of its own, in a folder of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def tenantcron(
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    python: tuple[str, ...] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Run a command and return what it said."""
+    return subprocess.run(
+        [sys.executable, *python, "-m", "tenantcron", *map(str, arguments)],
+        cwd=cwd,
+        env=plain_environment() | (env or {}),
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the environment without what decides on colours."""
+    return {key: value for key, value in os.environ.items() if key not in _COLOURS}
+
+
+_COLOURS = ("FORCE_COLOR", "NO_COLOR", "TERM")

@@ -1,0 +1,101 @@
+"""Three judges of a document's structure: the JSON Schema, the models, and our own check."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import regress
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from pydantic import TypeAdapter
+from pydantic import ValidationError as ModelError
+
+from tenantcron.manifests import models
+from tenantcron.manifests.document import JsonValue
+from tenantcron.manifests.schemas import SchemaName, schema_text
+from tenantcron.manifests.structure import check_structure
+
+Errors = Iterator[ValidationError]
+Rule = dict[str, Any]
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Match as JSON Schema has it: to Python's own `re`, `$` also stands before a last newline."""
+    return regress.Regex(pattern).find(text) is not None
+
+
+def _pattern(_: object, pattern: str, value: object, __: Rule) -> Errors:
+    if isinstance(value, str) and not _matches(pattern, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Rule, value: object, _: Rule) -> Errors:
+    for pattern, rule in patterns.items():
+        for key in value if isinstance(value, dict) else ():
+            if _matches(pattern, key):
+                yield from validator.descend(value[key], rule)
+
+
+def _additional_properties(validator: Any, rule: Rule | bool, value: object, whole: Rule) -> Errors:
+    for key in value if isinstance(value, dict) else ():
+        known = key in whole.get("properties", {})
+        if known or any(_matches(pattern, key) for pattern in whole.get("patternProperties", {})):
+            continue
+        yield from validator.descend(value[key], rule)
+
+
+_Validator: Any = extend(
+    Draft202012Validator,
+    {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    },
+)
+_SCHEMAS = {
+    "manifest": _Validator(json.loads(schema_text("manifest"))),
+    "policy": _Validator(json.loads(schema_text("policy"))),
+}
+_MODELS: dict[SchemaName, TypeAdapter[Any]] = {
+    "manifest": TypeAdapter(models.Manifest),
+    "policy": TypeAdapter(models.Policy),
+}
+
+
+def schema_accepts(name: SchemaName, data: JsonValue) -> bool:
+    """Ask jsonschema."""
+    return bool(_SCHEMAS[name].is_valid(data))
+
+
+def models_accept(name: SchemaName, data: JsonValue) -> bool:
+    """Ask pydantic, without conversions; 3.0 is a whole number to JSON Schema, not to pydantic."""
+    try:
+        _MODELS[name].validate_python(_with_whole_numbers(data), strict=True)
+    except ModelError:
+        return False
+    return True
+
+
+def structure_accepts(name: SchemaName, data: JsonValue) -> bool:
+    """Ask our own check; near misses of our keys are its alone."""
+    return all(fault.code == "TC105" for fault in check_structure(name, data))
+
+
+def verdicts(name: SchemaName, data: JsonValue) -> dict[str, bool]:
+    """Return what each judge says."""
+    return {
+        "jsonschema": schema_accepts(name, data),
+        "pydantic": models_accept(name, data),
+        "ours": structure_accepts(name, data),
+    }
+
+
+def _with_whole_numbers(value: JsonValue) -> JsonValue:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,118 @@
+"""Checks manifests in tests: short to write, the same clock every time."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tenantcron.manifests.check import Checked, TenantHints, check_manifest
+from tenantcron.manifests.desired import DesiredSchedule, Timing
+from tenantcron.manifests.document import JsonValue, Syntax
+from tenantcron.manifests.policy import Policy, default_policy, load_policy
+from tenantcron.manifests.rules import RULES
+
+ROOT = Path(__file__).parents[2]
+GOOD = ROOT / "examples" / "manifests"
+MISTAKES = ROOT / "examples" / "mistakes"
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
+
+
+def check(
+    text: str | bytes,
+    *,
+    policy: Policy | None = None,
+    syntax: Syntax = "yaml",
+    asked_for: str | None = None,
+    file_stem: str | None = "acme",
+) -> Checked:
+    """Check one manifest."""
+    content = text if isinstance(text, bytes) else text.encode()
+    hints = TenantHints(asked_for, file_stem)
+    return check_manifest(content, syntax, policy or default_policy(), hints, NOW)
+
+
+def check_data(data: JsonValue, *, policy: Policy | None = None) -> Checked:
+    """Check a manifest given as data."""
+    return check(json.dumps(data), syntax="json", policy=policy)
+
+
+def codes(checked: Checked) -> list[str]:
+    """Return the codes of all problems, in order."""
+    return [problem.code for problem in checked.problems]
+
+
+def policy_with(
+    *,
+    floor: timedelta = timedelta(minutes=15),
+    cap: int = 20,
+    presets: dict[str, Timing] | None = None,
+    hosts: tuple[str, ...] = (),
+    retention: timedelta = timedelta(hours=24),
+) -> Policy:
+    """Return a policy that differs from the default in what is given."""
+    return Policy(floor, cap, presets or {}, hosts, retention)
+
+
+def manifest(scheduled: JsonValue, **saga: JsonValue) -> dict[str, JsonValue]:
+    """Return a manifest with one saga."""
+    trigger: JsonValue = {"scheduled": scheduled}
+    return {"sagas": [{"name": "reconcile", "trigger": trigger, **saga}]}
+
+
+def check_scheduled(scheduled: JsonValue, *, policy: Policy | None = None) -> Checked:
+    """Check one schedule in its full form."""
+    return check_data(manifest(scheduled), policy=policy)
+
+
+def only_schedule(checked: Checked) -> DesiredSchedule:
+    """Return the one schedule of a manifest without errors."""
+    assert checked.desired is not None, checked.problems
+    (schedule,) = checked.desired.schedules
+    return schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """An example of what one rule is there for."""
+
+    code: str
+    content: bytes
+    syntax: Syntax = "yaml"
+    stem: str = "acme"
+
+    @property
+    def asked_for(self) -> str | None:
+        """The only rule that needs an option to be broken."""
+        return "umbrella" if self.code == "TC114" else None
+
+    def check(self) -> Checked:
+        """Check it by the policy of the examples."""
+        policy = load_policy(MISTAKES / "tenantcron.toml")
+        return check(
+            self.content,
+            policy=policy,
+            syntax=self.syntax,
+            asked_for=self.asked_for,
+            file_stem=self.stem,
+        )
+
+
+def _from_file(file: Path) -> Mistake:
+    syntax: Syntax = "json" if file.suffix == ".json" else "yaml"
+    return Mistake(file.name[:5], file.read_bytes(), syntax, file.stem)
+
+
+BUILT = (
+    Mistake("TC002", b"sagas: []\n# " + b"x" * 1_048_576),
+    Mistake(
+        "TC303",
+        json.dumps(manifest({"every": "1h", "payload": {"report": "x" * 300_000}})).encode(),
+    ),
+)
+ACROSS_FILES = {code: MISTAKES / f"{code}-{RULES[code].name}" for code in ("TC501",)}
+
+
+def mistakes() -> list[Mistake]:
+    """Return every example of a mistake inside one file."""
+    files = sorted(file for file in MISTAKES.glob("TC*") if file.is_file())
+    return [*map(_from_file, files), *BUILT]
