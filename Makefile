@@ -5,9 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The tree as it would be installed: type checkers and import-linter cannot follow an editable install of mapped folders.
 TYPED := build/typed
-SOURCES := $(shell git ls-files '*.py' '*.json' 2>/dev/null)
 
-.PHONY: help setup demo test lint types unit format schema bench clean
+.PHONY: help setup demo test lint types unit format generated bench clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -42,6 +41,15 @@ unit: $(READY)
 format: $(READY) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+generated: $(READY) ## Write anew what is generated: the schemas, and the page of all diagnostics
+	$(BIN)/python -m tenantcron.manifests.generate manifests
+	$(BIN)/python docs/make_diagnostics.py > docs/diagnostics.md
+
+bench: $(READY) ## Measure what it costs, compared with others in the same run
+	$(BIN)/python bench/cron.py
+	$(BIN)/python bench/loading.py
+	$(BIN)/python bench/validate.py
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

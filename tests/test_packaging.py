@@ -1,0 +1,139 @@
+"""What ships: every folder, the schemas, and a command that works in a clean environment."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOT_SHIPPED = {"tests", "bench", "examples", "docs", "build", "dist"}
+ROOT_PACKAGE = "tenantcron"
+
+
+@pytest.fixture(scope="module")
+def project() -> Any:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def folders_with_code() -> list[str]:
+    """Return the folders on disk that are packages, as paths from the root."""
+    found = (file.parent.relative_to(ROOT) for file in ROOT.rglob("__init__.py"))
+    return sorted(
+        folder.as_posix()
+        for folder in found
+        if folder.parts[0] not in NOT_SHIPPED and not folder.parts[0].startswith(".")
+    )
+
+
+def package_of(folder: str) -> str:
+    return ROOT_PACKAGE if folder == "package" else f"{ROOT_PACKAGE}.{folder.replace('/', '.')}"
+
+
+def test_every_folder_with_code_is_listed_as_a_package(project: Any) -> None:
+    listed = project["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(map(package_of, folders_with_code()))
+
+
+def test_every_package_is_mapped_to_its_folder(project: Any) -> None:
+    mapped = project["tool"]["setuptools"]["package-dir"]
+    assert mapped == {package_of(folder): folder for folder in folders_with_code()}
+
+
+def test_the_bare_names_of_all_root_folders_are_banned_imports(project: Any) -> None:
+    banned = project["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
+    roots = {folder.partition("/")[0] for folder in folders_with_code()} - {"package"}
+    assert banned.keys() == roots
+
+
+def sources() -> list[str]:
+    """Return what a commit of everything would hold."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def copy_sources(to: Path) -> None:
+    for name in sources():
+        target = to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel from a copy, so that nothing left behind by other builds gets into it."""
+    copy_sources(folder)
+    run_quietly([sys.executable, "-m", "build", "--wheel", "--outdir", "dist"], cwd=folder)
+    (built,) = (folder / "dist").glob("*.whl")
+    return built
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """Install the wheel into an environment that has nothing else; return the command."""
+    venv.create(folder, with_pip=True)
+    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    pip = [
+        scripts / "python",
+        "-m",
+        "pip",
+        "install",
+        "--no-compile",
+        "--disable-pip-version-check",
+    ]
+    run_quietly([*pip, "--constraint", ROOT / "constraints.txt", wheel], cwd=folder)
+    return scripts / "tenantcron"
+
+
+def run_quietly(command: list[str | Path], cwd: Path) -> None:
+    run = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def modules_on_disk() -> set[str]:
+    return {
+        f"{package_of(folder).replace('.', '/')}/{file.name}"
+        for folder in folders_with_code()
+        for file in (ROOT / folder).iterdir()
+        if file.suffix in (".py", ".json") or file.name == "py.typed"
+    }
+
+
+def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: Path) -> None:
+    (tmp_path / "sources").mkdir()
+    wheel = build_wheel(tmp_path / "sources")
+    with ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert held == modules_on_disk()
+    assert "tenantcron/manifests/manifest.schema.json" in held
+
+    command = install(wheel, tmp_path / "clean")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        return subprocess.run(
+            [command, *arguments],
+            cwd=elsewhere,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    good = run("validate", "--strict", ROOT / "examples" / "manifests")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert run("validate", ROOT / "examples" / "mistakes").returncode == 1
+    following = run("next", "*/15 * * * *", "--timezone", "Europe/London", "--format", "json")
+    assert len(json.loads(following.stdout)["fires"]) == 5
+    schema = (ROOT / "manifests" / "manifest.schema.json").read_text(encoding="utf-8")
+    assert run("schema").stdout == schema
+    assert run("explain", "TC301").stdout.startswith("TC301 interval-below-floor")
+    assert run("--version").stdout == "tenantcron 0.1.0\n"
