@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ruamel.yaml import YAML
 
-from tenantcron.manifests.loading.building import Builder
 from tenantcron.manifests.document import load
+from tenantcron.manifests.loading.building import Builder
 from tenantcron.manifests.loading.events import Event
 from tenantcron.manifests.loading.problems import Problems
 from tenantcron.manifests.loading.scalars import resolve
