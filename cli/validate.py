@@ -14,7 +14,8 @@ from tenantcron.cli.formats.data import as_json
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.terminal import Palette, width
 from tenantcron.manifests.diagnostics import Diagnostic
-from tenantcron.manifests.files import Policies, TenantsSeen, find_files, read_files
+from tenantcron.manifests.files import CheckedFile, TenantsSeen, find_files
+from tenantcron.manifests.many import WORTH_PROCESSES, Checker
 from tenantcron.manifests.rules import Severity
 
 _EXAMPLES = """\
@@ -24,7 +25,6 @@ examples:
   tenantcron validate --format github manifests/    annotate a pull request
   tenantcron explain TC301                          what a code means, and the way out
 """
-_MANY = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Check and report; 1 if anything is wrong."""
     files = find_files(arguments.paths)
     tally = Tally()
-    found = _diagnostics(files, Policies(arguments.policy), arguments.tenant, tally)
+    checker = Checker(arguments.policy, arguments.tenant, datetime.now(UTC))
+    found = _diagnostics(_with_progress(checker.check_all(files), len(files)), tally)
     _WRITERS[arguments.format](found, tally)
     return int(tally.errors > 0 or (arguments.strict and tally.warnings > 0))
 
@@ -64,14 +65,10 @@ class Tally:
         self.warnings += len(diagnostics) - errors
 
 
-def _diagnostics(
-    files: list[Path], policies: Policies, tenant: str | None, tally: Tally
-) -> Iterator[list[Diagnostic]]:
+def _diagnostics(files: Iterable[CheckedFile], tally: Tally) -> Iterator[list[Diagnostic]]:
     """Yield what is wrong with each file, in the order of the text."""
     tenants = TenantsSeen()
-    now = datetime.now(UTC)
-    for manifest in read_files(_with_progress(files), policies, tenant):
-        file = manifest.check(now)
+    for file in files:
         declared_twice = tenants.add(file)
         diagnostics = file.diagnostics + ([declared_twice] if declared_twice else [])
         diagnostics.sort(key=lambda one: one.sort_key)
@@ -79,14 +76,15 @@ def _diagnostics(
         yield diagnostics
 
 
-def _with_progress(files: list[Path]) -> Iterable[Path]:
+def _with_progress(files: Iterable[CheckedFile], total: int) -> Iterable[CheckedFile]:
     """Show a bar on a terminal while many files are checked."""
-    if len(files) < _MANY or not sys.stderr.isatty():
+    if total < WORTH_PROCESSES or not sys.stderr.isatty():
         return files
     from rich.console import Console  # noqa: PLC0415 -- a hook on a few files does not pay for it
     from rich.progress import track  # noqa: PLC0415
 
-    return track(files, "Checking", console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    return track(files, "Checking", total=total, console=console, transient=True)
 
 
 def _write_text(found: Iterable[list[Diagnostic]], tally: Tally) -> None:

@@ -3,7 +3,9 @@
 import json
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
+
+from tenantcron.core.values import JsonValue
 
 SchemaName = Literal["manifest", "policy"]
 
@@ -12,7 +14,6 @@ Schema = TypedDict(
     "Schema",
     {
         "$defs": dict[str, "Schema"],
-        "$ref": str,
         "type": str,
         "enum": list[str],
         "const": str | int,
@@ -47,9 +48,22 @@ def schema_text(name: SchemaName) -> str:
 
 @cache
 def schema(name: SchemaName) -> Schema:
-    """Return the schema as data."""
-    loaded: Schema = json.loads(schema_text(name))
-    return loaded
+    """Return the schema as data, with every reference replaced by what it refers to."""
+    loaded: dict[str, JsonValue] = json.loads(schema_text(name))
+    definitions = cast("dict[str, dict[str, JsonValue]]", loaded["$defs"])
+    return cast("Schema", _inlined(loaded, definitions))
+
+
+def _inlined(part: JsonValue, definitions: dict[str, dict[str, JsonValue]]) -> JsonValue:
+    """Follow references; keywords beside one stay in force. No definition refers to itself."""
+    if isinstance(part, list):
+        return [_inlined(item, definitions) for item in part]
+    if not isinstance(part, dict):
+        return part
+    own = dict(part)
+    name = str(own.pop("$ref", "")).rpartition("/")[2]
+    whole = {**definitions[name], **own} if name else own
+    return {key: _inlined(item, definitions) for key, item in whole.items()}
 
 
 @cache

@@ -7,7 +7,6 @@ all faults, not the first one, and goes on below a fault wherever the value stil
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from tenantcron.core.suggest import close_match
@@ -32,8 +31,7 @@ _SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107"})
 
 def check_structure(name: SchemaName, data: JsonValue, at: Pointer = ()) -> list[Fault]:
     """Return every fault of structure in the data, which stands at the pointer."""
-    root = schema(name)
-    return list(_Checker(root["$defs"]).check(root, data, at))
+    return list(_check(schema(name), data, at))
 
 
 def unusable(faults: Iterable[Fault]) -> frozenset[Pointer]:
@@ -41,65 +39,55 @@ def unusable(faults: Iterable[Fault]) -> frozenset[Pointer]:
     return frozenset(fault.pointer for fault in faults if fault.code in _SPOILING)
 
 
-@dataclass(frozen=True, slots=True)
-class _Checker:
-    definitions: dict[str, Schema]
+def _check(rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
+    """Check one value against one schema."""
+    if "anyOf" in rule:
+        yield from _check_alternatives(rule, value, at)
+    elif "type" not in rule:
+        return  # anything goes: another tool's section, or a piece of a payload
+    elif not _is_type(rule["type"], value):
+        yield _wrong_type(rule, value, at)
+    elif isinstance(value, dict):
+        yield from _check_object(rule, value, at)
+    elif isinstance(value, list):
+        yield from _check_array(rule, value, at)
+    elif not _is_allowed(rule, value):
+        yield _invalid_value(rule, value, at)
 
-    def check(self, rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
-        """Check one value against one schema."""
-        rule = self._resolved(rule)
-        if "anyOf" in rule:
-            yield from self._check_alternatives(rule, value, at)
-        elif "type" not in rule:
-            return  # anything goes: another tool's section, or a piece of a payload
-        elif not _is_type(rule["type"], value):
-            yield _wrong_type(rule, value, at)
-        elif isinstance(value, dict):
-            yield from self._check_object(rule, value, at)
-        elif isinstance(value, list):
-            yield from self._check_array(rule, value, at)
-        elif not _is_allowed(rule, value):
-            yield _invalid_value(rule, value, at)
 
-    def _resolved(self, rule: Schema) -> Schema:
-        """Follow a reference; keywords beside it stay in force."""
-        if "$ref" not in rule:
-            return rule
-        return {**self.definitions[rule["$ref"].rpartition("/")[2]], **rule}
+def _check_alternatives(rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
+    """The alternatives differ in type, or are all plain values: so one of them was meant."""
+    fitting = [branch for branch in rule["anyOf"] if _is_type(branch["type"], value)]
+    if isinstance(value, dict | str) and len(fitting) == 1 and "x-expects" not in rule:
+        yield from _check(fitting[0], value, at)
+    elif not fitting:
+        yield _wrong_type(rule, value, at, [branch["type"] for branch in rule["anyOf"]])
+    elif not any(_is_allowed(branch, value) for branch in fitting):
+        yield _invalid_value(rule, value, at)
 
-    def _check_alternatives(self, rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
-        """The alternatives differ in type, or are all plain values: so one of them was meant."""
-        branches = [self._resolved(branch) for branch in rule["anyOf"]]
-        fitting = [branch for branch in branches if _is_type(branch["type"], value)]
-        if isinstance(value, dict | str) and len(fitting) == 1 and "x-expects" not in rule:
-            yield from self.check(fitting[0], value, at)
-        elif not fitting:
-            yield _wrong_type(rule, value, at, [branch["type"] for branch in branches])
-        elif not any(_is_allowed(branch, value) for branch in fitting):
-            yield _invalid_value(rule, value, at)
 
-    def _check_array(self, rule: Schema, value: list[JsonValue], at: Pointer) -> Iterator[Fault]:
-        if len(value) < rule.get("minItems", 0):
-            yield Fault("TC106", f"{_label(at)} needs at least one entry", at)
-        seen: set[str] = set()
-        for index, item in enumerate(value):
-            if rule.get("uniqueItems") and isinstance(item, str):
-                if item in seen:
-                    yield Fault("TC106", f"{_shown(item)} is listed twice", (*at, index))
-                seen.add(item)
-            yield from self.check(rule.get("items", {}), item, (*at, index))
+def _check_array(rule: Schema, value: list[JsonValue], at: Pointer) -> Iterator[Fault]:
+    if len(value) < rule.get("minItems", 0):
+        yield Fault("TC106", f"{_label(at)} needs at least one entry", at)
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        if rule.get("uniqueItems") and isinstance(item, str):
+            if item in seen:
+                yield Fault("TC106", f"{_shown(item)} is listed twice", (*at, index))
+            seen.add(item)
+        yield from _check(rule.get("items", {}), item, (*at, index))
 
-    def _check_object(
-        self, rule: Schema, value: dict[str, JsonValue], at: Pointer
-    ) -> Iterator[Fault]:
-        yield from _missing_keys(rule, value, at)
+
+def _check_object(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
+    yield from _missing_keys(rule, value, at)
+    if "oneOf" in rule:
         yield from _timetable_count(rule, value, at)
-        for key, item in value.items():
-            entry = _entry_rule(rule, key)
-            if entry is None:
-                yield from _unexpected_key(rule, key, at)
-            else:
-                yield from self.check(entry, item, (*at, key))
+    for key, item in value.items():
+        entry = _entry_rule(rule, key)
+        if entry is None:
+            yield from _unexpected_key(rule, key, at)
+        else:
+            yield from _check(entry, item, (*at, key))
 
 
 def _entry_rule(rule: Schema, key: str) -> Schema | None:
@@ -124,9 +112,9 @@ def _missing_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Ite
 
 def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
     """`oneOf` is used for one thing only: exactly one of these keys."""
-    keys = [branch["required"][0] for branch in rule.get("oneOf", ())]
+    keys = [branch["required"][0] for branch in rule["oneOf"]]
     present = [key for key in value if key in keys]
-    if keys and not present:
+    if not present:
         yield Fault("TC111", f"{_label(at)} has no timetable", at, f"add one of {', '.join(keys)}")
     for key in present[1:]:
         message = f"`{present[0]}` and `{key}` are both timetables"

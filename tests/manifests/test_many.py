@@ -1,0 +1,57 @@
+"""Many manifests, checked in several processes."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tenantcron.core.errors import UsageError
+from tenantcron.manifests.files import find_files
+from tenantcron.manifests.many import WORTH_PROCESSES, Checker
+
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
+GOOD = "sagas: [{name: bill, trigger: 'scheduled:nightly:0 2 * * *'}]\n"
+TOO_OFTEN = "sagas: [{name: bill, trigger: 'scheduled:nightly:*/5 * * * *'}]\n"
+
+
+def write_many(folder: Path) -> list[Path]:
+    """Write enough manifests for several processes, every seventh with a mistake."""
+    for number in range(WORTH_PROCESSES + 30):
+        text = TOO_OFTEN if number % 7 == 0 else GOOD
+        (folder / f"tenant{number:03}.yaml").write_text(text, encoding="utf-8")
+    return find_files([folder])
+
+
+def found(checker: Checker, files: list[Path]) -> list[tuple[str, list[str]]]:
+    return [
+        (file.path.name, [problem.code for problem in file.checked.problems])
+        for file in checker.check_all(files)
+    ]
+
+
+def test_many_files_get_the_same_verdicts_in_the_same_order_as_a_few(tmp_path: Path) -> None:
+    files, checker = write_many(tmp_path), Checker(None, None, NOW)
+    one_by_one = [verdict for file in files for verdict in found(checker, [file])]
+
+    together = found(checker, files)
+
+    assert together == one_by_one
+    assert sum(codes == ["TC301"] for _, codes in together) == len(range(0, len(files), 7))
+
+
+def test_the_policy_holds_in_every_process(tmp_path: Path) -> None:
+    files = write_many(tmp_path)
+    policy = tmp_path / "own.toml"
+    policy.write_text('[policy]\nminimum_interval = "5m"\n', encoding="utf-8")
+
+    assert all(codes == [] for _, codes in found(Checker(policy, None, NOW), files))
+
+
+def test_a_policy_that_cannot_be_read_is_wrong_use_also_in_another_process(
+    tmp_path: Path,
+) -> None:
+    files = write_many(tmp_path)
+    (tmp_path / "tenantcron.toml").write_text("[policy\n", encoding="utf-8")
+
+    with pytest.raises(UsageError, match=r"tenantcron\.toml: the policy cannot be read"):
+        list(Checker(None, None, NOW).check_all(files))
