@@ -19,9 +19,14 @@ COMMANDS = {
     "next": "show when a timetable fires",
     "explain": "tell what a diagnostic code means and how to fix it",
     "schema": "print the JSON Schema of manifests",
+    "plan": "show what applying manifests would change",
+    "apply-manifest": "bring the tenants' schedules in line with their manifests",
+    "tenant": "create, show and change tenants",
+    "schedule": "show the schedules of tenants",
+    "migrate": "bring the database's tables up to date",
 }
 
-_FINE, _MISUSE, _INTERRUPTED = 0, 2, 130
+_MISUSE, _INTERRUPTED, _READER_GONE = 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output (head, less) has seen enough; nothing is left to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _FINE
+        return _READER_GONE
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception:  # noqa: BLE001 -- shown in full; Python's own exit code would mean "findings"
@@ -68,7 +73,7 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
             name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name == called:
-            import_module(f"tenantcron.cli.{name}").configure(command)
+            import_module(f"tenantcron.cli.{name.replace('-', '_')}").configure(command)
     return parser
 
 

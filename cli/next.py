@@ -21,7 +21,7 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.manifests.desired import Desired, DesiredSchedule
-from tenantcron.manifests.files import Policies, find_files, read_files
+from tenantcron.manifests.files import Policies, TenantsSeen, find_files, read_files
 
 _EXAMPLES = """\
 examples:
@@ -86,7 +86,7 @@ def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: 
     except CronError as error:
         return _refuse(expression, "TC201", error, output)
     if never_fires(timetable):
-        never = CronError("the expression never fires: no such day exists")
+        never = CronError("it never fires: no such day exists", "correct the day or the month")
         return _refuse(expression, "TC202", never, output)
     fires = window.fires(timetable, place)
     gap = shortest_gap(timetable)
@@ -101,7 +101,8 @@ def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: 
         print(json.dumps(answer, indent=2))
         return 0
     paint = Palette(sys.stdout)
-    shortest = f", at least {format_duration(gap)} apart" if gap else ""
+    # On the wall: when clocks are changed, real time may differ from it by the shift.
+    shortest = f", at least {format_duration(gap)} apart by the clock on the wall" if gap else ""
     print(f"{paint('strong', visible(timetable.expression))} in {place.key}{shortest}")
     for line in _lines(fires, window.after):
         print(line)
@@ -133,7 +134,10 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
     try:
         tenants = list(_desired(arguments))
     except _BrokenManifestError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if arguments.format == "json":
+            print(json.dumps({"error": {"code": "TC605", "message": str(error)}}, indent=2))
+        else:
+            print(f"error: {error}", file=sys.stderr)
         return _FOUND
     if arguments.format == "json":
         print(json.dumps({"tenants": [_as_json(one, window) for one in tenants]}, indent=2))
@@ -144,6 +148,9 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
         for schedule in desired.schedules:
             timing = schedule.timing
             print(f"  {schedule.name}  {paint('dim', f'{timing.cron} in {timing.timezone}')}")
+            if not timing.settings.enabled:
+                print("    disabled")
+                continue
             for line in _lines(_fires(schedule, window), window.after):
                 print(f"  {line}")
     return 0
@@ -152,11 +159,12 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
 def _desired(arguments: argparse.Namespace) -> Iterator[Desired]:
     """Yield what the manifests declare; a manifest with errors has no next execution."""
     files = find_files(arguments.manifest)
-    now = datetime.now(UTC)
+    now, tenants = datetime.now(UTC), TenantsSeen()
     for manifest in read_files(files, Policies(arguments.policy), arguments.tenant):
         file = manifest.check(now)
-        if file.checked.desired is None:
-            raise _BrokenManifestError(f"{file.path} has errors: `tenantcron validate {file.path}`")
+        if file.checked.desired is None or tenants.add(file) is not None:
+            paths = " ".join(map(str, arguments.manifest))
+            raise _BrokenManifestError(f"{file.path} has errors: `tenantcron validate {paths}`")
         yield file.checked.desired
 
 

@@ -18,7 +18,7 @@ def never_fires(timetable: Timetable) -> bool:
 
 
 def fires_rarely(timetable: Timetable) -> bool:
-    """Whether a cron timetable has fewer than one occurrence a year on average, or none."""
+    """Whether a cron timetable has fewer than one matching day a year on average, or none."""
     if not isinstance(timetable, CronTimetable) or _fires_every_year(timetable):
         return False
     days = sum(
@@ -26,7 +26,7 @@ def fires_rarely(timetable: Timetable) -> bool:
         for month in timetable.months
         for kind, years in _kinds_in_cycle(month).items()
     )
-    return days * timetable.times.bit_count() < len(_CYCLE)
+    return days < len(_CYCLE)
 
 
 def shortest_gap(timetable: Timetable) -> timedelta | None:

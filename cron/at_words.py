@@ -1,12 +1,12 @@
 """Timetables that begin with `@`: the macros, `@every <duration>` and `@at <time>`."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from tenantcron.core.durations import DurationError, parse_duration
 from tenantcron.core.suggest import close_match
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.expression import read_expression
+from tenantcron.cron.instants import InstantError, read_instant
 from tenantcron.cron.timetable import IntervalTimetable, SingleTimetable, Timetable
 
 MACROS = {
@@ -21,10 +21,6 @@ MACROS = {
 EVERY = "@every"
 AT = "@at"
 
-_TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
-    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
-)
 _TIME_HINT = "write for example @at 2026-12-01T09:00:00Z or @at 2026-12-01T09:00:00+01:00"
 
 
@@ -40,7 +36,7 @@ def read_at_word(words: list[str]) -> Timetable:
         raise _unknown(word, name)
     if rest:
         raise CronError(f"{word} stands alone, here {rest!r} follows it", f"write {word}")
-    return read_expression(word, MACROS[name].split())
+    return read_expression(name, MACROS[name].split())
 
 
 def _unknown(word: str, name: str) -> CronError:
@@ -63,12 +59,12 @@ def _interval(text: str) -> timedelta:
 
 
 def _instant(text: str) -> datetime:
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise CronError(f"{AT}: {text!r} is not an ISO 8601 time with an offset", _TIME_HINT)
-    if match[1] is None:
-        raise CronError(f"{AT}: {text!r} does not say its offset from UTC", _TIME_HINT)
+    if " " in text:
+        raise CronError(f"{AT}: {text!r} is not a single word", _TIME_HINT)
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise CronError(f"{AT}: {text!r} is not on the calendar", _TIME_HINT) from None
+        instant = read_instant(text)
+    except InstantError as error:
+        raise CronError(f"{AT}: {text!r} {error}", _TIME_HINT) from None
+    if instant.tzinfo is None:
+        raise CronError(f"{AT}: {text!r} does not say its offset from UTC", _TIME_HINT)
+    return instant

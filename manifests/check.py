@@ -1,12 +1,22 @@
 """Checks one manifest: bytes in, what is desired and every problem out. No database, no network."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
 from tenantcron.core.words import shortened
 from tenantcron.manifests.desired import Desired
-from tenantcron.manifests.diagnostics import START, Fault, Pointer, Problem, Span
+from tenantcron.manifests.diagnostics import (
+    AND_MORE,
+    MAX_OF_ONE_CODE,
+    START,
+    Fault,
+    Pointer,
+    Problem,
+    Span,
+)
 from tenantcron.manifests.document import Document, Syntax, load
 from tenantcron.manifests.normalise import normalise
 from tenantcron.manifests.policy import Policy
@@ -50,10 +60,9 @@ def check_manifest(
     view = View(loaded.document.data, (), unusable(faults))
     tenant = _tenant(view, hints, faults)
     reader = TimingReader(TimetableRules(policy.minimum_interval, now), faults)
-    schedules = normalise(view, policy, reader)
-    problems = _relevant(
-        [*loaded.problems, *(_located(fault, loaded.document) for fault in faults)]
-    )
+    schedules = normalise(view, policy.for_tenant(tenant), reader)
+    located = (_located(fault, loaded.document) for fault in _bounded(faults))
+    problems = _relevant([*loaded.problems, *located])
     sound = not any(map(_is_error, problems))
     desired = Desired(tenant, schedules) if tenant is not None and sound else None
     return Checked(tenant, loaded.document.place(("tenant",)), desired, problems)
@@ -66,12 +75,8 @@ def _tenant(manifest: View, hints: TenantHints, faults: list[Fault]) -> TenantId
     at = written.pointer if written else ()
     if name is None or not is_tenant_id(name):
         if manifest.faulty.isdisjoint({(), ("tenant",)}):
-            said = (
-                f"`{shortened(name)}` is not {TENANT_EXPECTED}"
-                if name
-                else "nothing says whose it is"
-            )
-            faults.append(Fault("TC113", said, at, "add `tenant:` to the manifest"))
+            hint = "add `tenant:` to the manifest, rename the file, or pass --tenant"
+            faults.append(Fault("TC113", _no_tenant(name), at, hint))
         return None
     if is_reserved(name):
         faults.append(Fault("TC108", f"`{name}` cannot be a tenant: the name is reserved", at))
@@ -89,6 +94,17 @@ def _no_tenant(name: str | None) -> str:
 def _located(fault: Fault, document: Document) -> Problem:
     span = document.place(fault.pointer, key=fault.at_key)
     return Problem(fault.code, fault.message, fault.pointer, span, fault.hint)
+
+
+def _bounded(faults: list[Fault]) -> Iterator[Fault]:
+    """Of each kind keep as many as the loader does: nobody reads thousands of one mistake."""
+    kept: Counter[str] = Counter()
+    for fault in faults:
+        kept[fault.code] += 1
+        if kept[fault.code] <= MAX_OF_ONE_CODE:
+            yield fault
+        elif kept[fault.code] == MAX_OF_ONE_CODE + 1:
+            yield replace(fault, message=AND_MORE, hint=None)
 
 
 def _relevant(problems: list[Problem]) -> tuple[Problem, ...]:

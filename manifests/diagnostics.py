@@ -10,6 +10,10 @@ from tenantcron.manifests.rules import RULES, Rule, Severity
 
 Pointer = tuple[str | int, ...]
 
+# Of one kind of mistake in one document so many are told; nobody reads thousands.
+MAX_OF_ONE_CODE = 50
+AND_MORE = "more of the same kind from here on are not listed"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:

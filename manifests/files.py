@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tenantcron.core.errors import UsageError
+from tenantcron.core.names import TENANT_EXPECTED, is_reserved, is_tenant_id
 from tenantcron.manifests.check import Checked, TenantHints, check_manifest
 from tenantcron.manifests.diagnostics import Diagnostic, Problem
 from tenantcron.manifests.document import Syntax
@@ -35,7 +36,8 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         for file in _below(path) if path.is_dir() else [path]:
             if not file.is_file():
-                raise UsageError(f"{file}: no such file")
+                missing = "not a file" if os.path.lexists(file) else "no such file"
+                raise UsageError(f"{file}: {missing}")
             found.setdefault(file.resolve(), file)
     return list(found.values())
 
@@ -49,8 +51,10 @@ def _below(folder: Path) -> list[Path]:
         found += (
             Path(place, name)
             for name in files
-            if name.endswith(SUFFIXES) and not name.startswith(".")
+            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
         )
+    if not found:
+        raise UsageError(f"{folder}: no manifests here ({', '.join(SUFFIXES)})")
     return sorted(found)
 
 
@@ -91,7 +95,7 @@ class ManifestFile:
 
     def check(self, now: datetime) -> CheckedFile:
         """Check it."""
-        syntax: Syntax = "json" if self.path.suffix == ".json" else "yaml"
+        syntax: Syntax = "json" if self.path.suffix.lower() == ".json" else "yaml"
         hints = TenantHints(self.asked_for, self.path.stem)
         checked = check_manifest(self.content, syntax, self.policy, hints, now)
         return CheckedFile(self.path, checked)
@@ -101,6 +105,8 @@ def read_files(
     paths: Iterable[Path], policies: Policies, asked_for: str | None
 ) -> Iterator[ManifestFile]:
     """Read one file after the other; nothing is kept, so memory stays flat."""
+    if asked_for is not None and (not is_tenant_id(asked_for) or is_reserved(asked_for)):
+        raise UsageError(f"--tenant {asked_for!r} is not {TENANT_EXPECTED}")
     for path in paths:
         yield ManifestFile(path, _read(path), policies.of(path), asked_for)
 

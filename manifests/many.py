@@ -29,9 +29,11 @@ class Checker:
             yield from self._check(paths, Policies(self.policy))
             return
         from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- a hook needs none
+        from multiprocessing import get_context  # noqa: PLC0415
 
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
-        with ProcessPoolExecutor(cores) as pool:
+        # Fresh processes: a progress bar may have started a thread, and forking then can hang.
+        with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
             for files in pool.map(self._problems, chunks):
                 yield from files
 

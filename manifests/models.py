@@ -100,7 +100,7 @@ class Weekly(TypedDict):
     on: Annotated[
         list[Weekday],
         AfterValidator(_are_different),
-        Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+        Field(description="Which days.", min_length=1, json_schema_extra={"uniqueItems": True}),
     ]
     at: TimeOfDay
 
@@ -134,7 +134,7 @@ class Timing(TypedDict, total=False):
     cron: Cron
     every: Annotated[
         str,
-        _duration("A fixed interval: a cron expression where one says it exactly, else @every."),
+        _duration("A fixed interval: stored as cron where cron says it exactly, else as @every."),
     ]
     daily: Daily
     weekly: Weekly
@@ -220,9 +220,9 @@ class Trigger(TypedDict, total=False):
     """What starts a saga. Only `scheduled` is tenantcron's; the others are left alone."""
 
     scheduled: OneScheduled
-    api: JsonValue
-    webhook: JsonValue
-    event: JsonValue
+    api: Annotated[JsonValue, _says("Another tool's; left alone.")]
+    webhook: Annotated[JsonValue, _says("Another tool's; left alone.")]
+    event: Annotated[JsonValue, _says("Another tool's; left alone.")]
 
 
 def _is_not_empty(trigger: Trigger) -> Trigger:
@@ -269,8 +269,13 @@ TriggerText = Annotated[
 class Saga(TypedDict, total=False):
     """A named piece of work. Other keys, such as a script, are left alone."""
 
-    name: Required[Name]
-    trigger: Required[TriggerText | Annotated[Trigger, AfterValidator(_is_not_empty)]]
+    name: Required[Annotated[Name, _says("Names the saga; its Python handler is found by it.")]]
+    trigger: Required[
+        Annotated[
+            TriggerText | Annotated[Trigger, AfterValidator(_is_not_empty)],
+            _says("What starts the saga, in one line or in full."),
+        ]
+    ]
     target: Target
 
 

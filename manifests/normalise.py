@@ -8,9 +8,24 @@ from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.targets import judge_retention, judge_target, read_target
-from tenantcron.manifests.timing import NamedTimings, TimingReader
+from tenantcron.manifests.timing import FORMS, NamedTimings, TimingReader
 from tenantcron.manifests.trigger import OneLine, read_one_line
 from tenantcron.manifests.view import View
+
+# Not all settings: a saga may well have a description, a timeout or a priority of another tool.
+_ONLY_OF_SCHEDULES = frozenset(
+    {
+        *FORMS,
+        "timezone",
+        "enabled",
+        "spread",
+        "overlap",
+        "catch_up",
+        "catch_up_window",
+        "start_within",
+        "auto_pause_after",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +46,7 @@ def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[Des
     views = list(sagas.items()) if sagas else []
     named = {**policy.presets, **own}
     declared = [one for saga in views if (one := _declared(saga, named, reader)) is not None]
+    reader.faults.extend(_misplaced_settings(declared))
     reader.faults.extend(_repeated_sagas(views))
     reader.faults.extend(_repeated_schedules(declared))
     reader.faults.extend(_unused(own, declared))
@@ -92,6 +108,16 @@ def _desired(declared: _Declared, policy: Policy, reader: TimingReader) -> Desir
     return schedule
 
 
+def _misplaced_settings(declared: list[_Declared]) -> Iterator[Fault]:
+    """Settings one level too high look as if they were in force, and are not."""
+    for one in declared:
+        for key, _ in one.saga.entries():
+            if key in _ONLY_OF_SCHEDULES:
+                message = f"`{key}` has no effect here, beside the trigger"
+                hint = "move it below `scheduled:` in the trigger of this saga"
+                yield Fault("TC115", message, (*one.saga.pointer, key), hint, at_key=True)
+
+
 def _repeated_sagas(sagas: list[View]) -> Iterator[Fault]:
     seen: set[str] = set()
     for saga in sagas:
@@ -129,5 +155,6 @@ def _unused(own: NamedTimings, declared: list[_Declared]) -> Iterator[Fault]:
 def _too_many(declared: list[_Declared], policy: Policy) -> Iterator[Fault]:
     cap = policy.max_schedules_per_tenant
     if len(declared) > cap:
-        message = f"the tenant has {len(declared)} schedules, {cap} are allowed"
+        noun = "schedule" if len(declared) == 1 else "schedules"
+        message = f"the tenant has {len(declared)} {noun}, {cap} are allowed"
         yield Fault("TC302", message, declared[cap].at)

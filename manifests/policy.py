@@ -1,13 +1,15 @@
 """The platform's policy: the `[policy]` table of a tenantcron.toml near the manifests."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from pathlib import Path
 
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import UsageError
+from tenantcron.core.names import TenantId
+from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault
@@ -19,6 +21,7 @@ from tenantcron.manifests.timing import TimingReader
 from tenantcron.manifests.view import View
 
 FILE_NAME = "tenantcron.toml"
+_TABLES = ("policy", "settings")
 
 TomlValue = bool | int | float | str | date | time | list["TomlValue"] | dict[str, "TomlValue"]
 
@@ -35,6 +38,14 @@ class Policy:
     presets: Mapping[str, Timing]
     allowed_hosts: tuple[str, ...]
     idempotency_retention: timedelta
+    # Tenants with a cap of their own; only the database knows them.
+    caps: Mapping[TenantId, int] = field(default_factory=dict)
+
+    def for_tenant(self, tenant: TenantId | None) -> "Policy":
+        """Return the policy as it holds for one tenant."""
+        if tenant is None or tenant not in self.caps:
+            return self
+        return replace(self, max_schedules_per_tenant=self.caps[tenant])
 
 
 @cache
@@ -51,7 +62,17 @@ def load_policy(file: Path) -> Policy:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file}: the policy cannot be read: {error}") from error
+    _refuse_unknown_tables(document, file)
     return _read(_as_json(document.get("policy", {})), str(file))
+
+
+def _refuse_unknown_tables(document: Mapping[str, object], file: Path) -> None:
+    """A misspelt table would silently mean the defaults."""
+    for name in document:
+        if name not in _TABLES:
+            meant = close_match(name, _TABLES)
+            hint = f"did you mean [{meant}]?" if meant else f"it has {' and '.join(_TABLES)}"
+            raise UsageError(f"{file}: there is no table or key `{name}`; {hint}")
 
 
 def find_policy(folder: Path) -> Path | None:

@@ -1,7 +1,8 @@
 """Every rule that a manifest can break: its code, its name, and what `explain` says of it.
 
 The families: TC0xx the document, TC1xx its structure, TC2xx timetables, TC3xx guardrails,
-TC4xx targets, TC5xx across files. A code never changes its meaning; a retired one is not reused.
+TC4xx targets, TC5xx across files; TC6xx, why an apply is refused, stands in the reconciler. A code
+never changes its meaning; a retired one is not reused.
 """
 
 from dataclasses import dataclass
@@ -219,6 +220,14 @@ _ALL = (
         "The manifest's tenant is not the one asked for.",
         "Applied to the wrong tenant it would replace that tenant's schedules.",
         "Correct `tenant:` or the --tenant option.",
+    ),
+    Rule(
+        "TC115",
+        "misplaced-setting",
+        "A setting of a schedule stands beside the trigger instead of inside it.",
+        "A saga's other keys belong to other tools and are left alone: it has no effect there.",
+        "Move it below `scheduled:`, where the timetable is.",
+        _WARNING,
     ),
     Rule(
         "TC201",

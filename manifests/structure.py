@@ -7,6 +7,7 @@ all faults, not the first one, and goes on below a fault wherever the value stil
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tenantcron.core.suggest import close_match
@@ -31,7 +32,19 @@ _SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107"})
 
 def check_structure(name: SchemaName, data: JsonValue, at: Pointer = ()) -> list[Fault]:
     """Return every fault of structure in the data, which stands at the pointer."""
-    return list(_check(schema(name), data, at))
+    return list(_check(schema(name), data, at, Suggestions()))
+
+
+@dataclass(slots=True)
+class Suggestions:
+    """Looks for what a misspelt key may mean, but not for thousands of them."""
+
+    left: int = 50
+
+    def for_key(self, key: str, known: Iterable[str]) -> str | None:
+        """Return the key that was probably meant."""
+        self.left -= 1
+        return close_match(key, known) if self.left >= 0 else None
 
 
 def unusable(faults: Iterable[Fault]) -> frozenset[Pointer]:
@@ -39,34 +52,40 @@ def unusable(faults: Iterable[Fault]) -> frozenset[Pointer]:
     return frozenset(fault.pointer for fault in faults if fault.code in _SPOILING)
 
 
-def _check(rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
+def _check(
+    rule: Schema, value: JsonValue, at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
     """Check one value against one schema."""
     if "anyOf" in rule:
-        yield from _check_alternatives(rule, value, at)
+        yield from _check_alternatives(rule, value, at, suggestions)
     elif "type" not in rule:
         return  # anything goes: another tool's section, or a piece of a payload
     elif not _is_type(rule["type"], value):
         yield _wrong_type(rule, value, at)
     elif isinstance(value, dict):
-        yield from _check_object(rule, value, at)
+        yield from _check_object(rule, value, at, suggestions)
     elif isinstance(value, list):
-        yield from _check_array(rule, value, at)
+        yield from _check_array(rule, value, at, suggestions)
     elif not _is_allowed(rule, value):
         yield _invalid_value(rule, value, at)
 
 
-def _check_alternatives(rule: Schema, value: JsonValue, at: Pointer) -> Iterator[Fault]:
+def _check_alternatives(
+    rule: Schema, value: JsonValue, at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
     """The alternatives differ in type, or are all plain values: so one of them was meant."""
     fitting = [branch for branch in rule["anyOf"] if _is_type(branch["type"], value)]
     if isinstance(value, dict | str) and len(fitting) == 1 and "x-expects" not in rule:
-        yield from _check(fitting[0], value, at)
+        yield from _check(fitting[0], value, at, suggestions)
     elif not fitting:
         yield _wrong_type(rule, value, at, [branch["type"] for branch in rule["anyOf"]])
     elif not any(_is_allowed(branch, value) for branch in fitting):
         yield _invalid_value(rule, value, at)
 
 
-def _check_array(rule: Schema, value: list[JsonValue], at: Pointer) -> Iterator[Fault]:
+def _check_array(
+    rule: Schema, value: list[JsonValue], at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
     if len(value) < rule.get("minItems", 0):
         yield Fault("TC106", f"{_label(at)} needs at least one entry", at)
     seen: set[str] = set()
@@ -75,19 +94,27 @@ def _check_array(rule: Schema, value: list[JsonValue], at: Pointer) -> Iterator[
             if item in seen:
                 yield Fault("TC106", f"{_shown(item)} is listed twice", (*at, index))
             seen.add(item)
-        yield from _check(rule.get("items", {}), item, (*at, index))
+        if item is None:
+            message = f"{_label((*at, index))} has nothing behind it"
+            yield Fault("TC104", message, (*at, index), "remove the entry")
+        else:
+            yield from _check(rule.get("items", {}), item, (*at, index), suggestions)
 
 
-def _check_object(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
+def _check_object(
+    rule: Schema, value: dict[str, JsonValue], at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
     yield from _missing_keys(rule, value, at)
     if "oneOf" in rule:
         yield from _timetable_count(rule, value, at)
     for key, item in value.items():
         entry = _entry_rule(rule, key)
         if entry is None:
-            yield from _unexpected_key(rule, key, at)
+            yield from _unexpected_key(rule, key, at, suggestions)
+        elif item is None and ("type" in entry or "anyOf" in entry):
+            yield _nothing_behind(rule, entry, (*at, key))
         else:
-            yield from _check(entry, item, (*at, key))
+            yield from _check(entry, item, (*at, key), suggestions)
 
 
 def _entry_rule(rule: Schema, key: str) -> Schema | None:
@@ -112,7 +139,7 @@ def _missing_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Ite
 
 def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
     """`oneOf` is used for one thing only: exactly one of these keys."""
-    keys = [branch["required"][0] for branch in rule["oneOf"]]
+    keys = _timetables(rule)
     present = [key for key in value if key in keys]
     if not present:
         yield Fault("TC111", f"{_label(at)} has no timetable", at, f"add one of {', '.join(keys)}")
@@ -121,40 +148,52 @@ def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> 
         yield Fault("TC111", message, (*at, key), "keep one of the two", at_key=True)
 
 
-def _unexpected_key(rule: Schema, key: str, at: Pointer) -> Iterator[Fault]:
+def _unexpected_key(
+    rule: Schema, key: str, at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
     known = rule.get("properties", {})
-    meant = close_match(key, known)
-    suggestion = f"did you mean `{meant}`?" if meant else None
     if "patternProperties" in rule:
         naming = rule["propertyNames"]
         message = f"`{shortened(key)}` is not {naming['x-expects']}"
         yield Fault(naming["x-code"], message, (*at, key), at_key=True)
     elif rule.get("additionalProperties") is False:
-        hint = suggestion or f"{_label(at)} has {', '.join(known)}"
+        meant = suggestions.for_key(key, known)
+        hint = _did_you_mean(meant) if meant else f"{_label(at)} has {', '.join(known)}"
         message = f"{_label(at)} has no key `{shortened(key)}`"
         yield Fault("TC101", message, (*at, key), hint, at_key=True)
-    elif meant:
-        message = f"`{key}` is not one of our keys, but nearly `{meant}`"
-        yield Fault("TC105", message, (*at, key), suggestion, at_key=True)
+    elif near := close_match(key, known):
+        message = f"`{key}` is not one of our keys, but nearly `{near}`"
+        yield Fault("TC105", message, (*at, key), _did_you_mean(near), at_key=True)
+
+
+def _did_you_mean(key: str) -> str:
+    return f"did you mean `{key}`?"
 
 
 def _wrong_type(
     rule: Schema, value: JsonValue, at: Pointer, types: list[str] | None = None
 ) -> Fault:
-    if value is None:
-        return Fault("TC104", f"{_label(at)} has nothing behind it", at, _empty_hint(rule, at))
-    wanted = " or ".join(dict.fromkeys(_TYPE_WORDS[name] for name in types or [rule["type"]]))
-    wanted = rule.get("x-expects", wanted)
+    words = " or ".join(dict.fromkeys(_TYPE_WORDS[name] for name in types or [rule["type"]]))
+    wanted = _expected(rule) if "x-expects" in rule or "enum" in rule else words
     message = f"{_label(at)} must be {wanted}, not {_TYPE_WORDS[_type_of(value)]}"
     return Fault("TC103", message, at, _type_hint(wanted, value))
 
 
-def _empty_hint(rule: Schema, at: Pointer) -> str:
-    none = {"array": "write [] if none are meant, or ", "object": "write {} if none are meant, or "}
-    if at and isinstance(at[-1], int):
-        return "remove the entry"
-    optional = none.get(rule.get("type", ""), "")
-    return f"{optional}{'remove the key' if at else 'write a manifest'}"
+def _nothing_behind(parent: Schema, rule: Schema, at: Pointer) -> Fault:
+    """Say what may stand there instead of nothing, and never what would be refused next."""
+    ways = ["write a value"]
+    if rule.get("type") == "array" and "minItems" not in rule:
+        ways.append("[] if none are meant")
+    if rule.get("type") == "object" and not rule.keys() & {"required", "oneOf", "minProperties"}:
+        ways.append("{} if none are meant")
+    needed = {*parent.get("required", ()), *_timetables(parent)}
+    if at[-1] not in needed:
+        ways.append("remove the key")
+    return Fault("TC104", f"{_label(at)} has nothing behind it", at, ", or ".join(ways))
+
+
+def _timetables(rule: Schema) -> list[str]:
+    return [branch["required"][0] for branch in rule.get("oneOf", ())]
 
 
 def _type_hint(wanted: str, value: JsonValue) -> str | None:
@@ -236,5 +275,6 @@ def _label(at: Pointer) -> str:
 
 
 def _shown(value: JsonValue) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return shortened(text) or "an empty string"
+    if isinstance(value, str):
+        return f'"{shortened(value)}"' if value else "an empty string"
+    return shortened(str(value))

@@ -19,7 +19,7 @@ from tenantcron.manifests.view import View
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _URL = re.compile(
     rf"(?P<scheme>https?)://(?P<host>{_LABEL}(\.{_LABEL})*|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{{1,5}}))?"
-    r"([/?][!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]*)?",
+    r"([/?]([!$&'()*+,\-./0-9:;=?@A-Z_a-z~]|%[0-9a-f]{2})*)?",
     re.ASCII | re.IGNORECASE,  # without ASCII, the Kelvin sign would be a k
 )
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -97,7 +97,7 @@ def _judge_url(url: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
     if is_allowed(scheme, host, policy.allowed_hosts):
         return
     if scheme == "http" and is_allowed("https", host, policy.allowed_hosts):
-        yield Fault("TC401", f"{host} may be called by https only", at, f"write https://{host}")
+        yield Fault("TC401", f"{host} may be called by https only", at, "write https instead")
         return
     entry = host if scheme == "https" else f"http://{host}"
     hint = f'the platform team can add "{entry}" to allowed_hosts in the [policy] table'

@@ -31,7 +31,9 @@ class TimetableRules:
             message = f"the expression has {len(timetable.expression)} characters"
             yield Fault("TC209", f"{message}, {MAX_EXPRESSION} are allowed", at)
         if never_fires(timetable):
-            yield Fault("TC202", f"`{timetable.expression}` never fires", at, "no such day exists")
+            yield Fault(
+                "TC202", f"`{timetable.expression}` never fires", at, "correct the day or the month"
+            )
             return
         yield from self._too_frequent(timetable, at)
         yield from self._suspicious(timetable, at)

@@ -30,7 +30,7 @@ from tenantcron.manifests.view import View
 # None stands for a timing that is defined but broken: its own place has been reported.
 NamedTimings = Mapping[str, Timing | None]
 
-_FORMS = ("cron", "every", "daily", "weekly", "monthly", "once", "preset")
+FORMS = ("cron", "every", "daily", "weekly", "monthly", "once", "preset")
 T = TypeVar("T")
 
 # Looking for what was meant takes time: among so many names, and up to so many faults.
@@ -104,7 +104,7 @@ class TimingReader:
         return None
 
     def _timetable(self, view: View, timezone: str) -> Timetable | None:
-        forms = [form for form in _FORMS if view.get(form) is not None]
+        forms = [form for form in FORMS if view.get(form) is not None]
         if len(forms) != 1 or forms == ["preset"]:
             return None  # the structure check, or the look-up by name, has told
         at = (*view.pointer, forms[0])
@@ -146,11 +146,16 @@ class TimingReader:
         if view is None:
             return base
         self.faults.extend(_judge_durations(view))
-        return Retry(
+        backoff = _or(view.duration("backoff"), base.backoff)
+        retry = Retry(
             max_attempts=_or(view.number("max_attempts"), base.max_attempts),
-            backoff=_or(view.duration("backoff"), base.backoff),
-            max_backoff=_or(view.duration("max_backoff"), base.max_backoff),
+            backoff=backoff,
+            max_backoff=_or(view.duration("max_backoff"), max(base.max_backoff, backoff)),
         )
+        if retry.backoff > retry.max_backoff:
+            message = "the first wait (`backoff`) is longer than the longest (`max_backoff`)"
+            self.faults.append(Fault("TC305", message, view.pointer))
+        return retry
 
     def _payload(self, view: View) -> Payload | None:
         payload = view.get("payload")

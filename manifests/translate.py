@@ -8,6 +8,7 @@ from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.words import shortened
 from tenantcron.cron.placement import fixed_instant
+from tenantcron.cron.shifts import shifts
 from tenantcron.manifests.view import View
 
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -28,16 +29,20 @@ def translate(timing: View, zone: ZoneInfo) -> str | None:
     if cron is not None:
         return cron
     if interval is not None:
-        return every(interval)
+        return every(interval, zone)
     if once is not None:
         return f"@at {instant(once, zone).replace(tzinfo=None).isoformat()}Z"
     return _daily(timing) or _weekly(timing) or _monthly(timing)
 
 
-def every(interval: timedelta) -> str:
-    """Write an interval as cron where cron says exactly that: a divisor of the hour or the day."""
+def every(interval: timedelta, zone: ZoneInfo) -> str:
+    """Write an interval as cron where cron says exactly that: a divisor of the hour or the day.
+
+    Cron goes by the clock on the wall, so the interval must also divide every shift of that clock:
+    `0 */2 * * *` in London is an hour apart when summer time begins.
+    """
     minutes, rest = divmod(int(interval.total_seconds()), 60)
-    if minutes and not rest:
+    if minutes and not rest and all(shift % interval == timedelta(0) for shift in shifts(zone)):
         if minutes < 60 and 60 % minutes == 0:
             return "* * * * *" if minutes == 1 else f"*/{minutes} * * * *"
         hours, rest = divmod(minutes, 60)

@@ -1,5 +1,6 @@
 """Diagnostics as GitHub workflow commands, which GitHub shows beside the changed lines."""
 
+from tenantcron.cli.terminal import visible
 from tenantcron.manifests.diagnostics import Diagnostic
 
 
@@ -21,7 +22,9 @@ def annotation(diagnostic: Diagnostic) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """Escape what would end the command; other control characters have no business in a log."""
+    shown = "".join(char if char in "\r\n" else visible(char) for char in text)
+    return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

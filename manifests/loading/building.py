@@ -6,12 +6,18 @@ counted before it is taken. Merge keys copy only the entries of one level, each 
 
 from collections.abc import Callable, Iterable
 
-from tenantcron.manifests.loading.characters import describe, first_forbidden, without_forbidden
-from tenantcron.manifests.loading.events import Event
+from tenantcron.core.values import JsonScalar
+from tenantcron.manifests.loading.characters import (
+    describe,
+    first_forbidden,
+    one_line,
+    without_forbidden,
+)
+from tenantcron.manifests.loading.events import Event, Kind
 from tenantcron.manifests.loading.nodes import Key, Node
 from tenantcron.manifests.loading.opened import OpenMapping, OpenSequence
 from tenantcron.manifests.loading.problems import Problems
-from tenantcron.manifests.loading.scalars import Reading, shorten
+from tenantcron.manifests.loading.scalars import Reading
 
 MAX_DEPTH = 64
 MAX_VALUES = 20_000
@@ -22,7 +28,7 @@ _TYPES = {dict: "a mapping", list: "a list", bool: "a boolean", type(None): "nul
 class Builder:
     """Builds the tree of one document; `usable` says whether its data can be checked further."""
 
-    __slots__ = ("_anchors", "_expanded", "_problems", "_resolve", "_stack", "_stopped", "_written",
+    __slots__ = ("_anchors", "_problems", "_resolve", "_room", "_stack", "_stopped", "_written",
                  "root", "usable")  # fmt: skip
 
     def __init__(self, problems: Problems, resolve: Callable[[str], Reading]) -> None:
@@ -34,47 +40,43 @@ class Builder:
         self._stack: list[OpenMapping | OpenSequence] = []
         self._anchors: dict[str, Node | None] = {}
         self._written = 0
-        self._expanded = 0
+        self._room = MAX_VALUES  # for written values: aliases take from it
         self._stopped = False
 
     def build(self, events: Iterable[Event]) -> None:
         """Take all events, or as many as the limits allow."""
+        takers: dict[Kind, Callable[[Event], None]] = {
+            "scalar": self._take_scalar,
+            "alias": self._take_alias,
+            "mapping": self._open,
+            "sequence": self._open,
+            "end": self._close,
+            "another": self._refuse_another,
+        }
         for event in events:
-            self._take(event)
+            takers[event[0]](event)
             if self._stopped:
                 return
 
-    def _take(self, event: Event) -> None:
-        """Take one event."""
-        if event.tagged:
-            self._report("TC007", "tags are not allowed", event, "remove the tag")
-        if event.kind == "scalar":
-            self._take_scalar(event)
-        elif event.kind == "end":
-            self._close(event)
-        elif event.kind == "alias":
-            self._take_alias(event)
-        elif event.kind == "another":
-            hint = "one file is one manifest: split it here"
-            self._report("TC006", "a second document begins here", event, hint)
-        else:
-            self._open(event)
-
     def _take_scalar(self, event: Event) -> None:
         """Take a scalar as a key or as a value, whichever comes now."""
+        _, start, end, text, plain, anchor, tagged = event
+        if tagged:
+            self._refuse_tag(event)
         opened = self._stack[-1] if self._stack else None
-        if isinstance(opened, OpenMapping) and opened.key is None:
+        if isinstance(opened, OpenMapping) and opened.awaits_key:
             self._take_key(opened, event)
             return
-        node = Node(event.text, event.start, event.end)
-        if event.plain:
-            node.value, finding = self._resolve(event.text)
+        value: JsonScalar
+        if plain:
+            value, finding = self._resolve(text)
             if finding:
-                self._report(finding.code, finding.message, event, finding.hint)
+                self._report(finding.code, finding.message, (start, end), finding.hint)
         else:
-            node.value = self._clean(event)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = node
+            value = text if text.isprintable() else self._clean(event)
+        node = Node(value, start, end)
+        if anchor is not None:
+            self._anchors[anchor] = node
         self._count(event)
         if opened:
             opened.add(node)
@@ -83,60 +85,80 @@ class Builder:
 
     def _take_key(self, mapping: OpenMapping, event: Event) -> None:
         """Take a scalar as the key of the next value."""
-        value, finding = self._resolve(event.text) if event.plain else (event.text, None)
-        merge = event.plain and event.text == "<<"
-        text = event.text if event.plain else self._clean(event)
-        mapping.key = Key(text, event.start, event.end, merge)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = Node(text, event.start, event.end)
+        _, start, end, text, plain, anchor, _ = event
+        value, finding = self._resolve(text) if plain else (text, None)
+        if not plain:
+            text = self._clean(event)
+        merge = plain and text == "<<"
+        mapping.begin(Key(text, start, end, merge))
+        if anchor is not None:
+            self._anchors[anchor] = Node(text, start, end)
         if finding and finding.code == "TC012":
             value = 0  # it was kept as text, but it is still a number
         if not isinstance(value, str):
-            self._report_key(event, f"the key `{shorten(text)}` is {_type_name(value)}")
-        if merge or mapping.earlier(text):
+            self._report_key(event, f"the key `{one_line(text)}` is {_type_name(value)}")
+        if merge:
+            self._check_merge(mapping, event)
+        elif mapping.earlier(text):
             self._check_duplicate(mapping, text, event)
+
+    def _check_merge(self, mapping: OpenMapping, event: Event) -> None:
+        """Report a merge key where the mapping already has one."""
+        if mapping.merges:
+            hint = "give one `<<` a list of all that is to be merged"
+            self._report("TC004", "a second merge key in one mapping", _place(event), hint)
 
     def _check_duplicate(self, mapping: OpenMapping, text: str, event: Event) -> None:
         """Report a key that the mapping already has."""
         earlier = mapping.earlier(text)
-        if mapping.key and mapping.key.merge:
-            if mapping.merges:
-                hint = "give one `<<` a list of all that is to be merged"
-                self._report("TC004", "a second merge key in one mapping", event, hint)
-        elif earlier:
+        if earlier:
             line = self._problems.source.line(earlier.start)
-            message = f"the key `{shorten(text)}` is already in line {line}"
-            self._report("TC004", message, event, "delete or rename one of the two")
+            message = f"the key `{one_line(text)}` is already in line {line}"
+            self._report("TC004", message, _place(event), "delete or rename one of the two")
 
     def _take_alias(self, event: Event) -> None:
         """Put the anchor's own node where the alias is."""
-        node = self._anchors.get(event.text)
-        refusal = self._refuse_alias(event, node)
-        if refusal or node is None:
+        _, start, end, name, *_ = event
+        node = self._anchors.get(name)
+        if node is None or self._is_too_much(node, event):
+            if node is None:
+                self._refuse_alias(event)
             self.usable = False
             # With no entries, so that a merge key does not complain about it again.
-            node = Node(None, event.start, event.end, entries={})
+            node = Node(None, start, end, entries={})
         else:
-            self._expanded += node.size
+            self._room -= node.size
         opened = self._stack[-1] if self._stack else None
-        if isinstance(opened, OpenMapping) and opened.key is None:
+        if isinstance(opened, OpenMapping) and opened.awaits_key:
             self._take_alias_as_key(opened, node, event)
         else:
             self._attach(node)
 
-    def _refuse_alias(self, event: Event, node: Node | None) -> bool:
-        """Report an alias that leads nowhere, into itself or too far."""
-        name = shorten(event.text)
+    def _refuse_alias(self, event: Event) -> None:
+        """Report an alias that leads nowhere or into itself; if it is none at all, give up."""
+        from tenantcron.manifests.loading import unquoted  # noqa: PLC0415 - for bad files only
+
+        _, start, end, name, *_ = event
+        source = self._problems.source.text
+        if name in self._anchors:
+            words, hint = "stands inside its own anchor", None
+        elif unquoted.is_meant_as_text(source, name, end):
+            raise unquoted.needs_quotes(source, start)
+        else:
+            words = "has no anchor before it"
+            hint = f"if it is text, put it in quotes: {unquoted.find(source, start).quoted}"
+        self._report("TC008", f"the alias `*{one_line(name)}` {words}", (start, end), hint)
+
+    def _is_too_much(self, node: Node, event: Event) -> bool:
+        """Report an alias that makes the document too deep or too large."""
+        name = one_line(event[3])
         hint = "write the values out, or use a named entry under `schedules:`"
-        if node is None:
-            known = event.text in self._anchors
-            words = "stands inside its own anchor" if known else "has no anchor before it"
-            self._report("TC008", f"the alias `*{name}` {words}", event, None)
-        elif len(self._stack) + node.height > MAX_DEPTH:
-            self._report("TC005", f"`*{name}` nests over {MAX_DEPTH} levels deep", event, hint)
-        elif self._written + self._expanded + node.size > MAX_VALUES:
+        if len(self._stack) + node.height > MAX_DEPTH:
+            message = f"`*{name}` nests over {MAX_DEPTH} levels deep"
+            self._report("TC005", message, _place(event), hint)
+        elif self._written + node.size > self._room:
             message = f"with `*{name}` the document grows beyond {MAX_VALUES:,} values"
-            self._report("TC008", message, event, hint)
+            self._report("TC008", message, _place(event), hint)
         else:
             return False
         return True
@@ -144,7 +166,7 @@ class Builder:
     def _take_alias_as_key(self, mapping: OpenMapping, node: Node, event: Event) -> None:
         """Take the string that the alias stands for as the key."""
         text = node.value if isinstance(node.value, str) else None
-        mapping.key = Key(text, event.start, event.end)
+        mapping.begin(Key(text, *_place(event)))
         if text is None:
             self._report_key(event, f"a key must be a string, not {_type_name(node.value)}")
         else:
@@ -152,29 +174,32 @@ class Builder:
 
     def _open(self, event: Event) -> None:
         """Begin a mapping or a sequence."""
-        parent = self._stack[-1] if self._stack else None
-        if isinstance(parent, OpenMapping) and parent.key is None:
-            kind = "a mapping" if event.kind == "mapping" else "a list"
-            self._report_key(event, f"a key must be a string, not {kind}")
+        kind, start, _, _, _, anchor, tagged = event
+        if tagged:
+            self._refuse_tag(event)
+        if self._stack and self._stack[-1].awaits_key:
+            found = "a mapping" if kind == "mapping" else "a list"
+            self._report_key(event, f"a key must be a string, not {found}")
         if len(self._stack) == MAX_DEPTH:
             message = f"the document is nested over {MAX_DEPTH} levels deep"
-            self._report("TC005", message, event, "flatten the data, or keep it as a string")
+            hint = "flatten the data, or keep it as a string"
+            self._report("TC005", message, _place(event), hint)
             self._stop()
             return
-        if event.anchor is not None:
-            self._anchors[event.anchor] = None
+        if anchor is not None:
+            self._anchors[anchor] = None
         self._count(event)
-        opening = OpenMapping if event.kind == "mapping" else OpenSequence
-        self._stack.append(opening(event.start, event.anchor))
+        opening = OpenMapping if kind == "mapping" else OpenSequence
+        self._stack.append(opening(start, anchor))
 
     def _close(self, event: Event) -> None:
         """Finish the innermost mapping or sequence and hand it to its parent."""
         opened = self._stack[-1]
-        opened.node.end = event.end
+        opened.node.end = event[2]
         if isinstance(opened, OpenMapping) and opened.merges and not opened.merge():
             self.usable = False
             message = "a merge key takes a mapping or a list of mappings"
-            self._report("TC008", message, event._replace(start=opened.node.start), None)
+            self._report("TC008", message, (opened.node.start, opened.node.end), None)
         self._stack.pop()
         if opened.anchor is not None:
             self._anchors[opened.anchor] = opened.node
@@ -186,29 +211,46 @@ class Builder:
             self.root = node
             return
         parent = self._stack[-1]
-        if isinstance(parent, OpenMapping) and parent.key is None:
+        if isinstance(parent, OpenMapping) and parent.awaits_key:
             # Already reported; its value is read for its own problems and then dropped.
-            parent.key = Key(None, node.start, node.end)
+            parent.begin(Key(None, node.start, node.end))
         else:
             parent.add(node)
 
+    def _refuse_tag(self, event: Event) -> None:
+        """Report a tag, which may be text that a person began with `!`."""
+        from tenantcron.manifests.loading import unquoted  # noqa: PLC0415 - for bad files only
+
+        kind, start, _, _, plain, *_ = event
+        source, hint = self._problems.source.text, "remove the tag"
+        if kind == "scalar" and plain and source[start : start + 1] == "!":
+            hint += f", or put the text in quotes: {unquoted.find(source, start).quoted}"
+        self._report("TC007", "tags are not allowed", _place(event), hint)
+
+    def _refuse_another(self, event: Event) -> None:
+        """Report a second document."""
+        hint = "one file is one manifest: split it here"
+        self._report("TC006", "a second document begins here", _place(event), hint)
+
     def _clean(self, event: Event) -> str:
         """Report what the database would refuse in a string and put stand-ins in its place."""
-        character = first_forbidden(event.text)
+        text = event[3]
+        character = first_forbidden(text)
         if character is None:
-            return event.text
+            return text
         message = f"the string holds {describe(character)}"
-        self._report("TC009", message, event, "remove the character")
-        return without_forbidden(event.text)
+        self._report("TC009", message, _place(event), "remove the character")
+        return without_forbidden(text)
 
     def _count(self, event: Event) -> None:
         """Count a value that is written, and stop at the limit."""
         self._written += 1
-        if self._written + self._expanded > MAX_VALUES:
+        if self._written > self._room:
             code = "TC002" if self._written > MAX_VALUES else "TC008"
-            aliases = " with its aliases" if self._expanded else ""
+            aliases = " with its aliases" if self._room < MAX_VALUES else ""
             message = f"the document{aliases} holds more than {MAX_VALUES:,} values"
-            self._report(code, message, event, "move generated data out of the manifest")
+            hint = "move generated data out of the manifest"
+            self._report(code, message, _place(event), hint)
             self._stop()
 
     def _stop(self) -> None:
@@ -218,14 +260,18 @@ class Builder:
 
     def _report_key(self, event: Event, message: str) -> None:
         """Report a key that is no string."""
-        self._report("TC011", message, event, "put the key in quotes")
+        self._report("TC011", message, _place(event), "put the key in quotes")
 
-    def _report(self, code: str, message: str, event: Event, hint: str | None) -> None:
-        """Report a problem at the event, under the pointer that is being read."""
+    def _report(self, code: str, message: str, place: tuple[int, int], hint: str | None) -> None:
+        """Report a problem at a place, under the pointer that is being read."""
         parts = (opened.part for opened in self._stack)
         pointer = tuple(part for part in parts if part is not None)
-        place = (event.start, event.end)
         self._problems.add(code, message, place, pointer=pointer, hint=hint)
+
+
+def _place(event: Event) -> tuple[int, int]:
+    """Return where an event is written."""
+    return event[1], event[2]
 
 
 def _type_name(value: object) -> str:

@@ -2,9 +2,12 @@
 
 import re
 
+from tenantcron.core.words import shortened
+
 # C0 and C1 but for tab, line feed and carriage return; DEL; halves of surrogate pairs.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
+_LOOKED_AT = 1_000
 
 
 def first_forbidden(text: str) -> str | None:
@@ -16,6 +19,11 @@ def first_forbidden(text: str) -> str | None:
 def without_forbidden(text: str) -> str:
     """Return the text with a stand-in for each of them, so that later checks can go on."""
     return _FORBIDDEN.sub(REPLACEMENT, text)
+
+
+def one_line(text: str) -> str:
+    """Return the text for use in a message: on one line and of bearable length."""
+    return shortened(" ".join(text[:_LOOKED_AT].split()))
 
 
 def describe(character: str) -> str:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from json import loads
 
-from tenantcron.manifests.loading.characters import describe
+from tenantcron.manifests.loading.characters import describe, one_line
 from tenantcron.manifests.loading.events import Event, Kind, Unreadable
-from tenantcron.manifests.loading.scalars import shorten
 
 _BLANKS = re.compile(r"[ \t\r\n]*+")
 # Up to the closing quote, or to what a string cannot hold.
@@ -67,7 +66,7 @@ class _Reader:
         if self._peek() == _CLOSING[inside.bracket]:
             self._position += 1
             self._open.pop()
-            yield Event("end", self._position, self._position)
+            yield "end", self._position, self._position, "", False, None, False
             return
         if not inside.is_empty:
             self._take_comma(inside)
@@ -89,7 +88,7 @@ class _Reader:
     def _key(self) -> Event:
         """Read a key and the colon behind it."""
         if self._peek() != '"':
-            word = shorten(self._word())
+            word = one_line(self._word())
             raise self._wrong_start() or self._error("a key in double quotes is missing here", (
                 f'write "{word}"' if word else None
             ))  # fmt: skip
@@ -109,7 +108,7 @@ class _Reader:
         start = self._position
         self._position += 1
         self._open.append(_Open(character, start))
-        return Event(_OPENING[character], start, self._position)
+        return _OPENING[character], start, self._position, "", False, None, False
 
     def _string(self) -> Event:
         """Read a string."""
@@ -121,7 +120,7 @@ class _Reader:
         self._position = end + 1
         content = self._text[start + 1 : end]
         value = str(loads(f'"{content}"')) if "\\" in content else content
-        return Event("scalar", start, self._position, value)
+        return "scalar", start, self._position, value, False, None, False
 
     def _literal(self) -> Event:
         """Read a number, true, false or null."""
@@ -129,7 +128,7 @@ class _Reader:
         if word not in _LITERALS and not _NUMBER.fullmatch(word):
             raise self._wrong_start() or self._no_literal(word)
         self._position += len(word)
-        return Event("scalar", start, self._position, word, plain=True)
+        return "scalar", start, self._position, word, True, None, False
 
     def _peek(self) -> str:
         """Step over blanks and return the character behind them, or nothing at the end."""
@@ -171,14 +170,14 @@ class _Reader:
         lower = word.lower()
         if lower.lstrip("+-") in {"nan", "inf", "infinity"}:
             return Unreadable(
-                f"`{shorten(word)}` is not JSON", self._position, end, hint="use null"
+                f"`{one_line(word)}` is not JSON", self._position, end, hint="use null"
             )
         if word[0] in "+-.0123456789":
-            message = f"`{shorten(word)}` is not a number in JSON"
+            message = f"`{one_line(word)}` is not a number in JSON"
             return Unreadable(message, self._position, end, hint="no leading +, 0 or dot")
         hint = f"write {lower}" if lower in _LITERALS else "put it in double quotes"
         return Unreadable(
-            f"`{shorten(word)}` is not a value in JSON", self._position, end, hint=hint
+            f"`{one_line(word)}` is not a value in JSON", self._position, end, hint=hint
         )
 
     def _bad_string(self, start: int, end: int) -> Unreadable:

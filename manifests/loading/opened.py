@@ -7,14 +7,15 @@ from tenantcron.manifests.loading.nodes import Key, Node
 class OpenSequence:
     """A sequence whose end has not been read yet."""
 
-    __slots__ = ("_items", "_values", "anchor", "node")
+    __slots__ = ("_items", "_values", "anchor", "awaits_key", "node")
 
     def __init__(self, start: int, anchor: str | None) -> None:
         """Begin an empty one."""
         self.anchor = anchor
+        self.awaits_key = False
         self._items: list[Node] = []
         self._values: list[JsonValue] = []
-        self.node = Node(self._values, start, start, 1, 1, items=self._items)
+        self.node = Node(self._values, start, start, 1, 1, self._items)
 
     @property
     def part(self) -> int:
@@ -29,32 +30,39 @@ class OpenSequence:
 
 
 class OpenMapping:
-    """A mapping whose end has not been read yet; between a key and its value `key` is set."""
+    """A mapping whose end has not been read yet; it awaits a key, and then the key's value."""
 
-    __slots__ = ("_entries", "_values", "anchor", "key", "merges", "node")
+    __slots__ = ("_entries", "_key", "_values", "anchor", "awaits_key", "merges", "node")
 
     def __init__(self, start: int, anchor: str | None) -> None:
         """Begin an empty one."""
         self.anchor = anchor
-        self.key: Key | None = None
+        self.awaits_key = True
         self.merges: list[Node] = []
+        self._key: Key | None = None
         self._entries: dict[str, tuple[Key, Node]] = {}
         self._values: dict[str, JsonValue] = {}
-        self.node = Node(self._values, start, start, 1, 1, entries=self._entries)
+        self.node = Node(self._values, start, start, 1, 1, None, self._entries)
 
     @property
     def part(self) -> str | None:
         """The key whose value is being read."""
-        return self.key.text if self.key else None
+        return self._key.text if self._key else None
 
     def earlier(self, text: str) -> Key | None:
         """Return the key that already has this text, if there is one."""
         entry = self._entries.get(text)
         return entry[0] if entry else None
 
+    def begin(self, key: Key) -> None:
+        """Take the key of the next value."""
+        self._key = key
+        self.awaits_key = False
+
     def add(self, child: Node) -> None:
         """Put the value under its key; the first of two equal keys stays."""
-        key, self.key = self.key, None
+        key, self._key = self._key, None
+        self.awaits_key = True
         if key is None or key.text is None:
             return
         if key.merge:

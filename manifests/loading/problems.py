@@ -2,11 +2,9 @@
 
 from collections import Counter
 
-from tenantcron.manifests.diagnostics import Pointer, Problem
+from tenantcron.manifests.diagnostics import AND_MORE, MAX_OF_ONE_CODE, Pointer, Problem
 from tenantcron.manifests.loading.events import Unreadable
 from tenantcron.manifests.loading.source import Source
-
-MAX_PER_CODE = 50
 
 
 class Problems:
@@ -31,10 +29,10 @@ class Problems:
     ) -> None:
         """Keep a problem, or after fifty of its code say once that there are more."""
         self._counts[code] += 1
-        if self._counts[code] > MAX_PER_CODE + 1:
+        if self._counts[code] > MAX_OF_ONE_CODE + 1:
             return
-        if self._counts[code] == MAX_PER_CODE + 1:
-            message, hint = "more of the same kind from here on are not listed", None
+        if self._counts[code] == MAX_OF_ONE_CODE + 1:
+            message, hint = AND_MORE, None
         span = self.source.span(*place)
         self._found.append(Problem(code, message, pointer, span, hint))
 
@@ -44,7 +42,7 @@ class Problems:
 
     def is_full(self, code: str) -> bool:
         """Whether another problem of this code would leave no trace."""
-        return self._counts[code] > MAX_PER_CODE
+        return self._counts[code] > MAX_OF_ONE_CODE
 
     def copy(self) -> "Problems":
         """Return the same problems, to which others can be added independently."""

@@ -4,20 +4,13 @@ import re
 from dataclasses import dataclass
 
 from tenantcron.core.values import JsonScalar
+from tenantcron.manifests.loading.characters import one_line
 
 # Longer numbers are refused unread: no reader keeps them, and converting them takes quadratic time.
 _MAX_DIGITS = 400
 _INT64 = range(-(2**63), 2**63)
 
-_WORDS: dict[str, JsonScalar] = {
-    "": None, "~": None, "null": None, "Null": None, "NULL": None,
-    "true": True, "True": True, "TRUE": True,
-    "false": False, "False": False, "FALSE": False,
-}  # fmt: skip
-_OLD_BOOLEANS = frozenset(
-    form for word in ("yes", "no", "on", "off") for form in (word, word.title(), word.upper())
-)
-
+_BEGINS_NUMBER = frozenset("0123456789+-.")
 _DECIMAL = re.compile(r"[-+]?[0-9]+")
 _OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -50,11 +43,9 @@ Reading = tuple[JsonScalar, Finding | None]
 def resolve(text: str) -> Reading:
     """Return what an unquoted scalar means, and what to say about it, if anything."""
     if text in _WORDS:
-        return _WORDS[text], None
-    if text[0] in "0123456789+-.":
+        return _WORDS[text]
+    if text[0] in _BEGINS_NUMBER:
         return _numeric(text)
-    if text in _OLD_BOOLEANS:
-        return text, _ambiguous_text(text, "a boolean", "write true or false, or quote it")
     return text, None
 
 
@@ -113,7 +104,7 @@ def _text(text: str) -> Reading:
 
 def _ambiguous_text(text: str, elsewhere: str, hint: str) -> Finding:
     """Say that it is text here and what others make of it."""
-    short = shorten(text)
+    short = one_line(text)
     message = f'`{short}` is the text "{short}" here, but some YAML readers take it for {elsewhere}'
     return Finding("TC013", message, hint)
 
@@ -121,7 +112,7 @@ def _ambiguous_text(text: str, elsewhere: str, hint: str) -> Finding:
 def _ambiguous_number(text: str, number: float, elsewhere: str) -> Finding:
     """Say that it is a number here and what others make of it."""
     message = (
-        f"`{shorten(text)}` is the number {number!r} here, but some YAML readers take it for "
+        f"`{one_line(text)}` is the number {number!r} here, but some YAML readers take it for "
         f"{elsewhere}"
     )
     return Finding("TC013", message, f"write {number!r}, or quote it if it is text")
@@ -129,10 +120,16 @@ def _ambiguous_number(text: str, number: float, elsewhere: str) -> Finding:
 
 def _not_portable(text: str, why: str) -> Reading:
     """Keep the number as the text it was written as."""
-    return text, Finding("TC012", f"`{shorten(text)}` {why}", "write it as a string, in quotes")
+    return text, Finding("TC012", f"`{one_line(text)}` {why}", "write it as a string, in quotes")
 
 
-def shorten(text: str) -> str:
-    """Return the text for use in a message, on one line and of bearable length."""
-    line = " ".join(text[:200].split())
-    return line if len(line) <= 40 and len(text) <= 200 else f"{line[:37]}..."
+_WORDS: dict[str, Reading] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), (None, None)),
+    **dict.fromkeys(("true", "True", "TRUE"), (True, None)),
+    **dict.fromkeys(("false", "False", "FALSE"), (False, None)),
+    **{
+        form: (form, _ambiguous_text(form, "a boolean", "write true or false, or quote it"))
+        for word in ("yes", "no", "on", "off")
+        for form in (word, word.title(), word.upper())
+    },
+}

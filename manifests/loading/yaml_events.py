@@ -32,8 +32,6 @@ _TOO_BIG = re.compile(r"\\U(?!000[0-9a-fA-F]|0010)[0-9a-fA-F]{8}")
 # A colon that nothing follows which would make it an indicator, nor a quote or bracket precedes.
 _INNER_COLON = re.compile(r"(?<=[^\s,\[\]{}\"':]):(?=[^\s,\[\]{}])")
 _DISGUISE = "\uf8ff"  # of the private use area
-_OPENING: dict[str, Kind] = {"MappingStartEvent": "mapping", "SequenceStartEvent": "sequence"}
-_CLOSING = frozenset({"MappingEndEvent", "SequenceEndEvent"})
 
 
 class _Mark(Protocol):
@@ -66,20 +64,23 @@ def readers(size: int) -> tuple[Reader, ...]:
 
 def read_quick(text: str) -> Iterator[Event]:
     """Read with libyaml."""
-    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined] # noqa: PLC0415
-
-    parser = CParser(text)
-    return _read(text, iter(parser.get_event, None))
+    return _read(text, _parse_quick(text))
 
 
 def read_disguised(text: str) -> Iterator[Event]:
     """Read with libyaml, which does not get to see the colons inside of plain scalars."""
     if _DISGUISE in text:
         raise Unreadable("the text holds the disguise itself", 0, 0)
-    for event in read_quick(_INNER_COLON.sub(_DISGUISE, text)):
-        if _DISGUISE in (event.anchor or "") or (event.kind == "alias" and _DISGUISE in event.text):
-            raise Unreadable("a colon in the name of an anchor", event.start, event.end)
-        yield event._replace(text=event.text.replace(_DISGUISE, ":"))
+    for event in _read(text, _parse_quick(_INNER_COLON.sub(_DISGUISE, text))):
+        kind, start, end, said, plain, anchor, tagged = event
+        yield Event(kind, start, end, said.replace(_DISGUISE, ":"), plain, anchor, tagged)
+
+
+def _parse_quick(text: str) -> Iterator[_ParserEvent]:
+    """Return libyaml's events."""
+    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined] # noqa: PLC0415
+
+    return iter(CParser(text).get_event, None)
 
 
 def read_pure(text: str) -> Iterator[Event]:
@@ -95,13 +96,21 @@ def read_pure(text: str) -> Iterator[Event]:
 def _read(text: str, parsed: Iterator[_ParserEvent]) -> Iterator[Event]:
     """Translate the events of the first document and word what stops the parser."""
     from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415
-
-    from tenantcron.manifests.loading.yaml_words import explain  # noqa: PLC0415 - for bad files only
+    from ruamel.yaml.events import DocumentEndEvent  # noqa: PLC0415
 
     translator = _Translator(text)
+    translations = translator.translations()
     try:
-        yield from translator.translate(parsed)
+        for event in parsed:
+            translate = translations.get(type(event))
+            if translate is not None:
+                yield translate(event)
+            elif isinstance(event, DocumentEndEvent):
+                yield from translator.rest(event)
+                return
     except MarkedYAMLError as error:
+        from tenantcron.manifests.loading.yaml_words import explain  # noqa: PLC0415 - for bad files only
+
         raise explain(text, error) from None
     except (ValueError, OverflowError):
         # Raised bare, by an escape in a string or in a tag that stands for no character.
@@ -119,25 +128,18 @@ class _Translator:
         self._flows: list[bool] = []
         self.reached = 0
 
-    def translate(self, parsed: Iterator[_ParserEvent]) -> Iterator[Event]:
-        """Yield our events up to the end of the first document."""
-        for event in parsed:
-            name = type(event).__name__
-            if name == "ScalarEvent":
-                translated = self._scalar(event)
-            elif name in _OPENING:
-                translated = self._opening(event, _OPENING[name])
-            elif name in _CLOSING:
-                translated = self._closing(event)
-            elif name == "AliasEvent":
-                translated = self._alias(event)
-            elif name == "DocumentEndEvent":
-                yield from self._rest(event)
-                return
-            else:
-                continue
-            self.reached = translated.end
-            yield translated
+    def translations(self) -> dict[type, Callable[[_ParserEvent], Event]]:
+        """Return how each class of event is translated; the others say nothing to us."""
+        from ruamel.yaml import events  # noqa: PLC0415
+
+        return {
+            events.ScalarEvent: self._scalar,
+            events.AliasEvent: self._alias,
+            events.MappingStartEvent: self._mapping,
+            events.SequenceStartEvent: self._sequence,
+            events.MappingEndEvent: self._closing,
+            events.SequenceEndEvent: self._closing,
+        }
 
     def _scalar(self, event: _ParserEvent) -> Event:
         """Place a scalar where its text is."""
@@ -149,13 +151,15 @@ class _Translator:
             end = start + len(self._text[start:end].rstrip())
         elif start == end:
             start = end = self._empty(start)
-        return Event("scalar", start, end, event.value, not style, anchor, tagged)
+        self.reached = end
+        return "scalar", start, end, event.value, not style, anchor, tagged
 
     def _alias(self, event: _ParserEvent) -> Event:
         """Refer to an anchor."""
         start = event.start_mark.index
         self._check_name(start)
-        return Event("alias", start, event.end_mark.index, event.anchor or "")
+        self.reached = event.end_mark.index
+        return "alias", start, self.reached, event.anchor or "", False, None, False
 
     def _check_name(self, start: int) -> None:
         """Refuse the names that the parsers do not agree on."""
@@ -180,18 +184,27 @@ class _Translator:
         colon = _COLON.match(self._text, self.reached, start)
         return colon.end() if colon else start
 
-    def _opening(self, event: _ParserEvent, kind: Kind) -> Event:
-        """Open a mapping or a sequence."""
+    def _mapping(self, event: _ParserEvent) -> Event:
+        """Open a mapping."""
+        return self._opening("mapping", event)
+
+    def _sequence(self, event: _ParserEvent) -> Event:
+        """Open a sequence."""
+        return self._opening("sequence", event)
+
+    def _opening(self, kind: Kind, event: _ParserEvent) -> Event:
+        """Open either."""
         self._flows.append(event.flow_style)
-        start, end = self._start(event), event.end_mark.index
-        return Event(kind, start, end, "", False, event.anchor, event.tag is not None)
+        start, self.reached = self._start(event), event.end_mark.index
+        return kind, start, self.reached, "", False, event.anchor, event.tag is not None
 
     def _closing(self, event: _ParserEvent) -> Event:
         """Close it behind its bracket or, in block style, behind its last entry."""
-        end = event.end_mark.index if self._flows.pop() else self.reached
-        return Event("end", end, end)
+        if self._flows.pop():
+            self.reached = event.end_mark.index
+        return "end", self.reached, self.reached, "", False, None, False
 
-    def _rest(self, event: _ParserEvent) -> Iterator[Event]:
+    def rest(self, event: _ParserEvent) -> Iterator[Event]:
         """See to it that only comments follow the document; not by parsing what follows."""
         ended = event.end_mark.index
         rest = _ONLY_COMMENTS.match(self._text, ended)
@@ -205,7 +218,7 @@ class _Translator:
                 start + 1,
                 hint="indent the line like the first key, or close what is still open before it",
             )
-        yield Event("another", start, start + 3)
+        yield "another", start, start + 3, "", False, None, False
 
 
 def _no_character(text: str, reached: int) -> Unreadable:

@@ -28,6 +28,8 @@ def _settle_characters(text: str, problems: Problems) -> str:
     """Report characters that YAML does not allow and put stand-ins in their places."""
     # Of the two sets the large one takes longer to compile than most manifests to read.
     unprintable = re.compile(f"[^{_PRINTABLE_ASCII if text.isascii() else _PRINTABLE}]")
+    if unprintable.search(text) is None:
+        return text
     for match in unprintable.finditer(text):
         if problems.is_full("TC009"):
             break

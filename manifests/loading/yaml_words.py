@@ -2,8 +2,9 @@
 
 from typing import NamedTuple, Protocol
 
+from tenantcron.manifests.loading.characters import one_line
 from tenantcron.manifests.loading.events import Unreadable
-from tenantcron.manifests.loading.scalars import shorten
+from tenantcron.manifests.loading.unquoted import needs_quotes
 
 
 class _Mark(Protocol):
@@ -28,6 +29,9 @@ class _Words(NamedTuple):
     at_start: bool = False  # point at where it begins: the end is only where patience ran out
 
 
+# What stops a parser at a first character that is taken: `@`, `%` and the backtick are reserved,
+# and a name must follow `*` and `&`.
+_RESERVED = ("that cannot start any token", "alphabetic or numeric")
 _TAB = ("a tab is not allowed here", "use blanks")
 
 # From the special to the general. "{line}" is where the thing begins that could not be finished.
@@ -44,11 +48,6 @@ _SENTENCES = (
     ),
     _Words("tab character", *_TAB),
     _Words("found unexpected ':'", "a `:` is not allowed here", "put the value in quotes"),
-    _Words(
-        "that cannot start any token",
-        "a value cannot begin with `{character}`",
-        "put the value in quotes",
-    ),
     _Words(
         "found unknown escape character",
         "an unknown escape in a double-quoted string",
@@ -93,7 +92,6 @@ _SENTENCES = (
         "indent all entries alike, and quote values that hold quotes, brackets or colons",
     ),
     _Words("node content", "a value is missing here"),
-    _Words("alphabetic or numeric", "an anchor or alias needs a name"),
     _Words("expected chomping or indentation", "only a number, + or - may follow `|` or `>`"),
     _Words("indentation indicator in the range", "the indentation behind `|` or `>` is 1 to 9"),
     _Words(
@@ -111,13 +109,13 @@ def explain(text: str, error: MarkedError) -> Unreadable:
     mark = error.problem_mark or error.context_mark
     start = min(mark.index if mark else 0, len(text))
     begin = error.context_mark.index if error.context_mark else start
+    if any(phrase in problem for phrase in _RESERVED) and text[start : start + 1] != "\t":
+        return needs_quotes(text, begin)
     words = next((words for words in _SENTENCES if words.phrase in problem), None)
     message, hint = (words.message, words.hint) if words else (_unworded(problem), None)
     if text[start : start + 1] == "\t":
         message, hint = _TAB
-    # By replacement: the hints hold backslashes and the characters may be braces.
     message = message.replace("{line}", str(_line(text, begin)))
-    message = message.replace("{character}", text[start : start + 1])
     place = begin if words and words.at_start else start
     return Unreadable(message, place, place + 1, hint=hint, code=_code(problem, context))
 
@@ -131,7 +129,7 @@ def _code(problem: str, context: str) -> str:
 
 def _unworded(problem: str) -> str:
     """Use the parser's own words, on one line."""
-    return f"this cannot be read as YAML: {shorten(problem)}" if problem else "this is not YAML"
+    return f"this cannot be read as YAML: {one_line(problem)}" if problem else "this is not YAML"
 
 
 def _line(text: str, offset: int) -> int:

@@ -27,7 +27,8 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
-    assert all(f"    {command} " in shown for command in COMMANDS)
+    listed = {line.split()[0] for line in shown.splitlines() if line.startswith("    ")}
+    assert listed.issuperset(COMMANDS)
 
 
 @pytest.mark.parametrize(

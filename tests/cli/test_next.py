@@ -53,7 +53,7 @@ def test_text_shows_local_time_and_utc(following: Any) -> None:
         "30 2 * * *", "--timezone", "Europe/Berlin", "--after", AFTER, "--count", "2"
     )
     assert answer.out == (
-        "30 2 * * * in Europe/Berlin, at least 1d apart\n"
+        "30 2 * * * in Europe/Berlin, at least 1d apart by the clock on the wall\n"
         "  Mon 2026-11-16 02:30 CET  (2026-11-16 01:30 UTC)  in 1 h 30 min\n"
         "  Tue 2026-11-17 02:30 CET  (2026-11-17 01:30 UTC)  in 1 d 1 h\n"
     )
@@ -62,7 +62,7 @@ def test_text_shows_local_time_and_utc(following: Any) -> None:
 def test_text_shows_seconds_where_there_are_any(following: Any) -> None:
     answer = following("@every 90s", "--after", AFTER, "--count", "2")
     assert answer.out == (
-        "@every 90s in UTC, at least 1m30s apart\n"
+        "@every 90s in UTC, at least 1m30s apart by the clock on the wall\n"
         "  Mon 2026-11-16 00:01:30 UTC  in 1 min\n"
         "  Mon 2026-11-16 00:03:00 UTC  in 3 min\n"
     )
@@ -209,7 +209,7 @@ def test_a_manifest_with_errors_is_a_finding_and_leads_to_validate(following: An
     file = MISTAKES / "TC301-interval-below-floor.yaml"
     answer = following("--manifest", str(GOOD), str(file))
     assert (answer.code, answer.out) == (1, "")
-    assert answer.err == f"error: {file} has errors: `tenantcron validate {file}`\n"
+    assert answer.err == f"error: {file} has errors: `tenantcron validate {GOOD} {file}`\n"
 
 
 def test_a_manifest_that_is_not_there_is_wrong_use(following: Any) -> None:

@@ -254,10 +254,10 @@ REFUSED = (
         "write for example @every 45m",
     ),
     Refused("@every 0m", "@every: '0m' is no time at all", "write 1s or more"),
-    Refused("@at", "@at: '' is not an ISO 8601 time with an offset", TIME_HINT),
+    Refused("@at", "@at: '' is not a time such as 2026-12-01T09:00:00", TIME_HINT),
     Refused(
         "@at 2026-12-01",
-        "@at: '2026-12-01' is not an ISO 8601 time with an offset",
+        "@at: '2026-12-01' is not a time such as 2026-12-01T09:00:00",
         TIME_HINT,
     ),
     Refused(
@@ -361,12 +361,15 @@ def test_an_hour_field_that_begins_with_a_star_follows_the_clock(
     [
         ("  0\t0  1 *   * ", "0 0 1 * *"),
         ("0 0 * Jan MON-fri", "0 0 * Jan MON-fri"),
-        ("@Daily", "@Daily"),
+        ("@Daily", "@daily"),
+        (" @HOURLY ", "@hourly"),
         ("@EVERY  45m", "@every 45m"),
         (" @at   2026-12-01T10:00:00+01:00 ", "@at 2026-12-01T10:00:00+01:00"),
     ],
 )
-def test_the_expression_is_as_written_with_single_blanks(text: str, expression: str) -> None:
+def test_the_expression_is_as_written_with_single_blanks_and_at_words_in_lower_case(
+    text: str, expression: str
+) -> None:
     assert parse(text).expression == expression
 
 

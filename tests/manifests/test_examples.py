@@ -147,4 +147,4 @@ def test_five_different_mistakes_are_five_findings_at_the_right_places() -> None
 
 def test_warnings_are_the_rules_about_doubtful_but_possible_things() -> None:
     warnings = {rule.code for rule in RULES.values() if rule.severity is Severity.WARNING}
-    assert warnings == {"TC013", "TC203", "TC204", "TC208", "TC210"}
+    assert warnings == {"TC013", "TC115", "TC203", "TC204", "TC208", "TC210"}

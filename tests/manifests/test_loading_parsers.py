@@ -1,7 +1,8 @@
 """The two YAML parsers: one outcome, whichever of them reads the document."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,11 @@ def places(
 def is_refused(loaded: Loaded) -> bool:
     """Whether the text was not taken for YAML at all."""
     return any(problem.code == "TC003" for problem in loaded.problems)
+
+
+def load_yaml(content: bytes) -> Loaded:
+    """Load as where libyaml is installed."""
+    return load(content, syntax="yaml")
 
 
 def load_pure(content: bytes) -> Loaded:
@@ -152,3 +158,87 @@ def test_tabs_between_tokens_need_libyaml(text: str) -> None:
     assert load(text.encode(), syntax="yaml").problems == ()
     (problem,) = load_pure(text.encode()).problems
     assert (problem.code, problem.message) == ("TC003", "a tab is not allowed here")
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A text without its quotes: what is said about it, and with which quotes it is right."""
+
+    text: str
+    place: Span
+    hint: str
+    kind: str = "value"
+
+
+SLIPS = {
+    "every minute": Slip("cron: * * * * *", Span(1, 7, 1, 16), 'write cron: "* * * * *"'),
+    "step": Slip("cron: */15 * * * *", Span(1, 7, 1, 19), 'write cron: "*/15 * * * *"'),
+    "comment behind it": Slip(
+        "a: 1\ncron: */5 2 * * *  # often\nb: 2", Span(2, 7, 2, 18), 'write cron: "*/5 2 * * *"'
+    ),
+    "step alone": Slip("minute: */15", Span(1, 9, 1, 13), 'write minute: "*/15"'),
+    "star alone": Slip("a: *", Span(1, 4, 1, 5), 'write a: "*"'),
+    "word and more": Slip("say: *this* is it", Span(1, 6, 1, 18), 'write say: "*this* is it"'),
+    "name and more": Slip("say: *this is it", Span(1, 6, 1, 17), 'write say: "*this is it"'),
+    "two stars": Slip("a: **/5 * * * *", Span(1, 4, 1, 16), 'write a: "**/5 * * * *"'),
+    "in braces": Slip(
+        "a: {cron: */5 1,2 * * *, b: c}", Span(1, 11, 1, 24), 'write cron: "*/5 1,2 * * *"'
+    ),
+    "last in braces": Slip("a: {cron: * * * * *}", Span(1, 11, 1, 20), 'write cron: "* * * * *"'),
+    "in braces of several lines": Slip(
+        "a: {\n  cron: */5 * * * *,\n  b: c\n}", Span(2, 9, 2, 20), 'write cron: "*/5 * * * *"'
+    ),
+    "in a list": Slip("- */5 * * * *", Span(1, 3, 1, 14), 'write "*/5 * * * *"'),
+    "on the next line": Slip("cron:\n  */5 * * * *", Span(2, 3, 2, 14), 'write "*/5 * * * *"'),
+    "two steps in a list": Slip("- */5 */2 * * *", Span(1, 3, 1, 16), 'write "*/5 */2 * * *"'),
+    "under a quoted key": Slip('"cron": * * * * *', Span(1, 9, 1, 18), 'write cron: "* * * * *"'),
+    "with quotes inside": Slip("a: * \"it's\"", Span(1, 4, 1, 12), "write a: '* \"it''s\"'"),
+    "macro": Slip("cron: @daily", Span(1, 7, 1, 13), 'write cron: "@daily"'),
+    "interval": Slip("cron: @every 45m", Span(1, 7, 1, 17), 'write cron: "@every 45m"'),
+    "macro in braces": Slip("a: {cron: @daily}", Span(1, 11, 1, 17), 'write cron: "@daily"'),
+    "percent": Slip("a: %d items", Span(1, 4, 1, 12), 'write a: "%d items"'),
+    "backtick": Slip("a: `date`", Span(1, 4, 1, 10), 'write a: "`date`"'),
+    "ampersand": Slip("a: & so on", Span(1, 4, 1, 11), 'write a: "& so on"'),
+    "key": Slip("@type: x", Span(1, 1, 1, 6), 'write "@type":', kind="key"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS.keys())
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("read", [load_yaml, load_pure], ids=["libyaml", "pure"])
+def test_text_that_needs_quotes_is_one_problem_which_shows_them(
+    slip: Slip, large: bool, read: Callable[[bytes], Loaded]
+) -> None:
+    if large and read is load_pure:
+        pytest.skip("refused for its size")
+    padding = f"\n#{'x' * yaml_events.MAX_PURE}" if large else ""
+    (problem,) = read(f"{slip.text}{padding}".encode()).problems
+    first = slip.text.splitlines()[slip.place.line - 1][slip.place.column - 1]
+    assert (problem.code, problem.span, problem.hint) == ("TC003", slip.place, slip.hint)
+    assert problem.message == f"a {slip.kind} that begins with `{first}` must be in quotes"
+
+
+@pytest.mark.parametrize("read", [load_yaml, load_pure], ids=["libyaml", "pure"])
+@pytest.mark.parametrize(
+    ("text", "code", "hint"),
+    [
+        ("a: *b", "TC008", 'if it is text, put it in quotes: a: "*b"'),
+        ("a: [*b]", "TC008", 'if it is text, put it in quotes: "*b"'),
+        (
+            "a: !important now",
+            "TC007",
+            'remove the tag, or put the text in quotes: a: "!important now"',
+        ),
+        ("a: !x [b]", "TC007", "remove the tag"),
+    ],
+)
+def test_what_could_be_text_gets_a_hint_at_quotes(
+    text: str, code: str, hint: str, read: Callable[[bytes], Loaded]
+) -> None:
+    (problem,) = read(text.encode()).problems
+    assert (problem.code, problem.hint) == (code, hint)
+
+
+def test_several_unknown_aliases_are_a_problem_each() -> None:
+    problems = load(b"a: [*b,*c, *d]\n*e : f", syntax="yaml").problems
+    assert [problem.code for problem in problems] == ["TC008"] * 4 + ["TC011"]

@@ -108,6 +108,15 @@ def test_the_waits_between_attempts_have_limits(key: str) -> None:
     assert codes(check_scheduled(retrying("9999d999999h"))) == ["TC305"]
 
 
+def test_the_first_wait_is_not_longer_than_the_longest() -> None:
+    def waits(**retry: str) -> list[str]:
+        return codes(check_scheduled({"every": "2d", "retry": {**retry}}))
+
+    assert waits(backoff="10m", max_backoff="1m") == ["TC305"]
+    assert waits(backoff="10m", max_backoff="10m") == []
+    assert waits(backoff="10m") == []
+
+
 def test_waits_of_any_length_can_be_added_up() -> None:
     waits = {"backoff": "9999d999999h", "max_backoff": "9999d999999h", "max_attempts": 20}
     assert codes(check_scheduled({"every": "2d", "retry": waits})) == ["TC305", "TC305"]

@@ -32,14 +32,14 @@ CASES = (
         {"sagas": None},
         "TC104",
         "`sagas` has nothing behind it",
-        "write [] if none are meant, or remove the key",
+        "write a value, or [] if none are meant",
     ),
     Case(
         "schedules null",
         {"sagas": [], "schedules": None},
         "TC104",
         "`schedules` has nothing behind it",
-        "write {} if none are meant, or remove the key",
+        "write a value, or {} if none are meant, or remove the key",
     ),
     Case(
         "a saga null",
@@ -55,7 +55,9 @@ CASES = (
         "TC103",
         "entry 1 of `sagas` must be a mapping, not a string",
     ),
-    Case("version 2", {"version": "2.0", "sagas": []}, "TC106", '`version` must be "1.0", not 2.0'),
+    Case(
+        "version 2", {"version": "2.0", "sagas": []}, "TC106", '`version` must be "1.0", not "2.0"'
+    ),
     Case(
         "version true",
         {"version": True, "sagas": []},
@@ -117,7 +119,7 @@ CASES = (
         "a choice misspelt",
         manifest({"every": "1h", "priority": "hihg"}),
         "TC106",
-        "`priority` must be one of critical, high, medium, low, not hihg",
+        '`priority` must be one of critical, high, medium, low, not "hihg"',
         "did you mean high?",
     ),
     Case(
@@ -154,13 +156,13 @@ CASES = (
         "the first",
         manifest({"monthly": {"day": "first", "at": "02:00"}}),
         "TC106",
-        "`day` must be a day from 1 to 31, or last, not first",
+        '`day` must be a day from 1 to 31, or last, not "first"',
     ),
     Case(
         "24:00",
         manifest({"daily": {"at": "24:00"}}),
         "TC106",
-        "`at` must be a time of day such as 02:00, not 24:00",
+        '`at` must be a time of day such as 02:00, not "24:00"',
     ),
     Case(
         "no weekday",
@@ -172,19 +174,19 @@ CASES = (
         "a weekday twice",
         manifest({"weekly": {"on": ["mon", "mon"], "at": "02:00"}}),
         "TC106",
-        "mon is listed twice",
+        '"mon" is listed twice',
     ),
     Case(
         "a whole weekday",
         manifest({"weekly": {"on": ["mon", "friday"], "at": "02:00"}}),
         "TC106",
-        "entry 2 of `on` must be one of mon, tue, wed, thu, fri, sat, sun, not friday",
+        'entry 2 of `on` must be one of mon, tue, wed, thu, fri, sat, sun, not "friday"',
     ),
     Case(
         "a long description",
         manifest({"every": "1h", "description": "x" * 1025}),
         "TC106",
-        f"`description` must be at most 1024 characters long, not {'x' * 60}…",
+        '`description` must be at most 1024 characters long, not "' + "x" * 60 + '…"',
     ),
     Case(
         "an empty duration",
@@ -196,7 +198,7 @@ CASES = (
         "GET",
         saga(target={"http": {"url": "https://billing.internal", "method": "GET"}}),
         "TC106",
-        "`method` must be one of POST, PUT, PATCH, not GET",
+        '`method` must be one of POST, PUT, PATCH, not "GET"',
     ),
 )
 

@@ -1,0 +1,22 @@
+"""How far a zone's clock is ever moved at once."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+_BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
+_STEP = timedelta(days=7)
+# To 2038: from there on every zone repeats its last rule.
+_STEPS = 38 * 366 // 7
+
+
+@lru_cache(maxsize=1024)
+def shifts(zone: ZoneInfo) -> frozenset[timedelta]:
+    """Return the sizes of the zone's shifts this century; none if its clock is never moved.
+
+    Looked at week by week: shifts lie further apart than that, and only their size matters.
+    """
+    moments = (_BEGIN + _STEP * step for step in range(_STEPS))
+    offsets = [moment.astimezone(zone).utcoffset() or timedelta(0) for moment in moments]
+    return frozenset(abs(later - earlier) for earlier, later in pairwise(offsets)) - {timedelta(0)}
