@@ -1,0 +1,1 @@
+"""Who acts: actors, their context, and what is written down about a change."""

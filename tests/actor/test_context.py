@@ -1,0 +1,207 @@
+"""Contexts hold where they were set, in all that was started there, and nowhere else."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from uuid import UUID
+
+import pytest
+
+from tenantcron.actor.context import (
+    acting_as,
+    acting_for_user,
+    carry,
+    correlation,
+    current_actor,
+    current_correlation_id,
+    current_user_id,
+)
+from tenantcron.actor.model import Actor, ActorType, InvalidActorError, scheduler_actor
+
+ADA = Actor("ada", ActorType.HUMAN, "test")
+GRACE = Actor("grace", ActorType.HUMAN, "test")
+
+Seen = tuple[str | None, str | None, UUID | None]
+NOBODY: Seen = (None, None, None)
+
+
+def seen() -> Seen:
+    """Return all that the context says."""
+    actor = current_actor()
+    return (actor.id if actor else None, current_user_id(), current_correlation_id())
+
+
+def test_nobody_acts_unless_somebody_says_so() -> None:
+    assert seen() == NOBODY
+
+
+def test_setting_one_never_answers_for_another() -> None:
+    with acting_as(ADA):
+        assert seen() == ("ada", None, None)
+    with acting_for_user("u-1"):
+        assert seen() == (None, "u-1", None)
+    with correlation(UUID(int=1)):
+        assert seen() == (None, None, UUID(int=1))
+    with acting_as(ADA), acting_for_user("u-1"), correlation(UUID(int=1)):
+        assert seen() == ("ada", "u-1", UUID(int=1))
+    assert seen() == NOBODY
+
+
+def test_the_inner_context_wins_and_the_outer_one_comes_back() -> None:
+    with acting_as(ADA), correlation(UUID(int=1)):
+        with acting_as(GRACE), correlation(UUID(int=2)):
+            assert seen() == ("grace", None, UUID(int=2))
+        assert seen() == ("ada", None, UUID(int=1))
+    assert seen() == NOBODY
+
+
+def test_an_exception_restores_what_was_before() -> None:
+    with acting_as(ADA), acting_for_user("u-1"):
+        with (
+            pytest.raises(ZeroDivisionError),
+            acting_as(GRACE),
+            acting_for_user("u-2"),
+            correlation(UUID(int=2)),
+        ):
+            _ = 1 / 0
+        assert seen() == ("ada", "u-1", None)
+    assert seen() == NOBODY
+
+
+def test_a_context_holds_only_once_it_is_entered() -> None:
+    prepared = acting_as(ADA)
+    assert current_actor() is None
+    with prepared:
+        assert current_actor() is ADA
+
+
+@pytest.mark.parametrize("user_id", ["", "a\nb", "x" * 256])
+def test_a_user_id_follows_the_rules_of_an_actors_id(user_id: str) -> None:
+    with pytest.raises(InvalidActorError):
+        acting_for_user(user_id)
+
+
+async def wander(steps: int) -> None:
+    """Let other tasks run in between."""
+    for _ in range(steps):
+        await asyncio.sleep(0)
+
+
+async def execute(number: int, steps: random.Random) -> list[Seen]:
+    """Act as one execution does: awaits, a nested actor, a failure, a subtask and a thread."""
+    expected: Seen = (f"system:scheduler:s{number}", f"u-{number}", UUID(int=number))
+    found = []
+    with (
+        acting_as(scheduler_actor(f"s{number}")),
+        acting_for_user(f"u-{number}"),
+        correlation(UUID(int=number)),
+    ):
+        await wander(steps.randrange(20))
+        found.append(seen())
+        with suppress(LookupError):
+            await fail_as_somebody_else(steps.randrange(5))
+        found.append(seen())
+        async with asyncio.TaskGroup() as group:
+            inner = group.create_task(see_later(steps.randrange(20)))
+            await wander(steps.randrange(20))
+        found += [inner.result(), await asyncio.to_thread(seen), seen()]
+    found.append(seen())
+    assert found == [*[expected] * 5, NOBODY]
+    return found
+
+
+async def fail_as_somebody_else(steps: int) -> None:
+    with acting_as(GRACE):
+        await wander(steps)
+        assert current_actor() is GRACE
+        raise LookupError
+
+
+async def see_later(steps: int) -> Seen:
+    await wander(steps)
+    return seen()
+
+
+def test_two_hundred_executions_at_once_see_only_themselves() -> None:
+    async def run() -> list[list[Seen]]:
+        steps = random.Random(7)  # noqa: S311 -- any order will do, the same one each time
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(execute(number, steps)) for number in range(200)]
+        assert seen() == NOBODY
+        return [task.result() for task in tasks]
+
+    results = asyncio.run(run())
+    assert len({found[0] for found in results}) == 200
+
+
+def test_a_cancelled_execution_leaves_nothing_behind() -> None:
+    async def run() -> None:
+        task = asyncio.create_task(execute_forever())
+        await wander(3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert seen() == NOBODY
+
+    async def execute_forever() -> None:
+        with acting_as(ADA):
+            await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+def test_a_task_keeps_the_context_that_it_was_started_in() -> None:
+    async def run() -> Seen:
+        with acting_as(ADA):
+            task = asyncio.create_task(see_later(5))
+        with acting_as(GRACE):
+            return await task
+
+    assert asyncio.run(run()) == ("ada", None, None)
+
+
+def in_thread(function: Callable[[], Seen]) -> Seen:
+    found: list[Seen] = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_a_plain_thread_sees_what_is_carried_into_it() -> None:
+    with acting_as(ADA), correlation(UUID(int=1)):
+        assert in_thread(seen) == NOBODY
+        assert in_thread(carry(seen)) == ("ada", None, UUID(int=1))
+
+
+def test_what_is_carried_is_the_context_of_that_moment() -> None:
+    with acting_as(ADA):
+        carried = carry(seen)
+    with acting_as(GRACE):
+        assert carried() == ("ada", None, None)
+        assert seen() == ("grace", None, None)
+
+
+def test_a_carried_function_runs_in_many_threads_at_once() -> None:
+    together = threading.Barrier(8, timeout=30)
+
+    def meet(number: int) -> Seen:
+        with acting_for_user(f"u-{number}"):
+            together.wait()
+            return seen()
+
+    with acting_as(ADA), ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(carry(meet), range(8)))
+        left = list(pool.map(lambda _: seen(), range(8)))
+    assert found == [("ada", f"u-{number}", None) for number in range(8)]
+    assert left == [NOBODY] * 8
+
+
+def test_a_carried_function_keeps_its_arguments_its_result_and_its_errors() -> None:
+    assert carry(divmod)(7, 2) == (3, 1)
+    assert carry(int)("ff", base=16) == 255
+    with pytest.raises(ZeroDivisionError):
+        carry(divmod)(1, 0)

@@ -1,0 +1,41 @@
+"""The examples run and print what their page says, and the page shows their text."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "actor.md").read_text(encoding="utf-8")
+
+
+def blocks(mark: str) -> list[tuple[str, str]]:
+    """Return the files that blocks of the page refer to by a mark, and what the blocks say."""
+    block = rf"<!-- {mark}: (\S+) -->\n+```\w+\n(.*?)^```$"
+    return re.findall(block, PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("file", "printed"), blocks("printed by"))
+def test_an_example_prints_what_the_page_says(
+    empty_database_url: str, file: str, printed: str
+) -> None:
+    command = [sys.executable, str(ROOT / file), empty_database_url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (printed, "")
+
+
+@pytest.mark.parametrize(("file", "shown"), blocks("from"))
+def test_the_page_shows_the_text_of_an_example(file: str, shown: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    assert any(indent(shown, " " * depth) in text for depth in (0, 4, 8))
+
+
+def test_the_page_has_both_ways() -> None:
+    assert {file for file, _ in blocks("printed by")} == {
+        "examples/audit/with_mixin.py",
+        "examples/audit/with_trigger.py",
+    }
+    assert "examples/audit/schema.sql" in {file for file, _ in blocks("from")}

@@ -1,0 +1,181 @@
+"""The wall between actors that are named and actors that are proven, from every side."""
+
+import ast
+import copy
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+
+import pytest
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.context import acting_as
+from tenantcron.actor.model import Actor, ActorType, AuthenticatedActor
+from tenantcron.actor.witness import WITNESS, Witness
+
+ROOT = Path(__file__).resolve().parents[2]
+# The verifier joins this list when there is one. Nobody else does.
+MAY_IMPORT_THE_WITNESS = {"actor/model.py", "actor/verification.py"}
+
+NAMED = Actor("ada", ActorType.HUMAN, "token")
+PROVEN = AuthenticatedActor("ada", ActorType.HUMAN, "token", WITNESS)
+
+
+def set_directly() -> object:
+    """Put an object together without the constructor, except for the proof."""
+    shell = object.__new__(AuthenticatedActor)
+    for name in ("id", "type", "source"):
+        object.__setattr__(shell, name, getattr(NAMED, name))
+    return shell.authenticated
+
+
+def change_class() -> object:
+    named = Actor("ada", ActorType.HUMAN, "token")
+    object.__setattr__(named, "__class__", AuthenticatedActor)
+    return named
+
+
+FORGERIES: dict[str, Callable[[], object]] = {
+    "constructed": lambda: AuthenticatedActor("ada", ActorType.HUMAN, "x"),  # type: ignore[call-arg]
+    "constructed with something": lambda: AuthenticatedActor(
+        "ada",
+        ActorType.HUMAN,
+        "x",
+        object(),  # type: ignore[arg-type]
+    ),
+    "constructed with a second witness": lambda: AuthenticatedActor(
+        "ada", ActorType.HUMAN, "x", Witness()
+    ),
+    "replaced": lambda: replace(PROVEN, id="root"),  # type: ignore[call-arg]
+    "replaced with nothing": lambda: replace(PROVEN, id="root", witness=None),  # type: ignore[arg-type]
+    "allocated": lambda: object.__new__(AuthenticatedActor).authenticated,
+    "allocated and filled": set_directly,
+    "class changed": change_class,
+    "subclassed": lambda: type("Forged", (AuthenticatedActor,), {}),
+    "pickled": lambda: pickle.dumps(PROVEN),
+    "pickled the old way": lambda: pickle.dumps(PROVEN, protocol=0),
+    "changed": lambda: setattr(PROVEN, "id", "root"),
+}
+
+
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
+def test_nothing_but_the_constructor_with_the_witness_makes_one(
+    forge: Callable[[], object],
+) -> None:
+    with pytest.raises((TypeError, ValueError, FrozenInstanceError)):
+        forge()
+
+
+def test_the_verifier_can_make_one() -> None:
+    assert PROVEN.authenticated is True
+    assert (PROVEN.id, PROVEN.type, PROVEN.source) == ("ada", ActorType.HUMAN, "token")
+
+
+def test_a_copy_of_an_authenticated_actor_is_the_same_one() -> None:
+    assert copy.copy(PROVEN) is PROVEN
+    assert copy.deepcopy([PROVEN])[0] is PROVEN
+
+
+def test_the_same_name_proven_and_not_proven_is_not_the_same_actor() -> None:
+    assert len({NAMED, PROVEN}) == 2
+
+
+def test_the_witness_does_not_show_in_logs() -> None:
+    assert "itness" not in repr(PROVEN)
+
+
+def test_what_merely_looks_like_an_authenticated_actor_cannot_act() -> None:
+    class Duck:
+        __class__ = AuthenticatedActor  # type: ignore[assignment]
+        id, type, source, authenticated = "root", ActorType.HUMAN, "x", True
+
+    with pytest.raises(TypeError, match="Duck is not an actor"):
+        acting_as(Duck())  # type: ignore[arg-type]
+
+
+def test_only_a_proven_actor_is_written_down_as_authenticated() -> None:
+    assert Attribution(PROVEN).authenticated is True
+    assert Attribution(NAMED).authenticated is False
+    assert Attribution(None).authenticated is False
+
+
+def test_only_the_verifier_imports_the_witness() -> None:
+    folders = [path for path in ROOT.iterdir() if (path / "__init__.py").is_file()]
+    modules = [module for folder in folders for module in folder.rglob("*.py")]
+    importers = {
+        module.relative_to(ROOT).as_posix() for module in modules if imports_the_witness(module)
+    }
+    assert "actor/model.py" in importers
+    assert importers <= MAY_IMPORT_THE_WITNESS
+
+
+def imports_the_witness(module: Path) -> bool:
+    nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
+    imported = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    imported += [
+        f"{node.module}.{name.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    ]
+    imported += [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+    return "tenantcron.actor.witness" in imported
+
+
+SNIPPET = """\
+import dataclasses
+from typing import assert_type, Literal
+from tenantcron.actor.context import acting_as
+from tenantcron.actor.model import Actor, ActorType, AnyActor, AuthenticatedActor
+
+def needs_proof(actor: AuthenticatedActor) -> None: ...
+
+named = Actor("ada", ActorType.HUMAN, "cli")
+AuthenticatedActor("ada", ActorType.HUMAN, "cli")  # refused
+AuthenticatedActor("ada", ActorType.HUMAN, "cli", object())  # refused
+AuthenticatedActor("ada", ActorType.HUMAN, "cli", witness=True)  # refused
+AuthenticatedActor(id="ada", type=ActorType.HUMAN, source="cli", authenticated=True)  # refused
+Actor("ada", ActorType.HUMAN, "cli", authenticated=True)  # refused
+Actor("ada", "human", "cli")  # refused
+dataclasses.replace(named, authenticated=True)  # refused
+named.authenticated = True  # refused
+named.id = "root"  # refused
+needs_proof(named)  # refused
+acting_as("ada")  # refused
+@acting_as(named)  # refused
+async def decorated() -> None: ...
+class Forged(AuthenticatedActor): ...  # refused
+class Pretended(Actor): ...  # refused
+
+def narrow(actor: AnyActor) -> None:
+    needs_proof(actor)  # refused
+    if actor.authenticated:
+        needs_proof(actor)
+    assert_type(named.authenticated, Literal[False])
+"""
+
+
+def test_a_type_checker_refuses_every_way_around(tmp_path: Path) -> None:
+    for folder, name in (("package", "."), ("core", "core"), ("actor", "actor")):
+        shutil.copytree(ROOT / folder, tmp_path / "tenantcron" / name, dirs_exist_ok=True)
+    (tmp_path / "snippet.py").write_text(SNIPPET, encoding="utf-8")
+    assert refused_lines(tmp_path) == {
+        number
+        for number, line in enumerate(SNIPPET.splitlines(), start=1)
+        if line.endswith("# refused")
+    }
+
+
+def refused_lines(folder: Path) -> set[int]:
+    """Return the lines of the snippet that mypy complains about, in a tree as it is installed."""
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "snippet.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    complaints = re.findall(r"^snippet\.py:(\d+): error", done.stdout, re.MULTILINE)
+    return {int(line) for line in complaints}
