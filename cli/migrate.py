@@ -1,0 +1,113 @@
+"""`tenantcron migrate`: brings the control schema and all tenant schemas up to date."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tenantcron.cli.terminal import Palette, visible
+from tenantcron.core.settings import load_settings
+from tenantcron.core.values import JsonObject
+from tenantcron.migrations.outcome import Outcome, TenantOutcome, TenantState
+from tenantcron.migrations.runner import OnProgress, migrate
+from tenantcron.store.engine import open_database
+
+_EXAMPLES = """\
+examples:
+  tenantcron migrate                    before a new version is rolled out; running it again is safe
+  tenantcron migrate --concurrency 8    more tenants at a time
+  tenantcron migrate --format json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Bring the control schema and the schemas of all tenants up to date."
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--concurrency", type=_tenants_at_a_time, default=4, metavar="N", help="default: 4"
+    )
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Migrate and report; 1 if a tenant could not be brought up to date."""
+    outcome = asyncio.run(_migrate(arguments.concurrency))
+    if arguments.format == "json":
+        print(json.dumps(_as_json(outcome), indent=2))
+    else:
+        _show(outcome)
+    return int(bool(outcome.failed))
+
+
+def _tenants_at_a_time(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 10:
+        raise argparse.ArgumentTypeError("from 1 to 10")
+    return number
+
+
+async def _migrate(concurrency: int) -> Outcome:
+    settings = load_settings(os.environ, Path.cwd())
+    async with open_database(settings) as database:
+        with _progress() as on_progress:
+            return await migrate(database, on_progress=on_progress, concurrency=concurrency)
+
+
+@contextmanager
+def _progress() -> Iterator[OnProgress]:
+    """A bar on a terminal, nothing elsewhere."""
+    columns = (TextColumn("Migrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not _watched()) as bar:
+        task = bar.add_task("tenants", total=None)
+
+        def advance(_: TenantOutcome, total: int) -> None:
+            bar.update(task, advance=1, total=total)
+
+        yield advance
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty()
+
+
+def _as_json(outcome: Outcome) -> JsonObject:
+    return {
+        "control": {"from": outcome.control.before, "to": outcome.control.after},
+        "tenants": {
+            "migrated": outcome.count(TenantState.MIGRATED),
+            "current": outcome.count(TenantState.CURRENT),
+            "failed": [{"tenant": one.tenant, "error": one.error} for one in outcome.failed],
+        },
+    }
+
+
+def _show(outcome: Outcome) -> None:
+    paint = Palette(sys.stdout)
+    print(_control_line(outcome))
+    for one in outcome.failed:
+        print(f"{paint('error', 'failed')} {one.tenant}: {visible(one.error or '')}")
+    print(_summary(outcome))
+    if outcome.failed:
+        print("Run `tenantcron migrate` again when it is mended: only what is missing is done.")
+
+
+def _control_line(outcome: Outcome) -> str:
+    control = outcome.control
+    if control.before == control.after:
+        return f"control schema: current ({control.after})"
+    return f"control schema: {control.before or 'new'} -> {control.after}"
+
+
+def _summary(outcome: Outcome) -> str:
+    migrated, current = outcome.count(TenantState.MIGRATED), outcome.count(TenantState.CURRENT)
+    return f"tenants: {migrated} migrated, {current} current, {len(outcome.failed)} failed"

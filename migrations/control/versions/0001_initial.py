@@ -1,0 +1,233 @@
+"""The control schema as it began: tenants, manifest versions, cursors, executions, audit."""
+
+from alembic.operations import Operations
+
+from tenantcron.store.scripts import run_script
+
+revision = "0001_initial"
+down_revision = None
+
+_TABLES = """
+CREATE TABLE tenantcron.tenant (
+    id varchar(48) NOT NULL,
+    schema_name varchar(63) NOT NULL,
+    status varchar(16) NOT NULL DEFAULT 'active',
+    status_reason text,
+    max_schedules integer,
+    max_concurrent integer,
+    weight smallint NOT NULL DEFAULT 1,
+    schedule_revision bigint NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    CONSTRAINT tenant_pkey PRIMARY KEY (id),
+    CONSTRAINT tenant_status_check CHECK (status IN ('active', 'suspended', 'deprovisioned')),
+    CONSTRAINT tenant_max_schedules_check CHECK (max_schedules >= 0),
+    CONSTRAINT tenant_max_concurrent_check CHECK (max_concurrent >= 1),
+    CONSTRAINT tenant_weight_check CHECK (weight BETWEEN 1 AND 100),
+    CONSTRAINT tenant_schema_name_key UNIQUE (schema_name)
+);
+CREATE TABLE tenantcron.manifest_version (
+    id uuid NOT NULL,
+    tenant_id varchar(48) NOT NULL,
+    version integer NOT NULL,
+    checksum varchar(64) NOT NULL,
+    source_checksum varchar(64) NOT NULL,
+    document jsonb NOT NULL,
+    applied_by varchar(255) NOT NULL,
+    applied_at timestamptz NOT NULL,
+    source_ref varchar(255),
+    CONSTRAINT manifest_version_pkey PRIMARY KEY (id),
+    CONSTRAINT manifest_version_tenant_id_version_key UNIQUE (tenant_id, version),
+    CONSTRAINT manifest_version_tenant_id_fkey FOREIGN KEY (tenant_id)
+        REFERENCES tenantcron.tenant (id)
+);
+CREATE INDEX manifest_version_source_checksum_idx
+    ON tenantcron.manifest_version (source_checksum);
+CREATE TABLE tenantcron.audit_record (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    entity_type varchar(32) NOT NULL,
+    entity_id varchar(255) NOT NULL,
+    operation varchar(32) NOT NULL,
+    changed_by varchar(255) NOT NULL,
+    actor_type varchar(32) NOT NULL,
+    actor_source varchar(64) NOT NULL,
+    authenticated boolean NOT NULL,
+    correlation_id uuid,
+    before jsonb,
+    after jsonb,
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT audit_record_pkey PRIMARY KEY (id)
+);
+CREATE INDEX audit_record_entity_type_entity_id_idx
+    ON tenantcron.audit_record (entity_type, entity_id);
+CREATE TABLE tenantcron.schedule_cursor (
+    schedule_id uuid NOT NULL,
+    tenant_id varchar(48) NOT NULL,
+    schedule_name varchar(128) NOT NULL,
+    saga_name varchar(128) NOT NULL,
+    cron_expr varchar(64) NOT NULL,
+    timezone varchar(64) NOT NULL,
+    tz_version varchar(16) NOT NULL,
+    enabled boolean NOT NULL,
+    definition jsonb NOT NULL,
+    next_run_at timestamptz,
+    last_run_at timestamptz,
+    consecutive_failures integer NOT NULL DEFAULT 0,
+    paused_at timestamptz,
+    paused_by varchar(255),
+    paused_reason text,
+    paused_until timestamptz,
+    fault text,
+    CONSTRAINT schedule_cursor_pkey PRIMARY KEY (schedule_id),
+    CONSTRAINT schedule_cursor_tenant_id_schedule_name_key UNIQUE (tenant_id, schedule_name),
+    CONSTRAINT schedule_cursor_tenant_id_fkey FOREIGN KEY (tenant_id)
+        REFERENCES tenantcron.tenant (id)
+);
+CREATE INDEX schedule_cursor_due_idx
+    ON tenantcron.schedule_cursor (next_run_at)
+    WHERE enabled AND paused_at IS NULL AND fault IS NULL AND next_run_at IS NOT NULL;
+CREATE TABLE tenantcron.execution (
+    id uuid NOT NULL,
+    tenant_id varchar(48) NOT NULL,
+    schedule_id uuid NOT NULL,
+    schedule_name varchar(128) NOT NULL,
+    saga_name varchar(128) NOT NULL,
+    scheduled_for timestamptz NOT NULL,
+    state varchar(16) NOT NULL,
+    reason text,
+    priority smallint NOT NULL,
+    start_deadline timestamptz,
+    not_before timestamptz NOT NULL,
+    attempt integer NOT NULL DEFAULT 0,
+    lease_until timestamptz,
+    lease_token uuid,
+    worker_id varchar(128),
+    actor_id varchar(255) NOT NULL,
+    actor_type varchar(32) NOT NULL,
+    actor_source varchar(64) NOT NULL,
+    covers_from timestamptz,
+    missed_count integer NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL,
+    started_at timestamptz,
+    finished_at timestamptz,
+    CONSTRAINT execution_pkey PRIMARY KEY (id, scheduled_for),
+    CONSTRAINT execution_state_check CHECK (
+        state IN (
+            'PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED'
+        )
+    )
+) PARTITION BY RANGE (scheduled_for);
+CREATE INDEX execution_history_idx
+    ON tenantcron.execution (schedule_id, scheduled_for);
+CREATE INDEX execution_pending_idx
+    ON tenantcron.execution (tenant_id, priority, not_before)
+    WHERE state = 'PENDING';
+CREATE INDEX execution_running_idx
+    ON tenantcron.execution (tenant_id, lease_until)
+    WHERE state = 'RUNNING';
+CREATE TABLE tenantcron.execution_attempt (
+    execution_id uuid NOT NULL,
+    scheduled_for timestamptz NOT NULL,
+    attempt integer NOT NULL,
+    worker_id varchar(128) NOT NULL,
+    started_at timestamptz NOT NULL,
+    finished_at timestamptz,
+    outcome varchar(16),
+    error text,
+    CONSTRAINT execution_attempt_pkey PRIMARY KEY (execution_id, scheduled_for, attempt)
+) PARTITION BY RANGE (scheduled_for);
+"""
+
+# Shared with the tenants' audit tables. It holds against the owner, too: who owns a table needs no
+# privilege to change its rows, but still meets its triggers.
+_APPEND_ONLY = """
+CREATE FUNCTION tenantcron.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'object_not_in_prerequisite_state',
+        MESSAGE = format('%I.%I is append only: %s is refused',
+                         TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_OP),
+        HINT = 'What happened is corrected by a new record, never by changing an old one.';
+END
+$function$;
+CREATE TRIGGER audit_record_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON tenantcron.audit_record
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_change();
+ALTER TABLE tenantcron.audit_record ENABLE ALWAYS TRIGGER audit_record_append_only;
+"""
+
+_RECORDING = """
+CREATE FUNCTION tenantcron.record_change() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+-- Arguments: the kind of entity, and the column that names it. Who acts is what the transaction
+-- says; where it says nothing, somebody is at work by hand, and the database user is named.
+DECLARE
+    was jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
+    becomes jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
+    told boolean := coalesce(current_setting('tenantcron.actor', true), '') <> '';
+BEGIN
+    EXECUTE format(
+        'INSERT INTO %I.audit_record (entity_type, entity_id, operation, changed_by, actor_type,'
+        ' actor_source, authenticated, correlation_id, before, after)'
+        ' VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', TG_TABLE_SCHEMA)
+    USING
+        TG_ARGV[0],
+        coalesce(becomes, was) ->> TG_ARGV[1],
+        CASE TG_OP WHEN 'INSERT' THEN 'create' WHEN 'UPDATE' THEN 'update' ELSE 'delete' END,
+        CASE WHEN told THEN current_setting('tenantcron.actor') ELSE session_user END,
+        CASE WHEN told THEN current_setting('tenantcron.actor_type', true) ELSE 'human' END,
+        CASE WHEN told THEN current_setting('tenantcron.actor_source', true) ELSE 'sql' END,
+        told AND current_setting('tenantcron.authenticated', true) = 'true',
+        nullif(current_setting('tenantcron.correlation_id', true), '')::uuid,
+        was,
+        becomes;
+    RETURN NULL;
+END
+$function$;
+CREATE FUNCTION tenantcron.refuse_truncate() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'object_not_in_prerequisite_state',
+        MESSAGE = format('%I.%I: TRUNCATE is refused', TG_TABLE_SCHEMA, TG_TABLE_NAME),
+        HINT = 'It would leave no record of what was there; use DELETE.';
+END
+$function$;
+CREATE FUNCTION tenantcron.notice_change_by_hand() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+-- An apply raises the revision itself, once; whoever changes schedules by hand would forget.
+DECLARE
+    changed text;
+BEGIN
+    IF coalesce(current_setting('tenantcron.actor', true), '') = '' THEN
+        UPDATE tenantcron.tenant SET schedule_revision = schedule_revision + 1
+            WHERE schema_name = TG_TABLE_SCHEMA RETURNING id INTO changed;
+        PERFORM pg_notify('tenantcron_schedules', changed);
+    END IF;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER tenant_recorded
+    AFTER INSERT OR DELETE
+        OR UPDATE OF status, status_reason, max_schedules, max_concurrent, weight
+    ON tenantcron.tenant
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_change('tenant', 'id');
+"""
+
+_UNDO = """
+DROP TABLE tenantcron.execution_attempt, tenantcron.execution, tenantcron.schedule_cursor,
+    tenantcron.audit_record, tenantcron.manifest_version, tenantcron.tenant;
+DROP FUNCTION tenantcron.refuse_change(), tenantcron.record_change(),
+    tenantcron.refuse_truncate(), tenantcron.notice_change_by_hand();
+"""
+
+
+def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control schema has one name
+    """Create the tables, and what writes the audit and keeps it append only."""
+    run_script(op.get_bind(), _TABLES + _APPEND_ONLY + _RECORDING)
+
+
+def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above
+    """Drop everything; refused while tenants' audit tables still depend on it."""
+    run_script(op.get_bind(), _UNDO)

@@ -1,0 +1,131 @@
+"""Brings the control schema and all tenant schemas up to date.
+
+Who locks what:
+
+1. **Control.** One transaction takes the lock CONTROL_MIGRATION and only then reads the version,
+   runs what is missing and stamps it. A second run waits, reads the new version and does nothing.
+   Nobody takes the lock when the version is current: that is the case of nearly every start.
+2. **Tenants.** A few queries, not one per tenant, find those that are behind. Each of these has a
+   transaction of its own, which takes TENANT_MIGRATION for that tenant and reads its version anew
+   before it acts. A handful run at a time.
+
+Each failure:
+
+- A tenant's migration fails: its transaction is undone, it is reported, the others go on. Run
+  again, and only what is missing is done.
+- The tenant's tables are in use: a migration waits for them at most `_PATIENCE`, because everybody
+  else who wants them waits behind it. Then it fails as above.
+- Killed anywhere: every schema is at one of its versions, never in between. The database lets go of
+  the locks. Run again.
+- Two runs at once: each tenant is migrated by one of them, the other finds it current.
+- A schema is missing, or was not made by tenantcron: reported as failed, not touched.
+- A schema is newer than this program: left as it is. Migrations are made so that the code before
+  them can live with them, and a deployment has both for a while.
+- The control migration fails: nothing else is tried.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.migrations.outcome import ControlOutcome, Outcome, TenantOutcome, TenantState
+from tenantcron.store.ddl import ensure_control_schema
+from tenantcron.store.engine import Database
+from tenantcron.store.explain import first_line
+from tenantcron.store.locks import Lock, take_lock, wait_at_most
+from tenantcron.store.tables import CONTROL_SCHEMA
+from tenantcron.store.tenant_versions import TenantVersion, tenant_versions, version_in
+from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
+
+_PATIENCE = "10s"
+
+Kind = Literal["control", "tenant"]
+# Called with what has ended, and how many there are in all.
+OnProgress = Callable[[TenantOutcome, int], None]
+
+
+def _say_nothing(_: TenantOutcome, __: int) -> None:
+    """Progress that nobody watches."""
+
+
+async def migrate(
+    database: Database, *, on_progress: OnProgress = _say_nothing, concurrency: int = 4
+) -> Outcome:
+    """Migrate the control schema, then the tenants."""
+    control = await migrate_control(database)
+    tenants = await migrate_tenants(database, on_progress=on_progress, concurrency=concurrency)
+    return Outcome(control, tenants)
+
+
+async def migrate_control(database: Database) -> ControlOutcome:
+    """Migrate the control schema; two queries if there is nothing to do."""
+    async with database.transaction() as connection:
+        before = await control_version(connection)
+        if before is not None and before >= CONTROL_VERSION:
+            return ControlOutcome(before, before)
+        await take_lock(connection, Lock.CONTROL_MIGRATION)
+        before = await control_version(connection)
+        if before is None or before < CONTROL_VERSION:
+            await wait_at_most(connection, _PATIENCE)
+            await ensure_control_schema(connection)
+            await connection.run_sync(_upgrade, "control", CONTROL_SCHEMA)
+        return ControlOutcome(before, max(before or "", CONTROL_VERSION))
+
+
+async def migrate_tenants(
+    database: Database, *, on_progress: OnProgress = _say_nothing, concurrency: int = 4
+) -> tuple[TenantOutcome, ...]:
+    """Migrate the tenants that are behind, several at a time; return all, in order of their ids."""
+    async with database.transaction() as connection:
+        found = await tenant_versions(connection)
+    slots = asyncio.Semaphore(concurrency)
+
+    async def bring_up_to_date(tenant: TenantVersion) -> TenantOutcome:
+        async with slots:
+            outcome = _settled(tenant) or await _migrate_tenant(database, tenant)
+        on_progress(outcome, len(found))
+        return outcome
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(bring_up_to_date(tenant)) for tenant in found]
+    return tuple(task.result() for task in tasks)
+
+
+def _settled(tenant: TenantVersion) -> TenantOutcome | None:
+    """Return how it ends for a tenant that needs no migration or cannot have one."""
+    if tenant.broken is not None:
+        return TenantOutcome(tenant.tenant, TenantState.FAILED, tenant.broken)
+    return TenantOutcome(tenant.tenant, TenantState.CURRENT) if tenant.is_current else None
+
+
+async def _migrate_tenant(database: Database, tenant: TenantVersion) -> TenantOutcome:
+    """Migrate one tenant in a transaction of its own; what goes wrong becomes its outcome."""
+    try:
+        async with database.transaction() as connection:
+            state = await _migrate_schema(connection, tenant.schema)
+    except (DBAPIError, TenantcronError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        return TenantOutcome(tenant.tenant, TenantState.FAILED, first_line(cause))
+    return TenantOutcome(tenant.tenant, state)
+
+
+async def _migrate_schema(connection: AsyncConnection, schema: str) -> TenantState:
+    await take_lock(connection, Lock.TENANT_MIGRATION, schema)
+    version = await version_in(connection, schema)
+    if version is not None and version >= TENANT_VERSION:
+        return TenantState.CURRENT
+    await wait_at_most(connection, _PATIENCE)
+    await connection.run_sync(_upgrade, "tenant", schema)
+    return TenantState.MIGRATED
+
+
+def _upgrade(connection: Connection, kind: Kind, schema: str) -> None:
+    # A start with nothing to migrate does not pay for Alembic.
+    from tenantcron.migrations.history import history  # noqa: PLC0415
+
+    history(kind).upgrade(connection, schema)

@@ -1,0 +1,78 @@
+"""A tenant's schema as it began: its schedules and their audit."""
+
+from alembic.operations import Operations
+
+from tenantcron.store.scripts import for_schema, run_script
+
+revision = "0001_initial"
+down_revision = None
+
+_TABLES = """
+CREATE TABLE {schema}.audit_record (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    entity_type varchar(32) NOT NULL,
+    entity_id varchar(255) NOT NULL,
+    operation varchar(32) NOT NULL,
+    changed_by varchar(255) NOT NULL,
+    actor_type varchar(32) NOT NULL,
+    actor_source varchar(64) NOT NULL,
+    authenticated boolean NOT NULL,
+    correlation_id uuid,
+    before jsonb,
+    after jsonb,
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT audit_record_pkey PRIMARY KEY (id)
+);
+CREATE INDEX audit_record_correlation_id_idx
+    ON {schema}.audit_record (correlation_id);
+CREATE INDEX audit_record_entity_type_entity_id_idx
+    ON {schema}.audit_record (entity_type, entity_id);
+CREATE TABLE {schema}.tenant_schedule (
+    id uuid NOT NULL,
+    schedule_name varchar(128) NOT NULL,
+    saga_name varchar(128) NOT NULL,
+    cron_expr varchar(64) NOT NULL,
+    timezone varchar(64) NOT NULL,
+    enabled boolean NOT NULL DEFAULT false,
+    manifest_version_id uuid NOT NULL,
+    definition jsonb NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    CONSTRAINT tenant_schedule_pkey PRIMARY KEY (id),
+    CONSTRAINT tenant_schedule_schedule_name_key UNIQUE (schedule_name)
+);
+CREATE INDEX tenant_schedule_enabled_idx
+    ON {schema}.tenant_schedule (schedule_name)
+    WHERE enabled;
+"""
+
+_APPEND_ONLY = """
+CREATE TRIGGER audit_record_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.audit_record
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_change();
+ALTER TABLE {schema}.audit_record ENABLE ALWAYS TRIGGER audit_record_append_only;
+"""
+
+_RECORDING = """
+CREATE TRIGGER tenant_schedule_recorded
+    AFTER INSERT OR UPDATE OR DELETE ON {schema}.tenant_schedule
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_change('schedule', 'schedule_name');
+CREATE TRIGGER tenant_schedule_noticed
+    AFTER INSERT OR UPDATE OR DELETE ON {schema}.tenant_schedule
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.notice_change_by_hand();
+CREATE TRIGGER tenant_schedule_row_by_row
+    BEFORE TRUNCATE ON {schema}.tenant_schedule
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_truncate();
+"""
+
+_UNDO = "DROP TABLE {schema}.tenant_schedule, {schema}.audit_record"
+
+
+def upgrade(op: Operations, schema: str) -> None:
+    """Create the tables, and what writes the audit and keeps it append only."""
+    run_script(op.get_bind(), for_schema(_TABLES + _APPEND_ONLY + _RECORDING, schema))
+
+
+def downgrade(op: Operations, schema: str) -> None:
+    """Drop everything."""
+    run_script(op.get_bind(), for_schema(_UNDO, schema))

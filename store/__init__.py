@@ -1,0 +1,1 @@
+"""The only folder that speaks SQL: engine, embedded server, tables, and one module per table."""

@@ -1,0 +1,122 @@
+"""The engine: how every statement gets to the database.
+
+Nothing lives longer than a transaction, so that a pooling proxy that hands out server connections
+per transaction may stand in between: no named prepared statements, no SET outside a transaction,
+no session-level locks. The one LISTEN connection of the scheduler is not made here.
+
+A transaction begins with its isolation level and `search_path = pg_catalog`, in one round trip.
+With any other path an operator or function that somebody planted in `public` or in a tenant's
+schema could be a better match than the built-in one (`=` on varchar is enough) and run with our
+rights. So every table, type and function of ours is named with its schema, and what is left
+unqualified is a built-in.
+
+psycopg would send its own BEGIN ahead of ours, so the driver is put in autocommit mode and the
+`begin` event sends the transaction's first words. Commit and rollback stay the driver's: it looks
+at the state of the connection, not at the mode.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from tenantcron.core.settings import Settings
+from tenantcron.store.embedded import embedded_server
+from tenantcron.store.errors import ServerTooOldError
+from tenantcron.store.explain import explain
+from tenantcron.store.tables import TENANT_SCHEMA
+from tenantcron.store.targets import Target, target_of
+
+OLDEST_SERVER = 14
+
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO pg_catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database; its engine's connections belong to the running event loop."""
+
+    engine: AsyncEngine
+    target: Target
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """One READ COMMITTED transaction: committed at the end, rolled back on an exception.
+
+        A connection that cannot be made or gets lost is raised as a DatabaseError.
+        """
+        try:
+            async with self.engine.begin() as connection:
+                yield connection
+        except DBAPIError as error:
+            explained = explain(error, self.target)
+            if explained is None:
+                raise
+            raise explained from error
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """Connect to the database of the settings, or to the embedded server if they name none."""
+    async with _target(settings) as target, _engine(target) as engine:
+        database = Database(engine, target)
+        await _check_server(database)
+        yield database
+
+
+def of_tenant(connection: AsyncConnection, schema: str) -> AsyncConnection:
+    """Point the tables of `tables.per_tenant` at a tenant's schema, and return the connection.
+
+    It changes the connection itself, without a round trip, until the transaction ends or the next
+    call: one connection speaks for one tenant at a time. Control tables are not affected. Where it
+    was not called, statements name the placeholder schema, which no database has, and fail.
+    """
+    if connection.sync_connection is None:
+        raise RuntimeError("the connection is not open")
+    connection.sync_connection.execution_options(schema_translate_map={TENANT_SCHEMA: schema})
+    return connection
+
+
+@asynccontextmanager
+async def _target(settings: Settings) -> AsyncIterator[Target]:
+    if settings.database_url is not None:
+        yield target_of(settings.database_url)
+        return
+    # Only who runs without a URL needs the extra.
+    async with embedded_server(settings.folder) as target:
+        yield target
+
+
+@asynccontextmanager
+async def _engine(target: Target) -> AsyncIterator[AsyncEngine]:
+    engine = create_async_engine(
+        "postgresql+psycopg://",
+        # Not in the URL: an engine shows its URL in messages, and this holds the password.
+        connect_args={**target.parameters, "prepare_threshold": None},
+        isolation_level="AUTOCOMMIT",
+        # A server that was restarted in the meantime must not fail the first statement.
+        pool_pre_ping=True,
+        use_native_hstore=False,
+    )
+    event.listen(engine.sync_engine, "begin", _begin)
+    try:
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql(_BEGIN)
+
+
+async def _check_server(database: Database) -> None:
+    async with database.transaction() as connection:
+        found = connection.dialect.server_version_info
+    major = int(found[0]) if found else 0
+    if major < OLDEST_SERVER:
+        raise ServerTooOldError(
+            f"{database.target} is PostgreSQL {major}: tenantcron needs {OLDEST_SERVER} or newer"
+        )

@@ -1,0 +1,233 @@
+"""All tables, declared once.
+
+Control tables live in the schema `tenantcron`, once per database. Tenant tables are declared on the
+placeholder schema `tenant`; whoever runs a statement says whose schema is meant by
+`schema_translate_map` (see `engine.of_tenant`). A change here needs a migration: a test compares
+what these declarations create with what all migrations create.
+
+`updated_at` is set by the application, in the statement that changes the row, so that a plan can
+tell a change by apply from one by hand.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    false,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+CONTROL_SCHEMA = "tenantcron"
+TENANT_SCHEMA = "tenant"
+
+_NAMES = {
+    "pk": "%(table_name)s_pkey",
+    "uq": "%(table_name)s_%(column_0_N_name)s_key",
+    "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+    "ck": "%(table_name)s_%(constraint_name)s_check",
+    "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+}
+control = MetaData(schema=CONTROL_SCHEMA, naming_convention=_NAMES)
+per_tenant = MetaData(schema=TENANT_SCHEMA, naming_convention=_NAMES)
+
+
+def _time(name: str, *, nullable: bool = False) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=nullable)
+
+
+def _audit_columns() -> list[Column[object]]:
+    """The columns of both audit tables: what happened to which entity, who did it, and in what."""
+    return [
+        Column("id", BigInteger, Identity(always=True), primary_key=True),
+        Column("entity_type", String(32), nullable=False),
+        Column("entity_id", String(255), nullable=False),
+        Column("operation", String(32), nullable=False),
+        Column("changed_by", String(255), nullable=False),
+        Column("actor_type", String(32), nullable=False),
+        Column("actor_source", String(64), nullable=False),
+        Column("authenticated", Boolean, nullable=False),
+        Column("correlation_id", Uuid, nullable=True),
+        Column("before", JSONB, nullable=True),
+        Column("after", JSONB, nullable=True),
+        Column("changed_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    ]
+
+
+tenant = Table(
+    "tenant",
+    control,
+    Column("id", String(48), primary_key=True),
+    Column("schema_name", String(63), nullable=False, unique=True),
+    Column("status", String(16), nullable=False, server_default="active"),
+    Column("status_reason", Text, nullable=True),
+    # None: the platform's own limit holds.
+    Column("max_schedules", Integer, nullable=True),
+    Column("max_concurrent", Integer, nullable=True),
+    Column("weight", SmallInteger, nullable=False, server_default=text("1")),
+    # Goes up in the same transaction as any change of the tenant's schedules.
+    Column("schedule_revision", BigInteger, nullable=False, server_default=text("0")),
+    _time("created_at"),
+    _time("updated_at"),
+    CheckConstraint("status IN ('active', 'suspended', 'deprovisioned')", name="status"),
+    CheckConstraint("max_schedules >= 0", name="max_schedules"),
+    CheckConstraint("max_concurrent >= 1", name="max_concurrent"),
+    CheckConstraint("weight BETWEEN 1 AND 100", name="weight"),
+)
+
+manifest_version = Table(
+    "manifest_version",
+    control,
+    Column("id", Uuid, primary_key=True),
+    Column("tenant_id", String(48), ForeignKey(tenant.c.id), nullable=False),
+    Column("version", Integer, nullable=False),
+    # Of the document: two spellings of the same schedules are one version.
+    Column("checksum", String(64), nullable=False),
+    # Of the manifest's bytes and the policy they were judged by: what it was made from.
+    Column("source_checksum", String(64), nullable=False),
+    Column("document", JSONB, nullable=False),
+    Column("applied_by", String(255), nullable=False),
+    _time("applied_at"),
+    Column("source_ref", String(255), nullable=True),
+    UniqueConstraint("tenant_id", "version"),
+)
+Index(None, manifest_version.c.source_checksum)
+
+# What happens to control rows, beside them: it outlives a tenant's schema.
+control_audit_record = Table("audit_record", control, *_audit_columns())
+Index(None, control_audit_record.c.entity_type, control_audit_record.c.entity_id)
+
+schedule_cursor = Table(
+    "schedule_cursor",
+    control,
+    Column("schedule_id", Uuid, primary_key=True),
+    Column("tenant_id", String(48), ForeignKey(tenant.c.id), nullable=False),
+    Column("schedule_name", String(128), nullable=False),
+    Column("saga_name", String(128), nullable=False),
+    Column("cron_expr", String(64), nullable=False),
+    Column("timezone", String(64), nullable=False),
+    Column("tz_version", String(16), nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("definition", JSONB, nullable=False),
+    # None: no occurrence lies ahead.
+    _time("next_run_at", nullable=True),
+    _time("last_run_at", nullable=True),
+    Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
+    _time("paused_at", nullable=True),
+    Column("paused_by", String(255), nullable=True),
+    Column("paused_reason", Text, nullable=True),
+    _time("paused_until", nullable=True),
+    # Why it cannot be evaluated; such a cursor is set aside until the schedule changes.
+    Column("fault", Text, nullable=True),
+    UniqueConstraint("tenant_id", "schedule_name"),
+)
+Index(
+    "schedule_cursor_due_idx",
+    schedule_cursor.c.next_run_at,
+    postgresql_where=text(
+        "enabled AND paused_at IS NULL AND fault IS NULL AND next_run_at IS NOT NULL"
+    ),
+)
+
+execution = Table(
+    "execution",
+    control,
+    Column("id", Uuid, primary_key=True),
+    Column("tenant_id", String(48), nullable=False),
+    Column("schedule_id", Uuid, nullable=False),
+    Column("schedule_name", String(128), nullable=False),
+    Column("saga_name", String(128), nullable=False),
+    # The nominal time; part of the key because it decides the partition.
+    Column("scheduled_for", DateTime(timezone=True), primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("reason", Text, nullable=True),
+    Column("priority", SmallInteger, nullable=False),
+    _time("start_deadline", nullable=True),
+    _time("not_before"),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    _time("lease_until", nullable=True),
+    Column("lease_token", Uuid, nullable=True),
+    Column("worker_id", String(128), nullable=True),
+    Column("actor_id", String(255), nullable=False),
+    Column("actor_type", String(32), nullable=False),
+    Column("actor_source", String(64), nullable=False),
+    # The occurrences that this row stands for when it covers missed ones.
+    _time("covers_from", nullable=True),
+    Column("missed_count", Integer, nullable=False, server_default=text("0")),
+    _time("created_at"),
+    _time("started_at", nullable=True),
+    _time("finished_at", nullable=True),
+    CheckConstraint(
+        "state IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'DEAD', 'SKIPPED', 'MISSED', "
+        "'CANCELLED')",
+        name="state",
+    ),
+    postgresql_partition_by="RANGE (scheduled_for)",
+)
+Index(
+    "execution_pending_idx",
+    execution.c.tenant_id,
+    execution.c.priority,
+    execution.c.not_before,
+    postgresql_where=text("state = 'PENDING'"),
+)
+Index(
+    "execution_running_idx",
+    execution.c.tenant_id,
+    execution.c.lease_until,
+    postgresql_where=text("state = 'RUNNING'"),
+)
+Index("execution_history_idx", execution.c.schedule_id, execution.c.scheduled_for)
+
+execution_attempt = Table(
+    "execution_attempt",
+    control,
+    Column("execution_id", Uuid, primary_key=True),
+    Column("scheduled_for", DateTime(timezone=True), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("worker_id", String(128), nullable=False),
+    _time("started_at"),
+    _time("finished_at", nullable=True),
+    Column("outcome", String(16), nullable=True),
+    Column("error", Text, nullable=True),
+    postgresql_partition_by="RANGE (scheduled_for)",
+)
+
+tenant_schedule = Table(
+    "tenant_schedule",
+    per_tenant,
+    Column("id", Uuid, primary_key=True),
+    Column("schedule_name", String(128), nullable=False, unique=True),
+    Column("saga_name", String(128), nullable=False),
+    Column("cron_expr", String(64), nullable=False),
+    Column("timezone", String(64), nullable=False),
+    Column("enabled", Boolean, nullable=False, server_default=false()),
+    # A soft reference: the version lives in the control schema, and may be pruned one day.
+    Column("manifest_version_id", Uuid, nullable=False),
+    Column("definition", JSONB, nullable=False),
+    _time("created_at"),
+    _time("updated_at"),
+)
+Index(
+    "tenant_schedule_enabled_idx",
+    tenant_schedule.c.schedule_name,
+    postgresql_where=text("enabled"),
+)
+
+audit_record = Table("audit_record", per_tenant, *_audit_columns())
+Index(None, audit_record.c.entity_type, audit_record.c.entity_id)
+Index(None, audit_record.c.correlation_id)

