@@ -5,6 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The tree as it would be installed: type checkers and import-linter cannot follow an editable install of mapped folders.
 TYPED := build/typed
+# The demo keeps its database in a folder of its own, and begins anew every time.
+DEMO := build/demo
+DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/tenantcron
+DEMO_MANIFESTS := $(abspath examples/manifests/acme.yaml examples/manifests/northwind.yaml)
 
 .PHONY: help setup demo test lint types unit format generated bench clean
 
@@ -19,9 +23,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Validate the examples and print when they run next
+demo: $(READY) ## Validate the examples, apply two tenants on an embedded PostgreSQL, show the answer
 	$(BIN)/tenantcron validate examples/manifests
-	$(BIN)/tenantcron next --manifest examples/manifests --count 2
+	@rm -rf $(DEMO) && mkdir -p $(DEMO)
+	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(DEMO_MANIFESTS) --create-tenants
+	cd $(DEMO) && $(DEMO_TENANTCRON) tenant list
 
 test: lint types unit ## Everything that CI runs
 

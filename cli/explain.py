@@ -6,6 +6,7 @@ import json
 from tenantcron.core.errors import UsageError
 from tenantcron.core.suggest import close_match
 from tenantcron.manifests.rules import RULES, Rule
+from tenantcron.reconciler.refusals import REFUSALS
 
 _EXAMPLES = """\
 examples:
@@ -13,6 +14,9 @@ examples:
   tenantcron explain interval-below-floor
   tenantcron explain                         list all codes
 """
+
+# What is wrong with a manifest, and why an apply is refused.
+_ALL = RULES | REFUSALS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain one rule, or list all."""
-    rules = [_find(arguments.code)] if arguments.code else list(RULES.values())
+    rules = [_find(arguments.code)] if arguments.code else list(_ALL.values())
     if arguments.format == "json":
         print(json.dumps([_as_json(rule) for rule in rules], indent=2))
     elif arguments.code:
@@ -38,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find(word: str) -> Rule:
-    by_name = {rule.name: rule for rule in RULES.values()}
-    rule = RULES.get(word.upper()) or by_name.get(word.lower())
+    by_name = {rule.name: rule for rule in _ALL.values()}
+    rule = _ALL.get(word.upper()) or by_name.get(word.lower())
     if rule is None:
         meant = close_match(word.lower(), by_name)
         hint = f"did you mean {meant}?" if meant else "`tenantcron explain` lists them all"

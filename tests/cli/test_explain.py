@@ -9,9 +9,12 @@ from support.manifests import ROOT
 
 from tenantcron.cli.main import main
 from tenantcron.manifests.rules import RULES, Rule
+from tenantcron.reconciler.refusals import REFUSALS
+
+EVERY = RULES | REFUSALS
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+@pytest.mark.parametrize("rule", EVERY.values(), ids=EVERY.keys())
 def test_every_code_is_explained(rule: Rule, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", rule.code]) == 0
     assert capsys.readouterr().out == (
@@ -30,7 +33,7 @@ def test_a_rule_is_found_by_its_code_and_by_its_name(
 
 def test_without_a_code_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
-    assert [line[:5] for line in capsys.readouterr().out.splitlines()] == list(RULES)
+    assert [line[:5] for line in capsys.readouterr().out.splitlines()] == list(EVERY)
 
 
 def test_rules_in_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +50,7 @@ def test_rules_in_json(capsys: pytest.CaptureFixture[str]) -> None:
         }
     ]
     assert main(["explain", "--format", "json"]) == 0
-    assert [rule["code"] for rule in json.loads(capsys.readouterr().out)] == list(RULES)
+    assert [rule["code"] for rule in json.loads(capsys.readouterr().out)] == list(EVERY)
 
 
 @pytest.mark.parametrize(

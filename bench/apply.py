@@ -1,0 +1,192 @@
+"""How fast a fleet is applied: created, unchanged, and with one schedule of every tenant edited.
+
+    .venv/bin/python bench/apply.py [--tenants 1000] [--schedules 20]
+
+Runs on a fresh embedded server with its durable defaults, in a temporary folder, and ends with 1
+if an aim is missed. `in process` is the work of the command without its start and its answer;
+`command` is the whole command as a pipeline runs it, with its answer for people or for programs.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.cli.database import collect_rarely
+from tenantcron.core.settings import Settings
+from tenantcron.manifests.files import Policies, find_files, read_files
+from tenantcron.migrations.runner import migrate_control
+from tenantcron.reconciler.apply import Applier
+from tenantcron.reconciler.fleet import apply_all, prepare_all
+from tenantcron.reconciler.outcome import Outcome, Status
+from tenantcron.reconciler.plan import Rules
+from tenantcron.store.embedded import FOLDER, ServerUse
+from tenantcron.store.engine import Database, open_database
+from tenantcron.tenants.registry import create_tenant
+
+ZONES = ("UTC", "Europe/London", "America/New_York", "Asia/Kolkata", "Australia/Sydney")
+TIMETABLES = (
+    'cron: "{minute} {hour} * * *"',
+    'cron: "{minute} */6 * * mon-fri"',
+    'daily: {{at: "{hour:02}:{minute:02}"}}',
+    'weekly: {{on: [mon, thu], at: "{hour:02}:{minute:02}"}}',
+    'monthly: {{day: last, at: "{hour:02}:{minute:02}"}}',
+    "every: 45m",
+)
+# Tenants a second.
+CREATED, UNCHANGED = 50, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run over the whole fleet."""
+
+    what: str
+    tenants: int
+    seconds: float
+    aim: int | None = None
+
+    @property
+    def rate(self) -> float:
+        """Tenants a second."""
+        return self.tenants / self.seconds
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is slower than it should be."""
+        return self.aim is not None and self.rate < self.aim
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Generated manifests on disk."""
+
+    folder: Path
+    tenants: int
+    schedules: int
+
+    def write(self, edition: int) -> None:
+        """Write all manifests; another edition changes one schedule of every tenant."""
+        for tenant in range(self.tenants):
+            file = self.folder / f"tenant-{tenant:05}.yaml"
+            file.write_text(self._manifest(tenant, edition), encoding="utf-8")
+
+    def _manifest(self, tenant: int, edition: int) -> str:
+        sagas = (self._saga(tenant, number, edition) for number in range(self.schedules))
+        return 'version: "1.0"\nsagas:\n' + "".join(sagas)
+
+    def _saga(self, tenant: int, number: int, edition: int) -> str:
+        key = tenant * self.schedules + number
+        timetable = TIMETABLES[key % len(TIMETABLES)].format(minute=key % 60, hour=key // 60 % 24)
+        timeout = 5 + edition if number == 0 else 5
+        return (
+            f"  - name: saga_{number:03}\n    trigger:\n      scheduled:\n        {timetable}\n"
+            f"        timezone: {ZONES[key % len(ZONES)]}\n        timeout: {timeout}m\n"
+            f"        payload: {{tenant_number: {tenant}, part: {number}}}\n"
+        )
+
+
+def main() -> int:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tenants", type=int, default=1_000)
+    parser.add_argument("--schedules", type=int, default=20)
+    arguments = parser.parse_args()
+    with _server() as folder:
+        fleet = Fleet(folder / "manifests", arguments.tenants, arguments.schedules)
+        fleet.folder.mkdir()
+        collect_rarely()
+        measured = asyncio.run(_in_process(fleet, folder))
+        measured += [_command(fleet, folder, answer) for answer in ("text", "json")]
+    _report(measured)
+    return int(any(one.missed for one in measured))
+
+
+@contextmanager
+def _server() -> Iterator[Path]:
+    """Keep one server running for all measurements; its start is not what is measured."""
+    folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
+    use = ServerUse(folder / FOLDER)
+    try:
+        use.join()
+        yield folder
+    finally:
+        use.leave()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _in_process(fleet: Fleet, folder: Path) -> list[Measured]:
+    async with open_database(Settings(folder=folder)) as database:
+        await migrate_control(database)
+        fleet.write(0)
+        created = await _measure(database, fleet, "first apply, created", Status.APPLIED, CREATED)
+        same = await _measure(database, fleet, "unchanged", Status.UNCHANGED, UNCHANGED)
+        fleet.write(1)
+        edited = await _measure(database, fleet, "one schedule of each edited", Status.APPLIED)
+    return [created, same, edited]
+
+
+async def _measure(
+    database: Database, fleet: Fleet, what: str, expected: Status, aim: int | None = None
+) -> Measured:
+    begin = perf_counter()
+    outcomes = await _apply(database, fleet)
+    seconds = perf_counter() - begin
+    if {one.status for one in outcomes} != {expected} or len(outcomes) != fleet.tenants:
+        raise RuntimeError(f"{what}: not what was to be measured: {outcomes[0]}")
+    return Measured(f"{what}, in process", fleet.tenants, seconds, aim)
+
+
+async def _apply(database: Database, fleet: Fleet) -> list[Outcome]:
+    """Do what `apply-manifest` does, but for its answer."""
+    files = list(read_files(find_files([fleet.folder]), Policies(None), None))
+    prepared = await prepare_all(database, files, _nothing)
+    applier = Applier(
+        database=database,
+        rules=Rules(create_tenants=True),
+        who=Attribution(Actor("bench", ActorType.HUMAN, "cli")),
+        source_ref=None,
+        create_tenant=create_tenant,
+    )
+    return await apply_all(applier, prepared, _nothing)
+
+
+def _command(fleet: Fleet, folder: Path, answer: str) -> Measured:
+    environment = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
+    command = [sys.executable, "-m", "tenantcron", "apply-manifest", "manifests"]
+    begin = perf_counter()
+    subprocess.run(
+        [*command, "--format", answer],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    what = f"unchanged, command, {answer} answer"
+    return Measured(what, fleet.tenants, perf_counter() - begin)
+
+
+def _nothing() -> None:
+    """Progress that nobody watches."""
+
+
+def _report(measured: list[Measured]) -> None:
+    print(f"{'':42}{'seconds':>9}{'tenants/s':>11}{'aim':>7}")
+    for one in measured:
+        aim = f">= {one.aim}" if one.aim else ""
+        verdict = "missed" if one.missed else ""
+        print(f"{one.what:42}{one.seconds:9.1f}{one.rate:11.0f}{aim:>7} {verdict}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""What the commands on a database share: settings, the connection, who acts."""
+
+import asyncio
+import gc
+import getpass
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.origin import deploying_actor
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.settings import load_settings
+from tenantcron.migrations.runner import migrate_control
+from tenantcron.store.engine import Database, open_database
+from tenantcron.store.versions import require_migrated
+
+T = TypeVar("T")
+
+
+def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
+    """Run some work on the database of the settings."""
+
+    collect_rarely()
+
+    async def run() -> T:
+        async with migrated_database() as database:
+            return await work(database)
+
+    return asyncio.run(run())
+
+
+def collect_rarely() -> None:
+    """Look for cycles less often: a fleet is many objects and no cycles, looking costs a third."""
+    gc.set_threshold(100_000, 50, 50)
+
+
+@asynccontextmanager
+async def migrated_database() -> AsyncIterator[Database]:
+    """Open the database; the embedded one is set up on the way, any other must have been."""
+    settings = load_settings(os.environ, Path.cwd())
+    async with open_database(settings) as database:
+        if settings.database_url is None:
+            await migrate_control(database)
+        else:
+            async with database.transaction() as connection:
+                await require_migrated(connection)
+        yield database
+
+
+def refused(error: TenantcronError) -> int:
+    """Say why a change was refused; return the exit code for that."""
+    print(f"error: {error}", file=sys.stderr)
+    return 1
+
+
+def acting(given: str | None) -> Attribution:
+    """Return who acts: --actor, else the pipeline, else the login name."""
+    try:
+        login = getpass.getuser()
+    except (OSError, KeyError):  # a container user without a name
+        login = None
+    return Attribution(deploying_actor(os.environ, login, given))

@@ -1,0 +1,197 @@
+"""`tenantcron tenant`: creates, shows and changes tenants."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+
+from tenantcron.cli.database import acting, refused, with_database
+from tenantcron.cli.tables import output, plain_table
+from tenantcron.cli.terminal import visible
+from tenantcron.core.errors import UsageError
+from tenantcron.core.values import JsonObject
+from tenantcron.store.engine import Database
+from tenantcron.store.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow
+from tenantcron.tenants.registry import (
+    Registry,
+    TenantError,
+    find_tenant,
+    list_tenants,
+    tenant_id,
+)
+
+_EXAMPLES = """\
+examples:
+  tenantcron tenant create acme --max-concurrent 10
+  tenantcron tenant list
+  tenantcron tenant suspend acme --reason "unpaid since October"
+  tenantcron tenant set acme --max-schedules 50      --max-schedules default: the platform's again
+  tenantcron tenant deprovision acme --reason "contract ended" --drop-schema --confirm acme
+"""
+_DEFAULT = "default"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    parser.description = "Create, show and change tenants; every change is put on record."
+    parser.epilog = _EXAMPLES
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, work in _ACTIONS.items():
+        action = actions.add_parser(name, help=work.__doc__, description=work.__doc__)
+        if name != "list":
+            action.add_argument("id", metavar="ID", type=str)
+        if name in ("create", "set"):
+            for limit, lowest in LOWEST_LIMITS.items():
+                option = f"--{limit.replace('_', '-')}"
+                read = _limit(lowest)
+                action.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS)
+        if name in ("suspend", "resume", "deprovision"):
+            required = name != "resume"
+            action.add_argument("--reason", metavar="TEXT", type=_reason, required=required)
+        if name == "deprovision":
+            action.add_argument("--drop-schema", action="store_true", help="and all data in it")
+            action.add_argument("--confirm", metavar="ID", help="the id again, to drop the schema")
+        if name not in ("list", "show"):
+            action.add_argument("--actor", metavar="ID", help="who does it (default: login)")
+        action.add_argument("--format", choices=["text", "json"], default="text")
+        action.set_defaults(run=run, work=work)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry the action out and show the tenants that it concerns."""
+    if "id" in arguments:
+        arguments.id = tenant_id(arguments.id)
+
+    async def work(database: Database) -> Sequence[TenantRow]:
+        found: Sequence[TenantRow] = await arguments.work(database, arguments)
+        return found
+
+    try:
+        rows = with_database(work)
+    except TenantError as error:
+        return refused(error)
+    if arguments.format == "json":
+        print(json.dumps({"tenants": [_as_json(row) for row in rows]}, indent=2))
+    else:
+        _show(rows)
+    return 0
+
+
+def _limit(lowest: int) -> Callable[[str], int | None]:
+    def read(text: str) -> int | None:
+        if text == _DEFAULT:
+            return None
+        # Longer numbers are over the limit anyway, and slow to read.
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(HIGHEST_LIMIT))
+        if not is_number or not lowest <= int(text) <= HIGHEST_LIMIT:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number from {lowest} to {HIGHEST_LIMIT}, or {_DEFAULT}"
+            )
+        return int(text)
+
+    return read
+
+
+def _reason(text: str) -> str:
+    return visible(text)
+
+
+def _limits(arguments: argparse.Namespace) -> Limits:
+    limits = Limits()
+    if "max_schedules" in arguments:
+        limits["max_schedules"] = arguments.max_schedules
+    if "max_concurrent" in arguments:
+        limits["max_concurrent"] = arguments.max_concurrent
+    return limits
+
+
+async def _create(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """create a tenant and its schema"""
+    registry = Registry(database, acting(arguments.actor))
+    return [await registry.create(arguments.id, _limits(arguments))]
+
+
+async def _list(database: Database, _: argparse.Namespace) -> Sequence[TenantRow]:
+    """list all tenants"""
+    return await list_tenants(database)
+
+
+async def _show_one(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """show one tenant"""
+    return [await find_tenant(database, arguments.id)]
+
+
+async def _suspend(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """keep a tenant's schedules from starting anything"""
+    registry = Registry(database, acting(arguments.actor))
+    return [await registry.suspend(arguments.id, arguments.reason)]
+
+
+async def _resume(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """let a tenant's schedules start again"""
+    registry = Registry(database, acting(arguments.actor))
+    return [await registry.resume(arguments.id, arguments.reason)]
+
+
+async def _deprovision(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """end a tenant's life; its schema is kept unless --drop-schema"""
+    if arguments.drop_schema:
+        _confirm(arguments)
+    registry = Registry(database, acting(arguments.actor))
+    drop = arguments.drop_schema
+    return [await registry.deprovision(arguments.id, arguments.reason, drop_schema=drop)]
+
+
+async def _set(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """give a tenant limits of its own"""
+    limits = _limits(arguments)
+    if not limits:
+        raise UsageError("nothing to set: give --max-schedules or --max-concurrent")
+    return [await Registry(database, acting(arguments.actor)).set_limits(arguments.id, limits)]
+
+
+_ACTIONS = {
+    "create": _create,
+    "list": _list,
+    "show": _show_one,
+    "suspend": _suspend,
+    "resume": _resume,
+    "deprovision": _deprovision,
+    "set": _set,
+}
+
+
+def _confirm(arguments: argparse.Namespace) -> None:
+    """Dropping a schema takes its name twice, typed on a terminal or given as --confirm."""
+    typed = arguments.confirm
+    if typed is None and sys.stdin.isatty():
+        typed = input(f"Type {arguments.id} to drop its schema with all data in it: ")
+    if typed != arguments.id:
+        raise UsageError(f"not confirmed, nothing was done: add --confirm {arguments.id}")
+
+
+def _show(rows: Sequence[TenantRow]) -> None:
+    table = plain_table("tenant", "status", "revision", "max schedules", "max concurrent", "reason")
+    for row in rows:
+        limits = (row.max_schedules, row.max_concurrent)
+        shown = [_DEFAULT if limit is None else str(limit) for limit in limits]
+        cells = (row.id, row.status, str(row.schedule_revision), *shown, row.status_reason or "")
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    output().print(table if rows else "no tenants yet: `tenantcron tenant create ID`")
+
+
+def _as_json(row: TenantRow) -> JsonObject:
+    return {
+        "tenant": row.id,
+        "schema": row.schema_name,
+        "status": row.status.value,
+        "status_reason": row.status_reason,
+        "max_schedules": row.max_schedules,
+        "max_concurrent": row.max_concurrent,
+        "weight": row.weight,
+        "schedule_revision": row.schedule_revision,
+        "created_at": row.created_at.isoformat(),
+        "updated_at": row.updated_at.isoformat(),
+    }

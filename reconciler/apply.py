@@ -1,0 +1,99 @@
+"""Applies one tenant's manifest, in one transaction.
+
+The protocol:
+
+1. Tell the database who acts; the audit triggers write that into every record.
+2. Lock the tenant's row. Two applies of one tenant queue up here, so each sees the other's whole
+   result or nothing of it. With `create_tenants` a missing tenant is created first; of two that
+   create it at once one inserts the row and the other waits for it.
+3. Read the state and plan again, under the lock: what was planned before may have been overtaken.
+   A reviewed plan is refused here if the tenant's revision has moved.
+4. Write: the version if the content is new, deletes, updates, inserts; a fixed number of round
+   trips however many schedules there are. Then raise the tenant's revision and notify.
+
+Any failure rolls all of it back: a tenant is applied whole or not at all, and an apply that was
+killed is finished by running it again. An empty plan writes nothing.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonObject
+from tenantcron.reconciler.diff import Action, Change
+from tenantcron.reconciler.plan import Plan, Rules, Wanted, make_plan
+from tenantcron.reconciler.state import TenantState, read_state
+from tenantcron.store import audit_records, manifest_versions, tenant_schedules, tenants
+from tenantcron.store.engine import Database
+from tenantcron.store.manifest_versions import NewVersion
+from tenantcron.store.tenants import TenantRow
+
+# Creates a tenant in the transaction that it is given; None if the tenant exists.
+CreateTenant = Callable[[AsyncConnection, TenantId], Awaitable[TenantRow | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    """Applies manifests in the name of somebody."""
+
+    database: Database
+    rules: Rules
+    who: Attribution
+    source_ref: str | None
+    create_tenant: CreateTenant
+
+    async def apply(self, wanted: Wanted) -> Plan:
+        """Bring one tenant's schedules in line; return what was done."""
+        async with self.database.transaction() as connection:
+            await audit_records.act(connection, self.who)
+            state = await self._locked_state(connection, wanted.tenant)
+            plan = make_plan(wanted, state, self.rules)
+            if not plan.is_empty and state.tenant is not None:
+                await self._write(connection, plan, state.tenant)
+            return plan
+
+    async def _locked_state(self, connection: AsyncConnection, tenant_id: TenantId) -> TenantState:
+        tenant = await tenants.lock(connection, tenant_id)
+        if tenant is None and self.rules.create_tenants:
+            created = await self.create_tenant(connection, tenant_id)
+            if created is not None:
+                return TenantState(created, is_new=True)
+            tenant = await tenants.lock(connection, tenant_id)
+        return TenantState() if tenant is None else await read_state(connection, tenant)
+
+    async def _write(self, connection: AsyncConnection, plan: Plan, tenant: TenantRow) -> None:
+        version_id = await self._version(connection, plan)
+        schema, difference = tenant.schema_name, plan.difference
+        doomed = [change.schedule for change in difference.of(Action.DELETE)]
+        await tenant_schedules.remove(connection, schema, doomed)
+        changed = _rows(difference.of(Action.UPDATE))
+        await tenant_schedules.change(connection, schema, changed, version_id)
+        new = _rows(difference.of(Action.CREATE))
+        await tenant_schedules.add(connection, schema, new, version_id)
+        if difference.changes:
+            await tenants.raise_revision(connection, tenant.id)
+
+    async def _version(self, connection: AsyncConnection, plan: Plan) -> UUID:
+        """Return the version that the rows belong to, a new one if the content is new."""
+        if plan.state.version is not None and not plan.makes_version:
+            return plan.state.version.id
+        wanted = plan.wanted
+        new = NewVersion(
+            id=uuid4(),
+            tenant_id=wanted.tenant,
+            checksum=wanted.checksum,
+            source_checksum=wanted.source_checksum,
+            document=wanted.document,
+            applied_by=self.who.changed_by,
+            source_ref=self.source_ref,
+        )
+        await manifest_versions.add(connection, new, plan.state.number + 1)
+        return new.id
+
+
+def _rows(changes: Sequence[Change]) -> list[JsonObject]:
+    return [change.after.as_json() for change in changes if change.after is not None]

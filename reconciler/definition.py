@@ -1,0 +1,127 @@
+"""What of a schedule is compared and stored: the definition columns of `tenant_schedule`.
+
+Everything is plain JSON in one canonical spelling (`1h30m`, never `90m`), so that two manifests
+that mean the same are the same, and the document of a version can be compared with live rows.
+Numbers are spelled so that `jsonb` gives back what it was given.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from tenantcron.core.durations import format_duration
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.manifests.desired import DesiredSchedule, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One schedule as its row holds it; no ids and no times, for those are not the manifest's."""
+
+    schedule_name: str
+    saga_name: str
+    cron_expr: str
+    timezone: str
+    enabled: bool
+    definition: JsonObject
+
+    def as_json(self) -> JsonObject:
+        """Return the columns as JSON."""
+        return {
+            "schedule_name": self.schedule_name,
+            "saga_name": self.saga_name,
+            "cron_expr": self.cron_expr,
+            "timezone": self.timezone,
+            "enabled": self.enabled,
+            "definition": self.definition,
+        }
+
+
+# What a manifest version keeps: {"schedules": [the columns of each definition]}.
+Document = JsonObject
+
+
+def define(schedule: DesiredSchedule) -> Definition:
+    """Return the row that a desired schedule asks for."""
+    return Definition(
+        schedule_name=schedule.name,
+        saga_name=schedule.saga,
+        cron_expr=schedule.timing.cron,
+        timezone=schedule.timing.timezone,
+        enabled=schedule.timing.settings.enabled,
+        definition=_settings(schedule.timing.settings) | _target(schedule),
+    )
+
+
+def document(definitions: Iterable[Definition]) -> Document:
+    """Return what a manifest version keeps: its schedules by name."""
+    ordered = sorted(definitions, key=lambda one: one.schedule_name)
+    return {"schedules": [one.as_json() for one in ordered]}
+
+
+def definitions(of: Document) -> tuple[Definition, ...]:
+    """Read a document back; a ValueError if it is not one."""
+    match of:
+        case {"schedules": list(schedules)}:
+            return tuple(_read(schedule) for schedule in schedules)
+    raise ValueError("a document has a list of schedules")
+
+
+def _read(columns: JsonValue) -> Definition:
+    match columns:
+        case {
+            "schedule_name": str(schedule_name),
+            "saga_name": str(saga_name),
+            "cron_expr": str(cron_expr),
+            "timezone": str(timezone),
+            "enabled": bool(enabled),
+            "definition": dict(definition),
+        }:
+            return Definition(schedule_name, saga_name, cron_expr, timezone, enabled, definition)
+    raise ValueError("a schedule of a document has all definition columns")
+
+
+def checksum(of: Document) -> str:
+    """Return the fingerprint of a document; equal content has an equal one."""
+    text = json.dumps(of, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
+def _settings(settings: Settings) -> dict[str, JsonValue]:
+    return {
+        "description": settings.description,
+        "spread": format_duration(settings.spread),
+        "overlap": settings.overlap.value,
+        "catch_up": settings.catch_up.value,
+        "catch_up_window": format_duration(settings.catch_up_window),
+        "start_within": format_duration(settings.start_within),
+        "timeout": format_duration(settings.timeout),
+        "retry": {
+            "max_attempts": settings.retry.max_attempts,
+            "backoff": format_duration(settings.retry.backoff),
+            "max_backoff": format_duration(settings.retry.max_backoff),
+        },
+        "auto_pause_after": settings.auto_pause_after,
+        "priority": settings.priority.value,
+        "payload": _kept_exactly(settings.payload),
+    }
+
+
+def _kept_exactly(value: JsonValue) -> JsonValue:
+    """Spell numbers in full: `jsonb` has no exponents and no negative zero, and returns others."""
+    if isinstance(value, dict):
+        return {key: _kept_exactly(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_kept_exactly(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value) if "e" in repr(value) else value + 0.0
+    return value
+
+
+def _target(schedule: DesiredSchedule) -> dict[str, JsonValue]:
+    target = schedule.target
+    if target is None:
+        return {"target": None}
+    headers: dict[str, JsonValue] = dict(target.headers)
+    return {"target": {"http": {"url": target.url, "method": target.method, "headers": headers}}}

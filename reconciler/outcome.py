@@ -1,0 +1,100 @@
+"""Outcomes: what became of each tenant, and the answer that pipelines read."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.cron.occurrences import upcoming
+from tenantcron.cron.parse import parse
+from tenantcron.cron.zones import zone
+from tenantcron.manifests.diagnostics import Diagnostic
+from tenantcron.reconciler.definition import Definition
+from tenantcron.reconciler.diff import Action
+from tenantcron.reconciler.drift import Drift
+from tenantcron.reconciler.plan import Plan
+from tenantcron.reconciler.refusals import RefusedError
+from tenantcron.reconciler.state import TenantState
+from tenantcron.store.schedule_cursors import Pause
+
+NEXT_EXECUTIONS = 3
+
+
+class Status(StrEnum):
+    """What became of one tenant."""
+
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"
+    PLANNED = "planned"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One tenant's result; without a plan it was refused before one could be made."""
+
+    tenant: str | None
+    file: Path | None
+    status: Status
+    plan: Plan | None = None
+    refusal: RefusedError | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    # What an apply puts back, because somebody changed it by other means.
+    drift: tuple[Drift, ...] = ()
+
+    def count(self, action: Action) -> int:
+        """Count the changes of one kind."""
+        return self.plan.difference.count(action) if self.plan else 0
+
+    @property
+    def unchanged(self) -> int:
+        """How many schedules need no change."""
+        return self.plan.difference.unchanged if self.plan else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schedule as it is once the plan is carried out, with its next executions."""
+
+    definition: Definition
+    pause: Pause | None
+    next_executions: tuple[datetime, ...]
+    # Why its timetable cannot be read; only a change by hand brings that about.
+    fault: str | None = None
+
+
+def registered(plan: Plan, now: datetime) -> list[Registered]:
+    """Return the schedules that hold once the plan is carried out."""
+    return [_registered(one, plan.state, now) for one in plan.wanted.definitions]
+
+
+def live_schedules(state: TenantState, now: datetime) -> list[Registered]:
+    """Return the schedules as they are."""
+    return [_registered(one, state, now) for one in state.live]
+
+
+def _registered(schedule: Definition, state: TenantState, now: datetime) -> Registered:
+    pause = state.pause_of(schedule.schedule_name)
+    try:
+        return Registered(schedule, pause, _next(schedule, pause, now))
+    except TenantcronError as error:
+        return Registered(schedule, pause, (), fault=str(error))
+
+
+def _next(schedule: Definition, pause: Pause | None, now: datetime) -> tuple[datetime, ...]:
+    """Return the next executions in local time; none while nothing says when a pause ends."""
+    if not schedule.enabled or (pause is not None and pause.until is None):
+        return ()
+    after = max(now, pause.until) if pause is not None and pause.until else now
+    return _upcoming(schedule.cron_expr, schedule.timezone, after)
+
+
+# The schedules of a fleet share a few timetables.
+@lru_cache(maxsize=4096)
+def _upcoming(cron_expr: str, timezone: str, after: datetime) -> tuple[datetime, ...]:
+    place = zone(timezone)
+    found = islice(upcoming(parse(cron_expr), place, after), NEXT_EXECUTIONS)
+    return tuple(occurrence.astimezone(place) for occurrence in found)

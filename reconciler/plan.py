@@ -1,0 +1,87 @@
+"""A plan: what an apply of one tenant's manifest would do, as data."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tenantcron.core.names import TenantId
+from tenantcron.reconciler.definition import Definition, Document, checksum, document
+from tenantcron.reconciler.diff import Difference, diff
+from tenantcron.reconciler.guards import guard_deletes, guard_revision, guard_tenant
+from tenantcron.reconciler.refusals import RefusedError
+from tenantcron.reconciler.state import TenantState
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The state that a saved plan was made from; a tenant that did not exist had no revision."""
+
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one manifest wants for its tenant, and what it was made from."""
+
+    tenant: TenantId
+    definitions: tuple[Definition, ...]
+    # Of the document, taken once: making one is most of the work for a tenant without changes.
+    checksum: str
+    source_checksum: str
+    reviewed: Reviewed | None = None
+
+    @property
+    def document(self) -> Document:
+        """What the manifest's version keeps."""
+        return document(self.definitions)
+
+
+def want(tenant: TenantId, schedules: Iterable[Definition], source_checksum: str) -> Wanted:
+    """Return what a manifest wants that was checked just now."""
+    wanted = tuple(schedules)
+    return Wanted(tenant, wanted, checksum(document(wanted)), source_checksum)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an apply may do beyond changing the schedules of tenants that exist."""
+
+    create_tenants: bool = False
+    max_deletes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The way of one tenant from live to desired."""
+
+    wanted: Wanted
+    state: TenantState
+    difference: Difference
+
+    @property
+    def makes_version(self) -> bool:
+        """Whether the content differs from the version that was applied last."""
+        version = self.state.version
+        return version is None or version.checksum != self.wanted.checksum
+
+    @property
+    def version(self) -> int:
+        """The number of the version that holds once this is applied."""
+        return self.state.number + self.makes_version
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.difference.changes and not self.makes_version
+
+
+def make_plan(wanted: Wanted, state: TenantState, rules: Rules) -> Plan:
+    """Compare, and refuse what must not be done."""
+    if wanted.reviewed is not None:
+        guard_revision(wanted.reviewed.revision, state.revision)
+    if state.tenant is not None or not rules.create_tenants:
+        guard_tenant(wanted.tenant, state.tenant)
+    if state.broken is not None:
+        raise RefusedError("TC606", f"the tenant's schema cannot be read: {state.broken}")
+    difference = diff(wanted.definitions, state.live)
+    guard_deletes(difference, len(state.rows), rules.max_deletes)
+    return Plan(wanted, state, difference)

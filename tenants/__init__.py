@@ -1,0 +1,1 @@
+"""Tenants: the registry, and the life of each from creation to deprovisioning."""

@@ -1,0 +1,148 @@
+"""The tenant registry: the only writer of the `tenant` table.
+
+A tenant is created active, may be suspended and resumed, and ends deprovisioned. Deprovisioning
+keeps the schema unless it is dropped on purpose; while it is kept, the tenant can be resumed. Every
+step locks the tenant's row, says who acts, and is put on record by the database.
+"""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from psycopg.errors import DuplicateSchema
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
+from tenantcron.store import audit_records, ddl, tenants
+from tenantcron.store.engine import Database
+from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
+
+_ACTIVE, _SUSPENDED, _GONE = TenantStatus
+
+
+class TenantError(TenantcronError):
+    """A tenant is not there, or not in a state that allows this."""
+
+
+def tenant_id(text: str) -> TenantId:
+    """Check an id where it comes in; from here on it may become an identifier."""
+    if not is_tenant_id(text):
+        raise UsageError(f"{text!a} is not {TENANT_EXPECTED}")
+    if is_reserved(text):
+        raise UsageError(f"{text!r} cannot be a tenant: the name is reserved")
+    return TenantId(text)
+
+
+async def create_tenant(connection: AsyncConnection, tenant: TenantId) -> TenantRow | None:
+    """Create a tenant and its schema in the given transaction; None if the tenant exists."""
+    row = await tenants.add(connection, tenant)
+    if row is not None:
+        await _create_schema(connection, row)
+    return row
+
+
+async def _create_schema(connection: AsyncConnection, row: TenantRow) -> None:
+    try:
+        await ddl.create_tenant_schema(connection, row.schema_name)
+    except ProgrammingError as error:
+        if not isinstance(error.orig, DuplicateSchema):
+            raise
+        message = f"schema `{row.schema_name}` exists already and belongs to no tenant"
+        raise TenantError(f"{message}: rename or drop it") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Changes tenants in the name of somebody."""
+
+    database: Database
+    who: Attribution
+
+    async def create(self, tenant: TenantId, limits: Limits) -> TenantRow:
+        """Create a tenant."""
+        async with self._acting() as connection:
+            if await create_tenant(connection, tenant) is None:
+                raise TenantError(f"tenant `{tenant}` exists already")
+            await tenants.set_limits(connection, tenant, limits)
+            return await _locked(connection, tenant)
+
+    async def suspend(self, tenant: TenantId, reason: str | None) -> TenantRow:
+        """Keep a tenant's schedules from starting anything."""
+        return await self._move(tenant, {_ACTIVE}, _SUSPENDED, reason)
+
+    async def resume(self, tenant: TenantId, reason: str | None) -> TenantRow:
+        """Let a tenant's schedules start again; nothing is fired back."""
+        return await self._move(tenant, {_SUSPENDED, _GONE}, _ACTIVE, reason)
+
+    async def deprovision(
+        self, tenant: TenantId, reason: str | None, *, drop_schema: bool
+    ) -> TenantRow:
+        """End a tenant's life; its schema is kept unless it is to be dropped."""
+        async with self._acting() as connection:
+            row = await _locked(connection, tenant)
+            drops = drop_schema and await ddl.has_schema(connection, row.schema_name)
+            if row.status is _GONE and not drops:
+                dropped = ", and its schema dropped" if drop_schema else ""
+                raise TenantError(f"tenant `{tenant}` has been deprovisioned already{dropped}")
+            if drops:
+                await ddl.drop_tenant_schema(connection, row.schema_name)
+            await tenants.set_status(connection, tenant, _GONE, reason)
+            return await _locked(connection, tenant)
+
+    async def set_limits(self, tenant: TenantId, limits: Limits) -> TenantRow:
+        """Give a tenant limits of its own."""
+        async with self._acting() as connection:
+            await _locked(connection, tenant)
+            await tenants.set_limits(connection, tenant, limits)
+            return await _locked(connection, tenant)
+
+    async def _move(
+        self,
+        tenant: TenantId,
+        origins: Collection[TenantStatus],
+        to: TenantStatus,
+        reason: str | None,
+    ) -> TenantRow:
+        async with self._acting() as connection:
+            row = await _locked(connection, tenant)
+            if row.status not in origins:
+                raise TenantError(f"tenant `{tenant}` is {row.status}, so it cannot become {to}")
+            if row.status is _GONE and not await ddl.has_schema(connection, row.schema_name):
+                raise TenantError(f"the schema of `{tenant}` has been dropped: it cannot come back")
+            await tenants.set_status(connection, tenant, to, reason)
+            return await _locked(connection, tenant)
+
+    @asynccontextmanager
+    async def _acting(self) -> AsyncIterator[AsyncConnection]:
+        async with self.database.transaction() as connection:
+            await audit_records.act(connection, self.who)
+            yield connection
+
+
+async def find_tenant(database: Database, tenant: TenantId) -> TenantRow:
+    """Return a tenant that must exist."""
+    async with database.transaction() as connection:
+        row = await tenants.find(connection, tenant)
+    if row is None:
+        raise _unknown(tenant)
+    return row
+
+
+async def list_tenants(database: Database) -> list[TenantRow]:
+    """Return all tenants by id."""
+    async with database.transaction() as connection:
+        return list(await tenants.list_all(connection))
+
+
+async def _locked(connection: AsyncConnection, tenant: TenantId) -> TenantRow:
+    row = await tenants.lock(connection, tenant)
+    if row is None:
+        raise _unknown(tenant)
+    return row
+
+
+def _unknown(tenant: TenantId) -> TenantError:
+    return TenantError(f"tenant `{tenant}` does not exist: `tenantcron tenant list` shows all")

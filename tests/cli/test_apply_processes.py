@@ -1,0 +1,151 @@
+"""Several commands at once, killed and interrupted ones; each a real process."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import psycopg
+import pytest
+from support.fleet import Shell, manifest, names, numbered, query, schedules, versions
+
+TENANTS = ("anna", "berta", "carla", "dora", "emma")
+BLOCKED = "carla"
+GATE = 4242
+# Whoever inserts a schedule of this tenant waits until the test opens the gate.
+BLOCK = """
+CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN PERFORM pg_advisory_xact_lock(4242); RETURN NULL; END';
+CREATE TRIGGER wait AFTER INSERT ON {}.tenant_schedule EXECUTE FUNCTION public.wait()
+"""
+WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 4242 AND NOT granted"
+AT_WORK = (
+    "SELECT 1 FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name = 'tenantcron'"
+)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Shell:
+    return Shell(tmp_path, database_url)
+
+
+def write(shell: Shell, tenant: str, count: int, file: str | None = None) -> None:
+    text = manifest(tenant, numbered(count, f"cron: '0 {count} * * *'"))
+    (shell.folder / f"{file or tenant}.yaml").write_text(text, encoding="utf-8")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    patience = monotonic() + 30
+    while not condition():
+        assert monotonic() < patience, "it never came"
+
+
+@contextmanager
+def half_way(shell: Shell, url: str) -> Iterator[subprocess.Popen[str]]:
+    """Yield an apply that is done with all tenants but one, and in the middle of that."""
+    for tenant in TENANTS:
+        write(shell, tenant, 1)
+    assert shell("apply-manifest", ".", "--create-tenants").code == 0
+    query(url, BLOCK, f"tenant_{BLOCKED}")
+    for tenant in TENANTS:
+        write(shell, tenant, 3)
+    others = [tenant for tenant in TENANTS if tenant != BLOCKED]
+    with psycopg.connect(url, autocommit=True) as gate:
+        gate.execute("SELECT pg_advisory_lock(4242)")
+        run = shell.start("apply-manifest", ".")
+        until(lambda: bool(query(url, WAITING)))
+        until(lambda: all(len(names(url, tenant)) == 3 for tenant in others))
+        yield run
+
+
+def assert_whole(url: str) -> None:
+    """Every tenant is as before or as after, never in between."""
+    until(lambda: not query(url, AT_WORK))
+    for tenant in TENANTS:
+        count = 1 if tenant == BLOCKED else 3
+        assert names(url, tenant) == list(numbered(count))
+        assert {row["cron_expr"] for row in schedules(url, tenant)} == {f"0 {count} * * *"}
+        assert len(versions(url, tenant)) == (1 if tenant == BLOCKED else 2)
+
+
+def assert_finished(shell: Shell, url: str) -> None:
+    """Running it again does what is left, and nothing else."""
+    called = shell("apply-manifest", ".", "--format", "json")
+    told = {one["tenant"]: one["status"] for one in json.loads(called.out)["tenants"]}
+    assert called.code == 0
+    assert told == {one: "applied" if one == BLOCKED else "unchanged" for one in TENANTS}
+    for tenant in TENANTS:
+        assert names(url, tenant) == list(numbered(3))
+        assert len(versions(url, tenant)) == 2
+
+
+def test_killed_in_the_middle_it_leaves_whole_tenants_and_running_it_again_finishes(
+    shell: Shell, database_url: str
+) -> None:
+    with half_way(shell, database_url) as run:
+        run.kill()
+        run.communicate()
+
+    assert_whole(database_url)
+    assert_finished(shell, database_url)
+
+
+def test_interrupted_it_ends_quietly_and_leaves_whole_tenants(
+    shell: Shell, database_url: str
+) -> None:
+    with half_way(shell, database_url) as run:
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=30)
+
+    assert run.returncode == 130
+    assert "Traceback" not in errors
+    assert_whole(database_url)
+    assert_finished(shell, database_url)
+
+
+def test_two_commands_for_one_tenant_end_as_one_after_the_other(
+    shell: Shell, database_url: str
+) -> None:
+    for tenant_round in range(2):
+        write(shell, "acme", 3 + tenant_round, file="first")
+        write(shell, "acme", 5 + tenant_round, file="second")
+
+        runs = [
+            shell.start("apply-manifest", f"{file}.yaml", "--create-tenants", "--format", "json")
+            for file in ("first", "second")
+        ]
+        answers = [json.loads(run.communicate()[0]) for run in runs]
+
+        assert [run.returncode for run in runs] == [0, 0]
+        assert sorted(one["tenants"][0]["manifest_version"] for one in answers) == [
+            2 * tenant_round + 1,
+            2 * tenant_round + 2,
+        ]
+        live = {row["schedule_name"]: row["cron_expr"] for row in schedules(database_url, "acme")}
+        assert live in [
+            dict.fromkeys(numbered(count), f"0 {count} * * *")
+            for count in (3 + tenant_round, 5 + tenant_round)
+        ]
+    assert [one["version"] for one in versions(database_url, "acme")] == [1, 2, 3, 4]
+
+
+def test_two_commands_that_create_the_same_tenant_both_succeed(
+    shell: Shell, database_url: str
+) -> None:
+    write(shell, "acme", 3)
+
+    runs = [
+        shell.start("apply-manifest", "acme.yaml", "--create-tenants", "--format", "json")
+        for _ in range(2)
+    ]
+    outputs = [run.communicate() for run in runs]
+
+    assert [run.returncode for run in runs] == [0, 0]
+    assert [errors for _, errors in outputs] == ["", ""]
+    statuses = [json.loads(out)["tenants"][0]["status"] for out, _ in outputs]
+    assert sorted(statuses) == ["applied", "unchanged"]
+    assert [one["version"] for one in versions(database_url, "acme")] == [1]

@@ -1,0 +1,216 @@
+"""`plan --out` and `apply-manifest --plan`: exactly what was reviewed, or nothing."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.fleet import Called, Shell, footprint, manifest, names, numbered, query, schedules
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Shell:
+    shell = Shell(tmp_path, database_url)
+    write(shell, "acme", 2)
+    assert shell("apply-manifest", "acme.yaml", "--create-tenants").code == 0
+    return shell
+
+
+def write(shell: Shell, tenant: str, count: int) -> None:
+    text = manifest(tenant, numbered(count))
+    (shell.folder / f"{tenant}.yaml").write_text(text, encoding="utf-8")
+
+
+def plan(shell: Shell, *options: str) -> None:
+    assert shell("plan", ".", "--out", "reviewed.plan", *options).code == 0
+
+
+def apply(shell: Shell, *options: str) -> Called:
+    return shell("apply-manifest", "--plan", "reviewed.plan", *options)
+
+
+def refusals(called: Called) -> list[tuple[str, str]]:
+    tenants = json.loads(called.out)["tenants"]
+    return [(one["tenant"], one["error"]["code"]) for one in tenants if "error" in one]
+
+
+def test_what_was_reviewed_is_applied_whatever_the_files_say_now(
+    shell: Shell, database_url: str
+) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    write(shell, "acme", 9)
+
+    called = apply(shell)
+
+    assert called.code == 0
+    assert names(database_url, "acme") == list(numbered(4))
+
+
+def test_applied_twice_it_is_refused(shell: Shell, database_url: str) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    apply(shell)
+    before = footprint(database_url)
+
+    called = apply(shell, "--format", "json")
+
+    assert called.code == 1
+    assert refusals(called) == [("acme", "TC604")]
+    assert footprint(database_url) == before
+
+
+@pytest.mark.parametrize("by", ["another apply", "a hand"])
+def test_a_state_that_has_moved_is_refused(shell: Shell, database_url: str, by: str) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    if by == "a hand":
+        query(database_url, "UPDATE {}.tenant_schedule SET enabled = false", "tenant_acme")
+    else:
+        write(shell, "acme", 3)
+        assert shell("apply-manifest", "acme.yaml").code == 0
+    before = footprint(database_url)
+
+    called = apply(shell, "--format", "json")
+
+    assert called.code == 1
+    assert refusals(called) == [("acme", "TC604")]
+    assert footprint(database_url) == before
+
+
+def test_a_new_tenant_is_created_as_reviewed(shell: Shell, database_url: str) -> None:
+    write(shell, "beta", 2)
+    plan(shell, "--create-tenants")
+
+    assert apply(shell).code == 0
+
+    assert names(database_url, "beta") == list(numbered(2))
+
+
+def test_a_tenant_that_has_appeared_meanwhile_is_refused(shell: Shell, database_url: str) -> None:
+    write(shell, "beta", 2)
+    plan(shell, "--create-tenants")
+    assert shell("tenant", "create", "beta").code == 0
+
+    called = apply(shell, "--format", "json")
+
+    assert called.code == 1
+    assert refusals(called) == [("beta", "TC604")]
+    assert schedules(database_url, "beta") == []
+
+
+def test_deletes_that_were_reviewed_need_not_be_allowed_again(
+    shell: Shell, database_url: str
+) -> None:
+    write(shell, "acme", 12)
+    assert shell("apply-manifest", "acme.yaml").code == 0
+    write(shell, "acme", 0)
+    plan(shell, "--max-deletes", "12")
+
+    refused = apply(shell, "--max-deletes", "3", "--format", "json")
+    assert refusals(refused) == [("acme", "TC603")]
+    assert apply(shell).code == 0
+    assert names(database_url, "acme") == []
+
+
+def test_a_plan_with_failures_is_not_written(shell: Shell) -> None:
+    write(shell, "beta", 2)
+
+    called = shell("plan", ".", "--out", "reviewed.plan")
+
+    assert called.code == 1
+    assert not (shell.folder / "reviewed.plan").exists()
+
+
+def test_a_place_that_cannot_be_written_is_wrong_use(shell: Shell) -> None:
+    called = shell("plan", ".", "--out", "no/such/folder/reviewed.plan")
+
+    assert called.code == 2
+    assert "the plan cannot be written" in called.err
+    assert "Traceback" not in called.err
+
+
+def edited(change: Callable[[dict[str, object]], None]) -> Callable[[str], str]:
+    """Return what edits the plan inside of a plan file."""
+
+    def edit(text: str) -> str:
+        saved = json.loads(text)
+        change(saved["plan"])
+        return json.dumps(saved)
+
+    return edit
+
+
+def _of_another_tenant(saved: dict[str, object]) -> None:
+    tenants = saved["tenants"]
+    assert isinstance(tenants, list)
+    tenants[0]["tenant"] = "beta"
+
+
+def _of_another_revision(saved: dict[str, object]) -> None:
+    tenants = saved["tenants"]
+    assert isinstance(tenants, list)
+    tenants[0]["revision"] += 1
+
+
+def _with_more_deletes(saved: dict[str, object]) -> None:
+    saved["rules"] = {"create_tenants": True, "max_deletes": 1000}
+
+
+def _with_other_times(text: str) -> str:
+    return text.replace("0 2 * * *", "0 3 * * *")
+
+
+BROKEN: dict[str, Callable[[str], str]] = {
+    "cut": lambda text: text[:-40],
+    "empty": lambda _: "",
+    "not json": lambda _: "version: 1",
+    "a list": lambda _: "[]",
+    "another program's": lambda _: '{"format": "terraform", "plan": {}}',
+    "of another version": lambda text: text.replace("tenantcron-plan/1", "tenantcron-plan/9"),
+    "far too deep": lambda _: "[" * 100_000,
+    "another timetable": _with_other_times,
+    "another tenant": edited(_of_another_tenant),
+    "another revision": edited(_of_another_revision),
+    "other rules": edited(_with_more_deletes),
+    "a tenant less": edited(lambda saved: saved.update(tenants=[])),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_a_file_that_is_no_plan_or_was_edited_is_wrong_use_and_changes_nothing(
+    shell: Shell, database_url: str, change: Callable[[str], str]
+) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    file = shell.folder / "reviewed.plan"
+    text = file.read_text(encoding="utf-8")
+    assert change(text) != text
+    file.write_text(change(text), encoding="utf-8")
+    before = footprint(database_url)
+
+    called = apply(shell)
+
+    assert (called.code, called.out) == (2, "")
+    assert called.err.startswith("error: reviewed.plan: ")
+    assert len(called.err.splitlines()) == 1
+    assert footprint(database_url) == before
+
+
+def test_a_plan_that_is_not_there_or_not_text_is_wrong_use(shell: Shell) -> None:
+    assert apply(shell).code == 2
+    (shell.folder / "reviewed.plan").write_bytes(b"\xff\xfe\x00")
+
+    called = apply(shell)
+
+    assert called.code == 2
+    assert called.err.startswith("error: reviewed.plan: the plan cannot be read")
+
+
+def test_manifests_and_a_plan_together_or_neither_is_wrong_use(shell: Shell) -> None:
+    plan(shell)
+
+    assert apply(shell, "acme.yaml").code == 2
+    neither = shell("apply-manifest")
+    assert neither.code == 2
+    assert "name the manifests to apply, or a plan" in neither.err

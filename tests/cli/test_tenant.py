@@ -1,0 +1,201 @@
+"""`tenantcron tenant`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.fleet import Shell, footprint, query
+
+KEYS = {
+    "tenant",
+    "schema",
+    "status",
+    "status_reason",
+    "max_schedules",
+    "max_concurrent",
+    "weight",
+    "schedule_revision",
+    "created_at",
+    "updated_at",
+}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Shell:
+    return Shell(tmp_path, database_url)
+
+
+def told(shell: Shell, *arguments: str) -> dict[str, object]:
+    """Call an action that concerns one tenant, and return what it says of it."""
+    called = shell("tenant", *arguments, "--format", "json")
+    assert (called.code, called.err) == (0, "")
+    (tenant,) = json.loads(called.out)["tenants"]
+    assert isinstance(tenant, dict)
+    return tenant
+
+
+def test_the_life_of_a_tenant(shell: Shell, database_url: str) -> None:
+    created = told(shell, "create", "acme", "--max-concurrent", "10")
+    assert created.keys() == KEYS
+    assert (created["status"], created["schema"], created["max_concurrent"]) == (
+        "active",
+        "tenant_acme",
+        10,
+    )
+    assert told(shell, "set", "acme", "--max-schedules", "50")["max_schedules"] == 50
+    assert told(shell, "set", "acme", "--max-schedules", "default")["max_schedules"] is None
+    suspended = told(shell, "suspend", "acme", "--reason", "unpaid")
+    assert (suspended["status"], suspended["status_reason"]) == ("suspended", "unpaid")
+    assert told(shell, "resume", "acme")["status"] == "active"
+    assert told(shell, "show", "acme")["status"] == "active"
+    gone = told(shell, "deprovision", "acme", "--reason", "contract ended")
+    assert gone["status"] == "deprovisioned"
+    assert query(database_url, "SELECT * FROM {}.tenant_schedule", "tenant_acme") == []
+
+
+def test_who_acts_is_on_record(shell: Shell, database_url: str) -> None:
+    told(shell, "create", "acme", "--actor", "maria")
+    shell("tenant", "suspend", "acme", "--reason", "x", LOGNAME="joe")
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "octocat"}
+    shell("tenant", "resume", "acme", **github)
+
+    records = query(database_url, "SELECT * FROM tenantcron.audit_record ORDER BY id")
+    who = [(one["changed_by"], one["actor_type"], one["actor_source"]) for one in records]
+    assert who == [
+        ("maria", "human", "cli"),
+        ("joe", "human", "cli"),
+        ("github:octocat", "pipeline", "github-actions"),
+    ]
+    assert not any(one["authenticated"] for one in records)
+
+
+def test_the_list_shows_everybody(shell: Shell) -> None:
+    assert "no tenants yet" in shell("tenant", "list").out
+    for tenant in ("beta", "acme"):
+        told(shell, "create", tenant)
+    shell("tenant", "suspend", "beta", "--reason", "unpaid \x1b[2J since October")
+
+    listed = shell("tenant", "list")
+
+    assert [line.split() for line in listed.out.splitlines()] == [
+        ["tenant", "status", "revision", "max", "schedules", "max", "concurrent", "reason"],
+        ["acme", "active", "0", "default", "default"],
+        ["beta", "suspended", "0", "default", "default", "unpaid", "�[2J", "since", "October"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "nobody"],
+        ["suspend", "nobody", "--reason", "x"],
+        ["resume", "nobody"],
+        ["set", "nobody", "--max-schedules", "3"],
+        ["deprovision", "nobody", "--reason", "x", "--drop-schema", "--confirm", "nobody"],
+        ["create", "acme"],
+        ["resume", "acme"],
+    ],
+    ids=" ".join,
+)
+def test_a_refused_change_is_one_line_and_exit_code_1(
+    shell: Shell, database_url: str, arguments: list[str]
+) -> None:
+    told(shell, "create", "acme")
+    before = footprint(database_url)
+
+    called = shell("tenant", *arguments)
+
+    assert called.code == 1
+    assert called.err.startswith("error: ")
+    assert len(called.err.splitlines()) == 1
+    assert footprint(database_url) == before
+
+
+@pytest.mark.parametrize("tenant", ["a'b", 'a"; drop', "Acme", "a" * 49, "public", "pg_x", "é", ""])
+@pytest.mark.parametrize("action", ["create", "show", "resume"])
+def test_a_bad_id_is_wrong_use_and_changes_nothing(
+    shell: Shell, database_url: str, action: str, tenant: str
+) -> None:
+    before = footprint(database_url)
+
+    called = shell("tenant", action, tenant)
+
+    assert called.code == 2
+    assert called.err.startswith("error: ")
+    assert "Traceback" not in called.err
+    assert footprint(database_url) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--max-concurrent", "0"),
+        ("--max-concurrent", "-1"),
+        ("--max-concurrent", "1000000000000"),
+        ("--max-concurrent", "many"),
+        ("--max-concurrent", "1.5"),
+        pytest.param("--max-concurrent", "9" * 5000, id="thousands of digits"),
+        ("--max-schedules", "-1"),
+        ("--max-schedules", "1000000000000"),
+        ("--max-schedules", "٣"),
+        ("--max-schedules", ""),
+    ],
+)
+@pytest.mark.parametrize("action", ["set", "create"])
+def test_an_absurd_limit_is_wrong_use_and_changes_nothing(
+    shell: Shell, database_url: str, action: str, option: str, value: str
+) -> None:
+    told(shell, "create", "acme")
+    before = footprint(database_url)
+
+    called = shell("tenant", action, "acme" if action == "set" else "beta", f"{option}={value}")
+
+    assert called.code == 2
+    assert "is not a number from" in called.err
+    assert "Traceback" not in called.err
+    assert footprint(database_url) == before
+
+
+def test_a_tenant_may_be_kept_from_having_schedules(shell: Shell) -> None:
+    assert told(shell, "create", "acme", "--max-schedules", "0")["max_schedules"] == 0
+
+
+def test_nothing_to_set_is_wrong_use(shell: Shell) -> None:
+    told(shell, "create", "acme")
+
+    assert shell("tenant", "set", "acme").code == 2
+
+
+@pytest.mark.parametrize("confirm", [[], ["--confirm", "beta"], ["--confirm", ""]])
+def test_dropping_a_schema_needs_the_id_again(
+    shell: Shell, database_url: str, confirm: list[str]
+) -> None:
+    told(shell, "create", "acme")
+    before = footprint(database_url)
+    drop = ["deprovision", "acme", "--reason", "x", "--drop-schema"]
+
+    run = shell.start("tenant", *drop, *confirm)
+    _, errors = run.communicate()
+
+    assert run.returncode == 2
+    assert "not confirmed, nothing was done" in errors
+    assert footprint(database_url) == before
+
+
+def test_confirmed_it_drops_the_schema_for_good(shell: Shell, database_url: str) -> None:
+    told(shell, "create", "acme")
+    drop = ["deprovision", "acme", "--reason", "x", "--drop-schema", "--confirm", "acme"]
+
+    assert told(shell, *drop)["status"] == "deprovisioned"
+
+    assert not query(database_url, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'")
+    refused = shell("tenant", "resume", "acme")
+    assert refused.code == 1
+    assert "has been dropped" in refused.err
+
+
+def test_a_reason_is_needed_where_it_matters(shell: Shell) -> None:
+    told(shell, "create", "acme")
+
+    assert shell("tenant", "suspend", "acme").code == 2
+    assert shell("tenant", "deprovision", "acme").code == 2

@@ -1,0 +1,93 @@
+"""Applies at the same time, on connections of their own."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from support.fleet import CREATING, Fleet, names, revision, schedules, versions
+
+from tenantcron.reconciler.outcome import Status
+from tenantcron.reconciler.plan import Plan, Wanted
+
+ROUNDS = 8
+
+
+def timetables(hour: int, count: int) -> dict[str, str]:
+    """Return schedules that share some names with those of other hours, and have others."""
+    shared = {f"shared-{number}": f"cron: '{number} {hour} * * *'" for number in range(4)}
+    own = {f"own-{hour}-{number}": f"cron: '{number} {hour} * * *'" for number in range(count)}
+    return shared | own
+
+
+async def wanted(fleet: Fleet, hours: Sequence[int]) -> list[Wanted]:
+    """Check one manifest for each hour, all of one tenant."""
+    found = []
+    for hour in hours:
+        fleet.write("acme", timetables(hour, count=hour % 4 + 1))
+        (prepared,) = await fleet.prepared()
+        assert prepared.wanted is not None
+        found.append(prepared.wanted)
+    return found
+
+
+def live(url: str) -> dict[str, str]:
+    return {row["schedule_name"]: row["cron_expr"] for row in schedules(url, "acme")}
+
+
+def as_wanted(one: Wanted) -> dict[str, str]:
+    return {schedule.schedule_name: schedule.cron_expr for schedule in one.definitions}
+
+
+@pytest.mark.parametrize("at_once", [2, 8])
+async def test_different_manifests_for_one_tenant_end_as_one_after_the_other(
+    fleet: Fleet, database_url: str, at_once: int
+) -> None:
+    manifests = await wanted(fleet, range(at_once))
+    applier = fleet.applier()
+
+    for _ in range(ROUNDS):
+        plans: list[Plan] = await asyncio.gather(*(applier.apply(one) for one in manifests))
+
+        assert live(database_url) in [as_wanted(one) for one in manifests], "never mixed"
+        newest = versions(database_url, "acme")[-1]
+        assert {one["schedule_name"] for one in newest["document"]["schedules"]} == set(
+            live(database_url)
+        )
+        # Each saw the whole result of the one before it.
+        numbers = sorted(plan.version for plan in plans if plan.makes_version)
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+    assert [one["version"] for one in versions(database_url, "acme")] == list(
+        range(1, newest["version"] + 1)
+    )
+    assert revision(database_url, "acme") == newest["version"], "once for every apply"
+
+
+async def test_many_that_create_the_same_tenant_all_succeed(
+    fleet: Fleet, database_url: str
+) -> None:
+    fleet.write("acme", timetables(2, count=3))
+    applier = fleet.applier(CREATING)
+    (prepared,) = await fleet.prepared()
+    assert prepared.wanted is not None
+
+    plans = await asyncio.gather(*(applier.apply(prepared.wanted) for _ in range(8)))
+
+    assert sum(not plan.is_empty for plan in plans) == 1, "the others find it done"
+    assert len(names(database_url, "acme")) == 7
+    assert [one["version"] for one in versions(database_url, "acme")] == [1]
+
+
+async def test_whole_fleets_at_once_leave_every_tenant_applied_once(
+    fleet: Fleet, database_url: str
+) -> None:
+    for tenant in ("acme", "beta", "gamma"):
+        fleet.write(tenant, timetables(2, count=2))
+
+    runs = await asyncio.gather(fleet.apply(), fleet.apply())
+
+    for outcomes in zip(*runs, strict=True):
+        assert {one.status for one in outcomes} <= {Status.APPLIED, Status.UNCHANGED}
+        assert Status.APPLIED in {one.status for one in outcomes}
+    for tenant in ("acme", "beta", "gamma"):
+        assert [one["version"] for one in versions(database_url, tenant)] == [1]

@@ -1,0 +1,155 @@
+"""The difference between desired and live, as a pure function."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.reconciler.definition import Definition
+from tenantcron.reconciler.diff import Action, Change, Difference, diff
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.just("x"), inner),
+    max_leaves=3,
+)
+DEFINITIONS = st.builds(
+    Definition,
+    schedule_name=st.sampled_from(["a", "b", "c", "d"]),
+    saga_name=st.sampled_from(["bill", "sync"]),
+    cron_expr=st.sampled_from(["0 2 * * *", "@every 45m"]),
+    timezone=st.sampled_from(["UTC", "Europe/London"]),
+    enabled=st.booleans(),
+    definition=st.dictionaries(st.sampled_from(["timeout", "payload"]), JSON),
+)
+TENANTS = st.lists(DEFINITIONS, unique_by=lambda one: one.schedule_name)
+
+
+def definition(name: str = "a", cron: str = "0 2 * * *", **settings: JsonValue) -> Definition:
+    return Definition(name, "bill", cron, "UTC", enabled=True, definition=settings)
+
+
+def carry_out(difference: Difference, live: list[Definition]) -> dict[str, Definition]:
+    rows = {one.schedule_name: one for one in live}
+    for change in difference.changes:
+        if change.after is None:
+            del rows[change.schedule]
+        else:
+            rows[change.schedule] = change.after
+    return rows
+
+
+def exactly(value: JsonValue | JsonObject) -> str:
+    """Tell values apart that Python takes for equal: true and 1."""
+    return json.dumps(value, sort_keys=True)
+
+
+@given(TENANTS, TENANTS)
+def test_carried_out_it_turns_live_into_desired(
+    desired: list[Definition], live: list[Definition]
+) -> None:
+    rows = carry_out(diff(desired, live), live)
+
+    assert {name: exactly(one.as_json()) for name, one in rows.items()} == {
+        one.schedule_name: exactly(one.as_json()) for one in desired
+    }
+
+
+@given(TENANTS, TENANTS)
+def test_a_second_difference_is_empty(desired: list[Definition], live: list[Definition]) -> None:
+    rows = carry_out(diff(desired, live), live)
+
+    assert diff(desired, rows.values()) == Difference((), unchanged=len(desired))
+
+
+@given(TENANTS, TENANTS, st.randoms(use_true_random=False))
+def test_the_order_of_either_side_does_not_matter(
+    desired: list[Definition], live: list[Definition], random: st.DataObject
+) -> None:
+    shuffled = [random.sample(side, len(side)) for side in (desired, live)]
+
+    assert diff(*shuffled) == diff(desired, live)
+
+
+@given(TENANTS, TENANTS)
+def test_an_update_names_what_differs_and_nothing_else(
+    desired: list[Definition], live: list[Definition]
+) -> None:
+    for change in diff(desired, live).of(Action.UPDATE):
+        assert change.before is not None
+        assert change.after is not None
+        before, after = _flat(change.before), _flat(change.after)
+        differing = {key for key in before | after if before.get(key) != after.get(key)}
+        assert set(change.fields) == differing
+        assert differing
+
+
+def _flat(one: Definition) -> dict[str, str]:
+    columns = {key: exactly(value) for key, value in one.as_json().items() if key != "definition"}
+    keys = {f"definition.{key}": exactly(value) for key, value in one.definition.items()}
+    return columns | keys
+
+
+@given(TENANTS, TENANTS)
+def test_every_schedule_is_counted_once(desired: list[Definition], live: list[Definition]) -> None:
+    difference = diff(desired, live)
+
+    everybody = {one.schedule_name for one in [*desired, *live]}
+    assert len(difference.changes) + difference.unchanged == len(everybody)
+    assert sum(difference.count(action) for action in Action) == len(difference.changes)
+
+
+def test_changes_come_by_name_whatever_they_do() -> None:
+    difference = diff([definition("c"), definition("a", cron="0 3 * * *")], map(definition, "ab"))
+
+    assert [(change.action, change.schedule) for change in difference.changes] == [
+        (Action.UPDATE, "a"),
+        (Action.DELETE, "b"),
+        (Action.CREATE, "c"),
+    ]
+
+
+def test_a_change_carries_both_sides_and_the_fields() -> None:
+    before, after = definition(timeout="5m", retry=1), definition(cron="0 3 * * *", timeout="6m")
+
+    assert diff([after], [before]).changes == (
+        Change(
+            Action.UPDATE,
+            "a",
+            before,
+            after,
+            ("cron_expr", "definition.retry", "definition.timeout"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (True, 1),
+        (False, 0),
+        ([True], [1]),
+        ({"x": False}, {"x": 0}),
+        (None, {}),
+        ("1", 1),
+        ([1, 2], [2, 1]),
+        ([], {}),
+        ({"x": None}, {}),
+    ],
+)
+def test_values_that_json_tells_apart_differ(left: JsonValue, right: JsonValue) -> None:
+    assert diff([definition(payload=left)], [definition(payload=right)]).changes
+    assert diff([definition(payload=right)], [definition(payload=left)]).changes
+
+
+@pytest.mark.parametrize(("left", "right"), [(1, 1.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1})])
+def test_values_that_are_the_same_in_json_do_not(left: JsonValue, right: JsonValue) -> None:
+    assert not diff([definition(payload=left)], [definition(payload=right)]).changes
+
+
+def test_null_is_not_the_same_as_absent() -> None:
+    changes = diff([definition(target=None)], [definition()]).changes
+
+    assert changes[0].fields == ("definition.target",)

@@ -1,0 +1,94 @@
+"""A manifest owns the schedule, an operator owns the pause."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support.fleet import Fleet, numbered, query, schedules
+
+from tenantcron.reconciler.outcome import Registered, Status, registered
+
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
+PAUSE = (
+    "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
+    " cron_expr, timezone, tz_version, enabled, definition, paused_at, paused_by, paused_reason,"
+    " paused_until) SELECT id, 'acme', schedule_name, saga_name, cron_expr, timezone, '2026a',"
+    " enabled, definition, now(), 'maria', 'partner is down', {} FROM tenant_acme.tenant_schedule"
+    " WHERE schedule_name = 's001'"
+)
+
+
+async def paused(fleet: Fleet, url: str, until: str) -> None:
+    fleet.write("acme", numbered(3))
+    await fleet.apply()
+    query(url, PAUSE.replace("{}", until))
+
+
+async def edited(fleet: Fleet) -> Registered:
+    """Edit the paused schedule, apply, and return how the answer shows it."""
+    fleet.write("acme", numbered(3, "cron: '0 4 * * *'"))
+    (outcome,) = await fleet.apply()
+    assert outcome.status is Status.APPLIED
+    assert outcome.plan is not None
+    return registered(outcome.plan, NOW)[1]
+
+
+@pytest.mark.parametrize("until", ["NULL", "'2026-12-01T12:00:00Z'"])
+async def test_apply_neither_lifts_nor_moves_a_pause(
+    fleet: Fleet, database_url: str, until: str
+) -> None:
+    await paused(fleet, database_url, until)
+    before = query(database_url, "SELECT *, xmin::text FROM tenantcron.schedule_cursor")
+
+    await edited(fleet)
+
+    assert query(database_url, "SELECT *, xmin::text FROM tenantcron.schedule_cursor") == before
+    assert schedules(database_url, "acme")[1]["cron_expr"] == "0 4 * * *"
+
+
+async def test_apply_sets_no_pause(fleet: Fleet, database_url: str) -> None:
+    fleet.write("acme", numbered(3))
+    await fleet.apply()
+
+    assert query(database_url, "SELECT * FROM tenantcron.schedule_cursor") == []
+
+
+async def test_a_pause_without_an_end_leaves_no_next_execution(
+    fleet: Fleet, database_url: str
+) -> None:
+    await paused(fleet, database_url, "NULL")
+
+    one = await edited(fleet)
+
+    assert one.pause is not None
+    assert (one.pause.by, one.pause.reason) == ("maria", "partner is down")
+    assert one.next_executions == ()
+
+
+async def test_a_pause_with_an_end_shows_what_comes_after_it(
+    fleet: Fleet, database_url: str
+) -> None:
+    await paused(fleet, database_url, "'2026-12-01T12:00:00Z'")
+
+    one = await edited(fleet)
+
+    first = datetime(2026, 12, 2, 4, tzinfo=UTC)
+    assert one.next_executions == tuple(first + timedelta(days=day) for day in range(3))
+
+
+async def test_a_pause_that_has_ended_does_not_hold_anything_back(
+    fleet: Fleet, database_url: str
+) -> None:
+    await paused(fleet, database_url, "'2026-11-01T12:00:00Z'")
+
+    one = await edited(fleet)
+
+    assert one.next_executions[0] == datetime(2026, 11, 16, 4, tzinfo=UTC)
+
+
+async def test_the_pause_of_another_schedule_is_not_shown(fleet: Fleet, database_url: str) -> None:
+    await paused(fleet, database_url, "NULL")
+    (outcome,) = await fleet.plan()
+
+    assert outcome.plan is not None
+    shown = [one.pause is not None for one in registered(outcome.plan, NOW)]
+    assert shown == [False, True, False]

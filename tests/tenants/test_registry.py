@@ -1,0 +1,247 @@
+"""The life of tenants, and the record that the database keeps of it."""
+
+import asyncio
+
+import psycopg
+import pytest
+from psycopg.rows import DictRow
+from sqlalchemy.exc import IntegrityError
+from support.fleet import CORRELATION, DEPLOYER, footprint, query
+
+from tenantcron.core.errors import UsageError
+from tenantcron.core.names import TenantId
+from tenantcron.store.engine import Database
+from tenantcron.store.tenants import Limits, TenantStatus
+from tenantcron.tenants.registry import (
+    Registry,
+    TenantError,
+    find_tenant,
+    list_tenants,
+    tenant_id,
+)
+
+ACME = TenantId("acme")
+
+
+@pytest.fixture
+def registry(database: Database) -> Registry:
+    return Registry(database, DEPLOYER)
+
+
+def records(url: str) -> list[DictRow]:
+    return query(url, "SELECT * FROM tenantcron.audit_record ORDER BY id")
+
+
+def has_schema(url: str) -> bool:
+    return bool(query(url, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'"))
+
+
+async def test_each_step_is_on_record_with_who_before_after_and_reason(
+    registry: Registry, database_url: str
+) -> None:
+    await registry.create(ACME, Limits())
+    await registry.set_limits(ACME, Limits(max_concurrent=3))
+    await registry.suspend(ACME, "unpaid")
+    await registry.resume(ACME, None)
+    await registry.deprovision(ACME, "contract ended", drop_schema=False)
+
+    found = records(database_url)
+    assert [one["operation"] for one in found] == ["create"] + ["update"] * 4
+    assert {(one["entity_type"], one["entity_id"]) for one in found} == {("tenant", "acme")}
+    assert {
+        (one["changed_by"], one["actor_type"], one["actor_source"], one["authenticated"])
+        for one in found
+    } == {("github:octocat", "pipeline", "github-actions", False)}
+    assert {one["correlation_id"] for one in found} == {CORRELATION}
+    assert found[0]["before"] is None
+    assert (found[1]["before"]["max_concurrent"], found[1]["after"]["max_concurrent"]) == (None, 3)
+    states = [(one["after"]["status"], one["after"]["status_reason"]) for one in found[2:]]
+    assert states == [
+        ("suspended", "unpaid"),
+        ("active", None),
+        ("deprovisioned", "contract ended"),
+    ]
+    assert [one["before"]["status"] for one in found[2:]] == ["active", "suspended", "active"]
+
+
+async def test_a_new_tenant_is_active_and_has_its_schema(
+    registry: Registry, database: Database, database_url: str
+) -> None:
+    row = await registry.create(ACME, Limits(max_schedules=7))
+
+    assert (row.status, row.schema_name, row.max_schedules) == (
+        TenantStatus.ACTIVE,
+        "tenant_acme",
+        7,
+    )
+    assert query(database_url, "SELECT * FROM {}.tenant_schedule", "tenant_acme") == []
+    assert await find_tenant(database, ACME) == row
+    assert await list_tenants(database) == [row]
+
+
+async def test_only_one_of_two_that_create_a_tenant_does(registry: Registry) -> None:
+    results = await asyncio.gather(
+        *(registry.create(ACME, Limits()) for _ in range(2)), return_exceptions=True
+    )
+
+    assert sorted(type(one).__name__ for one in results) == ["TenantError", "TenantRow"]
+
+
+async def test_a_schema_that_is_nobodys_is_not_taken_over(
+    registry: Registry, database_url: str
+) -> None:
+    query(database_url, "CREATE SCHEMA {}", "tenant_acme")
+    before = footprint(database_url)
+
+    with pytest.raises(TenantError, match="exists already and belongs to no tenant"):
+        await registry.create(ACME, Limits())
+
+    assert footprint(database_url) == before
+
+
+async def test_deprovisioning_keeps_the_schema_and_can_be_undone(
+    registry: Registry, database_url: str
+) -> None:
+    await registry.create(ACME, Limits())
+    await registry.deprovision(ACME, "by mistake", drop_schema=False)
+
+    assert has_schema(database_url)
+    assert (await registry.resume(ACME, None)).status is TenantStatus.ACTIVE
+
+
+async def test_a_dropped_schema_cannot_come_back(registry: Registry, database_url: str) -> None:
+    await registry.create(ACME, Limits())
+    row = await registry.deprovision(ACME, "contract ended", drop_schema=True)
+
+    assert row.status is TenantStatus.DEPROVISIONED
+    assert not has_schema(database_url)
+    with pytest.raises(TenantError, match="has been dropped"):
+        await registry.resume(ACME, None)
+    with pytest.raises(TenantError, match="deprovisioned already, and its schema dropped"):
+        await registry.deprovision(ACME, "again", drop_schema=True)
+
+
+async def test_a_kept_schema_can_be_dropped_later(registry: Registry, database_url: str) -> None:
+    await registry.create(ACME, Limits())
+    await registry.deprovision(ACME, "contract ended", drop_schema=False)
+    await registry.deprovision(ACME, "kept long enough", drop_schema=True)
+
+    assert not has_schema(database_url)
+    assert records(database_url)[-1]["after"]["status_reason"] == "kept long enough"
+
+
+async def test_a_tenant_whose_schema_got_lost_can_be_deprovisioned(
+    registry: Registry, database_url: str
+) -> None:
+    await registry.create(ACME, Limits())
+    query(database_url, "DROP SCHEMA {} CASCADE", "tenant_acme")
+
+    row = await registry.deprovision(ACME, "lost", drop_schema=True)
+
+    assert row.status is TenantStatus.DEPROVISIONED
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (["resume"], "is active, so it cannot become active"),
+        (["suspend", "suspend"], "is suspended, so it cannot become suspended"),
+        (["deprovision", "suspend"], "is deprovisioned, so it cannot become suspended"),
+        (["deprovision", "deprovision"], "deprovisioned already"),
+    ],
+)
+async def test_wrong_steps_are_refused_and_change_nothing(
+    registry: Registry, database_url: str, steps: list[str], words: str
+) -> None:
+    await registry.create(ACME, Limits())
+    for step in steps[:-1]:
+        await _step(registry, step)
+    before = footprint(database_url)
+
+    with pytest.raises(TenantError, match=words):
+        await _step(registry, steps[-1])
+
+    assert footprint(database_url) == before
+
+
+async def _step(registry: Registry, step: str) -> None:
+    if step == "deprovision":
+        await registry.deprovision(ACME, "why", drop_schema=False)
+    elif step == "suspend":
+        await registry.suspend(ACME, "why")
+    else:
+        await registry.resume(ACME, "why")
+
+
+async def test_nothing_can_be_done_to_a_tenant_that_is_not_there(
+    registry: Registry, database: Database, database_url: str
+) -> None:
+    before = footprint(database_url)
+
+    for attempt in (
+        registry.suspend(ACME, "why"),
+        registry.resume(ACME, None),
+        registry.deprovision(ACME, "why", drop_schema=True),
+        registry.set_limits(ACME, Limits(max_concurrent=1)),
+        find_tenant(database, ACME),
+    ):
+        with pytest.raises(TenantError, match="`acme` does not exist"):
+            await attempt
+
+    assert footprint(database_url) == before
+
+
+async def test_limits_that_are_not_mentioned_stay_and_none_gives_them_back(
+    registry: Registry,
+) -> None:
+    await registry.create(ACME, Limits(max_schedules=7, max_concurrent=2))
+
+    row = await registry.set_limits(ACME, Limits(max_schedules=None))
+
+    assert (row.max_schedules, row.max_concurrent) == (None, 2)
+
+
+async def test_the_database_itself_refuses_absurd_limits(registry: Registry) -> None:
+    with pytest.raises(IntegrityError):
+        await registry.create(ACME, Limits(max_concurrent=0))
+
+
+async def test_a_change_by_hand_is_on_record_with_the_database_user(
+    registry: Registry, database_url: str
+) -> None:
+    await registry.create(ACME, Limits())
+    query(database_url, "UPDATE tenantcron.tenant SET status = 'suspended'")
+
+    last = records(database_url)[-1]
+    assert (last["changed_by"], last["actor_source"], last["correlation_id"]) == (
+        "postgres",
+        "sql",
+        None,
+    )
+
+
+async def test_the_record_cannot_be_changed(registry: Registry, database_url: str) -> None:
+    await registry.create(ACME, Limits())
+
+    with pytest.raises(psycopg.Error, match="append only"):
+        query(database_url, "DELETE FROM tenantcron.audit_record")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Acme", "a'b", 'a"b', "a;drop table x", "1a", "a b", "é", "a" * 49, "a\n", "-a", "a.b"],
+)
+def test_what_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a tenant id"):
+        tenant_id(text)
+
+
+@pytest.mark.parametrize("text", ["public", "tenantcron", "information_schema", "pg_acme"])
+def test_reserved_names_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="reserved"):
+        tenant_id(text)
+
+
+@pytest.mark.parametrize("text", ["a", "acme-energy_2", "a" * 48])
+def test_ids_are_taken_as_they_are(text: str) -> None:
+    assert tenant_id(text) == text
