@@ -3,12 +3,22 @@
 Some parts of the pages are made from the code, and a page is right if making it again changes
 nothing. `python tests/test_docs.py` writes them anew; read the difference before it is committed.
 
-- In a `console` block, what stands behind `$ tenantcron …` is that command's output. Commands run
-  in a copy of `examples/`. `<!-- not run: reason -->` before a block leaves it as it is.
-- A block behind `<!-- file: NAME -->` is put into that copy under that name first.
+- In a `console` block, what stands behind `$ tenantcron …` is that command's output, without blanks
+  at the ends of lines. Commands run in a copy of `examples/`, on an embedded server of that folder,
+  one after the other. `<!-- not run: reason -->` before a block leaves it as it is.
+- `<!-- moves with the clock -->` before such a block: moments and distances (`in 3 h 20 min`) count
+  from now, so they are those of the run that was looked at. All else must be what comes out, and
+  where an output has a moment the page has one, too (`settled` is the rule).
+- `<!-- moves with the clock; definitions cut -->`: and each `definition` of a JSON answer is shown
+  as `{…}`.
+- A block behind `<!-- file: NAME -->` is put into that copy under that name when its turn comes. A
+  later block of the same name is the file after an edit.
+- An `sql` block behind `<!-- by hand -->` is run on the embedded server, as its superuser.
 - A table behind `<!-- fields: SCHEMA DEFINITION -->` lists the keys of one part of a JSON Schema.
 - A table behind `<!-- checked: KIND -->` has questions on the left and computed answers on the
   right; `ANSWERS` has the kinds.
+- A table behind `<!-- listed: KIND -->` has a row for each of what there is, and no other; `LISTS`
+  has the kinds. Cells behind the listed ones are words for people, and must be there.
 """
 
 import json
@@ -19,17 +29,25 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields as fields_of
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
 import pytest
 from ruamel.yaml import YAML
+from support.database import Server
 
+from tenantcron.cli.main import COMMANDS
 from tenantcron.core.durations import format_duration, parse_duration
+from tenantcron.core.settings import PREFIX, Settings, load_settings
 from tenantcron.cron.analysis import shortest_gap
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.occurrences import upcoming
@@ -38,6 +56,10 @@ from tenantcron.cron.zones import zone
 from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.policy import default_policy
 from tenantcron.manifests.translate import every
+from tenantcron.reconciler.refusals import REFUSALS
+from tenantcron.store import tables
+from tenantcron.store.embedded import FOLDER, ServerUse
+from tenantcron.store.targets import Target
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -54,9 +76,27 @@ BLOCK = re.compile(
     r"(?:<!-- (?P<mark>[^\n]*?) -->\n+)?^```(?P<language>\w+)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-TABLE = re.compile(r"<!-- (?P<kind>fields|checked): (?P<what>[^\n]*?) -->\n+(?P<table>(?:\|.*\n)+)")
+TABLE = re.compile(
+    r"<!-- (?P<kind>fields|checked|listed): (?P<what>[^\n]*?) -->\n+(?P<table>(?:\|.*\n)+)"
+)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+
+# Every other command opens a database.
+WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}
+COMMAND = re.compile(r"^\$ (?P<command>tenantcron .*)$", re.MULTILINE)
+MOVES = "moves with the clock"
+CUT = "; definitions cut"
+DEFINITION = re.compile(r'^( *)"definition": \{\n.*?^\1\}', re.MULTILINE | re.DOTALL)
+BY_HAND = "by hand"
+# `Tue 2026-12-01 02:00 GMT`, `2026-12-01 02:00`, `2026-12-01T02:00:00+00:00`; `in 14 d 20 h`.
+MOMENT = re.compile(
+    r"(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?"
+    r"(?: [A-Z]{3,4}\b|[+-]\d\d:\d\d)?"
+)
+DISTANCE = re.compile(r"\bin \d+ (?:d|h|min|s)\b(?: \d+ (?:h|min)\b)?")
+# What would make a command act for a pipeline, or on somebody's database.
+FOREIGN = ("TENANTCRON_", "GITHUB_", "GITLAB_", "CI_")
 
 Json = dict[str, Any]
 
@@ -122,10 +162,16 @@ def each_page_with(part: Callable[[Path], object]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("page", [page for page in PAGES if part(page)], ids=page_id)
 
 
+@pytest.fixture
+def folder(run_folder: Path) -> Path:
+    """A folder to be made, in which an embedded server can live, too."""
+    return Path(tempfile.mkdtemp(dir=run_folder)) / "examples"
+
+
 @each_page_with(made_parts)
-def test_what_a_page_shows_is_what_comes_out(page: Path, tmp_path: Path) -> None:
+def test_what_a_page_shows_is_what_comes_out(page: Path, folder: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert refreshed(text, tmp_path / "examples") == text
+    assert refreshed(text, folder) == text
 
 
 @each_page_with(links)
@@ -140,11 +186,15 @@ def test_every_block_of_data_can_be_read(page: Path) -> None:
 
 
 @each_page_with(lambda page: list(pipeline_commands(page)))
-def test_the_commands_in_pipelines_work(page: Path, tmp_path: Path) -> None:
-    folder = examples(page.read_text(encoding="utf-8"), tmp_path / "examples")
-    for command in pipeline_commands(page):
-        done = run(command, folder)
-        assert done.returncode == 0, f"{command}\n{done.stdout}"
+def test_the_commands_in_pipelines_work(page: Path, folder: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    examples(folder)
+    for match in BLOCK.finditer(text):
+        _put(match, folder)
+    with served(pipeline_commands(page), folder):
+        for command in pipeline_commands(page):
+            done = run(command, folder)
+            assert done.returncode == 0, f"{command}\n{done.stdout}"
 
 
 def test_the_pages_on_pipelines_show_github_and_gitlab_commands() -> None:
@@ -196,10 +246,70 @@ def test_the_readme_shows_every_field_of_the_policy() -> None:
 
 
 def test_no_page_promises_a_command_that_does_not_exist() -> None:
-    known = {"validate", "next", "explain", "schema"}
     for page in PAGES:
         used = re.findall(r"^(?:\$ )?tenantcron (\w[\w-]*)", page.read_text("utf-8"), re.MULTILINE)
-        assert set(used) <= known, page
+        assert set(used) <= set(COMMANDS), page
+
+
+def test_what_is_listed_is_listed_where_people_look_for_it() -> None:
+    places = {"refusals": "apply.md", "tables": "database.md", "settings": "settings.md"}
+    assert places.keys() == LISTS.keys()
+    for what, page in places.items():
+        assert f"<!-- listed: {what} -->" in (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def test_the_settings_file_of_the_page_sets_all_settings_as_the_environment_does(
+    tmp_path: Path,
+) -> None:
+    body = marked("settings.md", "settings")
+    (tmp_path / "tenantcron.toml").write_text(body, encoding="utf-8")
+    written = tomllib.loads(body)["settings"]
+    environment = {PREFIX + key.upper(): value for key, value in written.items()}
+    assert {f"`{key}`" for key in written} == {row[0] for row in listed_settings()}
+    from_environment = load_settings(environment, tmp_path / "elsewhere")
+    assert load_settings({}, tmp_path) == replace(from_environment, folder=tmp_path)
+
+
+def test_the_rights_on_the_page_are_what_the_commands_need(server: Server, folder: Path) -> None:
+    examples(folder)
+    with server.database("template1") as url:
+        name = urlsplit(url).path.removeprefix("/")
+        with psycopg.connect(url, autocommit=True) as owner:
+            owner.execute(marked("database.md", "rights").replace("product", name))
+        as_deploy, as_plan = as_role("tenantcron_deploy", url), as_role("tenantcron_plan", url)
+        apply = "tenantcron apply-manifest manifests/acme.yaml --create-tenants"
+        assert run("tenantcron migrate", folder, as_deploy).returncode == 0
+        assert run(apply, folder, as_deploy).returncode == 0
+        assert run("tenantcron plan manifests/acme.yaml", folder, as_plan).returncode == 0
+        assert run("tenantcron schedule list", folder, as_plan).returncode == 0
+        refused = run(apply.replace("acme", "northwind"), folder, as_plan)
+        assert (refused.returncode, "permission denied" in refused.stdout) == (1, True)
+
+
+def test_moments_settle_and_nothing_else_does() -> None:
+    shown = "  nightly  Tue 2026-12-01 02:00 GMT  2026-12-01 02:00  in 14 d 20 h\n"
+    later = "  nightly  Thu 2027-07-01 02:00 BST  2027-07-01 01:00  in 5 min\n"
+    assert settled(shown) == settled(later)
+    assert settled('"at": "2026-12-01T02:00:00+00:00"') == settled(
+        '"at": "2027-07-01T01:00:00.5+01:00"'
+    )
+    assert settled(shown) != settled(shown.replace("nightly", "weekly"))
+    assert settled(shown) != settled(shown.replace("in 14 d 20 h", "paused"))
+    assert (
+        settled("0 2 1 * * in Europe/London, version 3") == "0 2 1 * * in Europe/London, version 3"
+    )
+
+
+def as_role(role: str, url: str) -> dict[str, str]:
+    parts = urlsplit(url)
+    return {"TENANTCRON_DATABASE_URL": urlunsplit(parts._replace(netloc=f"{role}@"))}
+
+
+def marked(page: str, mark: str) -> str:
+    """Return the block of a page that stands behind a mark."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (body,) = (match["body"] for match in BLOCK.finditer(text) if match["mark"] == mark)
+    return body
 
 
 def test_decisions_are_short_numbered_and_have_the_same_parts() -> None:
@@ -215,30 +325,41 @@ def test_decisions_are_short_numbered_and_have_the_same_parts() -> None:
 
 def refreshed(text: str, folder: Path) -> str:
     """Return a page with everything that is made from the code made anew."""
-    examples(text, folder)
+    examples(folder)
     text = TABLE.sub(_table, text)
-    return BLOCK.sub(lambda match: _block(match, folder), text)
+    with served(COMMAND.findall(text), folder) as database:
+        return BLOCK.sub(lambda match: _block(match, folder, database), text)
 
 
-def examples(text: str, folder: Path) -> Path:
+def examples(folder: Path) -> None:
     """Make the folder that a page's commands run in."""
     shutil.copytree(ROOT / "examples", folder)
-    for match in BLOCK.finditer(text):
-        if (match["mark"] or "").startswith("file: "):
-            file = folder / match["mark"].removeprefix("file: ")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(match["body"], encoding="utf-8")
-    return folder
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+@contextmanager
+def served(commands: Iterable[str], folder: Path) -> Iterator[Target | None]:
+    """Keep the folder's embedded server running between commands, if one of them needs it."""
+    if all(command.split()[1] in WITHOUT_DATABASE for command in commands):
+        yield None
+        return
+    use = ServerUse(folder / FOLDER)
+    try:
+        yield use.join()
+    finally:
+        use.leave()
+
+
+def run(
+    command: str, folder: Path, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command as a shell would, with both of its outputs in one."""
     own_commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": own_commands, "NO_COLOR": "1", "COLUMNS": "80"}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+    environment = kept | {"PATH": own_commands, "NO_COLOR": "1", "COLUMNS": "80"}
     return subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env=environment,
+        env=environment | (variables or {}),
         check=False,
         text=True,
         stdout=subprocess.PIPE,
@@ -246,16 +367,45 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _block(match: re.Match[str], folder: Path) -> str:
-    """Write a block of commands with what they say now."""
-    if match["language"] != "console" or (match["mark"] or "").startswith("not run: "):
+def settled(text: str) -> str:
+    """Take out what moves with the clock: moments, and how far ahead they lie."""
+    return DISTANCE.sub("in DISTANCE", MOMENT.sub("MOMENT", text))
+
+
+def _block(match: re.Match[str], folder: Path, database: Target | None) -> str:
+    """Do what a block asks for, and write it with what comes out now."""
+    mark = match["mark"] or ""
+    _put(match, folder)
+    if match["language"] == "sql" and mark == BY_HAND:
+        assert database, "a page without commands on a database has none to change by hand"
+        with psycopg.connect(**database.parameters) as connection:
+            connection.execute(match["body"])
+    if match["language"] != "console" or mark.startswith("not run: "):
         return match[0]
-    commands = [line for line in match["body"].splitlines() if line.startswith("$ ")]
+    shown = _outputs(match["body"], folder)
+    if mark.endswith(CUT):
+        shown = DEFINITION.sub(r'\1"definition": {…}', shown)
+    if mark.startswith(MOVES) and settled(shown) == settled(match["body"]):
+        return match[0]
+    return match[0].replace(match["body"], shown)
+
+
+def _put(match: re.Match[str], folder: Path) -> None:
+    """Write the file that a block shows."""
+    if (match["mark"] or "").startswith("file: "):
+        file = folder / match["mark"].removeprefix("file: ")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(match["body"], encoding="utf-8")
+
+
+def _outputs(body: str, folder: Path) -> str:
+    """Run the commands of a block and return it with what they say."""
+    commands = [line for line in body.splitlines() if line.startswith("$ ")]
     foreign = [command for command in commands if not command.startswith("$ tenantcron ")]
-    assert commands, f"no command in a console block:\n{match['body']}"
+    assert commands, f"no command in a console block:\n{body}"
     assert not foreign, f"not ours, so use a sh block: {foreign}"
-    shown = [f"{command}\n{run(command[2:], folder).stdout}" for command in commands]
-    return match[0].replace(match["body"], "".join(shown))
+    shown = (f"{command}\n{run(command[2:], folder).stdout}" for command in commands)
+    return "".join(f"{line.rstrip()}\n" for text in shown for line in text.splitlines())
 
 
 def _table(match: re.Match[str]) -> str:
@@ -263,6 +413,10 @@ def _table(match: re.Match[str]) -> str:
     head, line, *rows = match["table"].splitlines()
     if match["kind"] == "fields":
         rows = [_row(cells) for cells in fields(*match["what"].split())]
+    elif match["kind"] == "listed":
+        rows = [
+            _row(cells) for cells in listed(match["what"], map(_cells, rows), head.count("|") - 1)
+        ]
     else:
         answer, questions = ANSWERS[match["what"]], [_cells(row) for row in rows]
         rows = [_row(answer.complete(cells)) for cells in questions]
@@ -434,6 +588,47 @@ ANSWERS = {
     "refused": Answer(1, _refused),
     "translations": Answer(1, _translated),
     "limits": Answer(3, _limits),
+}
+
+
+def listed(what: str, rows: Iterable[list[str]], columns: int) -> Iterator[list[str]]:
+    """Yield a row for each thing that there is, with the words that the page has for it."""
+    words = {cells[0]: cells for cells in rows}
+    for known in LISTS[what]():
+        cells = [*known, *words.get(known[0], [])[len(known) :]]
+        assert len(cells) == columns and all(cells), f"write a row for {known[0]}"  # noqa: PT018
+        yield cells
+
+
+def listed_refusals() -> list[list[str]]:
+    return [
+        [f"`{rule.code}`", rule.name, rule.what, rule.why, rule.fix] for rule in REFUSALS.values()
+    ]
+
+
+def listed_tables() -> list[list[str]]:
+    control = [f"`{name}`" for name in tables.control.tables]
+    per_tenant = [f"`tenant_ID.{table.name}`" for table in tables.per_tenant.tables.values()]
+    return [[name] for name in (*control, *per_tenant)]
+
+
+def listed_settings() -> list[list[str]]:
+    """All but `folder`, which is the working folder and cannot be set."""
+    settings = [field for field in fields_of(Settings) if field.name != "folder"]
+    return [
+        [
+            f"`{field.name}`",
+            f"`{PREFIX}{field.name.upper()}`",
+            "none" if field.default is None else f"`{field.default}`",
+        ]
+        for field in settings
+    ]
+
+
+LISTS: dict[str, Callable[[], list[list[str]]]] = {
+    "refusals": listed_refusals,
+    "tables": listed_tables,
+    "settings": listed_settings,
 }
 
 
