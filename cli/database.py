@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.origin import deploying_actor
@@ -58,9 +59,12 @@ def refused(error: TenantcronError) -> int:
 
 
 def acting(given: str | None) -> Attribution:
-    """Return who acts: --actor, else the pipeline, else the login name."""
+    """Return who acts: --actor, else the pipeline, else the login name.
+
+    One correlation id per command ties together the records of all that it changes.
+    """
     try:
         login = getpass.getuser()
     except (OSError, KeyError):  # a container user without a name
         login = None
-    return Attribution(deploying_actor(os.environ, login, given))
+    return Attribution(deploying_actor(os.environ, login, given), uuid4())

@@ -1,6 +1,7 @@
 """`tenantcron plan`: shows what applying manifests would change; writes nothing."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from tenantcron.cli.database import with_database
@@ -12,6 +13,7 @@ from tenantcron.cli.reconcile import (
     progress,
     rules,
 )
+from tenantcron.core.errors import TenantcronError
 from tenantcron.reconciler.fleet import plan_all, prepare_all
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.planfile import save_plan
@@ -39,7 +41,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan and report."""
+    """Plan and report; with --detailed-exitcode an error is 1, because 2 stands for changes."""
+    try:
+        return _plan(arguments)
+    except TenantcronError as error:
+        if not arguments.detailed_exitcode:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return _FAILED
+
+
+def _plan(arguments: argparse.Namespace) -> int:
     files = manifests(arguments)
 
     async def work(database: Database) -> list[Outcome]:

@@ -19,6 +19,13 @@ def guard_tenant(tenant_id: TenantId, tenant: TenantRow | None) -> TenantRow:
     return tenant
 
 
+def guard_cap(wanted: int, tenant: TenantRow | None) -> None:
+    """Refuse more schedules than the tenant's own cap; the policy's was judged before."""
+    cap = tenant.max_schedules if tenant else None
+    if cap is not None and wanted > cap:
+        raise RefusedError("TC607", f"{wanted} schedules are wanted, the tenant's cap is {cap}")
+
+
 def guard_deletes(difference: Difference, live: int, max_deletes: int | None) -> None:
     """Refuse to delete more than half of a tenant's schedules, or more than was allowed."""
     doomed = [change.schedule for change in difference.of(Action.DELETE)]

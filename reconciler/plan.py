@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler.definition import Definition, Document, checksum, document
 from tenantcron.reconciler.diff import Difference, diff
-from tenantcron.reconciler.guards import guard_deletes, guard_revision, guard_tenant
+from tenantcron.reconciler.guards import guard_cap, guard_deletes, guard_revision, guard_tenant
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.state import TenantState
 
@@ -82,6 +82,7 @@ def make_plan(wanted: Wanted, state: TenantState, rules: Rules) -> Plan:
         guard_tenant(wanted.tenant, state.tenant)
     if state.broken is not None:
         raise RefusedError("TC606", f"the tenant's schema cannot be read: {state.broken}")
+    guard_cap(len(wanted.definitions), state.tenant)
     difference = diff(wanted.definitions, state.live)
     guard_deletes(difference, len(state.rows), rules.max_deletes)
     return Plan(wanted, state, difference)

@@ -28,7 +28,7 @@ _ALL = (
     Rule(
         "TC604",
         "stale-plan",
-        "The tenant's schedules, or the manifest, have changed since the plan was made.",
+        "The tenant's schedules have changed since the plan was made.",
         "What was reviewed is not what would be done.",
         "Plan again, review, apply that plan.",
     ),
@@ -45,6 +45,13 @@ _ALL = (
         "The database did not carry out the tenant's transaction; it was rolled back.",
         "The tenant's schema may be missing, locked or older than this version.",
         "Read the message; `tenantcron migrate` mends a schema that is behind. Then apply again.",
+    ),
+    Rule(
+        "TC607",
+        "over-the-cap",
+        "The tenant would have more schedules than its own cap allows.",
+        "The cap counts when the schedules are written, also for a plan that was made before it.",
+        "Fewer schedules, or a higher cap: `tenantcron tenant set ID --max-schedules N`.",
     ),
 )
 

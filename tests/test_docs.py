@@ -557,7 +557,7 @@ def _refused(expression: str, **_: int) -> list[str]:
 
 
 def _translated(interval: str, **_: int) -> list[str]:
-    return [f"`{every(parse_duration(interval))}`"]
+    return [f"`{every(parse_duration(interval), zone('UTC'))}`"]
 
 
 def _limits(key: str, low: str, high: str, **_: int) -> list[str]:

@@ -73,7 +73,7 @@ def read_disguised(text: str) -> Iterator[Event]:
         raise Unreadable("the text holds the disguise itself", 0, 0)
     for event in _read(text, _parse_quick(_INNER_COLON.sub(_DISGUISE, text))):
         kind, start, end, said, plain, anchor, tagged = event
-        yield Event(kind, start, end, said.replace(_DISGUISE, ":"), plain, anchor, tagged)
+        yield kind, start, end, said.replace(_DISGUISE, ":"), plain, anchor, tagged
 
 
 def _parse_quick(text: str) -> Iterator[_ParserEvent]:

@@ -215,3 +215,20 @@ def test_the_tenant_can_be_named_by_the_command(shell: Shell, database_url: str)
 
     assert called.code == 0
     assert names(database_url, "beta") == ["s000"]
+
+
+def test_all_records_of_one_command_carry_one_correlation_id(
+    tmp_path: Path, database_url: str
+) -> None:
+    shell = Shell(tmp_path, database_url)
+    for tenant in ("acme", "umbra"):
+        text = manifest(tenant, numbered(2))
+        (tmp_path / f"{tenant}.yaml").write_text(text, encoding="utf-8")
+
+    assert shell("apply-manifest", ".", "--create-tenants").code == 0
+
+    statement = "SELECT DISTINCT correlation_id FROM {}.audit_record"
+    acme, umbra = (query(database_url, statement, f"tenant_{name}") for name in ("acme", "umbra"))
+    assert acme == umbra
+    assert len(acme) == 1
+    assert acme[0]["correlation_id"] is not None

@@ -151,6 +151,8 @@ def test_the_detailed_exit_code_tells_nothing_error_and_changes_apart(shell: She
     assert (code("--detailed-exitcode"), code()) == (2, 0)
     edit(shell, {"nightly": "cron: nonsense"})
     assert (code("--detailed-exitcode"), code()) == (1, 1)
+    (shell.folder / "acme.yaml").unlink()
+    assert (code("--detailed-exitcode"), code()) == (1, 2)
 
 
 def test_drift_is_shown_with_who_did_it(shell: Shell, database_url: str) -> None:

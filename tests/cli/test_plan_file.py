@@ -78,6 +78,18 @@ def test_a_state_that_has_moved_is_refused(shell: Shell, database_url: str, by: 
     assert footprint(database_url) == before
 
 
+def test_a_cap_that_was_lowered_since_counts(shell: Shell, database_url: str) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    assert shell("tenant", "set", "acme", "--max-schedules", "3").code == 0
+
+    called = apply(shell, "--format", "json")
+
+    assert called.code == 1
+    assert refusals(called) == [("acme", "TC607")]
+    assert names(database_url, "acme") == list(numbered(2))
+
+
 def test_a_new_tenant_is_created_as_reviewed(shell: Shell, database_url: str) -> None:
     write(shell, "beta", 2)
     plan(shell, "--create-tenants")
