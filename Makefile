@@ -56,6 +56,7 @@ bench: $(READY) ## Measure what it costs, compared with others in the same run
 	$(BIN)/python bench/cron.py
 	$(BIN)/python bench/loading.py
 	$(BIN)/python bench/validate.py
+	$(BIN)/python bench/apply.py
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -76,6 +76,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(command: str) -> None:
     run = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert run.stderr == ""
     assert len(run.stdout.splitlines()) == 1
+    # Mistakes were found, so a pipeline must not take it for success.
+    assert run.returncode != 0 or not command.startswith("validate")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])

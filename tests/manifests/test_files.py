@@ -83,3 +83,20 @@ def test_the_second_and_every_further_manifest_of_a_tenant_is_told(tmp_path: Pat
 def test_pointers_are_written_as_rfc_6901_has_them() -> None:
     assert json_pointer(()) == ""
     assert json_pointer(("sagas", 0, "a/b", "c~d", "")) == "/sagas/0/a~1b/c~0d/"
+
+
+def test_endings_count_in_capitals_too(tmp_path: Path) -> None:
+    (tmp_path / "acme.YAML").write_text("sagas: []", encoding="utf-8")
+    assert [file.name for file in find_files([tmp_path])] == ["acme.YAML"]
+
+
+def test_a_folder_without_manifests_is_wrong_use(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
+    with pytest.raises(UsageError, match="no manifests here"):
+        find_files([tmp_path])
+
+
+@pytest.mark.parametrize("tenant", ["Acme", "pg_x", "public", "a" * 49, ""])
+def test_a_tenant_that_cannot_be_one_is_wrong_use(folder: Path, tenant: str) -> None:
+    with pytest.raises(UsageError, match="--tenant"):
+        list(read_files(find_files([folder]), Policies(None), tenant))

@@ -141,6 +141,20 @@ def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> N
         load_policy(file)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("[polcy]\nminimum_interval = '1h'\n", r"`polcy`; did you mean \[policy\]\?"),
+        ("minimum_interval = '1h'\n", "`minimum_interval`; it has policy and settings"),
+    ],
+)
+def test_what_stands_outside_of_the_tables_does_not_silently_mean_the_defaults(
+    tmp_path: Path, text: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=hint):
+        load_policy(policy_file(tmp_path, text))
+
+
 def test_a_policy_that_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the policy is not valid"):
         load_policy(policy_file(tmp_path, "policy = 5"))
