@@ -22,8 +22,8 @@ def without_forbidden(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text for use in a message: on one line and of bearable length."""
-    return shortened(" ".join(text[:_LOOKED_AT].split()))
+    """Return the text for use in a message: on one line, of bearable length, all of it visible."""
+    return shortened(without_forbidden(" ".join(text[:_LOOKED_AT].split())))
 
 
 def describe(character: str) -> str:
