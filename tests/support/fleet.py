@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -57,6 +58,10 @@ def numbered(count: int, timetable: str = NIGHTLY) -> dict[str, str]:
 
 def _nothing() -> None:
     """Progress that nobody watches."""
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,8 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A shell that runs the tests in the background has its children ignore Ctrl-C.
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509 -- no threads hold locks here
         )
 
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
