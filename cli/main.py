@@ -7,7 +7,6 @@ module is imported only when that command is called, so that none pays for the o
 import argparse
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
@@ -47,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception:  # noqa: BLE001 -- shown in full; Python's own exit code would mean "findings"
-        traceback.print_exc()
+        from traceback import print_exc  # noqa: PLC0415 -- a run that goes well does not pay for it
+
+        print_exc()
         return _MISUSE
     return code
 
@@ -66,7 +67,12 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         epilog="`tenantcron COMMAND --help` shows a command's options and examples.",
     )
     parser.add_argument("--version", action=_Version)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        required=True,
+        prog=parser.prog,  # else it is found out by formatting a usage that nobody sees
+    )
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name, summary in COMMANDS.items():
         command = commands.add_parser(

@@ -1,11 +1,11 @@
 """What the terminal can show: colour, width, and text that cannot play tricks on it."""
 
 import os
-import shutil
 import sys
 from typing import TextIO
 
 _STYLES = {"error": "1;31", "warning": "1;33", "strong": "1", "dim": "2", "place": "36"}
+_WIDE = 120
 
 
 class Palette:
@@ -21,7 +21,11 @@ class Palette:
 
 def width() -> int:
     """Return how many columns text may take; pipes get as much as a wide terminal."""
-    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 120
+    if not sys.stdout.isatty():
+        return _WIDE
+    from shutil import get_terminal_size  # noqa: PLC0415 -- pipes and hooks do not pay for it
+
+    return get_terminal_size((_WIDE, 24)).columns
 
 
 def visible(text: str) -> str:

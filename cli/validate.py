@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -49,13 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
     return int(tally.errors > 0 or (arguments.strict and tally.warnings > 0))
 
 
-@dataclass(slots=True)
 class Tally:
     """What has been checked and found so far."""
 
-    files: int = 0
-    errors: int = 0
-    warnings: int = 0
+    __slots__ = ("errors", "files", "warnings")
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.errors = 0
+        self.warnings = 0
 
     def add(self, diagnostics: list[Diagnostic]) -> None:
         """Count one file."""

@@ -1,10 +1,10 @@
 """Days that depend on the month: its last day, a workday, a weekday counted within it.
 
 Each rule answers with a mask of the month's days: bit d is set if day d matches. `length` is the
-number of days and `first` the weekday of day 1; weekdays count as in cron, 0 is Sunday.
+number of days and `first` the weekday of day 1; weekdays count as in cron, 0 is Sunday. Rules are
+told apart by identity, so who reads them hands out the same one for the same term.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 SUNDAY = 0
@@ -19,66 +19,75 @@ class DayRule(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class LastDay:
     """`L` and `L-n`: the last day of the month, or the day `before` days ahead of it."""
 
-    before: int = 0
+    __slots__ = ("_before",)
+
+    def __init__(self, before: int = 0) -> None:
+        self._before = before
 
     def mask(self, length: int, first: int) -> int:  # noqa: ARG002 - every rule is asked alike
         """Return that day, if the month is long enough to have it."""
-        return 1 << length - self.before if self.before < length else 0
+        return 1 << length - self._before if self._before < length else 0
 
 
-@dataclass(frozen=True, slots=True)
 class LastWorkday:
     """`LW`: the last Monday to Friday of the month."""
+
+    __slots__ = ()
 
     def mask(self, length: int, first: int) -> int:
         """Return the nearest workday to the last day."""
         return NearestWorkday(length).mask(length, first)
 
 
-@dataclass(frozen=True, slots=True)
 class NearestWorkday:
     """`nW`: the Monday to Friday nearest to day n, inside the same month."""
 
-    day: int
+    __slots__ = ("_day",)
+
+    def __init__(self, day: int) -> None:
+        self._day = day
 
     def mask(self, length: int, first: int) -> int:
         """Return that workday; a month without day n has none."""
-        if self.day > length:
+        if self._day > length:
             return 0
-        weekday = weekday_of(self.day, first)
+        weekday = weekday_of(self._day, first)
         if weekday == SATURDAY:
-            return 1 << (self.day - 1 if self.day > 1 else 3)
+            return 1 << (self._day - 1 if self._day > 1 else 3)
         if weekday == SUNDAY:
-            return 1 << (self.day + 1 if self.day < length else length - 2)
-        return 1 << self.day
+            return 1 << (self._day + 1 if self._day < length else length - 2)
+        return 1 << self._day
 
 
-@dataclass(frozen=True, slots=True)
 class NthWeekday:
     """`d#n`: the n-th such weekday of the month."""
 
-    weekday: int
-    nth: int
+    __slots__ = ("_nth", "_weekday")
+
+    def __init__(self, weekday: int, nth: int) -> None:
+        self._weekday = weekday
+        self._nth = nth
 
     def mask(self, length: int, first: int) -> int:
         """Return that day; most months have no fifth and none has a sixth."""
-        day = 1 + (self.weekday - first) % 7 + 7 * (self.nth - 1)
+        day = 1 + (self._weekday - first) % 7 + 7 * (self._nth - 1)
         return 1 << day if day <= length else 0
 
 
-@dataclass(frozen=True, slots=True)
 class LastWeekday:
     """`dL`: the last such weekday of the month."""
 
-    weekday: int
+    __slots__ = ("_weekday",)
+
+    def __init__(self, weekday: int) -> None:
+        self._weekday = weekday
 
     def mask(self, length: int, first: int) -> int:
         """Return that day, which every month has."""
-        return 1 << length - (weekday_of(length, first) - self.weekday) % 7
+        return 1 << length - (weekday_of(length, first) - self._weekday) % 7
 
 
 def weekday_of(day: int, first: int) -> int:

@@ -1,6 +1,7 @@
 """Terms that only the two day fields take: `L`, `L-n`, `LW`, `nW`, and `d#n`, `dL`."""
 
 import re
+from functools import lru_cache
 
 from tenantcron.cron.day_rules import (
     DayRule,
@@ -18,6 +19,7 @@ _WORKDAY_REVERSED = re.compile(r"w([0-9]+)", re.IGNORECASE)
 _LAST_REVERSED = re.compile(r"l([0-7]|[a-z]{3})", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1024)
 def day_rule(field: Field, term: str) -> DayRule | None:
     """Read a term that depends on the month; None if it is not one."""
     if field is DAY_OF_MONTH:

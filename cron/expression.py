@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.cron.day_rules import DayRule
 from tenantcron.cron.day_terms import day_rule
@@ -18,8 +18,7 @@ _YEAR = re.compile(r"[0-9]{4}(?:[-,/].*)?")
 _ORDER = "minute, hour, day of month, month, weekday"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldReading:
+class FieldReading(NamedTuple):
     """What one field says: plain terms for croniter, rules for us, and how it begins."""
 
     terms: tuple[str, ...]

@@ -1,12 +1,11 @@
 """The five fields of a cron expression: what each one is called and which values it takes."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.cron.errors import CronError
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field: its values run from `low` to `high`, and `top` is the largest number to write."""
 
     name: str

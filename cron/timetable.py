@@ -1,11 +1,10 @@
 """The three kinds of timetable, as immutable values that are ready to be evaluated."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class CronTimetable:
+class CronTimetable(NamedTuple):
     """A cron expression with its fields expanded.
 
     `times` has bit m set if minute m of the day matches. `day_masks` has one mask per kind of
@@ -25,16 +24,14 @@ class CronTimetable:
     never: bool
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalTimetable:
+class IntervalTimetable(NamedTuple):
     """`@every 45m`: the multiples of the interval since 1970, the same for whoever counts them."""
 
     expression: str
     interval: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class SingleTimetable:
+class SingleTimetable(NamedTuple):
     """`@at 2026-12-01T09:00:00Z`: one instant, in UTC."""
 
     expression: str

@@ -7,16 +7,14 @@ value has them crossed, `by_new < by_old`, and is no instant at all. Either way 
 lies between the two: after the earlier, not after the later.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(NamedTuple):
     """The instant of a jump, and what the clock shows then by the old and by the new offset.
 
     A jump forwards skips the values from `old_wall` up to `new_wall`; a jump backwards repeats

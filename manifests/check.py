@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
 from tenantcron.core.words import shortened
@@ -31,8 +31,7 @@ from tenantcron.manifests.view import View
 _ABOUT_VALUES = frozenset({"TC011", "TC012", "TC013"})
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """The outcome for one manifest: its tenant if known, what is desired if nothing is wrong."""
 
     tenant: TenantId | None
@@ -41,8 +40,7 @@ class Checked:
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TenantHints:
+class TenantHints(NamedTuple):
     """Who the manifest is for when it does not say: the caller's word, else the file's name."""
 
     asked_for: str | None = None
@@ -104,7 +102,7 @@ def _bounded(faults: list[Fault]) -> Iterator[Fault]:
         if kept[fault.code] <= MAX_OF_ONE_CODE:
             yield fault
         elif kept[fault.code] == MAX_OF_ONE_CODE + 1:
-            yield replace(fault, message=AND_MORE, hint=None)
+            yield fault._replace(message=AND_MORE, hint=None)
 
 
 def _relevant(problems: list[Problem]) -> tuple[Problem, ...]:

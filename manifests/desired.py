@@ -1,8 +1,8 @@
 """Desired: the manifest normalised, every default filled in, every timetable translated."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonValue
@@ -35,8 +35,7 @@ class Priority(StrEnum):
     LOW = "low"
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """How failed attempts are repeated."""
 
     max_attempts: int
@@ -52,8 +51,7 @@ class Retry:
         return longest
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """How the occurrences of a timetable are treated."""
 
     description: str
@@ -70,8 +68,7 @@ class Settings:
     payload: dict[str, JsonValue]
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """A timetable in its time zone, with its settings."""
 
     timetable: Timetable
@@ -84,8 +81,7 @@ class Timing:
         return self.timetable.expression
 
 
-@dataclass(frozen=True, slots=True)
-class HttpTarget:
+class HttpTarget(NamedTuple):
     """An HTTP endpoint that runs the saga."""
 
     url: str
@@ -93,8 +89,7 @@ class HttpTarget:
     headers: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredSchedule:
+class DesiredSchedule(NamedTuple):
     """One schedule as the manifest wants it; without a target a Python handler runs the saga."""
 
     name: ScheduleName
@@ -103,8 +98,7 @@ class DesiredSchedule:
     target: HttpTarget | None
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
+class Desired(NamedTuple):
     """All schedules of one tenant as the manifest wants them, by name."""
 
     tenant: TenantId

@@ -4,7 +4,7 @@ A fault is known by its pointer into the data, a problem also by its place in th
 also by its file. The checks work on data and yield faults; only the loader sees text.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.manifests.rules import RULES, Rule, Severity
 
@@ -15,8 +15,7 @@ MAX_OF_ONE_CODE = 50
 AND_MORE = "more of the same kind from here on are not listed"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of text: lines and columns count characters from 1, the end is exclusive."""
 
     line: int
@@ -28,8 +27,7 @@ class Span:
 START = Span(1, 1, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One mistake in data; `at_key` when the key itself is wrong rather than its value."""
 
     code: str
@@ -39,8 +37,7 @@ class Fault:
     at_key: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake in one document."""
 
     code: str
@@ -50,8 +47,7 @@ class Problem:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One mistake in one file, as every output format shows it."""
 
     file: str

@@ -1,8 +1,7 @@
 """From the bytes of a manifest to plain data, the place of every piece of it, and its problems."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tenantcron.core.values import JsonValue
 from tenantcron.manifests.diagnostics import Pointer, Problem, Span
@@ -16,13 +15,15 @@ from tenantcron.manifests.loading.source import Source, decode
 Syntax = Literal["yaml", "json"]
 
 
-@dataclass(frozen=True, slots=True)
 class Document:
     """The data of a manifest; aliases share their data, so treat it as read-only."""
 
-    data: JsonValue
-    _root: Node
-    _source: Source
+    __slots__ = ("_root", "_source", "data")
+
+    def __init__(self, data: JsonValue, root: Node, source: Source) -> None:
+        self.data = data
+        self._root = root
+        self._source = source
 
     def place(self, pointer: Pointer, *, key: bool = False) -> Span:
         """Return where the value (or its key) is written, or else its nearest existing parent.
@@ -40,8 +41,7 @@ class Document:
         return self._source.span(place.start, place.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A document, unless nothing sensible can be said about its data, and what is wrong with it."""
 
     document: Document | None

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TENANT_EXPECTED, is_reserved, is_tenant_id
@@ -17,8 +17,7 @@ from tenantcron.manifests.policy import Policy, default_policy, find_policy, loa
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFile:
+class CheckedFile(NamedTuple):
     """One file with its outcome."""
 
     path: Path
@@ -84,8 +83,7 @@ class Policies:
         return self._of_file[file]
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestFile:
+class ManifestFile(NamedTuple):
     """A manifest on disk with all that decides what it means; `asked_for` is --tenant."""
 
     path: Path
@@ -120,11 +118,13 @@ def _read(file: Path) -> bytes:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
 
 
-@dataclass(slots=True)
 class TenantsSeen:
     """Remembers which file declares which tenant."""
 
-    _files: dict[str, Path] = field(default_factory=dict)
+    __slots__ = ("_files",)
+
+    def __init__(self) -> None:
+        self._files: dict[str, Path] = {}
 
     def add(self, file: CheckedFile) -> Diagnostic | None:
         """Note a file's tenant; return a diagnostic if another file has it already."""

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tenantcron.manifests.files import CheckedFile, Policies, read_files
 
@@ -14,8 +14,7 @@ WORTH_PROCESSES = 200
 _CHUNK = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Checker:
+class Checker(NamedTuple):
     """How manifests are checked: by which policy, for which tenant, at what time."""
 
     policy: Path | None
@@ -44,7 +43,7 @@ class Checker:
     def _problems(self, paths: Sequence[Path]) -> list[CheckedFile]:
         """Check a chunk in another process; what is desired would be costly to send back."""
         return [
-            replace(file, checked=replace(file.checked, desired=None))
+            file._replace(checked=file.checked._replace(desired=None))
             for file in self._check(paths, _policies_of_this_process(self.policy))
         ]
 

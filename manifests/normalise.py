@@ -1,7 +1,7 @@
 """From a manifest's data to the desired schedules: names resolved, defaults filled in."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName
 from tenantcron.manifests.desired import DesiredSchedule, Timing
@@ -28,8 +28,7 @@ _ONLY_OF_SCHEDULES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
+class _Declared(NamedTuple):
     """A schedule as a saga declares it; without a timing if that is broken."""
 
     saga: View

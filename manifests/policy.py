@@ -1,10 +1,11 @@
 """The platform's policy: the `[policy]` table of a tenantcron.toml near the manifests."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import UsageError
@@ -29,8 +30,7 @@ _TABLE = ("policy",)
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """What the platform allows its tenants."""
 
     minimum_interval: timedelta
@@ -39,13 +39,13 @@ class Policy:
     allowed_hosts: tuple[str, ...]
     idempotency_retention: timedelta
     # Tenants with a cap of their own; only the database knows them.
-    caps: Mapping[TenantId, int] = field(default_factory=dict)
+    caps: Mapping[TenantId, int] = MappingProxyType({})
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy as it holds for one tenant."""
         if tenant is None or tenant not in self.caps:
             return self
-        return replace(self, max_schedules_per_tenant=self.caps[tenant])
+        return self._replace(max_schedules_per_tenant=self.caps[tenant])
 
 
 @cache

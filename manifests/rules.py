@@ -5,8 +5,8 @@ TC4xx targets, TC5xx across files; TC6xx, why an apply is refused, stands in the
 never changes its meaning; a retired one is not reused.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Severity(StrEnum):
@@ -16,8 +16,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule: what it says, why it exists, and how to satisfy it."""
 
     code: str

@@ -7,7 +7,6 @@ all faults, not the first one, and goes on below a fault wherever the value stil
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from tenantcron.core.suggest import close_match
@@ -35,11 +34,13 @@ def check_structure(name: SchemaName, data: JsonValue, at: Pointer = ()) -> list
     return list(_check(schema(name), data, at, Suggestions()))
 
 
-@dataclass(slots=True)
 class Suggestions:
     """Looks for what a misspelt key may mean, but not for thousands of them."""
 
-    left: int = 50
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = 50
 
     def for_key(self, key: str, known: Iterable[str]) -> str | None:
         """Return the key that was probably meant."""

@@ -1,8 +1,8 @@
 """Judges one timetable by the platform's rules."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from tenantcron.core.durations import format_duration
 from tenantcron.cron.analysis import (
@@ -18,8 +18,7 @@ from tenantcron.manifests.diagnostics import Fault, Pointer
 MAX_EXPRESSION = 64
 
 
-@dataclass(frozen=True, slots=True)
-class TimetableRules:
+class TimetableRules(NamedTuple):
     """What a timetable is judged by: the platform's floor, and what time it is."""
 
     floor: timedelta

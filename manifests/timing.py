@@ -5,7 +5,6 @@ presets, a manifest's `schedules:`, and the triggers of its sagas. So names neve
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import islice
@@ -48,12 +47,14 @@ _LIMITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class TimingReader:
     """Reads timings; what is wrong with them goes to `faults`."""
 
-    rules: TimetableRules
-    faults: list[Fault]
+    __slots__ = ("faults", "rules")
+
+    def __init__(self, rules: TimetableRules, faults: list[Fault]) -> None:
+        self.rules = rules
+        self.faults = faults
 
     def read(self, view: View, named: NamedTimings) -> Timing | None:
         """Read a mapping of timetable and settings, or a cron expression alone."""

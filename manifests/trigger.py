@@ -1,6 +1,6 @@
 """Triggers in one line: `scheduled:<name>`, `scheduled:<name>:<cron>`, or another tool's."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.core.names import NAME_EXPECTED, ScheduleName, is_name
 from tenantcron.core.suggest import close_match
@@ -11,8 +11,7 @@ OURS = "scheduled"
 OTHERS = ("api", "webhook", "event")
 
 
-@dataclass(frozen=True, slots=True)
-class OneLine:
+class OneLine(NamedTuple):
     """A schedule by name, with its cron expression if the line has one."""
 
     name: ScheduleName

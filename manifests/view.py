@@ -1,7 +1,6 @@
 """Values of a document together with where they stand, sound ones only."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 
 from tenantcron.core.durations import parse_duration
@@ -9,8 +8,6 @@ from tenantcron.core.values import JsonValue
 from tenantcron.manifests.diagnostics import Pointer
 
 
-# Not frozen: a thousand are made per manifest, and freezing triples their price.
-@dataclass(slots=True)
 class View:
     """A value and its pointer.
 
@@ -18,9 +15,12 @@ class View:
     over it nor report it again, and still see everything else.
     """
 
-    value: JsonValue
-    pointer: Pointer
-    faulty: frozenset[Pointer]
+    __slots__ = ("faulty", "pointer", "value")
+
+    def __init__(self, value: JsonValue, pointer: Pointer, faulty: frozenset[Pointer]) -> None:
+        self.value = value
+        self.pointer = pointer
+        self.faulty = faulty
 
     def get(self, key: str) -> "View | None":
         """Return the entry of a mapping, None if it is absent or faulty."""

@@ -6,7 +6,7 @@ tenant's latest version carries has been checked already, with the same outcome.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +43,7 @@ def source_checksum(file: ManifestFile) -> str:
 
 def prepare(file: ManifestFile, caps: Mapping[TenantId, int], now: datetime) -> Prepared:
     """Check a manifest, with the tenants' own caps."""
-    found = replace(file, policy=replace(file.policy, caps=caps)).check(now)
+    found = file._replace(policy=file.policy._replace(caps=caps)).check(now)
     wanted = _wanted(found.checked.desired, source_checksum(file))
     return Prepared(file.path, found.checked.tenant, wanted, tuple(found.diagnostics))
 

@@ -125,7 +125,8 @@ class Builder:
                 self._refuse_alias(event)
             self.usable = False
             # With no entries, so that a merge key does not complain about it again.
-            node = Node(None, start, end, entries={})
+            node = Node(None, start, end)
+            node.entries = {}
         else:
             self._room -= node.size
         opened = self._stack[-1] if self._stack else None

@@ -1,12 +1,11 @@
 """What a document is made of: plain JSON data, and beside it where each piece of it is written."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.core.values import JsonValue
 
 
-@dataclass(slots=True)
-class Key:
+class Key(NamedTuple):
     """A key as it is read and where it is written; the text is None if no text stands for it."""
 
     text: str | None
@@ -15,18 +14,20 @@ class Key:
     merge: bool = False
 
 
-# Not frozen, here and above: thousands are made per document, and freezing triples their price.
-@dataclass(slots=True)
 class Node:
     """A value and where it is written; how many values it holds and how deep, aliases included."""
 
-    value: JsonValue
-    start: int
-    end: int
-    size: int = 1
-    height: int = 0
-    items: list["Node"] | None = None
-    entries: dict[str, tuple[Key, "Node"]] | None = None
+    __slots__ = ("end", "entries", "height", "items", "size", "start", "value")
+
+    def __init__(self, value: JsonValue, start: int, end: int) -> None:
+        """Begin with a scalar; who reads a list or a mapping adds what is in it."""
+        self.value = value
+        self.start = start
+        self.end = end
+        self.size = 1
+        self.height = 0
+        self.items: list[Node] | None = None
+        self.entries: dict[str, tuple[Key, Node]] | None = None
 
     def child(self, part: str | int) -> "Node | None":
         """Return the node one step down, if there is one."""

@@ -15,7 +15,9 @@ class OpenSequence:
         self.awaits_key = False
         self._items: list[Node] = []
         self._values: list[JsonValue] = []
-        self.node = Node(self._values, start, start, 1, 1, self._items)
+        self.node = Node(self._values, start, start)
+        self.node.height = 1
+        self.node.items = self._items
 
     @property
     def part(self) -> int:
@@ -42,7 +44,9 @@ class OpenMapping:
         self._key: Key | None = None
         self._entries: dict[str, tuple[Key, Node]] = {}
         self._values: dict[str, JsonValue] = {}
-        self.node = Node(self._values, start, start, 1, 1, None, self._entries)
+        self.node = Node(self._values, start, start)
+        self.node.height = 1
+        self.node.entries = self._entries
 
     @property
     def part(self) -> str | None:

@@ -1,7 +1,7 @@
 """What an unquoted scalar means: the core schema of YAML 1.2, and where older readers disagree."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.core.values import JsonScalar
 from tenantcron.manifests.loading.characters import one_line
@@ -28,8 +28,7 @@ _SIXTIES = re.compile(
 _TIME_OF_DAY = re.compile(r"[0-9]{2}:[0-9]{2}")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """What is wrong with a scalar, or likely to be misread."""
 
     code: str

@@ -1,6 +1,6 @@
 """The settings of a schedule: defaults, limits, and what a named timetable hands down."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -126,7 +126,7 @@ def test_the_longest_time_of_all_attempts_counts_every_wait_and_every_timeout() 
     retry = Retry(5, timedelta(seconds=1), timedelta(seconds=5))
     waits = timedelta(seconds=1 + 2 + 4 + 5)
     assert retry.longest(timedelta(minutes=1)) == timedelta(minutes=5) + waits
-    assert replace(retry, max_attempts=1).longest(timedelta(minutes=1)) == timedelta(minutes=1)
+    assert retry._replace(max_attempts=1).longest(timedelta(minutes=1)) == timedelta(minutes=1)
 
 
 def test_the_spread_must_be_smaller_than_the_gap() -> None:
@@ -138,7 +138,7 @@ def test_the_spread_must_be_smaller_than_the_gap() -> None:
 NIGHTLY = Timing(
     parse("0 2 * * *"),
     "Europe/London",
-    replace(DEFAULTS, timeout=timedelta(minutes=15), payload={"a": 1}, priority=Priority.LOW),
+    DEFAULTS._replace(timeout=timedelta(minutes=15), payload={"a": 1}, priority=Priority.LOW),
 )
 PRESETS = policy_with(presets={"nightly": NIGHTLY})
 
@@ -156,10 +156,9 @@ def test_settings_beside_a_preset_override_its_own_one_by_one() -> None:
     timing = by_preset(timezone="Asia/Tokyo", priority="high", retry={"max_attempts": 9})
     assert timing.timetable == NIGHTLY.timetable
     assert timing.timezone == "Asia/Tokyo"
-    assert timing.settings == replace(
-        NIGHTLY.settings,
+    assert timing.settings == NIGHTLY.settings._replace(
         priority=Priority.HIGH,
-        retry=replace(DEFAULTS.retry, max_attempts=9),
+        retry=DEFAULTS.retry._replace(max_attempts=9),
     )
 
 
@@ -176,7 +175,7 @@ def test_false_and_zero_override_too() -> None:
 
 
 def test_a_spread_is_judged_against_the_timetable_of_the_preset() -> None:
-    policy = policy_with(presets={"often": replace(NIGHTLY, timetable=parse("*/15 * * * *"))})
+    policy = policy_with(presets={"often": NIGHTLY._replace(timetable=parse("*/15 * * * *"))})
     (problem,) = check_scheduled({"preset": "often", "spread": "15m"}, policy=policy).problems
     assert (problem.code, problem.pointer[-1]) == ("TC306", "spread")
 
