@@ -74,9 +74,11 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         prog=parser.prog,  # else it is found out by formatting a usage that nobody sees
     )
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
-    for name, summary in COMMANDS.items():
+    # What follows a command is its own affair; only before one can help on all of them be wanted.
+    alone = called in COMMANDS and called == arguments[0]
+    for name in arguments[:1] if alone else COMMANDS:
         command = commands.add_parser(
-            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+            name, help=COMMANDS[name], formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name == called:
             import_module(f"tenantcron.cli.{name.replace('-', '_')}").configure(command)

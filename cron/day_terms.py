@@ -13,10 +13,8 @@ from tenantcron.cron.day_rules import (
 )
 from tenantcron.cron.fields import DAY_OF_MONTH, WEEKDAY, Field, read_value, refusal
 
-_DAYS_BEFORE_LAST = re.compile(r"l-([0-9]+)", re.IGNORECASE)
-_WORKDAY = re.compile(r"([0-9]+)w", re.IGNORECASE)
-_WORKDAY_REVERSED = re.compile(r"w([0-9]+)", re.IGNORECASE)
-_LAST_REVERSED = re.compile(r"l([0-7]|[a-z]{3})", re.IGNORECASE)
+# For a mistake only, so it is compiled at its first use and not at every start.
+_LAST_REVERSED = r"[lL]([0-7]|[a-zA-Z]{3})"
 
 
 @lru_cache(maxsize=1024)
@@ -30,17 +28,18 @@ def day_rule(field: Field, term: str) -> DayRule | None:
 
 
 def _day_of_month_rule(term: str) -> DayRule | None:
-    if term.upper() == "L":
+    upper = term.upper()
+    if upper == "L":
         return LastDay()
-    if term.upper() == "LW":
+    if upper == "LW":
         return LastWorkday()
-    if match := _DAYS_BEFORE_LAST.fullmatch(term):
-        return _days_before_last(term, int(match[1]))
-    if match := _WORKDAY.fullmatch(term):
-        return NearestWorkday(read_value(DAY_OF_MONTH, match[1], term))
-    if match := _WORKDAY_REVERSED.fullmatch(term):
+    if upper.startswith("L-") and term[2:].isdigit():
+        return _days_before_last(term, int(term[2:]))
+    if upper.endswith("W") and term[:-1].isdigit():
+        return NearestWorkday(read_value(DAY_OF_MONTH, term[:-1], term))
+    if upper.startswith("W") and term[1:].isdigit():
         problem = "the W for the nearest workday stands behind the day"
-        raise refusal(DAY_OF_MONTH, term, problem, f"write {match[1]}W")
+        raise refusal(DAY_OF_MONTH, term, problem, f"write {term[1:]}W")
     return None
 
 
@@ -57,7 +56,7 @@ def _weekday_rule(term: str) -> DayRule | None:
     if term.upper() == "L":
         problem = "L alone does not say which weekday"
         raise refusal(WEEKDAY, term, problem, "write 5L for the last Friday, 6 for Saturday")
-    if match := _LAST_REVERSED.fullmatch(term):
+    if match := re.fullmatch(_LAST_REVERSED, term):
         problem = "the L for the last one stands behind the weekday"
         raise refusal(WEEKDAY, term, problem, f"write {match[1]}L")
     if term[-1] in "lL":

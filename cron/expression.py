@@ -13,8 +13,9 @@ from tenantcron.cron.months import is_never, number_masks, weekday_masks
 from tenantcron.cron.terms import plain_term
 from tenantcron.cron.timetable import CronTimetable
 
-_HASHED = re.compile(r"[hr](?:[(/].*)?", re.IGNORECASE)
-_YEAR = re.compile(r"[0-9]{4}(?:[-,/].*)?")
+# For mistakes only, so they are compiled at their first use and not at every start.
+_HASHED = r"[hrHR](?:[(/].*)?"
+_YEAR = r"[0-9]{4}(?:[-,/].*)?"
 _ORDER = "minute, hour, day of month, month, weekday"
 
 
@@ -105,7 +106,7 @@ def _question_mark(field: Field, text: str) -> FieldReading:
 def _refuse_no_term(field: Field, text: str, term: str) -> None:
     if not term:
         raise refusal(field, text, "there is nothing between two commas", "drop a comma")
-    if _HASHED.fullmatch(term):
+    if term[0] in "hrHR" and re.fullmatch(_HASHED, term):
         problem = "hashed (H) and random (R) values are not supported: a schedule says its times"
         raise refusal(field, term, problem, "write a number; spread: 10m keeps schedules apart")
 
@@ -121,7 +122,7 @@ def _field_to_drop(words: Sequence[str]) -> str:
     """Say which field is too many: the seconds lead and the years trail."""
     if len(words) == 7:
         which, kept = "the first field (seconds) and the last one (years)", words[1:-1]
-    elif _YEAR.fullmatch(words[-1]):
+    elif re.fullmatch(_YEAR, words[-1]):
         which, kept = "the last field (years)", words[:-1]
     else:
         which, kept = "the first field (seconds)", words[1:]

@@ -1,44 +1,50 @@
 """The JSON Schemas that ship with the package, read once when they are needed."""
 
+from __future__ import annotations
+
 import json
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from tenantcron.core.values import JsonValue
+from tenantcron.core.values import JsonObject, JsonValue
 
 SchemaName = Literal["manifest", "policy"]
 
-# The functional form, because these keywords are not Python names.
-Schema = TypedDict(
-    "Schema",
-    {
-        "$defs": dict[str, "Schema"],
-        "type": str,
-        "enum": list[str],
-        "const": str | int,
-        "pattern": str,
-        "minLength": int,
-        "maxLength": int,
-        "minimum": float,
-        "maximum": float,
-        "items": "Schema",
-        "minItems": int,
-        "uniqueItems": bool,
-        "properties": dict[str, "Schema"],
-        "required": list[str],
-        "additionalProperties": "bool | Schema",
-        "patternProperties": dict[str, "Schema"],
-        "propertyNames": "Schema",
-        "minProperties": int,
-        "anyOf": list["Schema"],
-        "oneOf": list["Schema"],
-        "default": str | int | bool,
-        "x-code": str,
-        "x-expects": str,
-    },
-    total=False,
-)
+# Only a type checker needs it, and building it costs more than reading the schema.
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    # The functional form, because these keywords are not Python names.
+    Schema = TypedDict(
+        "Schema",
+        {
+            "$defs": dict[str, "Schema"],
+            "type": str,
+            "enum": list[str],
+            "const": str | int,
+            "pattern": str,
+            "minLength": int,
+            "maxLength": int,
+            "minimum": float,
+            "maximum": float,
+            "items": "Schema",
+            "minItems": int,
+            "uniqueItems": bool,
+            "properties": dict[str, "Schema"],
+            "required": list[str],
+            "additionalProperties": "bool | Schema",
+            "patternProperties": dict[str, "Schema"],
+            "propertyNames": "Schema",
+            "minProperties": int,
+            "anyOf": list["Schema"],
+            "oneOf": list["Schema"],
+            "default": str | int | bool,
+            "x-code": str,
+            "x-expects": str,
+        },
+        total=False,
+    )
 
 
 def schema_text(name: SchemaName) -> str:
@@ -50,20 +56,35 @@ def schema_text(name: SchemaName) -> str:
 def schema(name: SchemaName) -> Schema:
     """Return the schema as data, with every reference replaced by what it refers to."""
     loaded: dict[str, JsonValue] = json.loads(schema_text(name))
-    definitions = cast("dict[str, dict[str, JsonValue]]", loaded["$defs"])
-    return cast("Schema", _inlined(loaded, definitions))
+    definitions = cast("JsonObject", loaded.pop("$defs"))
+    done: JsonObject = {}
+    for definition in definitions:
+        _definition(definition, definitions, done)
+    return cast("Schema", {"$defs": done, **_inlined_object(loaded, definitions, done)})
 
 
-def _inlined(part: JsonValue, definitions: dict[str, dict[str, JsonValue]]) -> JsonValue:
-    """Follow references; keywords beside one stay in force. No definition refers to itself."""
+def _definition(name: str, definitions: JsonObject, done: JsonObject) -> JsonObject:
+    """Inline a definition, once for all who refer to it. None refers to itself."""
+    if name not in done:
+        done[name] = _inlined(definitions[name], definitions, done)
+    return cast("JsonObject", done[name])
+
+
+def _inlined(part: JsonValue, definitions: JsonObject, done: JsonObject) -> JsonValue:
+    if isinstance(part, dict):
+        return _inlined_object(part, definitions, done)
     if isinstance(part, list):
-        return [_inlined(item, definitions) for item in part]
-    if not isinstance(part, dict):
-        return part
-    own = dict(part)
-    name = str(own.pop("$ref", "")).rpartition("/")[2]
-    whole = {**definitions[name], **own} if name else own
-    return {key: _inlined(item, definitions) for key, item in whole.items()}
+        return [_inlined(item, definitions, done) for item in part]
+    return part
+
+
+def _inlined_object(part: JsonObject, definitions: JsonObject, done: JsonObject) -> JsonObject:
+    """Follow a reference; keywords beside it stay in force."""
+    own = {key: _inlined(item, definitions, done) for key, item in part.items() if key != "$ref"}
+    if "$ref" not in part:
+        return own
+    name = str(part["$ref"]).rpartition("/")[2]
+    return {**_definition(name, definitions, done), **own}
 
 
 @cache

@@ -5,15 +5,21 @@ our models produce and no others; a test holds it to jsonschema's verdict on eve
 all faults, not the first one, and goes on below a fault wherever the value still makes sense.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
 from tenantcron.manifests.diagnostics import Fault, Pointer
-from tenantcron.manifests.schemas import Schema, SchemaName, schema
+from tenantcron.manifests.schemas import SchemaName, schema
+
+if TYPE_CHECKING:
+    from tenantcron.manifests.schemas import Schema
 
 _TYPE_WORDS = {
     "null": "nothing",

@@ -110,7 +110,7 @@ class TimingReader:
             return None  # the structure check, or the look-up by name, has told
         at = (*view.pointer, forms[0])
         try:
-            text = translate(view, zone(timezone))
+            text = translate(view, timezone)
         except InvalidTimeError as error:
             self.faults.append(Fault("TC207", str(error), at))
             return None

@@ -1,65 +1,75 @@
 """Translates every form of timetable into the one that is stored: cron, `@every` or `@at`."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.words import shortened
+from tenantcron.cron.instants import InstantError, read_instant
 from tenantcron.cron.placement import fixed_instant
 from tenantcron.cron.shifts import shifts
+from tenantcron.cron.zones import zone
 from tenantcron.manifests.view import View
 
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2})?"
-    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
-)
 
 
 class InvalidTimeError(TenantcronError):
     """The text is not a point in time."""
 
 
-def translate(timing: View, zone: ZoneInfo) -> str | None:
+def translate(timing: View, timezone: str) -> str | None:
     """Return the timetable of a schedule as it is stored; None if its parts are not all there."""
+    # The zone's file is read only for the two forms that need it: most are cron or daily.
     cron, once = timing.text("cron"), timing.text("once")
     interval = timing.duration("every")
     if cron is not None:
         return cron
     if interval is not None:
-        return every(interval, zone)
+        return every(interval, zone(timezone))
     if once is not None:
-        return f"@at {instant(once, zone).replace(tzinfo=None).isoformat()}Z"
+        return f"@at {instant(once, zone(timezone)).replace(tzinfo=None).isoformat()}Z"
     return _daily(timing) or _weekly(timing) or _monthly(timing)
 
 
-def every(interval: timedelta, zone: ZoneInfo) -> str:
+def every(interval: timedelta, place: ZoneInfo) -> str:
     """Write an interval as cron where cron says exactly that: a divisor of the hour or the day.
 
     Cron goes by the clock on the wall, so the interval must also divide every shift of that clock:
     `0 */2 * * *` in London is an hour apart when summer time begins.
     """
-    minutes, rest = divmod(int(interval.total_seconds()), 60)
-    if minutes and not rest and all(shift % interval == timedelta(0) for shift in shifts(zone)):
-        if minutes < 60 and 60 % minutes == 0:
-            return "* * * * *" if minutes == 1 else f"*/{minutes} * * * *"
-        hours, rest = divmod(minutes, 60)
-        if not rest and 24 % hours == 0:
-            return {1: "0 * * * *", 24: "0 0 * * *"}.get(hours, f"0 */{hours} * * *")
+    cron = _cron_of(interval)
+    # The shifts come second, because finding them takes longer than reading ten timetables.
+    if cron is not None and all(shift % interval == timedelta(0) for shift in shifts(place)):
+        return cron
     return f"@every {format_duration(interval)}"
 
 
-def instant(text: str, zone: ZoneInfo) -> datetime:
+def _cron_of(interval: timedelta) -> str | None:
+    """Write an interval as cron, as if no clock were ever shifted."""
+    minutes, rest = divmod(int(interval.total_seconds()), 60)
+    if rest or not minutes:
+        return None
+    if minutes < 60 and 60 % minutes == 0:
+        return "* * * * *" if minutes == 1 else f"*/{minutes} * * * *"
+    hours, rest = divmod(minutes, 60)
+    if rest or 24 % hours:
+        return None
+    return {1: "0 * * * *", 24: "0 0 * * *"}.get(hours, f"0 */{hours} * * *")
+
+
+def instant(text: str, place: ZoneInfo) -> datetime:
     """Read a point in time; without an offset it is local, by the rule for fixed times."""
-    if _TIME.fullmatch(text) is None:
-        raise InvalidTimeError(f"{shortened(text)!r} is not a time such as 2026-12-01T09:00:00")
+    if "." in text:
+        raise InvalidTimeError(f"{shortened(text)!r} is not in whole seconds")
     try:
-        time = datetime.fromisoformat(text)
-        return fixed_instant(zone, time) if time.tzinfo is None else time.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise InvalidTimeError(f"{shortened(text)!r} is not on the calendar: {error}") from error
+        time = read_instant(text)
+        return fixed_instant(place, time) if time.tzinfo is None else time
+    except InstantError as error:
+        raise InvalidTimeError(f"{shortened(text)!r} {error}") from None
+    except (ValueError, OverflowError):
+        raise InvalidTimeError(f"{shortened(text)!r} is not on the calendar of {place}") from None
 
 
 def _daily(timing: View) -> str | None:

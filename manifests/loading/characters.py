@@ -4,21 +4,22 @@ import re
 
 from tenantcron.core.words import shortened
 
-# C0 and C1 but for tab, line feed and carriage return; DEL; halves of surrogate pairs.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+# C0 and C1 but for tab, line feed and carriage return; DEL; halves of surrogate pairs. Most runs
+# never need it, so `re` compiles it at its first use and not at every start.
+_FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
 REPLACEMENT = "\ufffd"
 _LOOKED_AT = 1_000
 
 
 def first_forbidden(text: str) -> str | None:
     """Return the first such character, if there is one."""
-    match = _FORBIDDEN.search(text)
+    match = re.search(_FORBIDDEN, text)
     return match.group() if match else None
 
 
 def without_forbidden(text: str) -> str:
     """Return the text with a stand-in for each of them, so that later checks can go on."""
-    return _FORBIDDEN.sub(REPLACEMENT, text)
+    return re.sub(_FORBIDDEN, REPLACEMENT, text)
 
 
 def one_line(text: str) -> str:

@@ -12,20 +12,18 @@ _INT64 = range(-(2**63), 2**63)
 
 _BEGINS_NUMBER = frozenset("0123456789+-.")
 _DECIMAL = re.compile(r"[-+]?[0-9]+")
-_OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-
-_LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
-_OLD_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?")
 _OLD_NUMBER = re.compile(
     r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+][0-9]+)?)"
 )
-_SIXTIES = re.compile(
-    r"[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*"
-)
+
+# Rare, so they are compiled at their first use and not at every start.
+_OTHER_BASE = r"0o[0-7]+|0x[0-9a-fA-F]+"
+_NOT_FINITE = r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+_OLD_FLOAT = r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+][0-9]+)?"
+_SIXTIES = r"[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*"
 # 02:00 is how people write a time of day, here too, so it is no news to them.
-_TIME_OF_DAY = re.compile(r"[0-9]{2}:[0-9]{2}")
+_TIME_OF_DAY = r"[0-9]{2}:[0-9]{2}"
 
 
 class Finding(NamedTuple):
@@ -60,9 +58,9 @@ def _numeric(text: str) -> Reading:
         return _integer(text, 10)
     if _FLOAT.fullmatch(text):
         return _float(text)
-    if _OTHER_BASE.fullmatch(text):
+    if text.startswith(("0o", "0x")) and re.fullmatch(_OTHER_BASE, text):
         return _integer(text, 0)
-    if _NOT_FINITE.fullmatch(text):
+    if text[-1] in "fFnN" and re.fullmatch(_NOT_FINITE, text):
         return _not_portable(text, "is not a finite number")
     return _text(text)
 
@@ -71,7 +69,8 @@ def _integer(text: str, base: int) -> Reading:
     """Read an integer that fits into 64 bits; a leading zero does not make it octal."""
     if len(text) > _MAX_DIGITS or (number := int(text, base)) not in _INT64:
         return _not_portable(text, "does not fit into 64 bits")
-    if _LEADING_ZERO.fullmatch(text):
+    digits = text.lstrip("+-")
+    if base == 10 and digits[0] == "0" and digits != "0":
         return number, _ambiguous_number(text, number, "octal or text")
     if text.startswith("0o"):
         return number, _ambiguous_number(text, number, "text")
@@ -85,7 +84,7 @@ def _float(text: str) -> Reading:
     number = float(text)
     if number in (float("inf"), float("-inf")):
         return _not_portable(text, "is larger than any reader can hold")
-    if not _OLD_FLOAT.fullmatch(text):
+    if not re.fullmatch(_OLD_FLOAT, text):
         return number, _ambiguous_number(text, number, "text")
     return number, None
 
@@ -94,7 +93,7 @@ def _text(text: str) -> Reading:
     """Keep what only begins like a number, and say so where older readers see a number."""
     if len(text) > _MAX_DIGITS:
         return text, None
-    if _SIXTIES.fullmatch(text) and not _TIME_OF_DAY.fullmatch(text):
+    if ":" in text and re.fullmatch(_SIXTIES, text) and not re.fullmatch(_TIME_OF_DAY, text):
         return text, _ambiguous_text(text, "a number to the base of 60", "quote it")
     if _OLD_NUMBER.fullmatch(text):
         return text, _ambiguous_text(text, "a number", "quote it, or write the number plainly")

@@ -25,12 +25,13 @@ Reader = Callable[[str], Iterator[Event]]
 # The parser in Python takes some 50 microseconds a value, and quadratic time over long tags.
 MAX_PURE = 50_000
 
-_COLON = re.compile(r"(?:\s++|#[^\r\n]*+)*+:")
 _ONLY_COMMENTS = re.compile(r"(?:\s++|#[^\r\n]*+|\.\.\.(?=\s|\Z))*+")
-_NAME = re.compile(r"(?:!\S*+\s++)?[&*]([^\s,\[\]{}]*+)")
-_TOO_BIG = re.compile(r"\\U(?!000[0-9a-fA-F]|0010)[0-9a-fA-F]{8}")
+# Few manifests need these, so they are compiled at their first use and not at every start.
+_COLON = r"(?:\s++|#[^\r\n]*+)*+:"
+_NAME = r"(?:!\S*+\s++)?[&*]([^\s,\[\]{}]*+)"
+_TOO_BIG = r"\\U(?!000[0-9a-fA-F]|0010)[0-9a-fA-F]{8}"
 # A colon that nothing follows which would make it an indicator, nor a quote or bracket precedes.
-_INNER_COLON = re.compile(r"(?<=[^\s,\[\]{}\"':]):(?=[^\s,\[\]{}])")
+_INNER_COLON = r"(?<=[^\s,\[\]{}\"':]):(?=[^\s,\[\]{}])"
 _DISGUISE = "\uf8ff"  # of the private use area
 
 
@@ -71,7 +72,7 @@ def read_disguised(text: str) -> Iterator[Event]:
     """Read with libyaml, which does not get to see the colons inside of plain scalars."""
     if _DISGUISE in text:
         raise Unreadable("the text holds the disguise itself", 0, 0)
-    for event in _read(text, _parse_quick(_INNER_COLON.sub(_DISGUISE, text))):
+    for event in _read(text, _parse_quick(re.sub(_INNER_COLON, _DISGUISE, text))):
         kind, start, end, said, plain, anchor, tagged = event
         yield kind, start, end, said.replace(_DISGUISE, ":"), plain, anchor, tagged
 
@@ -163,7 +164,7 @@ class _Translator:
 
     def _check_name(self, start: int) -> None:
         """Refuse the names that the parsers do not agree on."""
-        name = _NAME.match(self._text, start)
+        name = re.compile(_NAME).match(self._text, start)
         if name and ":" in name.group(1):
             colon = self._text.index(":", name.start(1))
             message = "the name of an anchor or alias cannot hold a colon"
@@ -181,7 +182,7 @@ class _Translator:
 
     def _empty(self, start: int) -> int:
         """Place an empty value behind its colon."""
-        colon = _COLON.match(self._text, self.reached, start)
+        colon = re.compile(_COLON).match(self._text, self.reached, start)
         return colon.end() if colon else start
 
     def _mapping(self, event: _ParserEvent) -> Event:
@@ -223,7 +224,7 @@ class _Translator:
 
 def _no_character(text: str, reached: int) -> Unreadable:
     """Point at the escape that stands for no character."""
-    escape = _TOO_BIG.search(text, reached)
+    escape = re.compile(_TOO_BIG).search(text, reached)
     start, end = escape.span() if escape else (reached, reached + 1)
     message = "this escape stands for no character"
     return Unreadable(message, start, end, hint="the last one is \\U0010FFFF", code="TC009")

@@ -13,9 +13,10 @@ _PRINTABLE = _PRINTABLE_ASCII + (
     "\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
 )
 _BLANK_LINES = re.compile(r"(?:[ \t]*+(?:#[^\r\n]*+)?(?:\r\n|\r|\n))*+")
-_DIRECTIVE = re.compile(r"%([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
-_YAML_1_2 = re.compile(r"YAML[ \t]+1\.2[ \t]*(?:#.*)?")
-_DOCUMENT_START = re.compile(r"---(?:[ \t\r\n]|\Z)")
+# Few manifests need these, so they are compiled at their first use and not at every start.
+_DIRECTIVE = r"%([^\r\n]*+)(?:\r\n|\r|\n|\Z)"
+_YAML_1_2 = r"YAML[ \t]+1\.2[ \t]*(?:#.*)?"
+_DOCUMENT_START = r"---(?:[ \t\r\n]|\Z)"
 
 
 def settle(problems: Problems) -> str:
@@ -43,21 +44,26 @@ def _settle_directives(text: str, problems: Problems) -> str:
     pieces: list[str] = []
     position = _after_blank_lines(text, 0)
     kept = 0
-    while directive := _DIRECTIVE.match(text, position):
+    while directive := _directive(text, position):
         _check_directive(directive, problems)
         pieces += (text[kept:position], "#")
         kept = position + 1
         position = _after_blank_lines(text, directive.end())
-    if pieces and not _DOCUMENT_START.match(text, position):
+    if pieces and not re.compile(_DOCUMENT_START).match(text, position):
         raise Unreadable("a line with `---` must follow the directives", position, position + 1)
     return "".join(pieces) + text[kept:]
+
+
+def _directive(text: str, position: int) -> re.Match[str] | None:
+    """Return the directive that the line at the position is, if it is one."""
+    return re.compile(_DIRECTIVE).match(text, position) if text.startswith("%", position) else None
 
 
 def _check_directive(directive: re.Match[str], problems: Problems) -> None:
     """Report all but the one that says what holds anyway; give up on a flood of them."""
     if problems.is_full("TC007"):
         raise Unreadable("too many directives", *directive.span(), code="TC007")
-    if _YAML_1_2.fullmatch(directive.group(1)):
+    if re.fullmatch(_YAML_1_2, directive.group(1)):
         return
     name = directive.group(1).partition(" ")[0][:20]
     message = f"the directive `%{name}` is not allowed; manifests are read as YAML 1.2"

@@ -126,7 +126,7 @@ def test_findings_are_sorted_by_file_and_place() -> None:
 
 HEAVY = (
     "sqlalchemy", "psycopg", "httpx", "fastapi", "pydantic", "jsonschema", "rich", "typer",
-    "structlog", "asyncio", "socket", "ssl", "dataclasses", "inspect", "traceback",
+    "structlog", "asyncio", "socket", "ssl", "dataclasses", "inspect",
 )  # fmt: skip
 
 

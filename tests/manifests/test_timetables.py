@@ -133,6 +133,7 @@ JUDGED = (
     Judged({"once": "2027-01-01"}, ("TC207",)),
     Judged({"once": "2027-01-01T00:00:00Z\n"}, ("TC207",)),
     Judged({"once": "2027-01-01T00:00:00+25:00"}, ("TC207",)),
+    Judged({"once": "2027-01-01T00:00:00.5Z"}, ("TC207",)),
     Judged({"once": "tomorrow"}, ("TC207",)),
     Judged({"once": "9999-12-31T23:59:59", "timezone": "America/New_York"}, ("TC207",)),
     Judged({"once": "0001-01-01T00:00:00", "timezone": "Asia/Tokyo"}, ("TC207",)),
