@@ -1,6 +1,7 @@
 """Checks many manifests on all cores; a few are checked here, for a process is not free either."""
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
@@ -30,9 +31,9 @@ class Checker(NamedTuple):
         from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- a hook needs none
         from multiprocessing import get_context  # noqa: PLC0415
 
+        method = "fork" if _forks_safely() else "spawn"
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
-        # Fresh processes: a progress bar may have started a thread, and forking then can hang.
-        with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(cores, mp_context=get_context(method)) as pool:
             for files in pool.map(self._problems, chunks):
                 yield from files
 
@@ -46,6 +47,16 @@ class Checker(NamedTuple):
             file._replace(checked=file.checked._replace(desired=None))
             for file in self._check(paths, _policies_of_this_process(self.policy))
         ]
+
+
+def _forks_safely() -> bool:
+    """Whether processes may begin as copies of this one, with everything imported already.
+
+    A fork beside another thread, such as a progress bar's, can hang, and on macOS any can.
+    """
+    from threading import active_count  # noqa: PLC0415 -- a hook needs none
+
+    return sys.platform == "linux" and active_count() == 1
 
 
 @cache

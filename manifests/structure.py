@@ -30,6 +30,15 @@ _TYPE_WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
+# All but float, whose values decide.
+_TYPE_NAMES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 
 # The faults that say that a value is not what its key takes.
 _SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107"})
@@ -253,17 +262,9 @@ def _is_type(name: str, value: JsonValue) -> bool:
 
 def _type_of(value: JsonValue) -> str:
     """Name a value's JSON type; 3.0 is a whole number, as JSON Schema has it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        return "integer"
     if isinstance(value, float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
+        return "integer" if value.is_integer() else "number"
+    return _TYPE_NAMES[type(value)]
 
 
 @lru_cache

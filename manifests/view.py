@@ -29,6 +29,10 @@ class View:
         pointer = (*self.pointer, key)
         return None if pointer in self.faulty else View(self.value[key], pointer, self.faulty)
 
+    def has(self, key: str) -> bool:
+        """Whether a mapping has a sound entry; cheaper than a view of it."""
+        return self._plain(key) is not None
+
     def entries(self) -> Iterator[tuple[str, "View"]]:
         """Yield the sound entries of a mapping."""
         for key in self.value if isinstance(self.value, dict) else ():

@@ -77,7 +77,9 @@ class Builder:
         node = Node(value, start, end)
         if anchor is not None:
             self._anchors[anchor] = node
-        self._count(event)
+        self._written += 1
+        if self._written > self._room:
+            self._refuse_more(event)
         if opened:
             opened.add(node)
         else:
@@ -189,7 +191,9 @@ class Builder:
             return
         if anchor is not None:
             self._anchors[anchor] = None
-        self._count(event)
+        self._written += 1
+        if self._written > self._room:
+            self._refuse_more(event)
         opening = OpenMapping if kind == "mapping" else OpenSequence
         self._stack.append(opening(start, anchor))
 
@@ -243,16 +247,14 @@ class Builder:
         self._report("TC009", message, _place(event), "remove the character")
         return without_forbidden(text)
 
-    def _count(self, event: Event) -> None:
-        """Count a value that is written, and stop at the limit."""
-        self._written += 1
-        if self._written > self._room:
-            code = "TC002" if self._written > MAX_VALUES else "TC008"
-            aliases = " with its aliases" if self._room < MAX_VALUES else ""
-            message = f"the document{aliases} holds more than {MAX_VALUES:,} values"
-            hint = "move generated data out of the manifest"
-            self._report(code, message, _place(event), hint)
-            self._stop()
+    def _refuse_more(self, event: Event) -> None:
+        """Stop at the limit of written values."""
+        code = "TC002" if self._written > MAX_VALUES else "TC008"
+        aliases = " with its aliases" if self._room < MAX_VALUES else ""
+        message = f"the document{aliases} holds more than {MAX_VALUES:,} values"
+        hint = "move generated data out of the manifest"
+        self._report(code, message, _place(event), hint)
+        self._stop()
 
     def _stop(self) -> None:
         """Read no further: what is left cannot be judged."""
