@@ -14,8 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict
 
 from tenantcron.core import durations, names
-
-TIMETABLES = ("cron", "every", "daily", "weekly", "monthly", "once", "preset")
+from tenantcron.manifests.timing import FORMS
 
 _CLOSED = ConfigDict(extra="forbid")
 _OPEN = ConfigDict(extra="allow")
@@ -201,12 +200,12 @@ class Scheduled(Timing, total=False):
 
 
 def _has_one_timetable(timing: Timing) -> Timing:
-    if sum(key in timing for key in TIMETABLES) != 1:
-        raise ValueError(f"exactly one of {', '.join(TIMETABLES)}")
+    if sum(key in timing for key in FORMS) != 1:
+        raise ValueError(f"exactly one of {', '.join(FORMS)}")
     return timing
 
 
-_ONE_TIMETABLE = {"oneOf": [{"required": [key]} for key in TIMETABLES]}
+_ONE_TIMETABLE = {"oneOf": [{"required": [key]} for key in FORMS]}
 OneTiming = Annotated[
     Timing, AfterValidator(_has_one_timetable), Field(json_schema_extra=_ONE_TIMETABLE)
 ]

@@ -56,6 +56,10 @@ def _unknown_placeholders(text: str, at: Pointer) -> Iterator[Fault]:
             meant = close_match(name, PLACEHOLDERS)
             hint = f"did you mean {{{{{meant}}}}}?" if meant else f"use {', '.join(PLACEHOLDERS)}"
             yield Fault("TC304", f"nothing fills {{{{{shortened(name)}}}}}", at, hint)
+    _, opening, rest = _PLACEHOLDER.sub(" ", text).partition("{{")
+    if opening:
+        message = f"`{{{{{shortened(rest)}` begins like a placeholder and is none"
+        yield Fault("TC304", message, at, f"write one of {', '.join(PLACEHOLDERS)} as {{{{name}}}}")
 
 
 def _strings(value: JsonValue, at: Pointer) -> Iterator[tuple[str, Pointer]]:

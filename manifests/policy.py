@@ -120,14 +120,16 @@ def _texts(view: View | None) -> tuple[str, ...]:
 
 
 def _refuse_errors(faults: list[Fault], source: str) -> None:
-    errors = [fault for fault in faults if RULES[fault.code].severity is Severity.ERROR]
-    if errors:
-        lines = [f"{source}: the policy is not valid"]
-        for fault in errors:
-            place = ".".join(map(str, fault.pointer))
-            hint = f" ({fault.hint})" if fault.hint else ""
-            lines.append(f"  {place}: {fault.code} {fault.message}{hint}")
-        raise UsageError("\n".join(lines))
+    errors = (fault for fault in faults if RULES[fault.code].severity is Severity.ERROR)
+    lines = sorted(map(_line, errors))
+    if lines:
+        raise UsageError("\n".join([f"{source}: the policy is not valid", *lines]))
+
+
+def _line(fault: Fault) -> str:
+    """Word one error; it begins with its place, so sorted lines keep a table together."""
+    hint = f" ({fault.hint})" if fault.hint else ""
+    return f"  {'.'.join(map(str, fault.pointer))}: {fault.code} {fault.message}{hint}"
 
 
 def _as_json(value: TomlValue) -> JsonValue:

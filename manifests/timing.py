@@ -105,7 +105,7 @@ class TimingReader:
         return None
 
     def _timetable(self, view: View, timezone: str) -> Timetable | None:
-        forms = [form for form in FORMS if view.get(form) is not None]
+        forms = [form for form in FORMS if view.has(form)]
         if len(forms) != 1 or forms == ["preset"]:
             return None  # the structure check, or the look-up by name, has told
         at = (*view.pointer, forms[0])
@@ -209,7 +209,9 @@ def _judge_durations(view: View) -> Iterator[Fault]:
 
 def _judge_spread(settings: Settings, timetable: Timetable, view: View) -> Iterator[Fault]:
     # A gap has whole seconds, so "not smaller than the gap" is "gap below spread and a second".
-    gap = gap_below(timetable, settings.spread + _SECOND) if settings.spread else None
+    # Beyond its limit a spread is refused already, and one finding is enough.
+    judged = timedelta(0) < settings.spread <= _LIMITS["spread"][1]
+    gap = gap_below(timetable, settings.spread + _SECOND) if judged else None
     if gap is not None:
         key = "spread" if view.get("spread") else "preset"
         message = (

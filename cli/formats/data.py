@@ -1,8 +1,7 @@
 """Diagnostics for programs; the keys are stable."""
 
+from tenantcron.core.values import JsonObject
 from tenantcron.manifests.diagnostics import Diagnostic, json_pointer
-
-JsonObject = dict[str, str | int | None]
 
 
 def as_json(diagnostic: Diagnostic) -> JsonObject:

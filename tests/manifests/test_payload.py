@@ -26,7 +26,7 @@ def check_payload(payload: JsonValue) -> list[str]:
         {"at": "{{fire_time}}", "id": "{{ execution_id }}"},
         {"deep": [{"er": ["{{tenant}}-{{schedule}}"]}]},
         {"{{nonsense}}": "keys are not filled"},
-        {"braces": "{nonsense} {{ } }} {{{"},
+        {"braces": "{nonsense} } }} {", "beside": "{{{tenant}}{"},
     ],
 )
 def test_payloads_that_are_fine(payload: JsonValue) -> None:
@@ -38,6 +38,13 @@ def test_payloads_that_are_fine(payload: JsonValue) -> None:
 )
 def test_a_placeholder_that_nothing_fills_is_an_error(text: str) -> None:
     assert check_payload({"a": text}) == ["TC304"]
+
+
+@pytest.mark.parametrize("text", ["{{tenant}", "{{a{b}}", "{{ } }}", "{{{", "{{tenant}} {{"])
+def test_what_begins_like_a_placeholder_and_is_none_is_an_error(text: str) -> None:
+    (problem,) = check_scheduled({"every": "1h", "payload": {"a": text}}).problems
+    assert problem.code == "TC304"
+    assert problem.message.endswith("` begins like a placeholder and is none")
 
 
 def test_an_unknown_placeholder_is_found_where_it_stands() -> None:

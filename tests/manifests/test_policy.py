@@ -155,6 +155,16 @@ def test_what_stands_outside_of_the_tables_does_not_silently_mean_the_defaults(
         load_policy(policy_file(tmp_path, text))
 
 
+def test_the_errors_of_a_policy_come_in_the_order_of_their_places(tmp_path: Path) -> None:
+    presets = "presets = {b = 'nonsense', a = 'nonsense'}\n"
+    file = policy_file(tmp_path, f"[policy]\n{presets}minimum_interval = 1\nallowed_hosts = 1\n")
+    with pytest.raises(UsageError) as caught:
+        load_policy(file)
+    places = [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:]]
+    keys = ("allowed_hosts", "minimum_interval", "presets.a", "presets.b")
+    assert places == [f"policy.{key}" for key in keys]
+
+
 def test_a_policy_that_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the policy is not valid"):
         load_policy(policy_file(tmp_path, "policy = 5"))

@@ -135,6 +135,10 @@ def test_the_spread_must_be_smaller_than_the_gap() -> None:
     assert codes(check_scheduled({"once": "2099-01-01T00:00:00Z", "spread": "1d"})) == []
 
 
+def test_a_spread_beyond_its_limit_is_one_mistake_not_two() -> None:
+    assert codes(check_scheduled({"every": "30m", "spread": "25h"})) == ["TC305"]
+
+
 NIGHTLY = Timing(
     parse("0 2 * * *"),
     "Europe/London",
