@@ -108,7 +108,7 @@ def test_what_is_filled_in_is_not_looked_at_again() -> None:
 
 
 def test_a_payload_that_is_valid_can_be_filled() -> None:
-    payload = {"a": "{{ fire_time }} {{schedule}} {{ } }} {{{"}
+    payload = {"a": "{{ fire_time }} {{schedule}} { } }} {"}
     schedule = only_schedule(check_scheduled({"every": "1h", "payload": dict(payload)}))
     filled = fill(schedule.timing.settings.payload, VALUES)
-    assert filled == {"a": "2026-12-01T02:00:00+00:00 nightly {{ } }} {{{"}
+    assert filled == {"a": "2026-12-01T02:00:00+00:00 nightly { } }} {"}
