@@ -31,7 +31,7 @@ class Checker(NamedTuple):
         from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- a hook needs none
         from multiprocessing import get_context  # noqa: PLC0415
 
-        method = "fork" if _forks_safely() else "spawn"
+        method = "fork" if forks_safely() else "spawn"
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
         with ProcessPoolExecutor(cores, mp_context=get_context(method)) as pool:
             for files in pool.map(self._problems, chunks):
@@ -49,7 +49,7 @@ class Checker(NamedTuple):
         ]
 
 
-def _forks_safely() -> bool:
+def forks_safely() -> bool:
     """Whether processes may begin as copies of this one, with everything imported already.
 
     A fork beside another thread, such as a progress bar's, can hang, and on macOS any can.

@@ -1,5 +1,7 @@
 """Many manifests, checked in several processes."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,3 +57,19 @@ def test_a_policy_that_cannot_be_read_is_wrong_use_also_in_another_process(
 
     with pytest.raises(UsageError, match=r"tenantcron\.toml: the policy cannot be read"):
         list(Checker(None, None, NOW).check_all(files))
+
+
+def test_processes_begin_as_copies_of_this_one_only_beside_no_other_thread() -> None:
+    script = (
+        "import threading\n"
+        "from tenantcron.manifests.many import forks_safely\n"
+        "alone = forks_safely()\n"
+        "done = threading.Event()\n"
+        "threading.Thread(target=done.wait).start()\n"
+        "print(alone, forks_safely())\n"
+        "done.set()\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, encoding="utf-8"
+    )
+    assert run.stdout.split() == [str(sys.platform == "linux"), "False"]
