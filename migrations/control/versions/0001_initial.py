@@ -251,7 +251,7 @@ BEGIN
                 ' CASE WHEN was.id IS NOT NULL THEN to_jsonb(was) END,'
                 ' CASE WHEN becomes.id IS NOT NULL THEN to_jsonb(becomes) END'
                 ' FROM was FULL JOIN becomes ON was.id = becomes.id'
-                ' ORDER BY becomes.id NULLS FIRST'
+                ' ORDER BY becomes.id IS NOT NULL, becomes.schedule_name'
         END
     );
 END
