@@ -114,9 +114,7 @@ async def _read(
     rows = await connection.exec_driver_sql(
         _union(schemas), execution_options={"no_parameters": True}
     )
-    return [
-        (tenant, LiveSchedules(count, definitions, ids)) for tenant, count, definitions, ids in rows
-    ]
+    return [(tenant, LiveSchedules(*columns)) for tenant, *columns in map(tuple, rows)]
 
 
 async def add(

@@ -131,3 +131,24 @@ async def test_truncate_is_refused(fleet: Fleet, database_url: str) -> None:
         query(database_url, "TRUNCATE {}.tenant_schedule", "tenant_acme")
 
     assert names(database_url, "acme") == list(numbered(3))
+
+
+async def test_a_statement_by_hand_that_changes_nothing_is_not_noticed(
+    fleet: Fleet, database_url: str
+) -> None:
+    planned = await by_hand(fleet, database_url, "DELETE FROM {}.tenant_schedule WHERE false")
+
+    assert planned.status is Status.UNCHANGED
+    assert revision(database_url, "acme") == 1
+
+
+async def test_a_row_with_another_id_is_another_row_on_record(
+    fleet: Fleet, database_url: str
+) -> None:
+    await by_hand(fleet, database_url, "UPDATE {}.tenant_schedule SET id = gen_random_uuid()")
+
+    records = audit(database_url, "acme")[3:]
+
+    assert [one["operation"] for one in records] == ["delete"] * 3 + ["create"] * 3
+    assert all((one["before"] is None) == (one["operation"] == "create") for one in records)
+    assert {one["changed_by"] for one in records} == {"postgres"}
