@@ -22,7 +22,7 @@ from time import perf_counter
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
-from tenantcron.cli.database import collect_rarely
+from tenantcron.core.memory import collect_rarely
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies, find_files, read_files
 from tenantcron.migrations.runner import migrate_control

@@ -1,7 +1,6 @@
 """What the commands on a database share: settings, the connection, who acts."""
 
 import asyncio
-import gc
 import getpass
 import os
 import sys
@@ -14,6 +13,7 @@ from uuid import uuid4
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.origin import deploying_actor
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.memory import collect_rarely
 from tenantcron.core.settings import load_settings
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.store.engine import Database, open_database
@@ -32,11 +32,6 @@ def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
             return await work(database)
 
     return asyncio.run(run())
-
-
-def collect_rarely() -> None:
-    """Look for cycles less often: a fleet is many objects and no cycles, looking costs a third."""
-    gc.set_threshold(100_000, 50, 50)
 
 
 @asynccontextmanager

@@ -94,7 +94,7 @@ def _show(listing: Listing) -> None:
         console.print(Text(tenant, "bold"))
         if state.broken:
             console.print(Text(visible(f"  cannot be read: {state.broken}"), "red"))
-        elif state.rows:
+        elif state.live:
             console.print(next_executions(live_schedules(state, listing.now), listing.now))
         else:
             console.print("  no schedules")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from tenantcron.core.durations import parse_duration
@@ -39,7 +38,7 @@ class Policy(NamedTuple):
     allowed_hosts: tuple[str, ...]
     idempotency_retention: timedelta
     # Tenants with a cap of their own; only the database knows them.
-    caps: Mapping[TenantId, int] = MappingProxyType({})
+    caps: Mapping[TenantId, int]
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy as it holds for one tenant."""
@@ -97,6 +96,7 @@ def _read(data: JsonValue, source: str) -> Policy:
         presets=_presets(view.get("presets"), floor, faults),
         allowed_hosts=_texts(view.get("allowed_hosts")),
         idempotency_retention=_duration(view, "idempotency_retention"),
+        caps={},
     )
     _refuse_errors(faults, source)
     return policy

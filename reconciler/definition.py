@@ -6,9 +6,11 @@ Numbers are spelled so that `jsonb` gives back what it was given.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
+from typing import overload
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.values import JsonObject, JsonValue
@@ -38,6 +40,33 @@ class Definition:
         }
 
 
+@dataclass(frozen=True)
+class Stored(Sequence[Definition]):
+    """Definitions in the database's own spelling of JSON, read when somebody looks into them.
+
+    The same text means the same definitions. Another text may do so as well: `1` and `1.0`.
+    """
+
+    text: str
+    length: int
+
+    @cached_property
+    def _definitions(self) -> tuple[Definition, ...]:
+        return definitions({"schedules": json.loads(self.text)})
+
+    def __len__(self) -> int:
+        """Count them, which takes no reading."""
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> Definition: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Definition, ...]: ...
+    def __getitem__(self, index: int | slice) -> Definition | tuple[Definition, ...]:
+        """Return one or some of them."""
+        return self._definitions[index]
+
+
 # What a manifest version keeps: {"schedules": [the columns of each definition]}.
 Document = JsonObject
 
@@ -58,6 +87,12 @@ def document(definitions: Iterable[Definition]) -> Document:
     """Return what a manifest version keeps: its schedules by name."""
     ordered = sorted(definitions, key=lambda one: one.schedule_name)
     return {"schedules": [one.as_json() for one in ordered]}
+
+
+def stored(of: Document) -> Stored:
+    """Return the schedules of a document as JSON, which is cheap to hand on."""
+    schedules = definitions(of)
+    return Stored(json.dumps([one.as_json() for one in schedules]), len(schedules))
 
 
 def definitions(of: Document) -> tuple[Definition, ...]:

@@ -1,11 +1,11 @@
 """Desired against live, as a pure function: values in, a list of changes out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import Definition
+from tenantcron.reconciler.definition import Definition, Stored
 
 _PLAIN_COLUMNS = tuple(one.name for one in fields(Definition) if one.name != "definition")
 
@@ -46,8 +46,10 @@ class Difference:
         return [change for change in self.changes if change.action is action]
 
 
-def diff(desired: Iterable[Definition], live: Iterable[Definition]) -> Difference:
+def diff(desired: Sequence[Definition], live: Sequence[Definition]) -> Difference:
     """Return what turns live into desired; the order of either does not matter."""
+    if isinstance(desired, Stored) and desired == live:
+        return Difference((), len(live))
     wanted = {one.schedule_name: one for one in desired}
     present = {one.schedule_name: one for one in live}
     names = sorted(wanted.keys() | present.keys())

@@ -20,12 +20,13 @@ from tenantcron.core.names import TenantId
 from tenantcron.manifests.diagnostics import START, Diagnostic, Problem
 from tenantcron.manifests.files import ManifestFile
 from tenantcron.reconciler.apply import Applier
-from tenantcron.reconciler.definition import definitions
+from tenantcron.reconciler.checking import Check
+from tenantcron.reconciler.definition import Stored
 from tenantcron.reconciler.drift import find_drift
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Rules, Wanted, make_plan
 from tenantcron.reconciler.refusals import RefusedError
-from tenantcron.reconciler.sources import Prepared, prepare, source_checksum
+from tenantcron.reconciler.sources import Prepared, prepared, source_checksums
 from tenantcron.reconciler.state import TenantState, database_time, read_states
 from tenantcron.store import manifest_versions, tenants
 from tenantcron.store.engine import Database
@@ -42,24 +43,31 @@ async def prepare_all(
     database: Database, files: Sequence[ManifestFile], progress: Progress
 ) -> list[Prepared]:
     """Check the manifests that the database does not know yet."""
-    checksums = [source_checksum(file) for file in files]
+    checksums = source_checksums(files)
     async with database.transaction() as connection:
         now = await database_time(connection)
         caps = await tenants.schedule_caps(connection)
         known = await manifest_versions.made_from(connection, checksums)
-    prepared = []
-    for file, checksum in zip(files, checksums, strict=True):
-        made = known.get(checksum)
-        prepared.append((made and _known(file, made, caps)) or prepare(file, caps, now))
+    sources = list(zip(files, checksums, strict=True))
+    before = [_known(file, known.get(checksum), caps) for file, checksum in sources]
+    new = [source for source, one in zip(sources, before, strict=True) if one is None]
+    found = []
+    async for one in Check(caps, now).all([file for file, _ in new]):
+        found.append(one)
         progress()
-    return list(_without_doubles(prepared))
+    fresh = (
+        prepared(file, one, checksum) for (file, checksum), one in zip(new, found, strict=True)
+    )
+    return list(_without_doubles([one or next(fresh) for one in before]))
 
 
 def _known(
-    file: ManifestFile, made: DocumentedVersion, caps: Mapping[TenantId, int]
+    file: ManifestFile, made: DocumentedVersion | None, caps: Mapping[TenantId, int]
 ) -> Prepared | None:
     """Return what a source wants that was checked before; only a cap can have moved since."""
-    tenant, schedules = made.version.tenant_id, definitions(made.document)
+    if made is None:
+        return None
+    tenant, schedules = made.version.tenant_id, Stored(made.schedules, made.count)
     if len(schedules) > caps.get(tenant, file.policy.max_schedules_per_tenant):
         return None
     wanted = Wanted(tenant, schedules, made.version.checksum, made.version.source_checksum)

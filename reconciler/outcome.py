@@ -77,7 +77,7 @@ def live_schedules(state: TenantState, now: datetime) -> list[Registered]:
 
 
 def _registered(schedule: Definition, state: TenantState, now: datetime) -> Registered:
-    pause = state.pause_of(schedule.schedule_name)
+    pause = state.pauses.get(schedule.schedule_name)
     try:
         return Registered(schedule, pause, _next(schedule, pause, now))
     except TenantcronError as error:

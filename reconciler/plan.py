@@ -1,6 +1,6 @@
 """A plan: what an apply of one tenant's manifest would do, as data."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tenantcron.core.names import TenantId
@@ -23,7 +23,7 @@ class Wanted:
     """What one manifest wants for its tenant, and what it was made from."""
 
     tenant: TenantId
-    definitions: tuple[Definition, ...]
+    definitions: Sequence[Definition]
     # Of the document, taken once: making one is most of the work for a tenant without changes.
     checksum: str
     source_checksum: str
@@ -84,5 +84,5 @@ def make_plan(wanted: Wanted, state: TenantState, rules: Rules) -> Plan:
         raise RefusedError("TC606", f"the tenant's schema cannot be read: {state.broken}")
     guard_cap(len(wanted.definitions), state.tenant)
     difference = diff(wanted.definitions, state.live)
-    guard_deletes(difference, len(state.rows), rules.max_deletes)
+    guard_deletes(difference, len(state.live), rules.max_deletes)
     return Plan(wanted, state, difference)

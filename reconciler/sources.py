@@ -5,18 +5,16 @@ may name the tenant), the policy, and the version of the language. A source whos
 tenant's latest version carries has been checked already, with the same outcome.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
 from tenantcron.core.names import TenantId
-from tenantcron.manifests.desired import Desired
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import ManifestFile
-from tenantcron.reconciler.definition import define
-from tenantcron.reconciler.plan import Wanted, want
+from tenantcron.reconciler.checking import Found
+from tenantcron.reconciler.plan import Wanted
 
 # Goes up when the same bytes come to mean something else.
 LANGUAGE = b"1"
@@ -32,23 +30,29 @@ class Prepared:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def source_checksum(file: ManifestFile) -> str:
-    """Return the fingerprint of everything that decides what a manifest means."""
-    parts = (LANGUAGE, file.path.name.encode(), (file.asked_for or "").encode())
+def source_checksums(files: Iterable[ManifestFile]) -> list[str]:
+    """Return the fingerprint of everything that decides what each manifest means."""
+    # Files share few policies, and one with many presets is long to write down.
+    policies: dict[int, bytes] = {}
+    checksums = []
+    for file in files:
+        if id(file.policy) not in policies:
+            policies[id(file.policy)] = repr(file.policy).encode()
+        checksums.append(_checksum(file, policies[id(file.policy)]))
+    return checksums
+
+
+def _checksum(file: ManifestFile, policy: bytes) -> str:
     digest = sha256()
-    for part in (*parts, repr(file.policy).encode(), file.content):
+    name, asked_for = file.path.name.encode(), (file.asked_for or "").encode()
+    for part in (LANGUAGE, name, asked_for, policy, file.content):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
 
 
-def prepare(file: ManifestFile, caps: Mapping[TenantId, int], now: datetime) -> Prepared:
-    """Check a manifest, with the tenants' own caps."""
-    found = file._replace(policy=file.policy._replace(caps=caps)).check(now)
-    wanted = _wanted(found.checked.desired, source_checksum(file))
-    return Prepared(file.path, found.checked.tenant, wanted, tuple(found.diagnostics))
-
-
-def _wanted(desired: Desired | None, checksum: str) -> Wanted | None:
-    if desired is None:
-        return None
-    return want(desired.tenant, map(define, desired.schedules), checksum)
+def prepared(file: ManifestFile, found: Found, source_checksum: str) -> Prepared:
+    """Return a source that was checked just now."""
+    wanted = None
+    if found.tenant is not None and found.definitions is not None:
+        wanted = Wanted(found.tenant, found.definitions, found.checksum, source_checksum)
+    return Prepared(file.path, found.tenant, wanted, found.diagnostics)

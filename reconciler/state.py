@@ -1,7 +1,8 @@
 """State: what the database holds for a tenant, read for one of them or for many at once."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -9,16 +10,17 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import Definition
+from tenantcron.reconciler.definition import Definition, Stored
 from tenantcron.store import manifest_versions, schedule_cursors, tenant_schedules, tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.manifest_versions import VersionRow
 from tenantcron.store.schedule_cursors import Pause
-from tenantcron.store.tenant_schedules import ScheduleRow
+from tenantcron.store.tenant_schedules import LiveSchedules
 from tenantcron.store.tenants import TenantRow, TenantStatus
 
-TENANTS_A_TRANSACTION = 200
+TENANTS_A_TRANSACTION = 100
+# So that the server reads some tenants while others are looked at here.
+TRANSACTIONS_AT_A_TIME = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,9 @@ class TenantState:
 
     tenant: TenantRow | None = None
     version: VersionRow | None = None
-    rows: tuple[ScheduleRow, ...] = ()
-    pauses: Mapping[UUID, Pause] = field(default_factory=dict)
+    live: Sequence[Definition] = ()
+    # By the names of the schedules that are paused.
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
     # Why the tenant's schema cannot be read, if so.
     broken: str | None = None
     # Made by the transaction that looks at it.
@@ -40,46 +43,27 @@ class TenantState:
         return None if self.tenant is None or self.is_new else self.tenant.schedule_revision
 
     @property
-    def live(self) -> list[Definition]:
-        """The definitions of the live rows."""
-        return [define_row(row) for row in self.rows]
-
-    @property
     def number(self) -> int:
         """The number of the version that was applied last, 0 if there is none."""
         return self.version.version if self.version else 0
-
-    def pause_of(self, schedule: str) -> Pause | None:
-        """Return the pause of a schedule, if it is paused."""
-        if not self.pauses:
-            return None
-        ids = (row.id for row in self.rows if row.schedule_name == schedule)
-        return next((self.pauses[one] for one in ids if one in self.pauses), None)
-
-
-def define_row(row: ScheduleRow) -> Definition:
-    """Return the part of a row that a manifest decides."""
-    return Definition(
-        schedule_name=row.schedule_name,
-        saga_name=row.saga_name,
-        cron_expr=row.cron_expr,
-        timezone=row.timezone,
-        enabled=row.enabled,
-        definition=_object(row.definition),
-    )
-
-
-def _object(value: JsonValue) -> JsonObject:
-    """Only a hand can have put something else into a row; it is shown, and put right."""
-    return value if isinstance(value, dict) else {"(not an object)": value}
 
 
 async def read_state(connection: AsyncConnection, tenant: TenantRow) -> TenantState:
     """Read one tenant's state; its row is locked or was just read."""
     versions = await manifest_versions.latest(connection, [tenant.id])
-    rows = await tenant_schedules.read(connection, tenant.schema_name)
+    live = await tenant_schedules.read(connection, tenant.id, tenant.schema_name)
     paused = await schedule_cursors.pauses(connection, [tenant.id])
-    return TenantState(tenant, versions.get(tenant.id), tuple(rows), paused)
+    return _with_live(TenantState(tenant, versions.get(tenant.id)), live, paused)
+
+
+def _with_live(
+    state: TenantState, live: LiveSchedules, paused: Mapping[UUID, Pause]
+) -> TenantState:
+    """Add the schedules; few tenants have pauses, so most definitions need not be read for them."""
+    stored = Stored(live.definitions, live.count)
+    ids = map(UUID, live.ids.split()) if paused else ()
+    pauses = {stored[at].schedule_name: paused[one] for at, one in enumerate(ids) if one in paused}
+    return replace(state, live=stored, pauses=pauses)
 
 
 async def read_states(
@@ -90,12 +74,23 @@ async def read_states(
     One transaction must not read them all: it keeps a lock on each table that it has read, and the
     server has room for a few thousand.
     """
-    states: dict[TenantId, TenantState] = {}
-    for start in range(0, len(tenant_ids), TENANTS_A_TRANSACTION):
-        async with database.transaction() as connection:
-            some = tenant_ids[start : start + TENANTS_A_TRANSACTION]
-            states |= await _read_some(connection, some)
-    return states
+    slots = asyncio.Semaphore(TRANSACTIONS_AT_A_TIME)
+
+    async def read(some: Sequence[TenantId]) -> dict[TenantId, TenantState]:
+        async with slots, database.transaction() as connection:
+            return await _read_some(connection, some)
+
+    starts = range(0, len(tenant_ids), TENANTS_A_TRANSACTION)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(read(tenant_ids[start : start + TENANTS_A_TRANSACTION]))
+                for start in starts
+            ]
+    except ExceptionGroup as failed:
+        # What keeps one transaction from reading, such as a lost server, keeps the others, too.
+        raise failed.exceptions[0] from failed
+    return {tenant: state for task in tasks for tenant, state in task.result().items()}
 
 
 async def _read_some(
@@ -110,16 +105,14 @@ async def _read_some(
     }
     fleet = await tenant_schedules.read_many(connection, schemas)
     paused = await schedule_cursors.pauses(connection, tenant_ids)
-    return {
+    states = {
         tenant_id: TenantState(
-            found.get(tenant_id),
-            versions.get(tenant_id),
-            tuple(fleet.rows.get(tenant_id, ())),
-            paused,
-            fleet.broken.get(tenant_id),
+            found.get(tenant_id), versions.get(tenant_id), broken=fleet.broken.get(tenant_id)
         )
         for tenant_id in tenant_ids
     }
+    read = {one: _with_live(states[one], live, paused) for one, live in fleet.live.items()}
+    return states | read
 
 
 async def database_time(connection: AsyncConnection) -> datetime:

@@ -25,13 +25,19 @@ ALTER TABLE {schema}.audit_record ENABLE ALWAYS TRIGGER audit_record_append_only
 """
 # Whoever changes a schedule, by whatever means, is put on record and noticed by schedulers.
 _RECORDING = """
-CREATE TRIGGER tenant_schedule_recorded
-    AFTER INSERT OR UPDATE OR DELETE ON {schema}.tenant_schedule
-    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_change('schedule', 'schedule_name');
-CREATE TRIGGER tenant_schedule_noticed
-    AFTER INSERT OR UPDATE OR DELETE ON {schema}.tenant_schedule
-    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.notice_change_by_hand();
-CREATE TRIGGER tenant_schedule_row_by_row
+CREATE TRIGGER tenant_schedule_created
+    AFTER INSERT ON {schema}.tenant_schedule
+    REFERENCING NEW TABLE AS becomes
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.record_schedules();
+CREATE TRIGGER tenant_schedule_updated
+    AFTER UPDATE ON {schema}.tenant_schedule
+    REFERENCING OLD TABLE AS was NEW TABLE AS becomes
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.record_schedules();
+CREATE TRIGGER tenant_schedule_deleted
+    AFTER DELETE ON {schema}.tenant_schedule
+    REFERENCING OLD TABLE AS was
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.record_schedules();
+CREATE TRIGGER tenant_schedule_no_truncate
     BEFORE TRUNCATE ON {schema}.tenant_schedule
     FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_truncate();
 """

@@ -31,6 +31,9 @@ from tenantcron.store.tables import TENANT_SCHEMA
 from tenantcron.store.targets import Target, target_of
 
 OLDEST_SERVER = 14
+# At most; each is opened when it is needed and kept from then on. One beyond the pool's size would
+# be closed after every transaction, and a new one costs more than most transactions.
+_CONNECTIONS = 16
 
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO pg_catalog"
 
@@ -97,6 +100,8 @@ async def _engine(target: Target) -> AsyncIterator[AsyncEngine]:
         # Not in the URL: an engine shows its URL in messages, and this holds the password.
         connect_args={**target.parameters, "prepare_threshold": None},
         isolation_level="AUTOCOMMIT",
+        pool_size=_CONNECTIONS,
+        max_overflow=0,
         # A server that was restarted in the meantime must not fail the first statement.
         pool_pre_ping=True,
         use_native_hstore=False,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Text, Uuid, bindparam, func, insert, select
+from sqlalchemy import ARRAY, Text, Uuid, bindparam, cast, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
@@ -44,10 +44,11 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedVersion:
-    """A version with its document, which is most of its size."""
+    """A version with the schedules of its document, as JSON in the database's own spelling."""
 
     version: VersionRow
-    document: JsonObject
+    count: int
+    schedules: str
 
 
 _newer = manifest_version.alias("newer")
@@ -64,7 +65,8 @@ _LATEST = select(*_COLUMNS).where(
     ~_overtaken,
     manifest_version.c.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))),
 )
-_MADE_FROM = select(*_COLUMNS, manifest_version.c.document).where(
+_SCHEDULES = manifest_version.c.document["schedules"]
+_MADE_FROM = select(*_COLUMNS, func.jsonb_array_length(_SCHEDULES), cast(_SCHEDULES, Text)).where(
     ~_overtaken,
     manifest_version.c.source_checksum == func.any(bindparam("checksums", type_=ARRAY(Text))),
 )
@@ -83,7 +85,9 @@ async def made_from(
 ) -> dict[str, DocumentedVersion]:
     """Return the versions made from these sources that are still the newest of their tenant."""
     rows = await connection.execute(_MADE_FROM, {"checksums": list(source_checksums)})
-    return {row.source_checksum: DocumentedVersion(VersionRow(*row[:-1]), row[-1]) for row in rows}
+    return {
+        row.source_checksum: DocumentedVersion(VersionRow(*row[:-2]), *row[-2:]) for row in rows
+    }
 
 
 async def documents(

@@ -221,6 +221,7 @@ tenant_schedule = Table(
     Column("definition", JSONB, nullable=False),
     _time("created_at"),
     _time("updated_at"),
+    CheckConstraint("jsonb_typeof(definition) = 'object'", name="definition"),
 )
 Index(
     "tenant_schedule_enabled_idx",

@@ -2,12 +2,28 @@
 
 import asyncio
 from collections.abc import Sequence
+from uuid import UUID
 
+import psycopg
 import pytest
-from support.fleet import CREATING, Fleet, names, revision, schedules, versions
+from psycopg.errors import DeadlockDetected
+from sqlalchemy.ext.asyncio import AsyncConnection
+from support.fleet import (
+    CREATING,
+    Fleet,
+    audit,
+    names,
+    numbered,
+    query,
+    revision,
+    schedules,
+    versions,
+)
 
-from tenantcron.reconciler.outcome import Status
+from tenantcron.core.values import JsonObject
+from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Plan, Wanted
+from tenantcron.store import tenant_schedules
 
 ROUNDS = 8
 
@@ -91,3 +107,56 @@ async def test_whole_fleets_at_once_leave_every_tenant_applied_once(
         assert Status.APPLIED in {one.status for one in outcomes}
     for tenant in ("acme", "beta", "gamma"):
         assert [one["version"] for one in versions(database_url, tenant)] == [1]
+
+
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE %'"
+EDIT = "UPDATE tenant_acme.tenant_schedule SET cron_expr = '0 9 * * *'"
+
+
+def edit_by_hand(url: str) -> bool:
+    """Change all schedules; whether the database let it happen."""
+    with psycopg.connect(url) as session:
+        try:
+            session.execute(EDIT)
+        except DeadlockDetected:
+            return False
+    return True
+
+
+async def test_an_edit_by_hand_and_an_apply_that_wait_for_each_other_end_whole(
+    fleet: Fleet, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The apply has the tenant and wants the rows, the edit has the rows and wants the tenant."""
+    fleet.write("acme", numbered(3))
+    await fleet.apply()
+    fleet.write("acme", numbered(3, "cron: '0 3 * * *'"))
+    edits: list[asyncio.Task[bool]] = []
+    change = tenant_schedules.change
+
+    async def change_later(
+        connection: AsyncConnection, schema: str, rows: Sequence[JsonObject], version_id: UUID
+    ) -> None:
+        edits.append(asyncio.create_task(asyncio.to_thread(edit_by_hand, database_url)))
+        while not query(database_url, WAITING):
+            await asyncio.sleep(0.01)
+        await change(connection, schema, rows, version_id)
+
+    monkeypatch.setattr(tenant_schedules, "change", change_later)
+    (outcome,) = await fleet.apply()
+
+    assert_whole(database_url, outcome, edited=await edits[0])
+
+
+def assert_whole(url: str, outcome: Outcome, *, edited: bool) -> None:
+    """Whoever was ended left nothing behind; it is known who that was."""
+    applied = outcome.status is Status.APPLIED
+    assert applied != edited, "one of the two has to give way"
+    if not applied:
+        assert outcome.refusal is not None
+        assert (outcome.refusal.code, outcome.plan) == ("TC606", None)
+        assert "deadlock" in outcome.refusal.message
+    assert set(live(url).values()) == {"0 3 * * *" if applied else "0 9 * * *"}
+    assert len(versions(url, "acme")) == (2 if applied else 1)
+    assert revision(url, "acme") == 2
+    by = {one["changed_by"] for one in audit(url, "acme")[3:]}
+    assert by == {"github:octocat" if applied else "postgres"}

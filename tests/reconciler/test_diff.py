@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import Definition
+from tenantcron.reconciler.definition import Definition, Stored, document, stored
 from tenantcron.reconciler.diff import Action, Change, Difference, diff
 
 JSON = st.recursive(
@@ -153,3 +153,20 @@ def test_null_is_not_the_same_as_absent() -> None:
     changes = diff([definition(target=None)], [definition()]).changes
 
     assert changes[0].fields == ("definition.target",)
+
+
+@given(TENANTS, TENANTS)
+def test_what_is_kept_as_text_differs_as_what_was_read(
+    desired: list[Definition], live: list[Definition]
+) -> None:
+    as_text = diff(stored(document(desired)), stored(document(live)))
+
+    assert as_text == diff(desired, live)
+
+
+def test_another_spelling_of_the_same_is_no_difference() -> None:
+    one = stored(document([definition(payload=1)]))
+    other = Stored(one.text.replace(" 1", " 1.0"), 1)
+
+    assert one != other
+    assert diff(one, other) == Difference((), 1)

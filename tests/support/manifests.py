@@ -50,7 +50,7 @@ def policy_with(
     retention: timedelta = timedelta(hours=24),
 ) -> Policy:
     """Return a policy that differs from the default in what is given."""
-    return Policy(floor, cap, presets or {}, hosts, retention)
+    return Policy(floor, cap, presets or {}, hosts, retention, caps={})
 
 
 def manifest(scheduled: JsonValue, **saga: JsonValue) -> dict[str, JsonValue]:

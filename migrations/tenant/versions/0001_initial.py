@@ -38,6 +38,7 @@ CREATE TABLE {schema}.tenant_schedule (
     definition jsonb NOT NULL,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
+    CONSTRAINT tenant_schedule_definition_check CHECK (jsonb_typeof(definition) = 'object'),
     CONSTRAINT tenant_schedule_pkey PRIMARY KEY (id),
     CONSTRAINT tenant_schedule_schedule_name_key UNIQUE (schedule_name)
 );
@@ -54,13 +55,19 @@ ALTER TABLE {schema}.audit_record ENABLE ALWAYS TRIGGER audit_record_append_only
 """
 
 _RECORDING = """
-CREATE TRIGGER tenant_schedule_recorded
-    AFTER INSERT OR UPDATE OR DELETE ON {schema}.tenant_schedule
-    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_change('schedule', 'schedule_name');
-CREATE TRIGGER tenant_schedule_noticed
-    AFTER INSERT OR UPDATE OR DELETE ON {schema}.tenant_schedule
-    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.notice_change_by_hand();
-CREATE TRIGGER tenant_schedule_row_by_row
+CREATE TRIGGER tenant_schedule_created
+    AFTER INSERT ON {schema}.tenant_schedule
+    REFERENCING NEW TABLE AS becomes
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.record_schedules();
+CREATE TRIGGER tenant_schedule_updated
+    AFTER UPDATE ON {schema}.tenant_schedule
+    REFERENCING OLD TABLE AS was NEW TABLE AS becomes
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.record_schedules();
+CREATE TRIGGER tenant_schedule_deleted
+    AFTER DELETE ON {schema}.tenant_schedule
+    REFERENCING OLD TABLE AS was
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.record_schedules();
+CREATE TRIGGER tenant_schedule_no_truncate
     BEFORE TRUNCATE ON {schema}.tenant_schedule
     FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_truncate();
 """

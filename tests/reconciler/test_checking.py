@@ -1,0 +1,53 @@
+"""New manifests are checked before they are applied, many of them in several processes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from support.fleet import NIGHTLY, Fleet
+
+from tenantcron.core.names import TenantId
+from tenantcron.reconciler import checking
+from tenantcron.reconciler.sources import Prepared
+from tenantcron.store import tenants
+from tenantcron.tenants.registry import create_tenant
+
+TOO_OFTEN = 'cron: "*/5 * * * *"'
+SEVERAL = checking._CHUNK * 2 + 1
+
+
+async def test_many_manifests_are_found_as_a_few_are(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(SEVERAL):
+        timetable = TOO_OFTEN if number % 7 == 0 else NIGHTLY
+        fleet.write(f"t{number:03}", {"b": timetable, "a": NIGHTLY})
+    async with fleet.database.transaction() as connection:
+        await create_tenant(connection, TenantId("t001"))
+    await set_cap(fleet, "t001", 1)
+    here = await fleet.prepared()
+
+    monkeypatch.setattr(checking, "WORTH_PROCESSES", SEVERAL)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    elsewhere = await fleet.prepared()
+
+    assert elsewhere == here
+    assert [codes(one) for one in elsewhere[:3]] == [["TC301"], ["TC302"], []]
+
+
+async def set_cap(fleet: Fleet, tenant: str, cap: int) -> None:
+    async with fleet.database.transaction() as connection:
+        await tenants.set_limits(connection, TenantId(tenant), {"max_schedules": cap})
+
+
+def codes(one: Prepared) -> list[str]:
+    return [diagnostic.problem.code for diagnostic in one.diagnostics]
+
+
+def test_a_process_that_checks_pays_for_no_driver() -> None:
+    program = "import sys, tenantcron.reconciler.checking; print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+
+    assert not {"sqlalchemy", "psycopg"} & set(done.stdout.decode().split())
