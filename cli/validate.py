@@ -12,6 +12,7 @@ from tenantcron.cli.formats import text
 from tenantcron.cli.formats.data import as_json
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.terminal import Palette, width
+from tenantcron.core.memory import collect_rarely
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import CheckedFile, TenantsSeen, find_files
 from tenantcron.manifests.many import WORTH_PROCESSES, Checker
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and report; 1 if anything is wrong."""
+    collect_rarely()
     files = find_files(arguments.paths)
     tally = Tally()
     checker = Checker(arguments.policy, arguments.tenant, datetime.now(UTC))
