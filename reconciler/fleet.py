@@ -27,11 +27,12 @@ from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Rules, Wanted, make_plan
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.sources import Prepared, prepared, source_checksums
-from tenantcron.reconciler.state import TenantState, database_time, read_states
+from tenantcron.reconciler.state import TenantState, read_states
 from tenantcron.store import manifest_versions, tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.explain import first_line
 from tenantcron.store.manifest_versions import DocumentedVersion
+from tenantcron.store.times import database_time
 
 # As many connections as an apply opens; the work per tenant is mostly the server's.
 TENANTS_AT_A_TIME = 8

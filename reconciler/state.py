@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
@@ -113,9 +111,3 @@ async def _read_some(
     }
     read = {one: _with_live(states[one], live, paused) for one, live in fleet.live.items()}
     return states | read
-
-
-async def database_time(connection: AsyncConnection) -> datetime:
-    """Return the database's time: the only clock that all replicas share."""
-    now: datetime = (await connection.execute(select(func.now()))).scalar_one()
-    return now

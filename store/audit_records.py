@@ -7,19 +7,27 @@ trigger names the database user, with the source `sql`. The setting ends with th
 cannot leak to the next user of a pooled connection.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from sqlalchemy import Row, Select, bindparam, func, select
+from psycopg import sql
+from sqlalchemy import ARRAY, Row, Select, Text, bindparam, func, insert, null, select, text
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonObject
 from tenantcron.store.engine import of_tenant
-from tenantcron.store.tables import audit_record
+from tenantcron.store.tables import audit_record, control_audit_record
 
 SCHEDULE = "schedule"
+TENANT = "tenant"
+EXECUTION = "execution"
+PAUSE = "pause"
+LIMITS = "limits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,85 @@ async def act(connection: AsyncConnection, who: Attribution) -> None:
 @cache
 def _local(names: tuple[str, ...]) -> Select[tuple[str, ...]]:
     return select(*(func.set_config(name, bindparam(name), True) for name in names))
+
+
+async def record(  # noqa: PLR0913 -- the columns of a record
+    connection: AsyncConnection,
+    who: Attribution,
+    *,
+    entity: tuple[str, str],
+    operation: str,
+    before: JsonObject | None = None,
+    after: JsonObject | None = None,
+) -> None:
+    """Put on record what an operator did where no trigger does: to an execution, or why.
+
+    Executions move far too often for a trigger. It belongs into the transaction of the change.
+    """
+    entity_type, entity_id = entity
+    values = {
+        "entity_type": entity_type,
+        "entity_id": entity_id,
+        "operation": operation,
+        # Nothing is a null of SQL here, never one of JSON.
+        "before": null() if before is None else before,
+        "after": null() if after is None else after,
+        **who.columns(),
+    }
+    await connection.execute(insert(control_audit_record).values(values))
+
+
+_RETURNS = (
+    select(control_audit_record.c.entity_id, func.max(control_audit_record.c.changed_at))
+    .where(
+        control_audit_record.c.entity_type == TENANT,
+        control_audit_record.c.entity_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))),
+        control_audit_record.c.before["status"].astext == "deprovisioned",
+        control_audit_record.c.after["status"].astext == "active",
+    )
+    .group_by(control_audit_record.c.entity_id)
+)
+
+
+async def last_returns(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, datetime]:
+    """Return when tenants came back that had been deprovisioned."""
+    rows = await connection.execute(_RETURNS, {"tenant_ids": list(tenant_ids)})
+    return {TenantId(tenant): at for tenant, at in rows}
+
+
+# The columns that decide when a schedule fires, before and after.
+_TIMETABLE_CHANGED = """
+SELECT {tenant}, entity_id, max(changed_at)
+FROM {table}
+WHERE
+    entity_type = 'schedule' AND operation = 'update' AND changed_at >= :since
+    AND (before ->> 'cron_expr', before ->> 'timezone', before ->> 'enabled')
+        IS DISTINCT FROM (after ->> 'cron_expr', after ->> 'timezone', after ->> 'enabled')
+GROUP BY entity_id
+"""
+
+
+async def timetable_changes(
+    connection: AsyncConnection, schemas: Mapping[TenantId, str], since: datetime
+) -> dict[tuple[TenantId, str], datetime]:
+    """Return when timetables were last changed since then, by an apply or by hand."""
+    if not schemas:
+        return {}
+    selects = [
+        sql.SQL(_TIMETABLE_CHANGED).format(
+            tenant=sql.Literal(str(tenant)), table=sql.Identifier(schema, audit_record.name)
+        )
+        for tenant, schema in schemas.items()
+    ]
+    statement = text(sql.SQL(" UNION ALL ").join(selects).as_string())
+    try:
+        async with connection.begin_nested():
+            rows = (await connection.execute(statement, {"since": since})).all()
+    except ProgrammingError:  # a schema without its audit tells nothing
+        return {}
+    return {(TenantId(tenant), schedule): at for tenant, schedule, at in rows}
 
 
 async def last_touches(

@@ -8,7 +8,8 @@ A transaction begins with its isolation level and `search_path = pg_catalog`, in
 With any other path an operator or function that somebody planted in `public` or in a tenant's
 schema could be a better match than the built-in one (`=` on varchar is enough) and run with our
 rights. So every table, type and function of ours is named with its schema, and what is left
-unqualified is a built-in.
+unqualified is a built-in. Times are read in UTC: arithmetic on times of a zone with summer time is
+arithmetic on its wall clock.
 
 psycopg would send its own BEGIN ahead of ours, so the driver is put in autocommit mode and the
 `begin` event sends the transaction's first words. Commit and rollback stay the driver's: it looks
@@ -35,7 +36,10 @@ OLDEST_SERVER = 14
 # be closed after every transaction, and a new one costs more than most transactions.
 _CONNECTIONS = 16
 
-_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO pg_catalog"
+_BEGIN = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
+    " SET LOCAL search_path TO pg_catalog; SET LOCAL timezone TO 'UTC'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,31 @@ class Database:
         A connection that cannot be made or gets lost is raised as a DatabaseError.
         """
         try:
-            async with self.engine.begin() as connection:
+            async with self._begun() as connection:
                 yield connection
         except DBAPIError as error:
             explained = explain(error, self.target)
             if explained is None:
                 raise
             raise explained from error
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[AsyncConnection]:
+        """A connection inside a transaction.
+
+        Its first words find out if the server was restarted since the connection was last used:
+        then all that the pool has are dead, and the second try makes a new one.
+        """
+        async with self.engine.connect() as connection:
+            try:
+                await connection.begin()
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                await connection.rollback()
+                await connection.begin()
+            yield connection
+            await connection.commit()
 
 
 @asynccontextmanager
@@ -102,8 +124,6 @@ async def _engine(target: Target) -> AsyncIterator[AsyncEngine]:
         isolation_level="AUTOCOMMIT",
         pool_size=_CONNECTIONS,
         max_overflow=0,
-        # A server that was restarted in the meantime must not fail the first statement.
-        pool_pre_ping=True,
         use_native_hstore=False,
     )
     event.listen(engine.sync_engine, "begin", _begin)

@@ -14,6 +14,10 @@ class DatabaseAwayError(DatabaseError):
     """The server cannot be reached, or the connection to it was lost."""
 
 
+class ConflictError(DatabaseError):
+    """Somebody else changed the same rows at the same moment; nothing was done."""
+
+
 class WrongPasswordError(DatabaseError):
     """The server is there and does not accept the user or the password."""
 

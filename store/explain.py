@@ -4,6 +4,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 
 from tenantcron.store.errors import (
+    ConflictError,
     DatabaseAwayError,
     DatabaseError,
     MissingRightsError,
@@ -14,6 +15,9 @@ from tenantcron.store.targets import Target
 # libpq gives no code for what fails before a session exists, only text.
 _REFUSED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 _MISSING_RIGHTS = "42501"
+# A row that was to be changed has moved to another partition (an execution has ended), or two
+# transactions would have waited for each other.
+_CONFLICTS = ("40001", "40P01")
 
 
 def explain(error: DBAPIError, target: Target) -> DatabaseError | None:
@@ -28,6 +32,10 @@ def explain(error: DBAPIError, target: Target) -> DatabaseError | None:
         return _not_connected(cause, target)
     if isinstance(cause, psycopg.Error) and cause.sqlstate == _MISSING_RIGHTS:
         return MissingRightsError(f"{target}: {first_line(cause)}. Grant it, or use another role")
+    if isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS:
+        return ConflictError(
+            f"somebody else changed the same at the same moment ({first_line(cause)}): run it again"
+        )
     return None
 
 

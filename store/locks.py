@@ -20,6 +20,8 @@ class Lock(IntEnum):
 
     CONTROL_MIGRATION = 1_952_672_000
     TENANT_MIGRATION = 1_952_672_001
+    CLAIM = 1_952_672_002
+    HISTORY = 1_952_672_003
 
 
 async def take_lock(connection: AsyncConnection, what: Lock, name: str = "") -> None:

@@ -10,6 +10,7 @@ tell a change by apply from one by hand.
 """
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -26,9 +27,11 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    event,
     false,
     func,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -81,12 +84,19 @@ tenant = Table(
     Column("weight", SmallInteger, nullable=False, server_default=text("1")),
     # Goes up in the same transaction as any change of the tenant's schedules.
     Column("schedule_revision", BigInteger, nullable=False, server_default=text("0")),
+    # The provider's two columns: the revision that the cursors follow, and why they cannot.
+    Column("synced_revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("sync_fault", Text, nullable=True),
     _time("created_at"),
     _time("updated_at"),
     CheckConstraint("status IN ('active', 'suspended', 'deprovisioned')", name="status"),
     CheckConstraint("max_schedules >= 0", name="max_schedules"),
     CheckConstraint("max_concurrent >= 1", name="max_concurrent"),
     CheckConstraint("weight BETWEEN 1 AND 100", name="weight"),
+)
+# Finds who moved without reading all tenants.
+Index(
+    "tenant_moved_idx", tenant.c.id, postgresql_where=text("schedule_revision <> synced_revision")
 )
 
 manifest_version = Table(
@@ -111,6 +121,34 @@ Index(None, manifest_version.c.source_checksum)
 control_audit_record = Table("audit_record", control, *_audit_columns())
 Index(None, control_audit_record.c.entity_type, control_audit_record.c.entity_id)
 
+# How many executions may run at once, over all replicas. One row; what an operator sets goes
+# before what the scheduler's settings declare.
+limits = Table(
+    "limits",
+    control,
+    Column("only_row", Boolean, primary_key=True, server_default=true()),
+    Column("declared", Integer, nullable=False, server_default=text("20")),
+    Column("declared_per_tenant", Integer, nullable=False, server_default=text("5")),
+    Column("operator", Integer, nullable=True),
+    Column("operator_per_tenant", Integer, nullable=True),
+    _time("updated_at", nullable=True),
+    CheckConstraint("only_row", name="only_row"),
+    CheckConstraint("declared >= 1 AND declared_per_tenant >= 1", name="declared"),
+    # An operator may stop all starts with 0.
+    CheckConstraint("operator >= 0 AND operator_per_tenant >= 0", name="operator"),
+)
+
+# What schedules say beside their timetable. Content-addressed: cursors and executions name it by
+# its id, so that an attempt months later still runs what its occurrence was fired with.
+schedule_definition = Table(
+    "schedule_definition",
+    control,
+    Column("id", Uuid, primary_key=True),
+    Column("definition", JSONB, nullable=False),
+    # Since when no cursor names it; kept for as long as executions may.
+    _time("unused_since", nullable=True),
+)
+
 schedule_cursor = Table(
     "schedule_cursor",
     control,
@@ -118,11 +156,15 @@ schedule_cursor = Table(
     Column("tenant_id", String(48), ForeignKey(tenant.c.id), nullable=False),
     Column("schedule_name", String(128), nullable=False),
     Column("saga_name", String(128), nullable=False),
+    # Which provider it follows; no provider touches another's cursors.
+    Column("provider", String(32), nullable=False),
     Column("cron_expr", String(64), nullable=False),
     Column("timezone", String(64), nullable=False),
     Column("tz_version", String(16), nullable=False),
     Column("enabled", Boolean, nullable=False),
-    Column("definition", JSONB, nullable=False),
+    Column("definition_id", Uuid, nullable=False),
+    # Since when the timetable counts: nothing before it is ever fired.
+    _time("effective_from"),
     # None: no occurrence lies ahead.
     _time("next_run_at", nullable=True),
     _time("last_run_at", nullable=True),
@@ -135,63 +177,86 @@ schedule_cursor = Table(
     Column("fault", Text, nullable=True),
     UniqueConstraint("tenant_id", "schedule_name"),
 )
+# Paused ones are due, too: each of their occurrences is put on record as skipped.
 Index(
     "schedule_cursor_due_idx",
     schedule_cursor.c.next_run_at,
-    postgresql_where=text(
-        "enabled AND paused_at IS NULL AND fault IS NULL AND next_run_at IS NOT NULL"
-    ),
+    postgresql_where=text("enabled AND fault IS NULL AND next_run_at IS NOT NULL"),
 )
 
 execution = Table(
     "execution",
     control,
-    Column("id", Uuid, primary_key=True),
+    Column("id", Uuid, nullable=False),
     Column("tenant_id", String(48), nullable=False),
     Column("schedule_id", Uuid, nullable=False),
     Column("schedule_name", String(128), nullable=False),
     Column("saga_name", String(128), nullable=False),
-    # The nominal time; part of the key because it decides the partition.
-    Column("scheduled_for", DateTime(timezone=True), primary_key=True),
+    Column("definition_id", Uuid, nullable=False),
+    # The nominal time.
+    _time("scheduled_for"),
     Column("state", String(16), nullable=False),
     Column("reason", Text, nullable=True),
+    Column("overlap", String(16), nullable=False),
+    # 0 is critical, 3 is low.
     Column("priority", SmallInteger, nullable=False),
-    _time("start_deadline", nullable=True),
     _time("not_before"),
+    # None: it waits for a slot for as long as it takes.
+    _time("start_deadline", nullable=True),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("attempts_allowed", Integer, nullable=False),
     _time("lease_until", nullable=True),
     Column("lease_token", Uuid, nullable=True),
     Column("worker_id", String(128), nullable=True),
     Column("actor_id", String(255), nullable=False),
     Column("actor_type", String(32), nullable=False),
     Column("actor_source", String(64), nullable=False),
-    # The occurrences that this row stands for when it covers missed ones.
+    # Earlier occurrences that this row stands for besides its own: since when, and how many.
     _time("covers_from", nullable=True),
     Column("missed_count", Integer, nullable=False, server_default=text("0")),
     _time("created_at"),
     _time("started_at", nullable=True),
     _time("finished_at", nullable=True),
+    _time("cancel_requested_at", nullable=True),
+    Column("cancel_reason", Text, nullable=True),
     CheckConstraint(
         "state IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'DEAD', 'SKIPPED', 'MISSED', "
         "'CANCELLED')",
         name="state",
     ),
-    postgresql_partition_by="RANGE (scheduled_for)",
+    CheckConstraint(
+        "state <> 'RUNNING' OR lease_until IS NOT NULL AND lease_token IS NOT NULL "
+        "AND worker_id IS NOT NULL AND started_at IS NOT NULL",
+        name="running",
+    ),
+    postgresql_partition_by="LIST (state)",
 )
-Index(
-    "execution_pending_idx",
-    execution.c.tenant_id,
-    execution.c.priority,
-    execution.c.not_before,
-    postgresql_where=text("state = 'PENDING'"),
+# What has ended moves to another partition, and is kept there by months. So what the scheduler
+# works on stays small, whatever the history: a statement that says which states it means touches no
+# more. SQLAlchemy has no words for partitions. FAILED is waiting, too: for its next attempt.
+_PARTITIONS = """
+CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
+    CONSTRAINT execution_live_pkey PRIMARY KEY (id)
+) FOR VALUES IN ('PENDING', 'RUNNING', 'FAILED')
+    WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX execution_waiting_idx
+    ON tenantcron.execution_live (tenant_id, priority, not_before)
+    WHERE state IN ('PENDING', 'FAILED');
+CREATE INDEX execution_active_idx
+    ON tenantcron.execution_live (state, schedule_id)
+    WHERE state IN ('RUNNING', 'FAILED');
+CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
+    CONSTRAINT execution_past_pkey PRIMARY KEY (id, scheduled_for)
+) FOR VALUES IN ('SUCCEEDED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED')
+    PARTITION BY RANGE (scheduled_for);
+CREATE INDEX execution_history_idx
+    ON tenantcron.execution_past (tenant_id, schedule_name, scheduled_for);
+"""
+event.listen(
+    execution,
+    "after_create",
+    DDL(_PARTITIONS),  # type: ignore[no-untyped-call] # SQLAlchemy has no types for it
 )
-Index(
-    "execution_running_idx",
-    execution.c.tenant_id,
-    execution.c.lease_until,
-    postgresql_where=text("state = 'RUNNING'"),
-)
-Index("execution_history_idx", execution.c.schedule_id, execution.c.scheduled_for)
 
 execution_attempt = Table(
     "execution_attempt",
@@ -201,10 +266,28 @@ execution_attempt = Table(
     Column("attempt", Integer, primary_key=True),
     Column("worker_id", String(128), nullable=False),
     _time("started_at"),
-    _time("finished_at", nullable=True),
-    Column("outcome", String(16), nullable=True),
+    _time("finished_at"),
+    Column("outcome", String(16), nullable=False),
     Column("error", Text, nullable=True),
+    CheckConstraint(
+        "outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED')",
+        name="outcome",
+    ),
     postgresql_partition_by="RANGE (scheduled_for)",
+)
+
+# The replicas of the scheduler, as they report themselves; nothing is decided by it.
+worker = Table(
+    "worker",
+    control,
+    Column("id", String(128), primary_key=True),
+    Column("service", String(128), nullable=False),
+    _time("started_at"),
+    _time("seen_at"),
+    Column("running", Integer, nullable=False, server_default=text("0")),
+    # Handlers in threads that run on after their time was up: nobody can stop a thread.
+    Column("abandoned", Integer, nullable=False, server_default=text("0")),
+    Column("draining", Boolean, nullable=False, server_default=false()),
 )
 
 tenant_schedule = Table(
@@ -221,6 +304,8 @@ tenant_schedule = Table(
     Column("definition", JSONB, nullable=False),
     _time("created_at"),
     _time("updated_at"),
+    # Since when cron_expr, timezone and enabled are what they are: the scheduler counts from it.
+    Column("effective_from", DateTime(timezone=True), nullable=False, server_default=func.now()),
     CheckConstraint("jsonb_typeof(definition) = 'object'", name="definition"),
 )
 Index(

@@ -1,25 +1,22 @@
 """Rows of `tenant_schedule`, in the schemas of the tenants. The reconciler writes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from psycopg import sql
-from sqlalchemy import Uuid, bindparam, column, delete, func, insert, select, update
+from sqlalchemy import Uuid, bindparam, case, column, delete, func, insert, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
+from tenantcron.store.batches import Batch, read_in_batches
 from tenantcron.store.engine import of_tenant
 from tenantcron.store.tables import tenant_schedule
 
 # The columns that a manifest decides; ids and times are the database's.
 DEFINITION = ("schedule_name", "saga_name", "cron_expr", "timezone", "enabled", "definition")
-
-# More schemas a statement cost more in planning than they save in round trips.
-SCHEMAS_A_STATEMENT = 50
 
 # One row per schema. The array is put together as text, as jsonb would write it, at half the cost.
 # The order is that of Python, whatever the database's collation, and so that of a document.
@@ -42,15 +39,28 @@ _GIVEN = (
 )
 _VERSION = bindparam("version_id", type_=Uuid)
 _ADD = insert(tenant_schedule).from_select(
-    ["id", *DEFINITION, "manifest_version_id", "created_at", "updated_at"],
-    select(func.gen_random_uuid(), *_GIVEN.c, _VERSION, func.now(), func.now()),
+    ["id", *DEFINITION, "manifest_version_id", "created_at", "updated_at", "effective_from"],
+    select(func.gen_random_uuid(), *_GIVEN.c, _VERSION, func.now(), func.now(), func.now()),
+)
+# The columns that decide when a schedule fires.
+_TIMETABLE = ("cron_expr", "timezone", "enabled")
+_EFFECTIVE_FROM = case(
+    (
+        or_(*(tenant_schedule.c[name] != _GIVEN.c[name] for name in _TIMETABLE)),
+        func.now(),
+    ),
+    else_=tenant_schedule.c.effective_from,
 )
 _CHANGE = (
     update(tenant_schedule)
     .where(tenant_schedule.c.schedule_name == _GIVEN.c.schedule_name)
     .values(
         {name: _GIVEN.c[name] for name in DEFINITION if name != "schedule_name"}
-        | {"manifest_version_id": _VERSION, "updated_at": func.now()}
+        | {
+            "manifest_version_id": _VERSION,
+            "updated_at": func.now(),
+            "effective_from": _EFFECTIVE_FROM,
+        }
     )
 )
 
@@ -86,26 +96,12 @@ class Fleet:
 
 async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> Fleet:
     """Return the schedules of many tenants, some fifty schemas a statement."""
-    fleet = Fleet({}, {})
-    for batch in _batches(list(schemas.items())):
-        await _read_batch(connection, batch, fleet)
-    return fleet
+    live: dict[TenantId, LiveSchedules] = {}
 
+    async def read(batch: Batch) -> None:
+        live.update(await _read(connection, batch))
 
-async def _read_batch(
-    connection: AsyncConnection, batch: Sequence[tuple[TenantId, str]], fleet: Fleet
-) -> None:
-    """Read a batch; if a schema in it is broken, halve it until that one stands alone."""
-    try:
-        async with connection.begin_nested():
-            fleet.live.update(await _read(connection, batch))
-    except ProgrammingError as error:
-        if len(batch) == 1:
-            fleet.broken[batch[0][0]] = str(error.orig).partition("\n")[0]
-            return
-        middle = len(batch) // 2
-        await _read_batch(connection, batch[:middle], fleet)
-        await _read_batch(connection, batch[middle:], fleet)
+    return Fleet(live, await read_in_batches(connection, schemas, read))
 
 
 async def _read(
@@ -142,13 +138,6 @@ async def remove(connection: AsyncConnection, schema: str, names: Sequence[str])
             tenant_schedule.c.schedule_name == func.any(list(names))
         )
         await of_tenant(connection, schema).execute(statement)
-
-
-def _batches(
-    schemas: Sequence[tuple[TenantId, str]],
-) -> Iterator[Sequence[tuple[TenantId, str]]]:
-    for start in range(0, len(schemas), SCHEMAS_A_STATEMENT):
-        yield schemas[start : start + SCHEMAS_A_STATEMENT]
 
 
 def _union(schemas: Sequence[tuple[TenantId, str]]) -> str:

@@ -1,13 +1,29 @@
-"""Rows of `tenant`. The tenant registry writes them; apply locks one and raises its revision."""
+"""Rows of `tenant`. The tenant registry writes them; apply locks one and raises its revision.
+
+A provider has two columns of its own, for which revision the cursors follow and why they cannot.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import TypedDict
 
-from sqlalchemy import Row, bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Row,
+    Select,
+    Text,
+    bindparam,
+    column,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
@@ -49,6 +65,8 @@ class TenantRow:
     max_concurrent: int | None
     weight: int
     schedule_revision: int
+    synced_revision: int
+    sync_fault: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -142,6 +160,97 @@ async def raise_revision(connection: AsyncConnection, tenant_id: TenantId) -> in
     """Say that the tenant's schedules have changed, to those who look and those who listen."""
     raised = await connection.execute(_RAISE_REVISION, {"tenant_id": tenant_id})
     return int(raised.scalar_one())
+
+
+class Scope(Enum):
+    """Which tenants a refresh looks at."""
+
+    # Those whose schedules have changed since the cursors were brought in line.
+    MOVED = auto()
+    # And those whose schedules could not be followed the last time.
+    MOVED_OR_BROKEN = auto()
+    ALL = auto()
+
+
+_HAS_MOVED = tenant.c.schedule_revision != tenant.c.synced_revision
+_SCOPES = {
+    Scope.MOVED: (_HAS_MOVED,),
+    Scope.MOVED_OR_BROKEN: (or_(_HAS_MOVED, tenant.c.sync_fault.is_not(None)),),
+    Scope.ALL: (),
+}
+
+
+def in_scope(scope: Scope) -> Select[tuple[object, ...]]:
+    """Return the statement that takes some tenants of a scope, by id, from `after` on.
+
+    Who is locked is left out: another replica has it, or an apply whose commit will tell.
+    """
+    return (
+        select(tenant)
+        .where(tenant.c.id > bindparam("after", type_=Text), *_SCOPES[scope])
+        .order_by(tenant.c.id)
+        .limit(bindparam("batch"))
+        .with_for_update(key_share=True, skip_locked=True)
+    )
+
+
+_IN_SCOPE = {scope: in_scope(scope) for scope in Scope}
+
+
+async def lock_in_scope(
+    connection: AsyncConnection, scope: Scope, after: TenantId | None, batch: int
+) -> list[TenantRow]:
+    """Lock some tenants whose cursors are to be brought in line, those after an id first."""
+    rows = await connection.execute(_IN_SCOPE[scope], {"after": after or "", "batch": batch})
+    return [_read(row) for row in rows]
+
+
+_LOCK_MANY = (
+    select(tenant)
+    .where(tenant.c.id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))))
+    .order_by(tenant.c.id)
+    .with_for_update(key_share=True)
+)
+
+
+async def lock_many(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, TenantRow]:
+    """Return those of the tenants that exist, and keep others from changing them."""
+    rows = await connection.execute(_LOCK_MANY, {"tenant_ids": list(tenant_ids)})
+    return {(found := _read(row)).id: found for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """The revision of a tenant that its cursors follow now, or why they cannot."""
+
+    tenant_id: TenantId
+    revision: int
+    fault: str | None
+
+
+_SYNCED = (
+    func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
+    .table_valued(column("id", Text), column("revision", BigInteger), column("fault", Text))
+    .render_derived(name="synced", with_types=True)
+)
+_SET_SYNCED = (
+    update(tenant)
+    .where(
+        tenant.c.id == _SYNCED.c.id,
+        tuple_(tenant.c.synced_revision, tenant.c.sync_fault).is_distinct_from(
+            tuple_(_SYNCED.c.revision, _SYNCED.c.fault)
+        ),
+    )
+    .values(synced_revision=_SYNCED.c.revision, sync_fault=_SYNCED.c.fault)
+)
+
+
+async def set_synced(connection: AsyncConnection, synced: Sequence[Synced]) -> None:
+    """Say what the cursors of tenants follow now; what is known already is not written."""
+    rows = [{"id": one.tenant_id, "revision": one.revision, "fault": one.fault} for one in synced]
+    await connection.execute(_SET_SYNCED, {"rows": rows})
 
 
 def _read(row: Row[tuple[object, ...]]) -> TenantRow:

@@ -2,7 +2,8 @@
 
 A tenant is created active, may be suspended and resumed, and ends deprovisioned. Deprovisioning
 keeps the schema unless it is dropped on purpose; while it is kept, the tenant can be resumed. Every
-step locks the tenant's row, says who acts, and is put on record by the database.
+step locks the tenant's row, says who acts, and is put on record by the database. The schedules of a
+deprovisioned tenant do not count, so its revision goes up when it becomes one and when it returns.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -90,6 +91,7 @@ class Registry:
             if drops:
                 await ddl.drop_tenant_schema(connection, row.schema_name)
             await tenants.set_status(connection, tenant, _GONE, reason)
+            await tenants.raise_revision(connection, tenant)
             return await _locked(connection, tenant)
 
     async def set_limits(self, tenant: TenantId, limits: Limits) -> TenantRow:
@@ -113,6 +115,8 @@ class Registry:
             if row.status is _GONE and not await ddl.has_schema(connection, row.schema_name):
                 raise TenantError(f"the schema of `{tenant}` has been dropped: it cannot come back")
             await tenants.set_status(connection, tenant, to, reason)
+            if row.status is _GONE:
+                await tenants.raise_revision(connection, tenant)
             return await _locked(connection, tenant)
 
     @asynccontextmanager

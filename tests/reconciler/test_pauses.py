@@ -10,9 +10,10 @@ from tenantcron.reconciler.outcome import Registered, Status, registered
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 PAUSE = (
     "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
-    " cron_expr, timezone, tz_version, enabled, definition, paused_at, paused_by, paused_reason,"
-    " paused_until) SELECT id, 'acme', schedule_name, saga_name, cron_expr, timezone, '2026a',"
-    " enabled, definition, now(), 'maria', 'partner is down', {} FROM tenant_acme.tenant_schedule"
+    " cron_expr, timezone, tz_version, enabled, provider, definition_id, effective_from, paused_at,"
+    " paused_by, paused_reason, paused_until) SELECT id, 'acme', schedule_name, saga_name,"
+    " cron_expr, timezone, '2026a', enabled, 'tenant', gen_random_uuid(), effective_from, now(),"
+    " 'maria', 'partner is down', {} FROM tenant_acme.tenant_schedule"
     " WHERE schedule_name = 's001'"
 )
 

@@ -82,9 +82,10 @@ async def test_the_enabled_schedules_of_a_tenant_have_an_index_of_their_own(
 @pytest.mark.parametrize(
     ("index", "predicate"),
     [
-        ("schedule_cursor_due_idx", "enabled AND (paused_at IS NULL) AND (fault IS NULL)"),
-        ("execution_pending_idx", "'PENDING'"),
-        ("execution_running_idx", "'RUNNING'"),
+        ("schedule_cursor_due_idx", "enabled AND (fault IS NULL) AND (next_run_at IS NOT NULL)"),
+        ("execution_waiting_idx", "'PENDING'"),
+        ("execution_active_idx", "'RUNNING'"),
+        ("tenant_moved_idx", "schedule_revision <> synced_revision"),
     ],
 )
 async def test_what_the_scheduler_looks_for_has_partial_indexes(

@@ -245,3 +245,18 @@ def test_reserved_names_are_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["a", "acme-energy_2", "a" * 48])
 def test_ids_are_taken_as_they_are(text: str) -> None:
     assert tenant_id(text) == text
+
+
+async def test_the_revision_goes_up_when_schedules_stop_and_begin_to_count(
+    registry: Registry,
+) -> None:
+    await registry.create(ACME, Limits())
+    revisions = [
+        (await registry.suspend(ACME, "unpaid")).schedule_revision,
+        (await registry.resume(ACME, None)).schedule_revision,
+        (await registry.deprovision(ACME, "left", drop_schema=False)).schedule_revision,
+        (await registry.resume(ACME, "back")).schedule_revision,
+        (await registry.deprovision(ACME, "left", drop_schema=True)).schedule_revision,
+    ]
+
+    assert revisions == [0, 0, 1, 2, 3]

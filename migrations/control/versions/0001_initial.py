@@ -17,6 +17,8 @@ CREATE TABLE tenantcron.tenant (
     max_concurrent integer,
     weight smallint NOT NULL DEFAULT 1,
     schedule_revision bigint NOT NULL DEFAULT 0,
+    synced_revision bigint NOT NULL DEFAULT 0,
+    sync_fault text,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     CONSTRAINT tenant_pkey PRIMARY KEY (id),
@@ -60,16 +62,40 @@ CREATE TABLE tenantcron.audit_record (
 );
 CREATE INDEX audit_record_entity_type_entity_id_idx
     ON tenantcron.audit_record (entity_type, entity_id);
+CREATE INDEX tenant_moved_idx
+    ON tenantcron.tenant (id)
+    WHERE schedule_revision <> synced_revision;
+CREATE TABLE tenantcron.limits (
+    only_row boolean NOT NULL DEFAULT true,
+    declared integer NOT NULL DEFAULT 20,
+    declared_per_tenant integer NOT NULL DEFAULT 5,
+    operator integer,
+    operator_per_tenant integer,
+    updated_at timestamptz,
+    CONSTRAINT limits_pkey PRIMARY KEY (only_row),
+    CONSTRAINT limits_only_row_check CHECK (only_row),
+    CONSTRAINT limits_declared_check CHECK (declared >= 1 AND declared_per_tenant >= 1),
+    CONSTRAINT limits_operator_check CHECK (operator >= 0 AND operator_per_tenant >= 0)
+);
+INSERT INTO tenantcron.limits DEFAULT VALUES;
+CREATE TABLE tenantcron.schedule_definition (
+    id uuid NOT NULL,
+    definition jsonb NOT NULL,
+    unused_since timestamptz,
+    CONSTRAINT schedule_definition_pkey PRIMARY KEY (id)
+);
 CREATE TABLE tenantcron.schedule_cursor (
     schedule_id uuid NOT NULL,
     tenant_id varchar(48) NOT NULL,
     schedule_name varchar(128) NOT NULL,
     saga_name varchar(128) NOT NULL,
+    provider varchar(32) NOT NULL,
     cron_expr varchar(64) NOT NULL,
     timezone varchar(64) NOT NULL,
     tz_version varchar(16) NOT NULL,
     enabled boolean NOT NULL,
-    definition jsonb NOT NULL,
+    definition_id uuid NOT NULL,
+    effective_from timestamptz NOT NULL,
     next_run_at timestamptz,
     last_run_at timestamptz,
     consecutive_failures integer NOT NULL DEFAULT 0,
@@ -85,20 +111,23 @@ CREATE TABLE tenantcron.schedule_cursor (
 );
 CREATE INDEX schedule_cursor_due_idx
     ON tenantcron.schedule_cursor (next_run_at)
-    WHERE enabled AND paused_at IS NULL AND fault IS NULL AND next_run_at IS NOT NULL;
+    WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL;
 CREATE TABLE tenantcron.execution (
     id uuid NOT NULL,
     tenant_id varchar(48) NOT NULL,
     schedule_id uuid NOT NULL,
     schedule_name varchar(128) NOT NULL,
     saga_name varchar(128) NOT NULL,
+    definition_id uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
     state varchar(16) NOT NULL,
     reason text,
+    overlap varchar(16) NOT NULL,
     priority smallint NOT NULL,
-    start_deadline timestamptz,
     not_before timestamptz NOT NULL,
+    start_deadline timestamptz,
     attempt integer NOT NULL DEFAULT 0,
+    attempts_allowed integer NOT NULL,
     lease_until timestamptz,
     lease_token uuid,
     worker_id varchar(128),
@@ -110,32 +139,58 @@ CREATE TABLE tenantcron.execution (
     created_at timestamptz NOT NULL,
     started_at timestamptz,
     finished_at timestamptz,
-    CONSTRAINT execution_pkey PRIMARY KEY (id, scheduled_for),
+    cancel_requested_at timestamptz,
+    cancel_reason text,
     CONSTRAINT execution_state_check CHECK (
         state IN (
             'PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED'
         )
+    ),
+    CONSTRAINT execution_running_check CHECK (
+        state <> 'RUNNING' OR lease_until IS NOT NULL AND lease_token IS NOT NULL
+        AND worker_id IS NOT NULL AND started_at IS NOT NULL
     )
-) PARTITION BY RANGE (scheduled_for);
+) PARTITION BY LIST (state);
+CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
+    CONSTRAINT execution_live_pkey PRIMARY KEY (id)
+) FOR VALUES IN ('PENDING', 'RUNNING', 'FAILED')
+    WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX execution_waiting_idx
+    ON tenantcron.execution_live (tenant_id, priority, not_before)
+    WHERE state IN ('PENDING', 'FAILED');
+CREATE INDEX execution_active_idx
+    ON tenantcron.execution_live (state, schedule_id)
+    WHERE state IN ('RUNNING', 'FAILED');
+CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
+    CONSTRAINT execution_past_pkey PRIMARY KEY (id, scheduled_for)
+) FOR VALUES IN ('SUCCEEDED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED')
+    PARTITION BY RANGE (scheduled_for);
 CREATE INDEX execution_history_idx
-    ON tenantcron.execution (schedule_id, scheduled_for);
-CREATE INDEX execution_pending_idx
-    ON tenantcron.execution (tenant_id, priority, not_before)
-    WHERE state = 'PENDING';
-CREATE INDEX execution_running_idx
-    ON tenantcron.execution (tenant_id, lease_until)
-    WHERE state = 'RUNNING';
+    ON tenantcron.execution_past (tenant_id, schedule_name, scheduled_for);
 CREATE TABLE tenantcron.execution_attempt (
     execution_id uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
     attempt integer NOT NULL,
     worker_id varchar(128) NOT NULL,
     started_at timestamptz NOT NULL,
-    finished_at timestamptz,
-    outcome varchar(16),
+    finished_at timestamptz NOT NULL,
+    outcome varchar(16) NOT NULL,
     error text,
-    CONSTRAINT execution_attempt_pkey PRIMARY KEY (execution_id, scheduled_for, attempt)
+    CONSTRAINT execution_attempt_pkey PRIMARY KEY (execution_id, scheduled_for, attempt),
+    CONSTRAINT execution_attempt_outcome_check CHECK (
+        outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED')
+    )
 ) PARTITION BY RANGE (scheduled_for);
+CREATE TABLE tenantcron.worker (
+    id varchar(128) NOT NULL,
+    service varchar(128) NOT NULL,
+    started_at timestamptz NOT NULL,
+    seen_at timestamptz NOT NULL,
+    running integer NOT NULL DEFAULT 0,
+    abandoned integer NOT NULL DEFAULT 0,
+    draining boolean NOT NULL DEFAULT false,
+    CONSTRAINT worker_pkey PRIMARY KEY (id)
+);
 """
 
 # Shared with the tenants' audit tables. It holds against the owner, too: who owns a table needs no
@@ -280,10 +335,66 @@ END
 $function$;
 """
 
+# Pauses and limits are an operator's, and on record like everything that people change. A cursor
+# moves far too often for a trigger on every update: WHEN keeps it to the pauses.
+_OPERATING = """
+CREATE FUNCTION tenantcron.record_pause() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    INSERT INTO tenantcron.audit_record (
+        entity_type, entity_id, operation, changed_by, actor_type, actor_source, authenticated,
+        correlation_id, before, after
+    )
+    SELECT
+        'pause',
+        NEW.tenant_id || '/' || NEW.schedule_name,
+        CASE WHEN NEW.paused_at IS NULL THEN 'resume' ELSE 'pause' END,
+        who.changed_by, who.actor_type, who.actor_source, who.authenticated, who.correlation_id,
+        CASE WHEN OLD.paused_at IS NOT NULL THEN jsonb_build_object(
+            'at', OLD.paused_at, 'by', OLD.paused_by,
+            'reason', OLD.paused_reason, 'until', OLD.paused_until) END,
+        CASE WHEN NEW.paused_at IS NOT NULL THEN jsonb_build_object(
+            'at', NEW.paused_at, 'by', NEW.paused_by,
+            'reason', NEW.paused_reason, 'until', NEW.paused_until) END
+    FROM tenantcron.acting() AS who;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER schedule_cursor_pause_recorded
+    AFTER UPDATE ON tenantcron.schedule_cursor
+    FOR EACH ROW
+    WHEN (
+        OLD.paused_at IS DISTINCT FROM NEW.paused_at
+        OR OLD.paused_until IS DISTINCT FROM NEW.paused_until
+        OR OLD.paused_reason IS DISTINCT FROM NEW.paused_reason
+    )
+    EXECUTE FUNCTION tenantcron.record_pause();
+CREATE FUNCTION tenantcron.record_limits() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    INSERT INTO tenantcron.audit_record (
+        entity_type, entity_id, operation, changed_by, actor_type, actor_source, authenticated,
+        correlation_id, before, after
+    )
+    SELECT
+        'limits', 'cluster', 'update', who.changed_by, who.actor_type, who.actor_source,
+        who.authenticated, who.correlation_id, to_jsonb(OLD), to_jsonb(NEW)
+    FROM tenantcron.acting() AS who;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER limits_recorded
+    AFTER UPDATE ON tenantcron.limits
+    FOR EACH ROW WHEN (OLD IS DISTINCT FROM NEW)
+    EXECUTE FUNCTION tenantcron.record_limits();
+"""
+
 _UNDO = """
-DROP TABLE tenantcron.execution_attempt, tenantcron.execution, tenantcron.schedule_cursor,
+DROP TABLE tenantcron.worker, tenantcron.execution_attempt, tenantcron.execution,
+    tenantcron.schedule_cursor, tenantcron.schedule_definition, tenantcron.limits,
     tenantcron.audit_record, tenantcron.manifest_version, tenantcron.tenant;
 DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcron.record_tenant(),
+    tenantcron.record_pause(), tenantcron.record_limits(),
     tenantcron.record_schedules(), tenantcron.recording(text, text),
     tenantcron.notice_change_by_hand(text, bigint), tenantcron.acting();
 """
@@ -292,7 +403,7 @@ DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcr
 def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control schema has one name
     """Create the tables, and what writes the audit and keeps it append only."""
     recording = _ACTING + _RECORDING_TENANTS + _RECORDING_SCHEDULES
-    run_script(op.get_bind(), _TABLES + _APPEND_ONLY + recording)
+    run_script(op.get_bind(), _TABLES + _APPEND_ONLY + recording + _OPERATING)
 
 
 def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above

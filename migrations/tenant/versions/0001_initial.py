@@ -38,6 +38,7 @@ CREATE TABLE {schema}.tenant_schedule (
     definition jsonb NOT NULL,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
+    effective_from timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT tenant_schedule_definition_check CHECK (jsonb_typeof(definition) = 'object'),
     CONSTRAINT tenant_schedule_pkey PRIMARY KEY (id),
     CONSTRAINT tenant_schedule_schedule_name_key UNIQUE (schedule_name)
