@@ -4,20 +4,52 @@ The file is the one of the working folder. Environment variables are the keys in
 `TENANTCRON_` before them; they win, so that a deployment can override what a repository says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
+from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.suggest import close_match
+from tenantcron.core.values import JsonObject, JsonValue
 
 FILE_NAME = "tenantcron.toml"
 PREFIX = "TENANTCRON_"
 URL_SCHEMES = ("postgresql://", "postgres://")
 URL_EXPECTED = "postgresql://user:password@host:port/database"
+MOST_CONCURRENT = 100_000
+SHORTEST_LEASE = timedelta(seconds=5)
+SHORTEST_RETENTION = timedelta(days=1)
+SHORTEST_REFRESH = timedelta(seconds=1)
 
-_KEYS = ("database_url", "service")
+_COUNTS = ("max_concurrent", "max_concurrent_per_tenant")
+_DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention")
+_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, "log_format", "log_level")
+# Tables of the file that another reader understands; the environment cannot say them.
+_SCHEDULES = "schedules"
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+
+class LogFormat(StrEnum):
+    """How log events are written."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The least important events that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +59,19 @@ class Settings:
     # It may hold a password, and a repr ends up in logs.
     database_url: str | None = field(default=None, repr=False)
     service: str = "scheduler"
+    # None: not declared here, so what the database has stays; at first that is 20, and 5.
+    max_concurrent: int | None = None
+    max_concurrent_per_tenant: int | None = None
+    refresh_interval: timedelta = timedelta(seconds=60)
+    refresh_jitter: timedelta = timedelta(seconds=10)
+    lease: timedelta = timedelta(seconds=60)
+    drain: timedelta = timedelta(seconds=30)
+    retention: timedelta = timedelta(days=90)
+    # None: console on a terminal, json elsewhere.
+    log_format: LogFormat | None = None
+    log_level: LogLevel = LogLevel.INFO
+    # Schedules of the platform itself, as the file has them; nobody has checked them yet.
+    schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
     folder: Path
 
@@ -34,10 +79,28 @@ class Settings:
 def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
     """Read the settings; a wrong value or an unknown key is a UsageError that names its place."""
     _refuse_misspelt_variables(environment)
-    values = _from_file(folder / FILE_NAME) | _from_environment(environment)
+    file = folder / FILE_NAME
+    table = _settings_table(file)
+    schedules = _schedules(file, table.pop(_SCHEDULES, []))
+    values = _Values(_from_file(file, table) | _from_environment(environment))
+    default = Settings(folder=folder)
     return Settings(
-        database_url=_database_url(values.get("database_url")),
-        service=_service(values.get("service")),
+        database_url=values.read("database_url", _database_url, default.database_url),
+        service=values.read("service", _service, default.service),
+        max_concurrent=values.read("max_concurrent", _count, default.max_concurrent),
+        max_concurrent_per_tenant=values.read(
+            "max_concurrent_per_tenant", _count, default.max_concurrent_per_tenant
+        ),
+        refresh_interval=values.read(
+            "refresh_interval", _at_least(SHORTEST_REFRESH), default.refresh_interval
+        ),
+        refresh_jitter=values.read("refresh_jitter", _duration, default.refresh_jitter),
+        lease=values.read("lease", _at_least(SHORTEST_LEASE), default.lease),
+        drain=values.read("drain", _duration, default.drain),
+        retention=values.read("retention", _at_least(SHORTEST_RETENTION), default.retention),
+        log_format=values.read("log_format", _one_of(LogFormat), default.log_format),
+        log_level=values.read("log_level", _one_of(LogLevel), default.log_level),
+        schedules=schedules,
         folder=folder,
     )
 
@@ -50,6 +113,17 @@ class _Value:
     place: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values that somebody has set."""
+
+    by_key: Mapping[str, _Value]
+
+    def read(self, key: str, reader: Callable[[_Value], T], default: T) -> T:
+        value = self.by_key.get(key)
+        return default if value is None else reader(value)
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, _Value]:
     """An empty variable counts as not set: pipelines pass them on like that."""
     names = {key: PREFIX + key.upper() for key in _KEYS}
@@ -58,14 +132,44 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, _Value]:
     }
 
 
-def _from_file(file: Path) -> dict[str, _Value]:
-    table = _settings_table(file)
-    for key, value in table.items():
+def _from_file(file: Path, table: Mapping[str, object]) -> dict[str, _Value]:
+    for key in table:
         if key not in _KEYS:
             raise UsageError(f"{file}: unknown setting {key!r}{_suggestion(key, _KEYS)}")
-        if not isinstance(value, str):
-            raise UsageError(f"{file}: settings.{key} must be text")
-    return {key: _Value(str(value), f"{file}: settings.{key}") for key, value in table.items()}
+    return {key: _written(f"{file}: settings.{key}", key, value) for key, value in table.items()}
+
+
+def _written(place: str, key: str, value: object) -> _Value:
+    """TOML knows numbers, which are for counts only: a lease of 60 could be anything."""
+    if isinstance(value, str):
+        return _Value(value, place)
+    if key in _COUNTS:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return _Value(str(value), place)
+        raise UsageError(f"{place} must be a whole number")
+    example = ', such as "90s"' if key in _DURATIONS else ""
+    raise UsageError(f"{place} must be text{example}")
+
+
+def _schedules(file: Path, value: object) -> tuple[JsonObject, ...]:
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return tuple({key: _plain(part) for key, part in item.items()} for item in value)
+    raise UsageError(
+        f"{file}: settings.{_SCHEDULES} must be an array of tables: [[settings.{_SCHEDULES}]]"
+    )
+
+
+def _plain(value: object) -> JsonValue:
+    """TOML has what JSON has, and moments; those as they are written: 2026-12-01T09:00:00+00:00."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"TOML has no {type(value).__name__}")
 
 
 def _settings_table(file: Path) -> dict[str, object]:
@@ -96,18 +200,51 @@ def _suggestion(word: str, known: list[str] | tuple[str, ...]) -> str:
     return f": did you mean {match}?" if match else f"; there are {', '.join(known)}"
 
 
-def _database_url(value: _Value | None) -> str | None:
+def _database_url(value: _Value) -> str:
     """Check the scheme only; the driver knows the rest. The text is never shown."""
-    if value is None:
-        return None
     if not value.text.startswith(URL_SCHEMES):
         raise UsageError(f"{value.place} is not a PostgreSQL URL: expected {URL_EXPECTED}")
     return value.text
 
 
-def _service(value: _Value | None) -> str:
-    if value is None:
-        return "scheduler"
+def _service(value: _Value) -> str:
     if not is_name(value.text):
         raise UsageError(f"{value.place}: {value.text!r} is not {NAME_EXPECTED}")
     return value.text
+
+
+def _count(value: _Value) -> int:
+    digits = value.text.isascii() and value.text.isdigit() and len(value.text) <= 9
+    if not digits or not 1 <= int(value.text) <= MOST_CONCURRENT:
+        raise UsageError(
+            f"{value.place}: {value.text!r} is not a whole number from 1 to {MOST_CONCURRENT}"
+        )
+    return int(value.text)
+
+
+def _duration(value: _Value) -> timedelta:
+    try:
+        return parse_duration(value.text)
+    except DurationError:
+        raise UsageError(f"{value.place}: {value.text!r} is not {EXPECTED}") from None
+
+
+def _at_least(shortest: timedelta) -> Callable[[_Value], timedelta]:
+    def read(value: _Value) -> timedelta:
+        duration = _duration(value)
+        if duration < shortest:
+            least = format_duration(shortest)
+            raise UsageError(f"{value.place}: {value.text!r} is too short: at least {least}")
+        return duration
+
+    return read
+
+
+def _one_of(kind: type[E]) -> Callable[[_Value], E]:
+    def read(value: _Value) -> E:
+        for member in kind:
+            if member.value == value.text:
+                return member
+        raise UsageError(f"{value.place}: {value.text!r} is not one of {', '.join(kind)}")
+
+    return read

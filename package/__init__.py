@@ -1,1 +1,31 @@
-"""tenantcron: schedules of many tenants, declared in Git and fired exactly once."""
+"""tenantcron: schedules of many tenants, declared in Git and fired exactly once.
+
+The names here are for handlers. They are imported when somebody asks for them: `tenantcron
+validate` runs in every commit, and needs none of them.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tenantcron.targets.execution import Execution
+    from tenantcron.targets.registry import saga
+    from tenantcron.targets.signals import Cancelled, Fail, Retry
+
+__all__ = ["Cancelled", "Execution", "Fail", "Retry", "saga"]
+
+# Type checkers read the imports above; to them this function would allow any name.
+if not TYPE_CHECKING:
+    _HOMES = {
+        "Cancelled": "tenantcron.targets.signals",
+        "Execution": "tenantcron.targets.execution",
+        "Fail": "tenantcron.targets.signals",
+        "Retry": "tenantcron.targets.signals",
+        "saga": "tenantcron.targets.registry",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415 -- start-up does not pay for it
+
+        return getattr(import_module(_HOMES[name]), name)

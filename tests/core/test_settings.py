@@ -1,11 +1,12 @@
 """Settings from the environment and from tenantcron.toml."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tenantcron.core.errors import UsageError
-from tenantcron.core.settings import Settings, load_settings
+from tenantcron.core.settings import LogFormat, LogLevel, Settings, load_settings
 
 URL = "postgresql://app:secret@db/scheduler"
 
@@ -45,7 +46,16 @@ def test_the_password_is_not_in_the_repr() -> None:
     [
         ('[settings]\ndatabse_url = "x"', "unknown setting 'databse_url': did you mean database_"),
         ('[settings]\ncolour = "x"', "there are database_url, service"),
-        ("[settings]\nservice = 5", "settings.service must be text"),
+        ("[settings]\nservice = 5", "settings.service must be text$"),
+        ("[settings]\nlease = 60", 'settings.lease must be text, such as "90s"'),
+        ("[settings]\nmax_concurrent = true", "settings.max_concurrent must be a whole number"),
+        ("[settings]\nmax_concurrent = 1.5", "settings.max_concurrent must be a whole number"),
+        ("[settings]\nmax_concurrent = 0", "'0' is not a whole number from 1 to 100000"),
+        ("[settings]\nmax_concurrent = -5", "'-5' is not a whole number from 1 to 100000"),
+        ('[settings]\nlog_level = "loud"', "is not one of debug, info, warning, error"),
+        ('[settings]\nschedules = "nightly"', "settings.schedules must be an array of tables"),
+        ("[settings]\nschedules = [1]", "settings.schedules must be an array of tables"),
+        ("[settings.schedules]\nname = 1", "settings.schedules must be an array of tables"),
         ('settings = "x"', "must be a table"),
         ("[settings", "cannot be read"),
         ('[settings]\nservice = "Night Shift"', "is not a name"),
@@ -70,3 +80,111 @@ def test_a_url_of_another_kind_is_refused_without_showing_it(tmp_path: Path) -> 
         load_settings({"TENANTCRON_DATABASE_URL": "mysql://app:secret@db"}, tmp_path)
 
     assert "secret" not in str(caught.value)
+
+
+def test_the_defaults_are_those_of_the_documentation(tmp_path: Path) -> None:
+    settings = load_settings({}, tmp_path)
+
+    assert settings.refresh_interval == timedelta(seconds=60)
+    assert settings.refresh_jitter == timedelta(seconds=10)
+    assert settings.lease == timedelta(seconds=60)
+    assert settings.drain == timedelta(seconds=30)
+    assert settings.retention == timedelta(days=90)
+    assert (settings.log_format, settings.log_level) == (None, LogLevel.INFO)
+
+
+def test_limits_that_nobody_declared_are_not_there(tmp_path: Path) -> None:
+    settings = load_settings({}, tmp_path)
+
+    assert (settings.max_concurrent, settings.max_concurrent_per_tenant) == (None, None)
+
+
+@pytest.mark.parametrize("written", ["20", '"20"'])
+def test_a_limit_that_equals_the_default_is_declared_all_the_same(
+    tmp_path: Path, written: str
+) -> None:
+    settings_file(tmp_path, f"[settings]\nmax_concurrent = {written}\n")
+
+    assert load_settings({}, tmp_path).max_concurrent == 20
+
+
+def test_everything_can_come_from_the_environment(tmp_path: Path) -> None:
+    environment = {
+        "TENANTCRON_MAX_CONCURRENT": "100000",
+        "TENANTCRON_MAX_CONCURRENT_PER_TENANT": "1",
+        "TENANTCRON_REFRESH_INTERVAL": "5m",
+        "TENANTCRON_REFRESH_JITTER": "0s",
+        "TENANTCRON_LEASE": "5s",
+        "TENANTCRON_DRAIN": "0s",
+        "TENANTCRON_RETENTION": "1d",
+        "TENANTCRON_LOG_FORMAT": "json",
+        "TENANTCRON_LOG_LEVEL": "debug",
+    }
+
+    assert load_settings(environment, tmp_path) == Settings(
+        max_concurrent=100_000,
+        max_concurrent_per_tenant=1,
+        refresh_interval=timedelta(minutes=5),
+        refresh_jitter=timedelta(0),
+        lease=timedelta(seconds=5),
+        drain=timedelta(0),
+        retention=timedelta(days=1),
+        log_format=LogFormat.JSON,
+        log_level=LogLevel.DEBUG,
+        folder=tmp_path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("MAX_CONCURRENT", "many", "'many' is not a whole number from 1 to 100000"),
+        ("MAX_CONCURRENT", "²", "is not a whole number"),
+        ("MAX_CONCURRENT", "100001", "is not a whole number from 1 to 100000"),
+        ("MAX_CONCURRENT_PER_TENANT", "9" * 5_000, "is not a whole number"),
+        ("LEASE", "4s", "'4s' is too short: at least 5s"),
+        ("LEASE", "60", "'60' is not a duration such as 90s"),
+        ("RETENTION", "23h", "'23h' is too short: at least 1d"),
+        ("REFRESH_INTERVAL", "0s", "'0s' is too short: at least 1s"),
+        ("DRAIN", "-1s", "is not a duration"),
+        ("LOG_FORMAT", "xml", "'xml' is not one of console, json"),
+        ("LOG_LEVEL", "INFO", "'INFO' is not one of debug, info, warning, error"),
+    ],
+)
+def test_a_wrong_variable_is_told_with_its_name(
+    tmp_path: Path, key: str, text: str, expected: str
+) -> None:
+    with pytest.raises(UsageError, match=expected) as caught:
+        load_settings({f"TENANTCRON_{key}": text}, tmp_path)
+
+    assert str(caught.value).startswith(f"TENANTCRON_{key}: ")
+
+
+def test_schedules_of_the_file_are_handed_on_as_plain_data(tmp_path: Path) -> None:
+    settings_file(
+        tmp_path,
+        """
+        [[settings.schedules]]
+        name = "sweep"
+        whatever = {nested = [1, 2.5, true]}
+        once = 2026-12-01T09:00:00Z
+        at = 02:00:00
+
+        [[settings.schedules]]
+        name = "report"
+        """,
+    )
+
+    assert load_settings({}, tmp_path).schedules == (
+        {
+            "name": "sweep",
+            "whatever": {"nested": [1, 2.5, True]},
+            "once": "2026-12-01T09:00:00+00:00",
+            "at": "02:00:00",
+        },
+        {"name": "report"},
+    )
+
+
+def test_without_schedules_in_the_file_there_are_none(tmp_path: Path) -> None:
+    assert load_settings({}, tmp_path).schedules == ()

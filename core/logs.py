@@ -1,0 +1,62 @@
+"""Logs: events with fields, for people on a terminal, as JSON lines elsewhere.
+
+Only commands that log import this: structlog costs more than all that `validate` needs.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from tenantcron.core.settings import LogFormat, Settings
+
+_FIRST: Final = ("timestamp", "level", "event")
+
+
+def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None:
+    """Write events to the stream from now on; `more` adds fields, such as who acts."""
+    as_json = _format(settings, stream) is LogFormat.JSON
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            *more,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *(_json() if as_json else _console(stream)),
+        ],
+        # Events below the level cost one call that does nothing.
+        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level.value),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _format(settings: Settings, stream: TextIO) -> LogFormat:
+    if settings.log_format is not None:
+        return settings.log_format
+    return LogFormat.CONSOLE if stream.isatty() else LogFormat.JSON
+
+
+def _json() -> Sequence[Processor]:
+    return [
+        structlog.processors.format_exc_info,
+        _in_order,
+        # What JSON does not know (ids, times) as its text.
+        structlog.processors.JSONRenderer(default=str),
+    ]
+
+
+def _console(stream: TextIO) -> Sequence[Processor]:
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=stream.isatty(),
+            # The default shows local variables, and with them passwords.
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+    ]
+
+
+def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Put first what every event has, so that lines can be read one below the other."""
+    return {**{key: event[key] for key in _FIRST}, **event}

@@ -1,0 +1,83 @@
+"""How attempts end, as values."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from tenantcron.store.claiming import Claimed
+from tenantcron.targets.calls import Raised
+from tenantcron.targets.faults import described, storable
+from tenantcron.targets.signals import Fail, Retry
+
+
+class AttemptOutcome(StrEnum):
+    """How one attempt ended."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    LOST = "LOST"
+    INTERRUPTED = "INTERRUPTED"
+    CANCELLED = "CANCELLED"
+
+
+class Stop(StrEnum):
+    """Why a handler is stopped; each is the outcome of the same name."""
+
+    TIMED_OUT = "TIMED_OUT"
+    LOST = "LOST"
+    INTERRUPTED = "INTERRUPTED"
+    CANCELLED = "CANCELLED"
+
+
+# What people read where nobody said more.
+WORDS: Final = {
+    AttemptOutcome.SUCCEEDED: None,
+    AttemptOutcome.FAILED: "failed",
+    AttemptOutcome.TIMED_OUT: "timed out",
+    AttemptOutcome.LOST: "worker lost",
+    AttemptOutcome.INTERRUPTED: "interrupted by shutdown",
+    AttemptOutcome.CANCELLED: "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt that has ended. Its error begins with one line for people.
+
+    `retry_after` is how long the handler wants the next attempt to wait; `final`: there is none.
+    """
+
+    claimed: Claimed
+    outcome: AttemptOutcome
+    error: str | None = None
+    retry_after: timedelta | None = None
+    final: bool = False
+
+
+def ended(claimed: Claimed, raised: Raised) -> Attempt:
+    """The handler ended by itself."""
+    match raised:
+        case None:
+            return Attempt(claimed, AttemptOutcome.SUCCEEDED)
+        case Retry():
+            error = described(raised)
+            return Attempt(claimed, AttemptOutcome.FAILED, error, retry_after=raised.after)
+        case Fail():
+            return Attempt(claimed, AttemptOutcome.FAILED, described(raised), final=True)
+        case _:
+            return Attempt(claimed, AttemptOutcome.FAILED, described(raised))
+
+
+def stopped(claimed: Claimed, stop: Stop, why: str, raised: Raised) -> Attempt:
+    """The handler was stopped; what it raised then shows where it was."""
+    outcome = AttemptOutcome(stop.value)
+    headline = why or WORDS[outcome] or outcome.value
+    error = storable(headline) if raised is None else described(raised, headline)
+    return Attempt(claimed, outcome, error)
+
+
+def refused(claimed: Claimed, why: str) -> Attempt:
+    """It could not even be started, and another attempt would not change that."""
+    return Attempt(claimed, AttemptOutcome.FAILED, storable(why), final=True)

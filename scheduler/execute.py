@@ -1,0 +1,329 @@
+"""Execute: run one claimed execution, and say how the attempt ended.
+
+An attempt ends in exactly one way, and `Executor.run` answers with it; it never raises for what a
+handler does.
+
+- The handler returns: SUCCEEDED. It raises: FAILED, with the error in full. `Retry` and `Fail`
+  decide whether there is another attempt.
+- Its time is up: TIMED_OUT. Somebody cancels: CANCELLED. The scheduler goes down: INTERRUPTED. The
+  lease is gone: LOST. The first of these that comes decides, whatever the handler does after it: a
+  handler that cleans up and returns has not done its work.
+
+Who stops a handler: an async one gets a CancelledError and a grace to clean up in. A plain one
+cannot be stopped: its attempt ends at once, and a flag tells it. Once an attempt has ended its
+transactions are rolled back, whatever the handler wants. A handler that runs on after that is
+abandoned: it holds no slot, is counted in `Executor.abandoned` until it really ends, and is logged
+when the grace is over.
+
+The context (actor, correlation id, fields of the log) belongs to the handler's own task or thread.
+One timer of the loop is all the time keeping there is: this runs thousands of times a second.
+"""
+
+import asyncio
+from asyncio import Future, Task
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, timedelta
+from functools import partial
+from typing import Final, Protocol
+from uuid import UUID
+
+import structlog
+from structlog.contextvars import bind_contextvars
+from structlog.typing import FilteringBoundLogger
+
+from tenantcron.actor.context import acting_as, correlation
+from tenantcron.core.durations import format_duration
+from tenantcron.core.names import SagaName, ScheduleName
+from tenantcron.core.suggest import close_match
+from tenantcron.core.values import JsonObject
+from tenantcron.manifests.desired import HttpTarget, Settings
+from tenantcron.manifests.payload import fill
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop, ended, refused, stopped
+from tenantcron.store.claiming import Claimed
+from tenantcron.targets.calls import Raised, call, call_plain, start_thread
+from tenantcron.targets.execution import Cancellation, Execution, Transactions
+from tenantcron.targets.faults import described
+from tenantcron.targets.registry import Handler, Handlers
+
+__all__ = ["GRACE", "Attempt", "AttemptOutcome", "CallLater", "Executor", "Stop", "Timer"]
+
+GRACE: Final = timedelta(seconds=5)
+
+log: FilteringBoundLogger = structlog.get_logger()
+
+
+class Timer(Protocol):
+    """A call that is due later."""
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+
+
+# As `loop.call_later`: seconds, and what to call. Tests have their own, which waits for nothing.
+CallLater = Callable[[float, Callable[[], None]], Timer]
+
+
+class _Running:
+    """One handler at work, from its start until it really ends."""
+
+    __slots__ = (
+        "cancellation",
+        "claimed",
+        "ended",
+        "finished",
+        "stop",
+        "task",
+        "timeout",
+        "timer",
+        "warned",
+        "why",
+    )
+
+    def __init__(self, claimed: Claimed, timeout: timedelta, finished: "Future[Attempt]") -> None:
+        self.claimed = claimed
+        self.timeout = timeout
+        # The end of the attempt; `ended` is the end of the handler.
+        self.finished = finished
+        self.ended = False
+        self.cancellation = Cancellation()
+        # None: it runs in a thread.
+        self.task: Task[None] | None = None
+        self.timer: Timer | None = None
+        self.stop: Stop | None = None
+        self.why = ""
+        self.warned = False
+
+    def finish(self, attempt: Attempt) -> None:
+        """Answer whoever waits, if they still do."""
+        if not self.finished.done():
+            self.finished.set_result(attempt)
+
+    def outcome(self, raised: Raised) -> Attempt:
+        if self.stop is None:
+            return ended(self.claimed, raised)
+        return stopped(self.claimed, self.stop, self.why, raised)
+
+
+class Executor:
+    """Runs claimed executions with the loaded handlers, in the running event loop."""
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        connections: Callable[[Claimed], Transactions],
+        *,
+        call_later: CallLater | None = None,
+    ) -> None:
+        self._handlers = handlers
+        self._connections = connections
+        self._call_later = call_later
+        # By lease: an execution that was lost and claimed again can be here twice.
+        self._running: dict[UUID, _Running] = {}
+        self._abandoned: set[_Running] = set()
+
+    @property
+    def running(self) -> tuple[Claimed, ...]:
+        """What runs here: the attempts that have not ended."""
+        return tuple(running.claimed for running in self._running.values())
+
+    @property
+    def abandoned(self) -> int:
+        """How many handlers run on although their attempt has ended."""
+        return len(self._abandoned)
+
+    async def run(
+        self, claimed: Claimed, settings: Settings, target: HttpTarget | None = None
+    ) -> Attempt:
+        """Run a claimed execution to the end of its attempt.
+
+        If the caller itself is cancelled, the handler is interrupted and nobody hears of its end.
+        """
+        if target is not None:
+            return refused(claimed, "HTTP targets are not there yet")
+        handler = self._handlers.find(claimed.saga_name)
+        if handler is None:
+            return refused(claimed, _no_handler(claimed.saga_name, self._handlers.names))
+        loop = asyncio.get_running_loop()
+        running = _Running(claimed, settings.timeout, loop.create_future())
+        try:
+            execution = _execution(running, settings, self._connections(claimed))
+        except KeyError as error:
+            return refused(claimed, f"the payload has a placeholder that nothing fills: {error}")
+        return await self._run(running, handler, execution)
+
+    def cancel(
+        self, execution_id: UUID, stop: Stop, why: str = "", *, lease_token: UUID | None = None
+    ) -> bool:
+        """Stop an execution that runs here, or only one claim of it; False if there is none."""
+        found = [
+            running
+            for running in self._running.values()
+            if running.claimed.id == execution_id
+            and lease_token in (None, running.claimed.lease_token)
+        ]
+        for running in found:
+            self._stop(running, stop, why)
+        return bool(found)
+
+    def interrupt_all(self) -> None:
+        """Stop everything that runs here, because the scheduler goes down."""
+        for running in tuple(self._running.values()):
+            self._stop(running, Stop.INTERRUPTED)
+
+    async def _run(self, running: _Running, handler: Handler, execution: Execution) -> Attempt:
+        """Start the handler and wait for the end of the attempt, not of the handler."""
+        lease = running.claimed.lease_token
+        self._running[lease] = running
+        try:
+            self._start(running, handler, execution)
+            return await running.finished
+        except asyncio.CancelledError:
+            self._stop(running, Stop.INTERRUPTED)
+            raise
+        finally:
+            del self._running[lease]
+
+    def _start(self, running: _Running, handler: Handler, execution: Execution) -> None:
+        expire = partial(self._expire, running)
+        running.timer = self._later(running, running.timeout, expire)
+        if handler.is_async:
+            running.task = asyncio.create_task(self._in_task(running, handler, execution))
+            return
+        body = partial(self._in_thread, running, handler, execution)
+        try:
+            start_thread(f"saga {handler.saga}", body)
+        except RuntimeError as error:  # the system has no thread left; it may have one later
+            running.timer.cancel()
+            failed = Attempt(running.claimed, AttemptOutcome.FAILED, described(error))
+            running.finish(failed)
+
+    async def _in_task(self, running: _Running, handler: Handler, execution: Execution) -> None:
+        with _context(running.claimed):
+            log.debug("execution_started")
+            raised = await call(handler, execution)
+        self._ended(running, raised)
+
+    def _in_thread(self, running: _Running, handler: Handler, execution: Execution) -> None:
+        with _context(running.claimed):
+            log.debug("execution_started")
+            raised = call_plain(handler, execution)
+        # A closed loop: the scheduler is gone, and nobody waits for a handler that it abandoned.
+        with suppress(RuntimeError):
+            running.finished.get_loop().call_soon_threadsafe(self._ended, running, raised)
+
+    def _ended(self, running: _Running, raised: Raised) -> None:
+        """The handler has really ended; maybe long after its attempt."""
+        if running.ended:
+            return
+        running.ended = True
+        if running.timer is not None:
+            running.timer.cancel()
+        if running not in self._abandoned:
+            running.finish(running.outcome(raised))
+            return
+        self._abandoned.discard(running)
+        if running.warned:
+            log.warning("handler_ended_late", **_fields(running.claimed))
+
+    def _expire(self, running: _Running) -> None:
+        why = f"timed out after {format_duration(running.timeout)}"
+        self._stop(running, Stop.TIMED_OUT, why)
+
+    def _stop(self, running: _Running, stop: Stop, why: str = "") -> None:
+        """Ask a handler to stop; the first who asks decides how the attempt ends."""
+        if running.stop is not None or running.ended:
+            return
+        running.stop, running.why = stop, why
+        running.cancellation.requested = True
+        # Without a lease another replica may be at the same work already.
+        running.cancellation.closed = stop is Stop.LOST
+        self._watch(running)
+        if running.task is None:
+            self._abandon(running)
+            return
+        # A task that is cancelled before its first step never gets to say that it has ended.
+        running.task.add_done_callback(lambda _: self._ended(running, None))
+        running.task.cancel()
+
+    def _watch(self, running: _Running) -> None:
+        if running.timer is not None:
+            running.timer.cancel()
+        running.timer = self._later(running, GRACE, partial(self._ignored, running))
+
+    def _ignored(self, running: _Running) -> None:
+        """The grace is over, and the handler runs on."""
+        self._abandon(running)
+        running.warned = True
+        log.warning("handler_ignores_cancellation", stop=running.stop, **_fields(running.claimed))
+
+    def _abandon(self, running: _Running) -> None:
+        """End the attempt without its handler, which may write nothing any more."""
+        running.cancellation.closed = True
+        self._abandoned.add(running)
+        running.finish(running.outcome(None))
+
+    def _later(self, running: _Running, after: timedelta, callback: Callable[[], None]) -> Timer:
+        call_later = self._call_later or running.finished.get_loop().call_later
+        return call_later(after.total_seconds(), callback)
+
+
+def _execution(running: _Running, settings: Settings, transactions: Transactions) -> Execution:
+    claimed = running.claimed
+    return Execution(
+        id=claimed.id,
+        tenant_id=claimed.tenant_id,
+        schedule_name=ScheduleName(claimed.schedule_name),
+        saga_name=SagaName(claimed.saga_name),
+        scheduled_for=claimed.scheduled_for,
+        attempt=claimed.attempt,
+        payload=_filled(settings.payload, claimed),
+        deadline=claimed.started_at + settings.timeout,
+        actor=claimed.actor,
+        _transactions=transactions,
+        _cancellation=running.cancellation,
+    )
+
+
+def _filled(payload: JsonObject, claimed: Claimed) -> JsonObject:
+    """A copy for each attempt, so that no handler changes what another one gets."""
+    if not payload:
+        return {}
+    values = {
+        "fire_time": claimed.scheduled_for.astimezone(UTC).isoformat(),
+        "execution_id": str(claimed.id),
+        "tenant": claimed.tenant_id,
+        "schedule": claimed.schedule_name,
+    }
+    return {key: fill(value, values) for key, value in payload.items()}
+
+
+def _no_handler(saga: str, names: tuple[str, ...]) -> str:
+    meant = close_match(saga, names)
+    hint = f" (did you mean {meant}?)" if meant else ""
+    return (
+        f"no handler for saga `{saga}` among the loaded ones{hint}: load the module that has it "
+        "with --handlers"
+    )
+
+
+@contextmanager
+def _context(claimed: Claimed) -> Iterator[None]:
+    """Whatever happens inside is done by the execution's actor, and logged with its names.
+
+    The fields of the log are not taken back (that costs more than all the rest here): enter it
+    only in a task or thread of the handler's own, whose context ends with it.
+    """
+    bind_contextvars(**_fields(claimed))
+    with acting_as(claimed.actor), correlation(claimed.id):
+        yield
+
+
+def _fields(claimed: Claimed) -> dict[str, str | int]:
+    return {
+        "tenant": claimed.tenant_id,
+        "schedule": claimed.schedule_name,
+        "saga": claimed.saga_name,
+        "execution": str(claimed.id),
+        "attempt": claimed.attempt,
+    }

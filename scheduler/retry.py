@@ -1,0 +1,63 @@
+"""Retry: what becomes of an execution when an attempt has ended. Pure: values in, values out.
+
+A failed attempt waits a random time of up to backoff, 2 backoffs, 4 backoffs and so on, at most
+max_backoff. The whole range is used ("full jitter"), so that executions that failed together do not
+come back together. What the scheduler itself broke off starts again at once.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Final, Literal
+
+from tenantcron.manifests.desired import Retry, Settings
+from tenantcron.scheduler.attempts import WORDS, Attempt, AttemptOutcome
+
+SettledState = Literal["SUCCEEDED", "FAILED", "DEAD", "CANCELLED"]
+
+LONGEST_REASON: Final = 500
+# Doubling so often passes every max_backoff; twice more would pass what a timedelta can hold.
+_MOST_DOUBLINGS: Final = 500
+_AT_ONCE: Final = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The state to write, why (one line for people), and how long a FAILED one waits."""
+
+    state: SettledState
+    reason: str | None = None
+    wait: timedelta = _AT_ONCE
+
+
+def settle(attempt: Attempt, settings: Settings, random: Random) -> Settled:
+    """Decide what follows from an attempt."""
+    reason = _reason(attempt)
+    if attempt.outcome is AttemptOutcome.SUCCEEDED:
+        return Settled("SUCCEEDED")
+    if attempt.outcome is AttemptOutcome.CANCELLED:
+        return Settled("CANCELLED", reason)
+    if attempt.final or attempt.claimed.attempt >= attempt.claimed.attempts_allowed:
+        return Settled("DEAD", reason)
+    return Settled("FAILED", reason, _wait(attempt, settings.retry, random))
+
+
+def _wait(attempt: Attempt, retry: Retry, random: Random) -> timedelta:
+    if attempt.outcome in (AttemptOutcome.INTERRUPTED, AttemptOutcome.LOST):
+        return _AT_ONCE
+    if attempt.retry_after is not None:
+        return attempt.retry_after
+    return timedelta(seconds=random.uniform(0, _longest_wait(retry, attempt.claimed.attempt)))
+
+
+def _longest_wait(retry: Retry, attempt: int) -> float:
+    doublings = min(attempt - 1, _MOST_DOUBLINGS)
+    return min(retry.max_backoff.total_seconds(), retry.backoff.total_seconds() * 2.0**doublings)
+
+
+def _reason(attempt: Attempt) -> str | None:
+    lines = (attempt.error or "").strip().splitlines()
+    reason = lines[0] if lines else WORDS[attempt.outcome]
+    if reason is None or len(reason) <= LONGEST_REASON:
+        return reason
+    return f"{reason[: LONGEST_REASON - 1]}…"

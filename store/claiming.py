@@ -1,0 +1,207 @@
+"""Claim, as the database sees it: the step from waiting to running.
+
+Only this step makes anything RUNNING, and only one replica at a time takes it, under an advisory
+lock that ends with the transaction. It counts the rows that run, in a statement of its own after
+the lock was taken, so it sees every start that was committed before. Ends may go on meanwhile; they
+only make room. So at no moment do more run than the limits allow, with any number of replicas, and
+no counter can come apart from what it counts.
+
+What may not wait and gets no slot is SKIPPED in the same statement, with the reason. What may wait
+stays as it is. If anything that the statement reads cannot be read, it fails as a whole and nothing
+starts: the check fails closed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.names import TenantId
+from tenantcron.store.errors import DatabaseError
+from tenantcron.store.executions import State
+from tenantcron.store.locks import Lock, take_lock
+from tenantcron.store.statements import statement
+
+# Verdicts a statement, starts and skips together. The bound also tells the planner how many rows
+# it will look up, whatever it thinks of the rest.
+MOST_VERDICTS = 1000
+# The tenants that one claim looks at; the next one goes on after them.
+TENANTS_A_CLAIM = 500
+# Schedulers listen here for what they need not wait for; a hint, never the truth.
+WORK = "tenantcron_work"
+CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """An execution that this replica may run now, for as long as it keeps the lease."""
+
+    id: UUID
+    scheduled_for: datetime
+    tenant_id: TenantId
+    schema_name: str
+    schedule_id: UUID
+    schedule_name: str
+    saga_name: str
+    definition_id: UUID
+    attempt: int
+    attempts_allowed: int
+    lease_token: UUID
+    started_at: datetime
+    actor: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An execution that ended without a start."""
+
+    id: UUID
+    tenant_id: TenantId
+    schedule_name: str
+    state: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FullUp:
+    """A tenant that can start nothing more; a closed one may not even let anything wait."""
+
+    tenant_id: TenantId
+    reason: str
+    is_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The outcome of one claim."""
+
+    started: tuple[Claimed, ...]
+    skipped: tuple[Skipped, ...]
+    # Slots of the cluster that are left, and the tenants that have none.
+    slots: int
+    full_up: tuple[FullUp, ...]
+    # Schedules that say `cancel_running` have one waiting for the one that runs.
+    must_replace: bool
+    # Where the next claim goes on, if there are more tenants than one looks at; else empty.
+    last_tenant: str
+
+    @property
+    def more(self) -> bool:
+        """Whether another claim of the same tenants may find something to do."""
+        return bool(self.started or self.skipped or self.must_replace)
+
+
+async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
+    connection: AsyncConnection,
+    worker_id: str,
+    *,
+    batch: int,
+    lease: timedelta,
+    at: datetime | None,
+    after: str = "",
+) -> Claim:
+    """Start what may start, at most a batch. The transaction must end soon: others wait for it."""
+    await take_lock(connection, Lock.CLAIM)
+    parameters = {
+        "at": at,
+        "after": after,
+        "worker_id": worker_id,
+        "batch": batch,
+        "tenants": TENANTS_A_CLAIM,
+        "lease": lease,
+        "most": MOST_VERDICTS,
+    }
+    found = await connection.exec_driver_sql(statement("claim"), parameters)
+    rows = [tuple(row) for row in found]
+    slots, tenants, last, must_replace, full, reasons, closed = rows[0][:7]
+    if slots is None:
+        raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
+    decided = [row[7:] for row in rows if row[7] is not None]
+    return Claim(
+        started=tuple(claimed_row(row[2:]) for row in decided if row[0] == State.RUNNING),
+        skipped=tuple(_skipped(row) for row in decided if row[0] != State.RUNNING),
+        slots=int(slots),
+        full_up=tuple(map(FullUp, full, reasons, closed)),
+        must_replace=must_replace,
+        last_tenant=last if tenants == TENANTS_A_CLAIM else "",
+    )
+
+
+async def skip_late(
+    connection: AsyncConnection, full_up: Sequence[FullUp], *, everybody: bool, at: datetime | None
+) -> tuple[Skipped, ...]:
+    """End what may not wait: of these tenants, or of all if the cluster has no slot left."""
+    parameters = {
+        "at": at,
+        "tenant_ids": [one.tenant_id for one in full_up],
+        "reasons": [one.reason for one in full_up],
+        "are_closed": [one.is_closed for one in full_up],
+        "all": everybody,
+        "most": MOST_VERDICTS,
+    }
+    rows = await connection.exec_driver_sql(statement("skip"), parameters)
+    return tuple(
+        Skipped(row.id, row.tenant_id, row.schedule_name, State(row.state), row.reason)
+        for row in rows
+    )
+
+
+async def make_room(connection: AsyncConnection, at: datetime | None) -> None:
+    """Ask executions to stop whose schedule says `cancel_running` and whose next one waits."""
+    await connection.exec_driver_sql(statement("replace"), {"at": at})
+    await tell(connection, CANCEL)
+
+
+async def tell(connection: AsyncConnection, what: str) -> None:
+    """Let the schedulers know, when the transaction is committed."""
+    await connection.execute(select(func.pg_notify(WORK, what)))
+
+
+async def give_back(connection: AsyncConnection, claimed: Sequence[Claimed]) -> int:
+    """Let executions wait again that were claimed and have not started; return how many."""
+    parameters = {
+        "ids": [one.id for one in claimed],
+        "scheduled_for": [one.scheduled_for for one in claimed],
+        "tokens": [one.lease_token for one in claimed],
+    }
+    given = (await connection.exec_driver_sql(statement("give_back"), parameters)).rowcount
+    await tell(connection, "given back")
+    return given
+
+
+@lru_cache(maxsize=256)
+def actor_of(actor_id: str, actor_type: str, source: str) -> Actor:
+    """Return the actor of an execution; thousands a second have the same one."""
+    return Actor(actor_id, ActorType(actor_type), source)
+
+
+def claimed_row(columns: tuple[Any, ...]) -> Claimed:
+    """Read the columns of a claimed execution, in the order of the statements."""
+    return Claimed(*columns[:-3], actor_of(*columns[-3:]))  # type: ignore[call-arg] # 15 columns
+
+
+def _skipped(columns: tuple[Any, ...]) -> Skipped:
+    state, reason, execution_id, _, tenant_id, _, _, schedule_name = columns[:8]
+    return Skipped(execution_id, tenant_id, schedule_name, State(state), reason)
+
+
+# The next moment that changes something for what waits: it may start, or not any longer.
+_NEXT_WAITING = """
+SELECT extract(epoch FROM min(moment) - coalesce(%(at)s::timestamptz, statement_timestamp()))
+FROM tenantcron.execution
+CROSS JOIN LATERAL (VALUES (not_before), (start_deadline)) AS moments (moment)
+WHERE state IN ('PENDING', 'FAILED')
+    AND moment > coalesce(%(at)s::timestamptz, statement_timestamp())
+"""
+
+
+async def seconds_to_next_waiting(connection: AsyncConnection, at: datetime | None) -> float | None:
+    """Return how long it is until something that waits may start, or may not wait any longer."""
+    seconds = (await connection.exec_driver_sql(_NEXT_WAITING, {"at": at})).scalar_one()
+    return None if seconds is None else float(seconds)

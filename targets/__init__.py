@@ -1,0 +1,1 @@
+"""How one saga is run: Python handlers, registered by name."""

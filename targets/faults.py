@@ -1,0 +1,61 @@
+"""What a handler raised, as text that a history can keep."""
+
+import traceback
+from types import TracebackType
+from typing import Final
+
+from tenantcron.targets.signals import Fail, Retry
+
+LONGEST_TEXT: Final = 4 * 1024
+LONGEST_HEADLINE: Final = 1024
+DEEPEST_FRAMES: Final = 8
+
+
+def described(error: BaseException, headline: str | None = None) -> str:
+    """Return a headline, then the last frames and causes; at most 4 KiB, fit for the database."""
+    head = _cut(storable(headline or headline_of(error)), LONGEST_HEADLINE)
+    frames = storable(_frames(error))
+    return f"{head}\n\n{_cut_front(frames, LONGEST_TEXT - len(head.encode()) - 2)}"
+
+
+def headline_of(error: BaseException) -> str:
+    """Return the type and the message; of what a handler raises on purpose its reason alone."""
+    if isinstance(error, Retry | Fail) and error.reason:
+        return str(error.reason)
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 -- a message that cannot be made must not hide the failure
+        message = "(its message cannot be shown)"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def storable(text: str) -> str:
+    """Take out what PostgreSQL cannot hold as text: NUL, and halves of surrogate pairs."""
+    return text.replace("\0", "").encode("utf-8", "backslashreplace").decode()
+
+
+def _frames(error: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(
+            type(error), error, _without_ours(error.__traceback__), limit=-DEEPEST_FRAMES
+        )
+    except Exception:  # noqa: BLE001 -- as above: exceptions are objects that anybody can write
+        return "(its traceback cannot be shown)"
+    return "".join(lines).strip()
+
+
+def _without_ours(frames: TracebackType | None) -> TracebackType | None:
+    """The first frame is the call of the handler, which says nothing."""
+    return frames.tb_next if frames and frames.tb_next else frames
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most and len(text.encode()) <= most:
+        return text
+    return text[:most].encode()[: most - 3].decode(errors="ignore") + "…"
+
+
+def _cut_front(text: str, most: int) -> str:
+    if len(text) <= most and len(text.encode()) <= most:
+        return text
+    return "…" + text[-most:].encode()[-(most - 3) :].decode(errors="ignore")

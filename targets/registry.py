@@ -1,0 +1,197 @@
+"""Python handlers by the name of their saga.
+
+`@saga("name")` puts a function on the one list that this process has, `load_handlers` imports the
+modules that do so. One saga has one handler: a second one is refused with both places, because
+which of them would win depends on the order of imports.
+"""
+
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import TypeAlias, TypeVar
+
+from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.targets.execution import Execution
+
+HandlerFunction: TypeAlias = Callable[[Execution], Awaitable[None] | None]
+F = TypeVar("F", bound=HandlerFunction)
+
+
+class SagaError(TenantcronError):
+    """The function cannot be the handler of that saga."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a handler is written."""
+
+    module: str
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.function} ({self.file}:{self.line})"
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """The function that runs a saga; a plain one runs in a thread."""
+
+    saga: str
+    function: HandlerFunction
+    is_async: bool
+    place: Place
+
+
+class Declared:
+    """The handlers that modules have declared so far."""
+
+    def __init__(self) -> None:
+        self._by_saga: dict[str, Handler] = {}
+
+    def add(self, handler: Handler) -> None:
+        """Put a handler on the list; the same place again (a reload) takes its place."""
+        before = self._by_saga.get(handler.saga)
+        if before is not None and before.place != handler.place:
+            raise SagaError(
+                f"saga {handler.saga!r} has two handlers: {before.place} and {handler.place}. "
+                "Rename or remove one"
+            )
+        self._by_saga[handler.saga] = handler
+
+    def all(self) -> tuple[Handler, ...]:
+        """Return them in the order of their declaration."""
+        return tuple(self._by_saga.values())
+
+
+# All the global state there is: a decorator has no other way to tell what it saw.
+DECLARED = Declared()
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The handlers that were loaded."""
+
+    by_saga: Mapping[str, Handler]
+
+    @classmethod
+    def of(cls, handlers: Iterable[Handler]) -> "Handlers":
+        """Gather handlers, each of a saga of its own."""
+        return cls(MappingProxyType({handler.saga: handler for handler in handlers}))
+
+    def find(self, saga: str) -> Handler | None:
+        """Return the handler of a saga."""
+        return self.by_saga.get(saga)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sagas that have a handler."""
+        return tuple(self.by_saga)
+
+
+def saga(name: str) -> Callable[[F], F]:
+    """Declare a function, async or plain, as the handler of a saga; it stays as it is."""
+    if callable(name):  # a bare @saga is handed the function
+        raise SagaError('a handler names its saga: write @saga("name")')
+    if not is_name(name):
+        raise SagaError(f"the saga {name!r} is not {NAME_EXPECTED}")
+
+    def declare(function: F) -> F:
+        DECLARED.add(_handler(name, function))
+        return function
+
+    return declare
+
+
+def load_handlers(modules: Sequence[str], folder: Path | None = None) -> Handlers:
+    """Import modules by their dotted names, from the working folder or wherever Python looks.
+
+    A module that is not there, fails or declares no saga is a UsageError.
+    """
+    _make_importable(folder or Path.cwd())
+    for name in modules:
+        _load(name)
+    return Handlers.of(DECLARED.all())
+
+
+def _handler(name: str, function: HandlerFunction) -> Handler:
+    place = _place(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise SagaError(f"{place} has a `yield`: calling it would run nothing of it")
+    return Handler(name, function, inspect.iscoroutinefunction(function), place)
+
+
+def _place(function: HandlerFunction) -> Place:
+    written = inspect.unwrap(function)
+    code = getattr(written, "__code__", None)
+    return Place(
+        module=str(getattr(written, "__module__", "?")),
+        function=str(getattr(written, "__qualname__", repr(written))),
+        file=code.co_filename if code else "?",
+        line=code.co_firstlineno if code else 0,
+    )
+
+
+def _make_importable(folder: Path) -> None:
+    """As `python -m` does; an installed command has its own folder there instead."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _load(name: str) -> None:
+    before = DECLARED.all()
+    module = _imported(name)
+    new = len(DECLARED.all()) > len(before)
+    if not new and not _declares(module):
+        raise UsageError(
+            f'the module {name} declares no saga: decorate its handlers with @saga("name")'
+        )
+
+
+def _declares(module: ModuleType) -> bool:
+    """Whether a module that was imported earlier has handlers: its own, or taken from another."""
+    own = (module.__name__, f"{module.__name__}.")
+    functions = {id(handler.function) for handler in DECLARED.all()}
+    return any(
+        handler.place.module == own[0] or handler.place.module.startswith(own[1])
+        for handler in DECLARED.all()
+    ) or any(id(value) in functions for value in vars(module).values())
+
+
+def _imported(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"{name!r} is not the name of a module{_meant(name)}")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _failed(name, error) from error
+        raise UsageError(
+            f"there is no module {name}: it is neither in {Path.cwd()} nor installed{_meant(name)}"
+        ) from None
+    # Whatever a module does while it is imported: also leave by sys.exit().
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from error
+
+
+def _failed(name: str, error: BaseException) -> UsageError:
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    said = str(error) if isinstance(error, SagaError) else f"{type(error).__name__}: {error}{at}"
+    return UsageError(f"the module {name} cannot be imported: {said}")
+
+
+def _meant(name: str) -> str:
+    """Suggest the dotted name of a path: `jobs/billing.py` is `jobs.billing`."""
+    dotted = name.removeprefix(f".{os.sep}").removesuffix(".py").replace(os.sep, ".")
+    if dotted != name and all(part.isidentifier() for part in dotted.split(".")):
+        return f": did you mean {dotted}?"
+    return ""

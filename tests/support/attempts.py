@@ -1,0 +1,99 @@
+"""A claimed execution, the settings of its schedule, and a clock that only tests move."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+from tenantcron.actor.model import Actor, scheduler_actor
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonObject
+from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings
+from tenantcron.store.claiming import Claimed
+
+SCHEDULED_FOR = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
+STARTED_AT = datetime(2026, 11, 16, 2, 0, 3, tzinfo=UTC)
+SCHEDULER = scheduler_actor("billing")
+
+SETTINGS = Settings(
+    description="",
+    enabled=True,
+    spread=timedelta(0),
+    overlap=Overlap.SKIP,
+    catch_up=CatchUp.ONCE,
+    catch_up_window=timedelta(hours=1),
+    start_within=timedelta(0),
+    timeout=timedelta(minutes=5),
+    retry=Retry(3, timedelta(seconds=1), timedelta(seconds=60)),
+    auto_pause_after=10,
+    priority=Priority.MEDIUM,
+    payload={},
+)
+
+
+def with_payload(payload: JsonObject) -> Settings:
+    """Return the settings with a payload."""
+    return SETTINGS._replace(payload=payload)
+
+
+def claimed(
+    saga: str = "reconcile",
+    *,
+    tenant: str = "acme",
+    attempt: int = 1,
+    attempts_allowed: int = 3,
+    execution_id: UUID | None = None,
+    actor: Actor = SCHEDULER,
+) -> Claimed:
+    """Return an execution as a replica gets it."""
+    return Claimed(
+        id=execution_id or uuid4(),
+        scheduled_for=SCHEDULED_FOR,
+        tenant_id=TenantId(tenant),
+        schema_name=f"tenant_{tenant}",
+        schedule_id=UUID(int=2),
+        schedule_name="nightly",
+        saga_name=saga,
+        definition_id=UUID(int=3),
+        attempt=attempt,
+        attempts_allowed=attempts_allowed,
+        lease_token=uuid4(),
+        started_at=STARTED_AT,
+        actor=actor,
+    )
+
+
+@dataclass(eq=False)
+class HandTimer:
+    """A timer that goes off when the test says so."""
+
+    seconds: float
+    callback: Callable[[], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        """Let it not go off."""
+        self.cancelled = True
+
+    def go_off(self) -> None:
+        """Do what is due; a cancelled timer cannot."""
+        assert not self.cancelled, "the timer was cancelled"
+        self.callback()
+
+
+@dataclass(eq=False)
+class HandClock:
+    """In place of `loop.call_later`: it collects timers and waits for none."""
+
+    timers: list[HandTimer] = field(default_factory=list)
+
+    def __call__(self, seconds: float, callback: Callable[[], None]) -> HandTimer:
+        """Take a timer."""
+        timer = HandTimer(seconds, callback)
+        self.timers.append(timer)
+        return timer
+
+    @property
+    def pending(self) -> list[HandTimer]:
+        """The timers that were not cancelled."""
+        return [timer for timer in self.timers if not timer.cancelled]

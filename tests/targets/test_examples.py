@@ -1,0 +1,46 @@
+"""The example handlers run the sagas of the example manifests."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tenantcron.manifests.check import TenantHints, check_manifest
+from tenantcron.manifests.policy import load_policy
+from tenantcron.targets import registry
+from tenantcron.targets.registry import Declared, Handlers, load_handlers
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Handlers:
+    """The handlers, loaded as a scheduler in that folder does it."""
+    monkeypatch.setattr(registry, "DECLARED", Declared())
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "handlers", raising=False)
+    return load_handlers(["handlers"], EXAMPLES)
+
+
+def sagas() -> set[str]:
+    """Return the sagas of the manifests that Python handlers run."""
+    policy = load_policy(EXAMPLES / "manifests" / "tenantcron.toml")
+    found: set[str] = set()
+    for file in (EXAMPLES / "manifests").glob("*.yaml"):
+        hints = TenantHints(file_stem=file.stem)
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        checked = check_manifest(file.read_bytes(), "yaml", policy, hints, now)
+        assert checked.desired is not None
+        found |= {one.saga for one in checked.desired.schedules if one.target is None}
+    return found
+
+
+def test_every_saga_of_the_manifests_has_a_handler_and_every_handler_a_saga(
+    handlers: Handlers,
+) -> None:
+    assert set(handlers.names) == sagas()
+
+
+def test_there_are_async_and_plain_ones(handlers: Handlers) -> None:
+    assert {handler.is_async for handler in handlers.by_saga.values()} == {True, False}
