@@ -1,0 +1,171 @@
+"""What a refresh costs: of a whole fleet when it starts, and of one tenant's change later on.
+
+    .venv/bin/python bench/provider.py [--tenants 500 5000] [--schedules 10]
+
+Runs on a fresh embedded server with its durable defaults, in a temporary folder, and ends with 1
+if an aim is missed. `cold` is the first refresh, in which every tenant has moved and every cursor
+is new; `one change` is the median of 50 refreshes, each after an edit of one tenant's timetable.
+The second must not grow with the number of tenants.
+"""
+
+import argparse
+import asyncio
+import gc
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+from statistics import median
+from time import perf_counter
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.migrations.runner import migrate_control
+from tenantcron.provider.refresh import Refreshed, refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.store import ddl, tenants
+from tenantcron.store.backends import give_up
+from tenantcron.store.embedded import FOLDER, ServerUse
+from tenantcron.store.engine import Database, open_database
+from tenantcron.store.scripts import for_schema, run_script
+
+TENANTS_A_TRANSACTION = 25
+CHANGES = 50
+# Seconds for 5,000 tenants of 10 schedules, and milliseconds.
+COLD, ONE_CHANGE = 6.0, 20.0
+
+# Without saying who acts, so the trigger raises the revision, as it does for any change by hand.
+FILL = """
+INSERT INTO {schema}.tenant_schedule (id, schedule_name, saga_name, cron_expr, timezone, enabled,
+    manifest_version_id, definition, created_at, updated_at)
+SELECT gen_random_uuid(), 'saga-' || n, 'saga-' || n, (n * 7 % 60) || ' ' || n % 24 || ' * * *',
+    (ARRAY['UTC', 'Europe/London', 'America/New_York', 'Asia/Kolkata'])[n % 4 + 1], true,
+    gen_random_uuid(), jsonb_build_object('overlap', 'skip', 'catch_up', 'once', 'timeout', '5m',
+    'retry', jsonb_build_object('max_attempts', 3, 'backoff', '1s', 'max_backoff', '1m'),
+    'payload', jsonb_build_object('part', n)), now(), now()
+FROM generate_series(1, %SCHEDULES%) AS n
+"""
+EDIT = """
+UPDATE {schema}.tenant_schedule SET effective_from = now(),
+    cron_expr = CASE cron_expr WHEN '5 5 * * *' THEN '6 6 * * *' ELSE '5 5 * * *' END
+WHERE schedule_name = 'saga-1'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A fleet's refreshes."""
+
+    tenants: int
+    schedules: int
+    cold: float
+    one_change: float
+    slowest: float
+    megabytes: float
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is slower than it should be; the aim for a cold start is for a large fleet."""
+        return self.cold > COLD or self.one_change * 1_000 > ONE_CHANGE
+
+
+def main() -> int:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tenants", type=int, nargs="+", default=[500, 5_000])
+    parser.add_argument("--schedules", type=int, default=10)
+    arguments = parser.parse_args()
+    measured = []
+    for count in arguments.tenants:
+        with _server() as folder:
+            measured.append(asyncio.run(_measure(folder, count, arguments.schedules)))
+    _report(measured)
+    return int(any(one.missed for one in measured))
+
+
+@contextmanager
+def _server() -> Iterator[Path]:
+    """Keep one server running for all measurements; its start is not what is measured."""
+    folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
+    use = ServerUse(folder / FOLDER)
+    try:
+        use.join()
+        yield folder
+    finally:
+        use.leave()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _measure(folder: Path, count: int, schedules: int) -> Measured:
+    async with open_database(Settings(folder=folder)) as database:
+        await migrate_control(database)
+        names = [TenantId(f"t{number:05}") for number in range(count)]
+        await _fill(database, names, schedules)
+        gc.collect()
+        before = _megabytes()
+        seconds, done = await _timed(database)
+        if done.created != count * schedules or done.broken:
+            raise RuntimeError(f"not what was to be measured: {done}")
+        grown = _megabytes() - before
+        times = [await _one_change(database, names[n * 37 % count]) for n in range(CHANGES)]
+    return Measured(count, schedules, seconds, median(times), max(times), grown)
+
+
+async def _fill(database: Database, names: list[TenantId], schedules: int) -> None:
+    for start in range(0, len(names), TENANTS_A_TRANSACTION):
+        async with database.transaction() as connection:
+            for name in names[start : start + TENANTS_A_TRANSACTION]:
+                await _add(connection, name, schedules)
+            # A backend that has made very many tables gets slow.
+            give_up(connection)
+    async with database.transaction() as connection:
+        await connection.exec_driver_sql("ANALYZE tenantcron.tenant")
+
+
+async def _add(connection: AsyncConnection, name: TenantId, schedules: int) -> None:
+    schema = tenants.schema_of(name)
+    await tenants.add(connection, name)
+    await ddl.create_tenant_schema(connection, schema)
+    fill = for_schema(FILL, schema).replace("%SCHEDULES%", str(schedules))
+    await connection.run_sync(run_script, fill)
+
+
+async def _one_change(database: Database, name: TenantId) -> float:
+    async with database.transaction() as connection:
+        await connection.run_sync(run_script, for_schema(EDIT, tenants.schema_of(name)))
+    seconds, done = await _timed(database)
+    if (done.tenants, done.updated) != (1, 1):
+        raise RuntimeError(f"not what was to be measured: {done}")
+    return seconds
+
+
+async def _timed(database: Database) -> tuple[float, Refreshed]:
+    begin = perf_counter()
+    done = await refresh(database, TenantScheduleProvider())
+    return perf_counter() - begin, done
+
+
+def _megabytes() -> float:
+    return getrusage(RUSAGE_SELF).ru_maxrss / 1_024
+
+
+def _report(measured: list[Measured]) -> None:
+    print(f"aims: cold under {COLD:.0f} s, one change under {ONE_CHANGE:.0f} ms (median)")
+    heads = ("schedules", 11), ("cold, s", 9), ("one change, ms", 16), ("slowest", 9), ("MB", 6)
+    print(f"{'tenants':>8}" + "".join(f"{words:>{width}}" for words, width in heads))
+    for one in measured:
+        print(
+            f"{one.tenants:8,}{one.tenants * one.schedules:11,}{one.cold:9.2f}"
+            f"{one.one_change * 1_000:16.1f}{one.slowest * 1_000:9.1f}{one.megabytes:6.0f}"
+            f" {'missed' if one.missed else ''}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

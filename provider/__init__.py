@@ -1,0 +1,1 @@
+"""Where the scheduler gets schedules: the protocol, the tenants' tables, and fixed ones."""

@@ -1,0 +1,75 @@
+"""Listen: hints that something has changed, so that nobody has to wait for the next look.
+
+A hint is never the truth: what moved is known by its revision, what is due by its row. So a hint
+may be lost, doubled or late. Whenever listening begins or begins again, `on_listening` says so, for
+what was said before was not heard: look then.
+
+A lost connection is made again after a wait that doubles from `FIRST_WAIT` up to `LONGEST_WAIT`,
+with a random part, so that replicas do not come back all at once. Cancelling closes the connection.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+
+from tenantcron.core.names import TenantId
+from tenantcron.store.listening import Heard, ListeningError, listening
+from tenantcron.store.targets import Target
+from tenantcron.store.tenants import SCHEDULES_CHANGED
+
+WORK = "tenantcron_work"
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 30.0
+
+Wait = Callable[[float], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What to do about hints. The calls must be short: set an event, and look elsewhere."""
+
+    on_schedules: Callable[[TenantId], None]
+    on_work: Callable[[str], None]
+    on_listening: Callable[[], None]
+    # With the reason, for the log.
+    on_lost: Callable[[str], None]
+
+
+async def listen(target: Target, hints: Hints, random: Random, wait: Wait = asyncio.sleep) -> None:
+    """Pass hints on until cancelled."""
+    backoff = Backoff(random)
+    while True:
+        try:
+            async with listening(target, SCHEDULES_CHANGED, WORK) as heard:
+                hints.on_listening()
+                backoff = Backoff(random)
+                async for one in heard:
+                    _pass_on(one, hints)
+        except ListeningError as error:
+            hints.on_lost(str(error))
+        await wait(backoff.draw())
+        backoff = backoff.longer()
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before the next try."""
+
+    random: Random
+    seconds: float = FIRST_WAIT
+
+    def draw(self) -> float:
+        """Return the wait, shortened by up to a half."""
+        return self.seconds * (1 - self.random.random() / 2)
+
+    def longer(self) -> "Backoff":
+        """Return the backoff after one more failure."""
+        return Backoff(self.random, min(self.seconds * 2, LONGEST_WAIT))
+
+
+def _pass_on(heard: Heard, hints: Hints) -> None:
+    if heard.channel == WORK:
+        hints.on_work(heard.payload)
+    else:
+        hints.on_schedules(TenantId(heard.payload))

@@ -1,0 +1,45 @@
+"""What a new version of the time zones changes: what lies ahead, and nothing else.
+
+Every cursor says by which version its next occurrence was placed. After an upgrade those that lie
+ahead are placed again, counted from now, so nothing is fired back. What is due already stays: it
+was planned for that moment. A replica that still has the older zones may go on; it never lowers the
+version of a cursor here, and what it places is found by the next call.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.cron.zones import tz_version
+from tenantcron.provider.align import rezone
+from tenantcron.store import schedule_cursors
+from tenantcron.store.engine import Database
+from tenantcron.store.schedule_cursors import CursorRow
+
+CURSORS_A_BATCH = 1_000
+
+
+async def recompute_for_new_zones(
+    database: Database, at: datetime | None = None, version: str | None = None
+) -> int:
+    """Place again what older zones have placed; return how many cursors that were."""
+    version, count, after = version or tz_version(), 0, UUID(int=0)
+    while True:
+        async with database.transaction() as connection:
+            rows = await _recompute(connection, version, at, after)
+        if not rows:
+            return count
+        count, after = count + len(rows), rows[-1].schedule_id
+
+
+async def _recompute(
+    connection: AsyncConnection, version: str, at: datetime | None, after: UUID
+) -> list[CursorRow]:
+    now = await schedule_cursors.moment(connection, at)
+    found = await schedule_cursors.lock_with_older_zones(
+        connection, version, now, after=after, batch=CURSORS_A_BATCH
+    )
+    rows = [rezone(row, now, version) for row in found]
+    await schedule_cursors.change(connection, rows)
+    return rows

@@ -1,0 +1,94 @@
+"""StaticProvider: a few fixed schedules of the platform itself, from its settings.
+
+It provides all of them whenever it is asked: they are a handful, and comparing is cheap. Settings
+do not tell since when they hold, so a new schedule, or one whose timetable has changed, counts from
+the refresh that notices it. All replicas must have the same settings; while they differ, as in a
+rolling deploy, the last refresh wins.
+
+- A tenant's own schedule goes before a static one of the same name: the static one is left out and
+  reported.
+- A tenant that does not exist is reported. A deprovisioned one has no schedules.
+- What leaves the settings is deleted: tenants that still have cursors of this provider are asked
+  about, too.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonObject
+from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
+from tenantcron.provider.static_settings import StaticSchedule, read_entries
+from tenantcron.provider.tenant_schedules import read_schedules
+from tenantcron.store import schedule_cursors, tenants
+from tenantcron.store.schedule_rows import Fleet
+from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
+
+_NAMESPACE = UUID("b52f4f35-4a5e-5b8a-8f63-0d3f2a9a6c02")
+
+
+@dataclass(frozen=True, slots=True)
+class StaticProvider:
+    """Provides the schedules of the settings."""
+
+    schedules: tuple[StaticSchedule, ...]
+    name: str = "static"
+
+    async def tenants(
+        self,
+        connection: AsyncConnection,
+        scope: Scope,  # noqa: ARG002 -- all of them, whatever the scope
+        after: TenantId | None,
+    ) -> Sequence[ProvidedTenant]:
+        """Return the next tenants that have static schedules or used to, locked."""
+        before = await schedule_cursors.tenants_of(connection, self.name)
+        ids = sorted({*before, *(one.tenant for one in self.schedules)})
+        batch = [one for one in ids if after is None or one > after][:TENANTS_A_BATCH]
+        found = await tenants.lock_many(connection, batch) if batch else {}
+        own = await read_schedules(connection, list(found.values()))
+        return [self._provided(one, found.get(one), own) for one in batch]
+
+    async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
+        """Do nothing: what the cursors follow is compared every time."""
+
+    def _provided(
+        self, tenant_id: TenantId, tenant: TenantRow | None, own: Fleet
+    ) -> ProvidedTenant:
+        if tenant is None:
+            refused = f"static schedules: there is no tenant `{tenant_id}`"
+            return ProvidedTenant(tenant_id, 0, refused=(refused,))
+        if tenant.status is TenantStatus.DEPROVISIONED:
+            return ProvidedTenant(tenant_id, 0)
+        taken = {row.schedule_name for row in own.rows.get(tenant_id, ())}
+        wanted = [one for one in self.schedules if one.tenant == tenant_id]
+        schedules = tuple(_schedule(one) for one in wanted if one.name not in taken)
+        return ProvidedTenant(tenant_id, 0, schedules, refused=_clashes(wanted, taken))
+
+
+def static_provider(entries: Sequence[JsonObject]) -> StaticProvider:
+    """Build the provider from the entries of the settings; a UsageError names all that is wrong."""
+    return StaticProvider(read_entries(entries))
+
+
+def _clashes(wanted: Iterable[StaticSchedule], taken: set[str]) -> tuple[str, ...]:
+    return tuple(
+        f"static schedule `{one.name}`: the tenant has a schedule of this name of its own"
+        for one in wanted
+        if one.name in taken
+    )
+
+
+def _schedule(one: StaticSchedule) -> ProvidedSchedule:
+    return ProvidedSchedule(
+        schedule_id=uuid5(_NAMESPACE, f"{one.tenant}|{one.name}"),
+        schedule_name=one.name,
+        saga_name=one.saga,
+        cron_expr=one.cron_expr,
+        timezone=one.timezone,
+        enabled=one.enabled,
+        definition=one.definition,
+        effective_from=None,
+    )

@@ -1,0 +1,96 @@
+"""TenantScheduleProvider: the schedules that manifests declare, from the tenants' own schemas.
+
+A tenant has moved when its `schedule_revision` is not its `synced_revision`. The revision goes up
+in the transaction that changes schedules, also by hand; the other follows in the transaction that
+writes the cursors. So no notification is needed to find what moved, and none can be lost.
+
+- The tenant's row is locked first, then its schedules are read: nothing older than the revision
+  that is settled can be read. A change that commits later raises the revision again.
+- A row that is locked is left out. Another replica is at it, or an apply, whose NOTIFY comes with
+  its commit.
+- A schema that cannot be read is settled, too, with its fault. It is not tried again until it moves
+  or a refresh asks for the broken ones, as the periodic one does.
+- A deprovisioned tenant has no schedules.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.exc import DataError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
+from tenantcron.store import schedule_rows, tenants
+from tenantcron.store.schedule_rows import Fleet, ScheduleRow
+from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
+
+
+@dataclass(frozen=True, slots=True)
+class TenantScheduleProvider:
+    """Provides the rows of `tenant_schedule` of all tenants."""
+
+    name: str = "tenant"
+
+    async def tenants(
+        self, connection: AsyncConnection, scope: Scope, after: TenantId | None
+    ) -> Sequence[ProvidedTenant]:
+        """Return the next tenants of the scope, locked."""
+        rows = await tenants.lock_in_scope(connection, scope, after, TENANTS_A_BATCH)
+        fleet = await read_schedules(connection, rows)
+        return [_provided(row, fleet) for row in rows]
+
+    async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
+        """Store what the cursors follow."""
+        await tenants.set_synced(connection, synced)
+
+
+async def read_schedules(connection: AsyncConnection, rows: Sequence[TenantRow]) -> Fleet:
+    """Read the schedules of those tenants that can have any."""
+    schemas = {
+        row.id: row.schema_name for row in rows if row.status is not TenantStatus.DEPROVISIONED
+    }
+    try:
+        return await schedule_rows.read_many(connection, schemas)
+    except (DataError, ValueError):
+        return await _read_one_by_one(connection, schemas)
+
+
+async def _read_one_by_one(connection: AsyncConnection, schemas: dict[TenantId, str]) -> Fleet:
+    """Find the row that holds what no program can read, such as a time at infinity."""
+    fleet = Fleet({}, {})
+    for tenant_id, schema in schemas.items():
+        try:
+            one = await schedule_rows.read_many(connection, {tenant_id: schema})
+        except (DataError, ValueError) as error:
+            cause = error.orig if isinstance(error, DataError) else error
+            one = Fleet({}, {tenant_id: str(cause).partition("\n")[0]})
+        fleet.rows.update(one.rows)
+        fleet.broken.update(one.broken)
+    return fleet
+
+
+def _provided(tenant: TenantRow, fleet: Fleet) -> ProvidedTenant:
+    fault = fleet.broken.get(tenant.id)
+    rows = () if fault else fleet.rows.get(tenant.id, ())
+    return ProvidedTenant(
+        tenant_id=tenant.id,
+        revision=tenant.schedule_revision,
+        schedules=tuple(_schedule(row) for row in rows),
+        fault=fault,
+        # Followed before and without cursors now: it was away. Its last step brought it back.
+        returned_at=tenant.updated_at if tenant.synced_revision else None,
+    )
+
+
+def _schedule(row: ScheduleRow) -> ProvidedSchedule:
+    return ProvidedSchedule(
+        schedule_id=row.id,
+        schedule_name=row.schedule_name,
+        saga_name=row.saga_name,
+        cron_expr=row.cron_expr,
+        timezone=row.timezone,
+        enabled=row.enabled,
+        definition=row.definition,
+        effective_from=row.effective_from,
+    )

@@ -1,0 +1,57 @@
+"""The one connection that lives longer than a transaction: it listens for notifications.
+
+It must reach the server itself or a proxy that keeps sessions. Behind one that hands out server
+connections per transaction nothing is heard; that costs time, never schedules.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier
+
+from tenantcron.store.explain import first_line
+from tenantcron.store.targets import Target
+
+# A connection can die without a word. Asking now and then finds it out.
+_SILENCE = 60.0
+_PATIENCE = 10.0
+
+
+class ListeningError(Exception):
+    """The connection cannot be made or is lost; the text has no password in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One notification."""
+
+    channel: str
+    payload: str
+
+
+@asynccontextmanager
+async def listening(target: Target, *channels: str) -> AsyncIterator[AsyncIterator[Heard]]:
+    """Listen on channels; once inside the block, whatever is committed is heard."""
+    try:
+        async with await psycopg.AsyncConnection.connect(
+            make_conninfo("", **target.parameters), autocommit=True, prepare_threshold=None
+        ) as connection:
+            for channel in channels:
+                await connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
+            async with aclosing(_heard(connection)) as heard:
+                yield heard
+    except (psycopg.Error, OSError, TimeoutError) as error:
+        raise ListeningError(first_line(error)) from error
+
+
+async def _heard(connection: psycopg.AsyncConnection) -> AsyncGenerator[Heard]:
+    while True:
+        async with aclosing(connection.notifies(timeout=_SILENCE)) as notifies:
+            async for one in notifies:
+                yield Heard(one.channel, one.payload)
+        async with asyncio.timeout(_PATIENCE):
+            await connection.execute("SELECT")

@@ -1,0 +1,16 @@
+"""What the tests of providers share."""
+
+from pathlib import Path
+
+import pytest
+from support.fleet import Fleet
+
+from tenantcron.store.engine import Database
+
+
+@pytest.fixture
+def fleet(database: Database, tmp_path: Path) -> Fleet:
+    """An empty folder of manifests for the test's database."""
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    return Fleet(database, folder)

@@ -1,0 +1,207 @@
+"""What a cursor becomes, from values alone."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from support.cursors import utc
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonValue
+from tenantcron.provider.align import Circumstances, align, rezone, set_aside
+from tenantcron.provider.protocol import ProvidedSchedule
+from tenantcron.store.schedule_cursors import CursorRow
+
+APPLIED = utc(2026, 3, 2, 12)
+NOW = utc(2026, 3, 10, 9, 30)
+HERE = Circumstances("tenant", TenantId("acme"), NOW, "2026a")
+NIGHTLY = ProvidedSchedule(
+    schedule_id=UUID(int=1),
+    schedule_name="nightly",
+    saga_name="report",
+    cron_expr="0 2 * * *",
+    timezone="Europe/London",
+    enabled=True,
+    definition={"timeout": "5m"},
+    effective_from=APPLIED,
+)
+# Fired last night, and due next night.
+CURSOR = replace(
+    align(NIGHTLY, None, HERE),
+    last_run_at=utc(2026, 3, 10, 2),
+    next_run_at=utc(2026, 3, 11, 2),
+    consecutive_failures=4,
+    paused_at=utc(2026, 3, 9),
+    paused_by="maria",
+    paused_reason="partner is down",
+)
+
+
+def after(provided: ProvidedSchedule, cursor: CursorRow | None = CURSOR) -> CursorRow:
+    return align(provided, cursor, HERE)
+
+
+@pytest.mark.parametrize(
+    ("applied", "first"),
+    [
+        (utc(2026, 3, 2, 1, 59, 59), utc(2026, 3, 2, 2)),
+        (utc(2026, 3, 2, 2), utc(2026, 3, 3, 2)),
+        (utc(2026, 3, 2, 2, 0, 1), utc(2026, 3, 3, 2)),
+    ],
+)
+def test_a_new_schedule_counts_from_its_apply_strictly(applied: datetime, first: datetime) -> None:
+    assert after(replace(NIGHTLY, effective_from=applied), None).next_run_at == first
+
+
+def test_a_new_schedule_has_no_past() -> None:
+    row = after(NIGHTLY, None)
+
+    assert (row.last_run_at, row.consecutive_failures, row.paused_at, row.fault) == (
+        None,
+        0,
+        None,
+        None,
+    )
+    assert (row.provider, row.tz_version, row.effective_from) == ("tenant", "2026a", APPLIED)
+
+
+def test_a_schedule_that_does_not_know_since_when_counts_from_now() -> None:
+    row = after(replace(NIGHTLY, effective_from=None), None)
+
+    assert (row.next_run_at, row.effective_from) == (utc(2026, 3, 11, 2), NOW)
+
+
+def test_a_tenant_that_was_away_counts_from_its_return() -> None:
+    returned = replace(HERE, returned_at=utc(2026, 3, 9, 12))
+
+    assert align(NIGHTLY, None, returned).next_run_at == utc(2026, 3, 10, 2)
+
+
+def test_what_has_not_changed_is_equal() -> None:
+    assert after(NIGHTLY) == CURSOR
+
+
+def test_an_edit_beside_the_timetable_keeps_all_that_happened() -> None:
+    row = after(replace(NIGHTLY, saga_name="other", definition={"timeout": "6m"}))
+
+    assert row == replace(CURSOR, saga_name="other", definition_id=row.definition_id)
+    assert row.definition_id != CURSOR.definition_id
+
+
+EDITS = {
+    "cron": {"cron_expr": "0 9 * * *"},
+    "zone": {"timezone": "Asia/Kolkata", "cron_expr": "0 9 * * *"},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_timetable_counts_from_the_apply_and_never_before(edit: str) -> None:
+    applied = utc(2026, 3, 10, 9, 10)
+    row = after(replace(NIGHTLY, effective_from=applied, **EDITS[edit]))  # type: ignore[arg-type] -- the columns above
+
+    assert row.next_run_at is not None
+    assert applied < row.next_run_at <= applied + timedelta(days=1)
+    assert (row.effective_from, row.last_run_at) == (applied, CURSOR.last_run_at)
+    assert (row.paused_by, row.consecutive_failures) == ("maria", 4)
+
+
+def test_what_came_due_between_an_edit_and_the_refresh_is_due() -> None:
+    edited = replace(NIGHTLY, cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
+
+    assert after(edited).next_run_at == utc(2026, 3, 10, 9)
+
+
+def test_an_edit_never_fires_again_what_was_fired() -> None:
+    fired = replace(CURSOR, last_run_at=utc(2026, 3, 10, 9))
+    edited = replace(NIGHTLY, cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
+
+    assert after(edited, fired).next_run_at == utc(2026, 3, 11, 9)
+
+
+@pytest.mark.parametrize("said", [APPLIED, utc(2020, 1, 1)])
+def test_an_edit_by_hand_counts_from_now(said: datetime) -> None:
+    edited = replace(NIGHTLY, cron_expr="0 9 * * *", effective_from=said)
+
+    assert after(edited).next_run_at == utc(2026, 3, 11, 9)
+
+
+def test_a_moment_set_back_by_hand_fires_nothing_back() -> None:
+    row = after(replace(NIGHTLY, effective_from=utc(2020, 1, 1)))
+
+    assert row.next_run_at == CURSOR.next_run_at
+
+
+def test_a_timetable_changed_and_changed_back_counts_from_then() -> None:
+    overdue = replace(CURSOR, next_run_at=utc(2026, 3, 9, 2), last_run_at=None)
+    row = after(replace(NIGHTLY, effective_from=utc(2026, 3, 10, 9)), overdue)
+
+    assert row.next_run_at == utc(2026, 3, 11, 2)
+
+
+def test_a_disabled_schedule_has_nothing_ahead_and_counts_anew_when_it_is_enabled() -> None:
+    off = after(replace(NIGHTLY, enabled=False, effective_from=utc(2026, 3, 10, 4)))
+    on = after(replace(NIGHTLY, effective_from=utc(2026, 3, 10, 9)), off)
+
+    assert (off.next_run_at, off.enabled, off.fault) == (None, False, None)
+    assert (on.next_run_at, on.last_run_at) == (utc(2026, 3, 11, 2), CURSOR.last_run_at)
+
+
+@pytest.mark.parametrize("cron", ["0 0 31 2 *", "@at 2026-01-01T00:00:00Z"])
+def test_what_does_not_occur_any_more_has_nothing_ahead(cron: str) -> None:
+    row = after(replace(NIGHTLY, cron_expr=cron), None)
+
+    assert (row.next_run_at, row.fault) == (None, None)
+
+
+BROKEN: dict[str, tuple[dict[str, JsonValue], str]] = {
+    "cron": ({"cron_expr": "61 * * * *"}, "cron_expr: "),
+    "zone": ({"timezone": "Mars/Base"}, "timezone: unknown time zone 'Mars/Base'"),
+    "definition": ({"definition": [1]}, "the definition is not an object"),
+    "null": ({"definition": None}, "the definition is not an object"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("before", [None, CURSOR], ids=["new", "known"])
+def test_what_cannot_be_evaluated_has_a_fault_and_mended_counts_from_now(
+    what: str, before: CursorRow | None
+) -> None:
+    edit, words = BROKEN[what]
+    broken = after(replace(NIGHTLY, **edit), before)  # type: ignore[arg-type] -- the columns above
+    mended = after(NIGHTLY, broken)
+
+    assert broken.fault is not None
+    assert broken.fault.startswith(words)
+    assert broken.next_run_at is None
+    assert after(replace(NIGHTLY, **edit), broken) == broken  # type: ignore[arg-type] -- as above
+    assert (mended.fault, mended.next_run_at) == (None, utc(2026, 3, 11, 2))
+
+
+def test_a_tenant_that_cannot_be_read_is_held_where_it_is() -> None:
+    overdue = replace(CURSOR, next_run_at=utc(2026, 3, 9, 2))
+    held = set_aside(overdue, "no such table")
+
+    assert held == replace(overdue, fault="the tenant's schedules cannot be read: no such table")
+    assert set_aside(held, "no such table") == held
+    assert after(NIGHTLY, held) == overdue, "what was missed is the catch-up's business"
+
+
+def test_a_fault_of_the_fire_step_stays_until_the_schedule_changes() -> None:
+    held = replace(CURSOR, fault="overlap: unknown")
+    mended = after(replace(NIGHTLY, definition={"overlap": "skip"}), held)
+
+    assert after(NIGHTLY, held) == held
+    assert (mended.fault, mended.next_run_at) == (None, CURSOR.next_run_at)
+
+
+def test_new_zones_place_what_lies_ahead_anew() -> None:
+    row = rezone(replace(CURSOR, next_run_at=utc(2026, 3, 11, 3)), NOW, "2026b")
+
+    assert row == replace(CURSOR, next_run_at=utc(2026, 3, 11, 2), tz_version="2026b")
+
+
+def test_an_unchanged_cursor_keeps_the_version_of_the_zones_that_placed_it() -> None:
+    later = replace(HERE, tz_version="2026b")
+
+    assert align(NIGHTLY, CURSOR, later).tz_version == "2026a"

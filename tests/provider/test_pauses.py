@@ -1,0 +1,111 @@
+"""An operator's pause of a cursor."""
+
+from uuid import UUID
+
+import pytest
+from support.cursors import cursor, run, set_cursor, utc
+from support.fleet import DEPLOYER, Fleet
+
+from tenantcron.core.names import TenantId
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.store import audit_records, schedule_cursors
+from tenantcron.store.engine import Database
+from tenantcron.store.schedule_cursors import CursorRow
+
+ACME = TenantId("acme")
+MONDAY, TUESDAY, FRIDAY = utc(2026, 3, 2), utc(2026, 3, 3), utc(2026, 3, 6)
+
+
+@pytest.fixture
+async def nightly(fleet: Fleet) -> CursorRow:
+    """The cursor of a schedule."""
+    fleet.write("acme", {"nightly": "cron: '0 2 * * *'"})
+    await fleet.apply()
+    await refresh(fleet.database, TenantScheduleProvider())
+    async with fleet.database.transaction() as connection:
+        found = await schedule_cursors.find(connection, ACME, "nightly")
+    assert found is not None
+    return found
+
+
+def records(url: str) -> list[tuple[str, str]]:
+    rows = run(
+        url,
+        "SELECT operation, changed_by FROM tenantcron.audit_record"
+        " WHERE entity_type = 'pause' ORDER BY id",
+    )
+    return [(row["operation"], row["changed_by"]) for row in rows]
+
+
+async def test_a_cursor_is_found_by_tenant_and_name(database: Database, nightly: CursorRow) -> None:
+    async with database.transaction() as connection:
+        assert await schedule_cursors.of_tenants(connection, [ACME]) == [nightly]
+        assert await schedule_cursors.of_tenants(connection, [TenantId("beta")]) == []
+        assert await schedule_cursors.find(connection, TenantId("beta"), "nightly") is None
+        assert await schedule_cursors.find(connection, ACME, "other") is None
+
+
+async def test_a_pause_can_be_said_anew_and_lifted_and_all_of_it_is_on_record(
+    database: Database, database_url: str, nightly: CursorRow
+) -> None:
+    one, until = nightly.schedule_id, FRIDAY
+    set_cursor(database_url, consecutive_failures=9)
+    async with database.transaction() as connection:
+        await audit_records.act(connection, DEPLOYER)
+        first = await schedule_cursors.pause(
+            connection, one, by="maria", reason="down", until=None, at=MONDAY
+        )
+        again = await schedule_cursors.pause(
+            connection, one, by="ada", reason="still down", until=until, at=TUESDAY
+        )
+        resumed = await schedule_cursors.resume(connection, one)
+        assert await schedule_cursors.resume(connection, one) is None
+
+    assert first is not None
+    assert (first.paused_at, first.paused_by, first.paused_until) == (MONDAY, "maria", None)
+    assert again is not None
+    assert (again.paused_at, again.paused_by) == (MONDAY, "ada"), "it goes on"
+    assert (again.paused_reason, again.paused_until) == ("still down", FRIDAY)
+    assert resumed == nightly, "and the next occurrence stays where it is"
+    who = DEPLOYER.changed_by
+    assert records(database_url) == [("pause", who), ("pause", who), ("resume", who)]
+
+
+async def test_a_pause_after_one_that_has_run_out_is_another_one(
+    database: Database, nightly: CursorRow
+) -> None:
+    words = {"by": "maria", "reason": "down"}
+    async with database.transaction() as connection:
+        one = nightly.schedule_id
+        await schedule_cursors.pause(connection, one, **words, until=TUESDAY, at=MONDAY)
+        again = await schedule_cursors.pause(connection, one, **words, until=None, at=FRIDAY)
+
+    assert again is not None
+    assert (again.paused_at, again.paused_until) == (FRIDAY, None)
+
+
+@pytest.mark.usefixtures("nightly")
+async def test_without_a_moment_a_pause_begins_by_the_databases_clock(
+    database: Database, database_url: str
+) -> None:
+    (before,) = run(database_url, "SELECT clock_timestamp() AS now")
+    async with database.transaction() as connection:
+        await schedule_cursors.pause(
+            connection,
+            cursor(database_url)["schedule_id"],
+            by="maria",
+            reason="down",
+            until=None,
+            at=None,
+        )
+
+    assert cursor(database_url)["paused_at"] > before["now"]
+
+
+async def test_what_is_not_there_cannot_be_paused(database: Database) -> None:
+    async with database.transaction() as connection:
+        paused = await schedule_cursors.pause(
+            connection, UUID(int=7), by="maria", reason="down", until=None, at=None
+        )
+    assert paused is None

@@ -1,0 +1,54 @@
+"""Cursors in the database, looked at and changed as the scheduler or an operator would."""
+
+from datetime import UTC, datetime
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+CURSORS = "SELECT * FROM tenantcron.schedule_cursor ORDER BY tenant_id, schedule_name"
+
+
+def run(url: str, statement: str, *values: object) -> list[DictRow]:
+    """Run a statement by hand, with values for its `%s`."""
+    with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def cursors(url: str, tenant: str = "acme") -> dict[str, DictRow]:
+    """Return a tenant's cursors by the name of the schedule."""
+    return {row["schedule_name"]: row for row in run(url, CURSORS) if row["tenant_id"] == tenant}
+
+
+def cursor(url: str, name: str = "nightly") -> DictRow:
+    """Return one of acme's cursors."""
+    return cursors(url)[name]
+
+
+def set_cursor(url: str, name: str = "nightly", **values: object) -> None:
+    """Change columns of a cursor, as the scheduler would have."""
+    columns = ", ".join(f"{column} = %s" for column in values)
+    statement = f"UPDATE tenantcron.schedule_cursor SET {columns} WHERE schedule_name = %s"  # noqa: S608 -- names of columns, from tests
+    run(url, statement, *values.values(), name)
+
+
+def set_schedule(url: str, name: str = "nightly", tenant: str = "acme", **values: object) -> None:
+    """Change columns of a tenant's schedule by hand."""
+    columns = ", ".join(f"{column} = %s" for column in values)
+    statement = f"UPDATE tenant_{tenant}.tenant_schedule SET {columns} WHERE schedule_name = %s"  # noqa: S608 -- names of columns, from tests
+    run(url, statement, *values.values(), name)
+
+
+def versions(url: str) -> list[DictRow]:
+    """Return every row of cursors, definitions and tenants with its version: equal is no write."""
+    found: list[DictRow] = []
+    for table in ("schedule_cursor", "schedule_definition", "tenant"):
+        columns = "xmin::text, ctid::text, t::text"
+        found += run(url, f"SELECT {columns} FROM tenantcron.{table} AS t ORDER BY 3")  # noqa: S608 -- the names above
+    return found
+
+
+def utc(*parts: int) -> datetime:
+    """Return a moment."""
+    year, month, day, *time = parts
+    return datetime(year, month, day, *time, tzinfo=UTC)
