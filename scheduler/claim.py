@@ -1,0 +1,84 @@
+"""Claim: what waits starts, within the limits of the whole cluster, or is skipped with a reason.
+
+`store/claiming.py` has the protocol. Here are the batches and the log lines.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from tenantcron.scheduler.replica import Replica
+from tenantcron.store import claiming
+from tenantcron.store.claiming import Claim, Claimed, Skipped
+
+log = structlog.get_logger(__name__)
+
+STARTS_A_BATCH = 400
+
+
+class Sweep:
+    """Goes through the tenants when more of them have something waiting than one claim looks at.
+
+    Where the slots run out, it stays: those tenants come first when there are slots again.
+    """
+
+    def __init__(self) -> None:
+        self.after = ""
+        # Nothing was done since the first tenant, so whoever comes to the last one has seen all.
+        self._is_whole = False
+
+    def goes_on(self, claim: Claim) -> bool:
+        """Take note of a claim; return whether another one may find something to do."""
+        if claim.more:
+            self.after, self._is_whole = claim.last_tenant, False
+            return True
+        if not claim.slots:
+            self._is_whole = False
+            return False
+        self._is_whole = self._is_whole or not self.after
+        self.after = claim.last_tenant
+        return bool(self.after) or not self._is_whole
+
+
+async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str = "") -> Claim:
+    """Start what may start, at most a batch of it, and end what may not wait."""
+    skipped: tuple[Skipped, ...] = ()
+    async with replica.database.transaction() as connection:
+        at = replica.clock()
+        claim = await claiming.claim(
+            connection,
+            replica.worker_id,
+            batch=batch,
+            lease=replica.settings.lease,
+            at=at,
+            after=after,
+        )
+        if claim.full_up or not claim.slots:
+            skipped = await claiming.skip_late(
+                connection, claim.full_up, everybody=not claim.slots, at=at
+            )
+        if claim.must_replace:
+            await claiming.make_room(connection, at)
+        # In here: what cannot be read must not stay claimed.
+        await replica.definitions.read(connection, {one.definition_id for one in claim.started})
+    for one in (*claim.skipped, *skipped):
+        _report(one)
+    return replace(claim, skipped=claim.skipped + skipped)
+
+
+async def give_back(replica: Replica, claimed: Sequence[Claimed]) -> None:
+    """Let others start what this replica has claimed and will not start."""
+    async with replica.database.transaction() as connection:
+        given = await claiming.give_back(connection, claimed)
+    log.info("executions_given_back", executions=given)
+
+
+def _report(skipped: Skipped) -> None:
+    log.info(
+        f"execution_{skipped.state.lower()}",
+        tenant=skipped.tenant_id,
+        schedule=skipped.schedule_name,
+        execution=str(skipped.id),
+        reason=skipped.reason,
+    )

@@ -1,0 +1,133 @@
+"""Finish: results are written down, many at a time, by whoever still holds the lease.
+
+`store/finishing.py` has the protocol. Here it is decided what a result makes of its execution, and
+what a row of failures makes of its schedule.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.scheduler.attempts import WORDS, Attempt, AttemptOutcome
+from tenantcron.scheduler.definitions import Definition, UnreadableError
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.retry import Settled, settle
+from tenantcron.store import audit_records, executions, finishing
+from tenantcron.store.executions import State
+from tenantcron.store.finishing import Ended, Expired, Finished
+
+log = structlog.get_logger(__name__)
+
+AUTO_PAUSED = "paused: auto:consecutive_failures"
+_LOST_A_BATCH = 200
+
+
+async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finished:
+    """Write down how attempts ended, in one transaction."""
+    async with replica.database.transaction() as connection:
+        ended, finished = await _finish(connection, replica, attempts)
+    _report(ended, finished)
+    return finished
+
+
+async def recover_lost(replica: Replica) -> int:
+    """End the attempts of workers that were not heard of in time; return how many there were."""
+    async with replica.database.transaction() as connection:
+        expired = await finishing.take_expired(connection, _LOST_A_BATCH, replica.clock())
+        if not expired:
+            return 0
+        attempts = [_lost(one) for one in expired]
+        ended, finished = await _finish(connection, replica, attempts)
+    for one in expired:
+        log.warning("worker_lost", worker=one.worker_id, execution=str(one.claimed.id))
+    _report(ended, finished)
+    return len(expired)
+
+
+def _lost(expired: Expired) -> Attempt:
+    outcome = AttemptOutcome.CANCELLED if expired.cancel_requested else AttemptOutcome.LOST
+    return Attempt(expired.claimed, outcome, WORDS[AttemptOutcome.LOST])
+
+
+async def _finish(
+    connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
+) -> tuple[list[Ended], Finished]:
+    ended = await _settle(connection, replica, attempts)
+    at = replica.clock()
+    if any(one.state is State.DEAD for one in ended):
+        # A pause for too many failures is on record, and so is who set it.
+        await audit_records.act(connection, Attribution(replica.actor))
+    finished = await finishing.finish(connection, ended, actor_id=replica.actor.id, at=at)
+    if finished.paused:
+        await executions.skip_waiting(connection, finished.paused, AUTO_PAUSED, at)
+    return ended, finished
+
+
+async def _settle(
+    connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
+) -> list[Ended]:
+    ids = {attempt.claimed.definition_id for attempt in attempts}
+    definitions = await replica.definitions.read(connection, ids)
+    return [
+        _ended(attempt, definitions[attempt.claimed.definition_id], replica.random)
+        for attempt in attempts
+    ]
+
+
+def _ended(attempt: Attempt, definition: Definition, random: Random) -> Ended:
+    if isinstance(definition, UnreadableError):
+        settled, auto_pause_after = Settled("DEAD", str(definition)), 0
+    else:
+        settled = settle(attempt, definition.settings, random)
+        auto_pause_after = definition.settings.auto_pause_after
+    return Ended(
+        claimed=attempt.claimed,
+        state=State(settled.state),
+        reason=settled.reason,
+        wait=settled.wait,
+        outcome=attempt.outcome.value,
+        error=attempt.error,
+        auto_pause_after=auto_pause_after,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    event: str
+    level: str
+
+
+_LINES = {
+    State.SUCCEEDED: _Line("execution_succeeded", "info"),
+    State.FAILED: _Line("execution_failed", "warning"),
+    State.DEAD: _Line("execution_dead", "error"),
+    State.CANCELLED: _Line("execution_cancelled", "info"),
+}
+
+
+def _report(ended: Sequence[Ended], finished: Finished) -> None:
+    for one in ended:
+        claimed = one.claimed
+        line = _LINES[one.state]
+        if claimed.id not in finished.ids:
+            line = _Line("stale_result_refused", "warning")
+        getattr(log, line.level)(
+            line.event,
+            tenant=claimed.tenant_id,
+            schedule=claimed.schedule_name,
+            saga=claimed.saga_name,
+            execution=str(claimed.id),
+            attempt=claimed.attempt,
+            **({"reason": one.reason} if one.reason else {}),
+        )
+    paused = set(finished.paused)
+    for name in {
+        (one.claimed.tenant_id, one.claimed.schedule_name)
+        for one in ended
+        if one.claimed.schedule_id in paused
+    }:
+        log.error("schedule_auto_paused", tenant=name[0], schedule=name[1])

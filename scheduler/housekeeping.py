@@ -1,0 +1,35 @@
+"""Housekeeping: the months of history, and what nothing names any more. Any replica may do it."""
+
+import structlog
+from sqlalchemy.exc import OperationalError
+
+from tenantcron.scheduler.replica import Replica
+from tenantcron.store import history, schedule_definitions, times, workers
+
+log = structlog.get_logger(__name__)
+
+
+async def prepare_history(replica: Replica) -> None:
+    """Make sure that executions of now and of the time to come have a partition to go to."""
+    async with replica.database.transaction() as connection:
+        now = replica.clock() or await times.database_time(connection)
+        made = await history.prepare(connection, now, replica.settings.retention)
+    if made:
+        log.info("history_prepared", months=[str(month) for month in made])
+
+
+async def clean_up(replica: Replica) -> None:
+    """Drop what has passed out of the retention."""
+    retention = replica.settings.retention
+    try:
+        async with replica.database.transaction() as connection:
+            now = replica.clock() or await times.database_time(connection)
+            dropped = await history.drop_old(connection, now, retention)
+    except OperationalError as error:  # in use for longer than we wait; next time, then
+        log.info("history_in_use", error=str(error.orig))
+        return
+    if dropped:
+        log.info("history_dropped", months=[str(month) for month in dropped])
+    async with replica.database.transaction() as connection:
+        await schedule_definitions.forget_unused(connection, now, retention)
+        await workers.forget_old(connection)

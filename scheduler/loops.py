@@ -1,0 +1,62 @@
+"""Loops that sleep until there is something to do, and outlast a database that is away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from tenantcron.store.errors import ConflictError, DatabaseError
+from tenantcron.store.explain import first_line
+
+log = structlog.get_logger(__name__)
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+
+# It does what there is to do now, and says for how many seconds there is nothing more.
+Step = Callable[[], Awaitable[float]]
+
+
+class Bell:
+    """Wakes a loop before its time. Rung many times before the loop looks, it wakes it once."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake whoever waits, or whoever comes to wait next."""
+        self._rung.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the bell, at most that long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._rung.wait()
+        self._rung.clear()
+
+
+async def repeat(name: str, step: Step, bell: Bell, stopping: asyncio.Event) -> None:
+    """Take the step again and again until it is time to stop; the bell rings for that, too."""
+    failures = 0
+    while not stopping.is_set():
+        try:
+            seconds = await step()
+        except ConflictError:
+            continue  # the other one is done by now
+        except (DatabaseError, DBAPIError) as error:
+            failures += 1
+            log.error("step_failed", step=name, failures=failures, error=first_line(error))
+            await _pause(failures, stopping)
+            continue
+        failures = 0
+        if seconds > 0 and not stopping.is_set():
+            await bell.wait(seconds)
+
+
+async def _pause(failures: int, stopping: asyncio.Event) -> None:
+    """Wait longer after each failure, and not for the bell: it may ring all the time."""
+    seconds = min(_FIRST_PAUSE * 2 ** min(failures, 10), _LONGEST_PAUSE)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stopping.wait()

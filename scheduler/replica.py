@@ -1,0 +1,35 @@
+"""What the steps of one replica share."""
+
+import os
+import socket
+from dataclasses import dataclass, field
+from random import Random
+from uuid import uuid4
+
+from tenantcron.actor.model import Actor, scheduler_actor
+from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler.definitions import Definitions
+from tenantcron.store.engine import Database
+
+
+def new_worker_id() -> str:
+    """Name a replica so that people find its process; two are never named alike."""
+    return f"{socket.gethostname()[:64]}:{os.getpid()}:{uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One process of the scheduler: its database, its name, its idea of time and chance."""
+
+    database: Database
+    settings: Settings
+    worker_id: str = field(default_factory=new_worker_id)
+    definitions: Definitions = field(default_factory=Definitions)
+    clock: Clock = database_clock
+    random: Random = field(default_factory=Random)
+
+    @property
+    def actor(self) -> Actor:
+        """Who fires, starts and recovers."""
+        return scheduler_actor(self.settings.service)

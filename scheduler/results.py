@@ -1,0 +1,87 @@
+"""Results on their way into the database.
+
+They gather while the batch before them is written, so under load a batch is large and the cost of a
+commit is shared, and an idle replica writes each at once. What cannot be written because the
+database is away is kept and tried again: its lease runs on meanwhile, and if that is lost, the
+result is refused, as it must be. A batch that the database refuses for what is in it is halved, so
+that one bad result never holds up the others.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import structlog
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from tenantcron.scheduler.attempts import Attempt
+from tenantcron.scheduler.finish import finish_batch
+from tenantcron.scheduler.replica import Replica
+from tenantcron.store.errors import ConflictError, DatabaseError
+from tenantcron.store.explain import first_line
+
+log = structlog.get_logger(__name__)
+
+RESULTS_A_BATCH = 500
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
+
+
+class Results:
+    """Takes results and writes them, in the order in which they come."""
+
+    def __init__(self, replica: Replica, on_freed: Callable[[], None]) -> None:
+        self._replica = replica
+        self._on_freed = on_freed
+        self._queue: asyncio.Queue[Attempt] = asyncio.Queue()
+
+    def add(self, attempt: Attempt) -> None:
+        """Take a result."""
+        self._queue.put_nowait(attempt)
+
+    async def all_written(self) -> None:
+        """Wait until nothing is left to write."""
+        await self._queue.join()
+
+    async def write(self) -> None:
+        """Write what comes, for ever."""
+        while True:
+            batch = [await self._queue.get()]
+            while len(batch) < RESULTS_A_BATCH and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            await self._write_until_done(batch)
+            for _ in batch:
+                self._queue.task_done()
+
+    async def _write_until_done(self, batch: Sequence[Attempt]) -> None:
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                await self._write(batch)
+            except ConflictError:
+                continue  # the other one is done by now
+            except (DatabaseError, OperationalError) as error:
+                log.error("results_not_written", error=first_line(error), results=len(batch))
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+            else:
+                return
+
+    async def _write(self, batch: Sequence[Attempt]) -> None:
+        try:
+            finished = await finish_batch(self._replica, batch)
+        except OperationalError:  # the database's state, not the results: a deadlock, a shutdown
+            raise
+        except DBAPIError as error:
+            await self._write_halves(batch, error)
+            return
+        if finished.waiting:
+            self._on_freed()
+
+    async def _write_halves(self, batch: Sequence[Attempt], error: DBAPIError) -> None:
+        if len(batch) == 1:
+            # Its lease runs out, and the execution is recovered as if the worker had been lost.
+            execution = str(batch[0].claimed.id)
+            log.error("result_refused", execution=execution, error=first_line(error))
+            return
+        middle = len(batch) // 2
+        await self._write(batch[:middle])
+        await self._write(batch[middle:])

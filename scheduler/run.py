@@ -1,0 +1,287 @@
+"""One replica at work: loops around the steps, from the first refresh to the last result.
+
+Who does what, and what wakes it:
+
+- **refresh** brings the cursors in line: at start, on a NOTIFY, and at its own uneven pace;
+- **fire** sleeps until the next cursor is due;
+- **claim** sleeps until something waits: after fire, on a NOTIFY, when a slot was freed, when a
+  retry or a spread start has come;
+- **results** are written as they come;
+- **heartbeat** keeps leases up and stops what was cancelled; **recover** takes over what other
+  replicas lost; **housekeeping** makes and drops months of history.
+
+A loop that cannot reach the database says so and tries again, ever more slowly; the others are not
+concerned. An error that is not the database's is a bug: it ends the replica, loudly, and what it
+held is recovered by its leases.
+
+Stopping: no more refresh, fire and claim; what was claimed and has not started is given back; what
+runs has until `drain` to end, while heartbeats and results go on. Then it is interrupted, and that
+is recorded, too. Whoever cannot wait may kill the process: that is what leases are for.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.provider.listen import Hints, listen
+from tenantcron.provider.pace import Pace
+from tenantcron.provider.protocol import ScheduleProvider
+from tenantcron.provider.refresh import Refreshed, refresh
+from tenantcron.provider.rezoning import recompute_for_new_zones
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.claim import STARTS_A_BATCH, Sweep, claim_batch, give_back
+from tenantcron.scheduler.definitions import Definition, UnreadableError
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.finish import recover_lost
+from tenantcron.scheduler.fire import fire_batch
+from tenantcron.scheduler.housekeeping import clean_up, prepare_history
+from tenantcron.scheduler.leases import keep_up
+from tenantcron.scheduler.loops import Bell, repeat
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.results import Results
+from tenantcron.store import claiming, firing, limits, workers
+from tenantcron.store.claiming import CANCEL, Claimed
+
+log = structlog.get_logger(__name__)
+
+# However far off the next thing is, a loop looks after that many seconds: a hint may have got lost.
+LONGEST_SLEEP = 10.0
+# What is due and was not to be had is in another replica's hands, for a moment.
+_SHORTEST_SLEEP = 0.01
+# Executions that this process runs at a time. The limits of the cluster are another matter.
+CAPACITY = 1000
+_HOUR = 3600.0
+
+Ahead = Callable[[AsyncConnection, datetime | None], Awaitable[float | None]]
+
+
+class Run:
+    """One replica, from start to stop."""
+
+    def __init__(
+        self, replica: Replica, executor: Executor, providers: Sequence[ScheduleProvider]
+    ) -> None:
+        settings = replica.settings
+        self._replica = replica
+        self._executor = executor
+        self._providers = providers
+        self._pace = Pace(replica.random, settings.refresh_interval, settings.refresh_jitter)
+        self._next_look = 0.0
+        self._sweep = Sweep()
+        self._results = Results(replica, on_freed=self._look_for_work)
+        self._stopping, self._drained = asyncio.Event(), asyncio.Event()
+        self._moved, self._due, self._waiting, self._beat = Bell(), Bell(), Bell(), Bell()
+        self._seldom = Bell()
+        self._running: set[asyncio.Task[None]] = set()
+        self._tasks: asyncio.TaskGroup
+
+    def stop(self) -> None:
+        """Start nothing any more; `run` returns when all that runs has ended."""
+        self._stopping.set()
+        for bell in (self._moved, self._due, self._waiting, self._seldom):
+            bell.ring()
+
+    async def run(self) -> None:
+        """Work until `stop` is called, then drain."""
+        await self._prepare()
+        starting = {
+            "refresh": (self._refresh, self._moved),
+            "fire": (self._fire, self._due),
+            "claim": (self._claim, self._waiting),
+            "recover": (self._recover, self._seldom),
+            "housekeeping": (self._clean_up, self._seldom),
+        }
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            keepers = [
+                tasks.create_task(self._results.write()),
+                tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
+                tasks.create_task(self._listen()),
+            ]
+            starters = [
+                tasks.create_task(repeat(name, step, bell, self._stopping))
+                for name, (step, bell) in starting.items()
+            ]
+            await asyncio.wait(starters)
+            await self._drain()
+            self._drained.set()
+            for keeper in keepers:
+                keeper.cancel()
+        await self._leave()
+
+    async def run_once(self) -> None:
+        """Do all that is due now, wait until it has ended, and return."""
+        await self._prepare()
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            keepers = [
+                tasks.create_task(self._results.write()),
+                tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
+            ]
+            await self._refresh()
+            await self._recover()
+            while await self._round():
+                pass
+            for keeper in keepers:
+                keeper.cancel()
+        await self._leave()
+
+    async def _round(self) -> bool:
+        """Fire and start what can be, wait for an end; False if there was nothing to do."""
+        fired = await fire_batch(self._replica)
+        claim = await self._start_batch()
+        if self._running:
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            await self._results.all_written()
+            return True
+        return bool(fired.executions or fired.more or claim)
+
+    async def _prepare(self) -> None:
+        replica = self._replica
+        async with replica.database.transaction() as connection:
+            settings = replica.settings
+            await limits.declare(
+                connection, settings.max_concurrent, settings.max_concurrent_per_tenant
+            )
+        await prepare_history(replica)
+        await recompute_for_new_zones(replica.database, replica.clock())
+        await self._keep_up()
+        log.info("scheduler_started", worker=replica.worker_id, service=replica.settings.service)
+
+    async def _leave(self) -> None:
+        async with self._replica.database.transaction() as connection:
+            await workers.remove(connection, self._replica.worker_id)
+        log.info("scheduler_stopped", worker=self._replica.worker_id)
+
+    async def _listen(self) -> None:
+        def moved(_: TenantId) -> None:
+            self._moved.ring()
+
+        def work(payload: str) -> None:
+            (self._beat if payload == CANCEL else self._waiting).ring()
+
+        def lost(error: str) -> None:
+            log.warning("listening_lost", error=error)
+
+        hints = Hints(moved, work, on_listening=self._moved.ring, on_lost=lost)
+        await listen(self._replica.database.target, hints, self._replica.random)
+
+    async def _refresh(self) -> float:
+        """A hint brings in what moved; at its own pace it also tries what could not be read."""
+        replica, clock = self._replica, asyncio.get_running_loop().time
+        is_periodic = clock() >= self._next_look
+        # A hint is about tenants, whom the first provider serves.
+        for provider in self._providers if is_periodic else self._providers[:1]:
+            refreshed = await refresh(
+                replica.database, provider, at=replica.clock(), retry_broken=is_periodic
+            )
+            self._report(provider, refreshed)
+        if is_periodic:
+            self._next_look = clock() + self._pace.draw().total_seconds()
+        return max(self._next_look - clock(), 0.001)
+
+    def _report(self, provider: ScheduleProvider, refreshed: Refreshed) -> None:
+        for tenant, why in refreshed.broken.items():
+            log.error("tenant_left_out", provider=provider.name, tenant=tenant, error=why)
+        if refreshed.created or refreshed.updated or refreshed.removed:
+            log.info(
+                "refreshed",
+                provider=provider.name,
+                tenants=refreshed.tenants,
+                created=refreshed.created,
+                updated=refreshed.updated,
+                removed=refreshed.removed,
+            )
+            self._due.ring()
+
+    async def _fire(self) -> float:
+        fired = await fire_batch(self._replica)
+        if fired.executions:
+            self._look_for_work()
+        return 0 if fired.more else await self._ahead(firing.seconds_to_next_due)
+
+    async def _claim(self) -> float:
+        if len(self._running) >= CAPACITY:
+            return LONGEST_SLEEP
+        if await self._start_batch():
+            return 0
+        return await self._ahead(claiming.seconds_to_next_waiting)
+
+    async def _start_batch(self) -> bool:
+        """Start what may start here and now; True if another batch would find something."""
+        batch = min(STARTS_A_BATCH, CAPACITY - len(self._running))
+        claim = await claim_batch(self._replica, batch, self._sweep.after)
+        if claim.started and self._stopping.is_set():
+            await give_back(self._replica, claim.started)
+            return False
+        definitions = await self._definitions(claim.started)
+        for claimed in claim.started:
+            self._start(claimed, definitions[claimed.definition_id])
+        if claim.must_replace:
+            self._beat.ring()
+        return self._sweep.goes_on(claim)
+
+    async def _recover(self) -> float:
+        if await recover_lost(self._replica):
+            self._look_for_work()
+            return 0
+        return self._replica.settings.lease.total_seconds() / 4
+
+    async def _keep_up(self) -> float:
+        await keep_up(self._replica, self._executor, draining=self._stopping.is_set())
+        return self._replica.settings.lease.total_seconds() / 3
+
+    async def _clean_up(self) -> float:
+        await prepare_history(self._replica)
+        await clean_up(self._replica)
+        return _HOUR * (1 + self._replica.random.random())
+
+    async def _drain(self) -> None:
+        """Let what runs end; when its time is up, interrupt it."""
+        log.info("scheduler_stopping", running=len(self._running))
+        if self._running:
+            drain = self._replica.settings.drain.total_seconds()
+            _, late = await asyncio.wait(self._running, timeout=drain)
+            if late:
+                log.warning("drain_over", running=len(late))
+                self._executor.interrupt_all()
+                await asyncio.wait(late)
+        await self._results.all_written()
+
+    async def _definitions(self, claimed: Sequence[Claimed]) -> dict[UUID, Definition]:
+        ids = {one.definition_id for one in claimed}
+        known = self._replica.definitions.known(ids)
+        if known is not None:
+            return known
+        async with self._replica.database.transaction() as connection:
+            return await self._replica.definitions.read(connection, ids)
+
+    def _start(self, claimed: Claimed, definition: Definition) -> None:
+        # In the group: an error here is a bug of ours, and must not be lost with its task.
+        task = self._tasks.create_task(self._execute(claimed, definition))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _execute(self, claimed: Claimed, definition: Definition) -> None:
+        if isinstance(definition, UnreadableError):
+            outcome = AttemptOutcome.FAILED
+            self._results.add(Attempt(claimed, outcome, str(definition), final=True))
+            return
+        attempt = await self._executor.run(claimed, definition.settings, definition.target)
+        self._results.add(attempt)
+
+    async def _ahead(self, seconds_to: Ahead) -> float:
+        """Return how long a loop may sleep."""
+        async with self._replica.database.transaction() as connection:
+            seconds = await seconds_to(connection, self._replica.clock())
+        if seconds is None:
+            return LONGEST_SLEEP
+        return min(seconds, LONGEST_SLEEP) if seconds > 0 else _SHORTEST_SLEEP
+
+    def _look_for_work(self) -> None:
+        self._waiting.ring()

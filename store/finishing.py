@@ -1,0 +1,117 @@
+"""Finish and lease, as the database sees them.
+
+Whoever claims an execution gets a lease and a token that nobody else has. Everything that is said
+about a running execution carries the token, and is refused when the row has another one or none: a
+worker that was stalled past its lease finds that its result changes nothing. Leases are kept up by
+heartbeats. An expired one is found by whichever replica looks next, which ends the attempt as
+"worker lost" with the very same statement.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.store.arrays import texts, times, uuids, words
+from tenantcron.store.claiming import Claimed, claimed_row
+from tenantcron.store.executions import State
+from tenantcron.store.statements import statement
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended and what becomes of its execution."""
+
+    claimed: Claimed
+    state: State
+    reason: str | None
+    # Until the next attempt, if there is one.
+    wait: timedelta
+    outcome: str
+    error: str | None
+    auto_pause_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The executions that were ended, and the schedules that were paused for their failures."""
+
+    ids: frozenset[UUID]
+    paused: tuple[UUID, ...]
+    # Whether something waits that could use the slots.
+    waiting: bool
+
+
+async def finish(
+    connection: AsyncConnection, ended: Sequence[Ended], *, actor_id: str, at: datetime | None
+) -> Finished:
+    """Record how attempts ended; those whose lease was taken away are left out of the answer."""
+    parameters = {
+        "at": at,
+        "actor_id": actor_id,
+        "ids": uuids(one.claimed.id for one in ended),
+        "scheduled_for": times(one.claimed.scheduled_for for one in ended),
+        "tokens": uuids(one.claimed.lease_token for one in ended),
+        "states": words(one.state.value for one in ended),
+        "reasons": texts(one.reason for one in ended),
+        "waits": words(one.wait.total_seconds() for one in ended),
+        "outcomes": words(one.outcome for one in ended),
+        "errors": texts(one.error for one in ended),
+        "auto_pause_after": words(one.auto_pause_after for one in ended),
+    }
+    found = await connection.exec_driver_sql(statement("finish"), parameters)
+    ids, paused, waiting = tuple(found.one())
+    return Finished(frozenset(ids), tuple(paused), waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease that was kept up; the reason is there if the execution is to stop."""
+
+    id: UUID
+    lease_token: UUID
+    cancel_reason: str | None
+
+
+async def heartbeat(
+    connection: AsyncConnection,
+    claimed: Sequence[Claimed],
+    *,
+    lease: timedelta,
+    at: datetime | None,
+) -> list[Held]:
+    """Keep the leases up; those that were taken away are left out of the answer."""
+    parameters = {
+        "at": at,
+        "lease": lease,
+        "ids": uuids(one.id for one in claimed),
+        "tokens": uuids(one.lease_token for one in claimed),
+    }
+    rows = await connection.exec_driver_sql(statement("heartbeat"), parameters)
+    return [Held(*columns) for columns in map(tuple, rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """An execution whose worker has not been heard of."""
+
+    claimed: Claimed
+    worker_id: str
+    cancel_requested: bool
+
+
+async def take_expired(
+    connection: AsyncConnection, batch: int, at: datetime | None
+) -> list[Expired]:
+    """Lock executions whose lease has run out; this transaction ends their attempts."""
+    parameters = {"at": at, "batch": batch}
+    rows = await connection.exec_driver_sql(statement("expired"), parameters)
+    return [_expired(columns) for columns in map(tuple, rows)]
+
+
+def _expired(columns: tuple[Any, ...]) -> Expired:
+    *own, worker_id, cancel_requested = columns
+    return Expired(claimed_row(tuple(own)), worker_id, cancel_requested)

@@ -1,0 +1,233 @@
+-- The caller holds the claim lock, so nobody else starts anything until this commits. The work
+-- grows with the tenants that have something waiting and with what starts, not with all that waits.
+WITH RECURSIVE clock AS MATERIALIZED (
+    SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
+),
+-- What an operator sets goes before what the settings declare.
+allowed AS MATERIALIZED (
+    SELECT
+        coalesce(operator, declared) AS overall,
+        coalesce(operator_per_tenant, declared_per_tenant) AS per_tenant
+    FROM tenantcron.limits
+    LIMIT 1
+),
+-- The rows that run are the only count of slots there is.
+running AS MATERIALIZED (
+    SELECT tenant_id, count(*)::int AS number
+    FROM tenantcron.execution
+    WHERE state = 'RUNNING'
+    GROUP BY tenant_id
+),
+free AS MATERIALIZED (
+    SELECT
+        CASE WHEN EXISTS (SELECT FROM allowed) THEN
+            greatest((SELECT overall FROM allowed) - coalesce(sum(number), 0)::int, 0)
+        END AS slots
+    FROM running
+),
+-- Schedules with an execution that has begun and not ended: it runs, or waits for its next attempt.
+-- Where all of them were asked to stop, whoever is to replace them can only wait.
+active AS MATERIALIZED (
+    SELECT
+        schedule_id, count(*) AS number, bool_and(cancel_requested_at IS NOT NULL) AS is_leaving
+    FROM tenantcron.execution
+    WHERE state IN ('RUNNING', 'FAILED')
+    GROUP BY schedule_id
+),
+-- The tenants that have something waiting, one step of the index each.
+step AS (
+    (
+        SELECT tenant_id
+        FROM tenantcron.execution
+        WHERE
+            state IN ('PENDING', 'FAILED') AND tenant_id > %(after)s
+            AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+        ORDER BY tenant_id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT e.tenant_id
+        FROM tenantcron.execution AS e
+        WHERE
+            e.state IN ('PENDING', 'FAILED') AND e.tenant_id > step.tenant_id
+            AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+        ORDER BY e.tenant_id
+        LIMIT 1
+    )
+    FROM step
+    WHERE step.tenant_id IS NOT NULL
+),
+tenant AS MATERIALIZED (
+    SELECT
+        s.tenant_id, t.schema_name, t.status, t.status_reason, t.weight,
+        coalesce(t.max_concurrent, allowed.per_tenant) AS most,
+        coalesce(running.number, 0) AS running
+    FROM (SELECT tenant_id FROM step WHERE tenant_id IS NOT NULL LIMIT %(tenants)s) AS s
+    CROSS JOIN allowed
+    LEFT JOIN tenantcron.tenant AS t ON t.id = s.tenant_id
+    LEFT JOIN running ON running.tenant_id = s.tenant_id
+),
+-- How many of each tenant are looked at: together they fill a batch.
+share AS MATERIALIZED (
+    SELECT ceil(least(free.slots, %(batch)s)::float8 / greatest(count(*), 1))::int AS number
+    FROM free LEFT JOIN tenant ON tenant.status = 'active' AND tenant.running < tenant.most
+    GROUP BY free.slots
+),
+-- Each tenant's first in line, by priority, then by age. Who has to wait for the execution before it
+-- is passed over, so that it keeps nobody else waiting; who ends for it (it may not wait, or not
+-- any longer) or is about to replace it is not. Retries and manual triggers wait for the execution
+-- before them, whatever the overlap.
+picked AS MATERIALIZED (
+    SELECT
+        p.*, t.schema_name, t.running, t.weight,
+        row_number() OVER (
+            PARTITION BY p.schedule_id
+            ORDER BY
+                CASE WHEN p.overlap = 'cancel_running' THEN p.scheduled_for END DESC,
+                p.scheduled_for, p.id
+        ) AS turn
+    FROM tenant AS t, share, LATERAL (
+        SELECT
+            e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
+            e.not_before, e.attempt,
+            e.overlap <> 'allow' AND e.schedule_id IN (
+                SELECT active.schedule_id FROM active
+            ) AND e.state = 'PENDING' AS is_second,
+            e.overlap = 'skip' AND e.attempt = 0 AND e.actor_source <> 'manual'
+            OR e.overlap = 'queue'
+            AND e.start_deadline <= coalesce(%(at)s::timestamptz, statement_timestamp())
+            AS may_not_wait
+        FROM tenantcron.execution AS e
+        WHERE
+            e.tenant_id = t.tenant_id AND e.state IN ('PENDING', 'FAILED')
+            AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+            AND (
+                e.overlap = 'allow'
+                OR e.overlap = 'cancel_running' AND (
+                    e.state = 'FAILED'
+                    OR e.schedule_id NOT IN (SELECT a.schedule_id FROM active AS a WHERE is_leaving)
+                )
+                OR e.overlap = 'skip' AND e.attempt = 0 AND e.actor_source <> 'manual'
+                OR e.overlap = 'queue'
+                AND e.start_deadline <= coalesce(%(at)s::timestamptz, statement_timestamp())
+                OR e.state = 'PENDING'
+                AND e.schedule_id NOT IN (SELECT active.schedule_id FROM active)
+                OR e.state = 'FAILED'
+                AND e.schedule_id NOT IN (SELECT a.schedule_id FROM active AS a WHERE a.number > 1)
+            )
+        ORDER BY e.priority, e.not_before
+        LIMIT least(t.most - t.running, share.number * t.weight)
+    ) AS p
+    WHERE t.status = 'active' AND t.running < t.most AND share.number > 0
+),
+-- The order of all: round by round over the tenants, counting what they run already, so that a
+-- long queue delays nobody else's short one; a heavier tenant has more places a round.
+in_line AS MATERIALIZED (
+    SELECT
+        id, scheduled_for, tenant_id, schedule_id, schema_name,
+        row_number() OVER (ORDER BY round, priority, not_before, id) AS place
+    FROM (
+        SELECT
+            picked.*,
+            (
+                running - 1 + row_number() OVER (
+                    PARTITION BY tenant_id ORDER BY priority, not_before, scheduled_for, id
+                )
+            ) / weight AS round
+        FROM picked
+        WHERE NOT is_second AND (overlap = 'allow' OR turn = 1)
+    ) AS startable
+),
+starting AS MATERIALIZED (
+    SELECT in_line.* FROM in_line, free WHERE in_line.place <= least(free.slots, %(batch)s)
+),
+-- The second of a schedule ends for the first one only if that runs.
+verdict AS MATERIALIZED (
+    SELECT id, scheduled_for, schema_name, 'RUNNING' AS state, NULL AS reason
+    FROM starting
+    UNION ALL
+    SELECT id, scheduled_for, schema_name, 'SKIPPED', 'still running'
+    FROM picked
+    WHERE
+        may_not_wait
+        AND (is_second OR turn > 1 AND schedule_id IN (SELECT s.schedule_id FROM starting AS s))
+    UNION ALL
+    SELECT
+        id, scheduled_for, schema_name,
+        CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
+        'replaced by the next occurrence'
+    FROM picked
+    WHERE overlap = 'cancel_running' AND turn > 1
+    LIMIT %(most)s
+),
+-- Whom somebody is about to cancel is left to them. The state is written so that it is a check and
+-- no way to find the row: the key is the way.
+free_to_change AS MATERIALIZED (
+    SELECT v.*
+    FROM verdict AS v
+    JOIN tenantcron.execution_live AS e
+        ON e.id = v.id AND (e.state || '') IN ('PENDING', 'FAILED')
+    FOR NO KEY UPDATE OF e SKIP LOCKED
+),
+taken AS (
+    UPDATE tenantcron.execution_live AS e
+    SET
+        state = 'RUNNING',
+        reason = NULL,
+        attempt = e.attempt + 1,
+        lease_token = gen_random_uuid(),
+        lease_until = clock.now + %(lease)s::interval,
+        worker_id = %(worker_id)s,
+        started_at = clock.now,
+        finished_at = NULL
+    FROM free_to_change AS v, clock
+    WHERE e.id = v.id AND v.state = 'RUNNING'
+    RETURNING e.*, v.schema_name
+),
+ended AS (
+    UPDATE tenantcron.execution AS e
+    SET state = v.state, reason = v.reason, finished_at = clock.now
+    FROM free_to_change AS v, clock
+    WHERE e.id = v.id AND v.state <> 'RUNNING' AND e.state IN ('PENDING', 'FAILED')
+    RETURNING e.*, v.schema_name
+),
+decided AS (
+    SELECT
+        e.state, e.reason, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
+        e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
+        e.lease_token, e.started_at, e.actor_id, e.actor_type, e.actor_source
+    FROM (SELECT * FROM taken UNION ALL SELECT * FROM ended) AS e
+),
+started AS (
+    SELECT tenant_id, count(*)::int AS number FROM starting GROUP BY tenant_id
+),
+-- The tenants that can start nothing more, and why.
+full_up AS (
+    SELECT
+        t.tenant_id,
+        t.status IS DISTINCT FROM 'active' AS is_closed,
+        CASE
+            WHEN t.status IS NULL THEN 'tenant removed'
+            WHEN t.status <> 'active' THEN concat_ws(': ', 'tenant ' || t.status, t.status_reason)
+            ELSE format(
+                'tenant concurrency limit reached (%%s of %%s running)',
+                t.running + coalesce(s.number, 0), t.most
+            )
+        END AS reason
+    FROM tenant AS t LEFT JOIN started AS s ON s.tenant_id = t.tenant_id
+    WHERE t.status IS DISTINCT FROM 'active' OR t.running + coalesce(s.number, 0) >= t.most
+)
+-- The first columns are of the whole, the others of each row that was decided.
+SELECT
+    (SELECT slots FROM free) - (SELECT count(*) FROM starting),
+    (SELECT count(*) FROM tenant),
+    (SELECT max(tenant_id) FROM tenant),
+    EXISTS (
+        SELECT FROM picked WHERE is_second AND overlap = 'cancel_running' AND turn = 1
+    ),
+    array(SELECT tenant_id FROM full_up ORDER BY tenant_id),
+    array(SELECT reason FROM full_up ORDER BY tenant_id),
+    array(SELECT is_closed FROM full_up ORDER BY tenant_id),
+    decided.*
+FROM (SELECT) AS whole LEFT JOIN decided ON true

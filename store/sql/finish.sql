@@ -1,0 +1,96 @@
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
+),
+given AS MATERIALIZED (
+    SELECT *
+    FROM unnest(
+        %(ids)s::uuid[], %(scheduled_for)s::timestamptz[], %(tokens)s::uuid[], %(states)s::text[],
+        %(reasons)s::text[], %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[],
+        %(auto_pause_after)s::int[]
+    ) AS g (
+        id, scheduled_for, token, state, reason, wait, outcome, error, auto_pause_after
+    )
+),
+-- The fence: only who still holds the lease may say how it ended. Retries wait for a slot; what
+-- was asked to stop is not tried again.
+ended AS (
+    UPDATE tenantcron.execution AS e
+    SET
+        state = CASE
+            WHEN g.state = 'FAILED' AND e.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
+            ELSE g.state
+        END,
+        reason = CASE
+            WHEN g.state = 'FAILED' THEN coalesce(e.cancel_reason, g.reason) ELSE g.reason
+        END,
+        not_before = CASE g.state
+            WHEN 'FAILED' THEN clock.now + make_interval(secs => g.wait) ELSE e.not_before
+        END,
+        start_deadline = NULL,
+        lease_token = NULL,
+        lease_until = NULL,
+        finished_at = CASE
+            WHEN g.state <> 'FAILED' OR e.cancel_requested_at IS NOT NULL THEN clock.now
+        END
+    FROM given AS g, clock
+    WHERE
+        e.id = g.id AND e.scheduled_for = g.scheduled_for
+        AND e.state = 'RUNNING' AND e.lease_token = g.token
+    RETURNING
+        e.id, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
+        g.outcome, g.error, g.auto_pause_after
+),
+attempts AS (
+    INSERT INTO tenantcron.execution_attempt (
+        execution_id, scheduled_for, attempt, worker_id, started_at, finished_at, outcome, error
+    )
+    SELECT id, scheduled_for, attempt, worker_id, started_at, clock.now, outcome, error
+    FROM ended, clock
+),
+-- A success ends a row of failures; nearly always there is none, and nothing to write.
+tally AS MATERIALIZED (
+    SELECT
+        schedule_id,
+        bool_or(state = 'SUCCEEDED') AS succeeded,
+        count(*) FILTER (WHERE state = 'DEAD') AS dead,
+        max(auto_pause_after) AS auto_pause_after
+    FROM ended
+    WHERE state IN ('SUCCEEDED', 'DEAD')
+    GROUP BY schedule_id
+),
+-- In one order everywhere, so that two replicas never wait for each other. A pause that is in
+-- force stays whose it is.
+counters AS MATERIALIZED (
+    SELECT
+        c.schedule_id,
+        CASE WHEN t.succeeded THEN 0 ELSE c.consecutive_failures + t.dead END AS failures,
+        NOT t.succeeded AND t.auto_pause_after > 0
+        AND c.consecutive_failures + t.dead >= t.auto_pause_after
+        AND (c.paused_at IS NULL OR c.paused_until <= clock.now) IS TRUE AS pauses
+    FROM tenantcron.schedule_cursor AS c
+    JOIN tally AS t ON t.schedule_id = c.schedule_id
+    CROSS JOIN clock
+    WHERE t.dead > 0 OR c.consecutive_failures > 0
+    ORDER BY c.schedule_id
+    FOR NO KEY UPDATE OF c
+),
+counted AS (
+    UPDATE tenantcron.schedule_cursor AS c
+    SET
+        consecutive_failures = n.failures,
+        paused_at = CASE WHEN n.pauses THEN clock.now ELSE c.paused_at END,
+        paused_by = CASE WHEN n.pauses THEN %(actor_id)s ELSE c.paused_by END,
+        paused_reason = CASE
+            WHEN n.pauses THEN 'auto:consecutive_failures' ELSE c.paused_reason
+        END,
+        paused_until = CASE WHEN n.pauses THEN NULL ELSE c.paused_until END
+    FROM counters AS n, clock
+    WHERE c.schedule_id = n.schedule_id
+    RETURNING c.schedule_id, n.pauses
+)
+-- The slots that this frees are of use if anything waits, also what waits only from now on.
+SELECT
+    array(SELECT id FROM ended),
+    array(SELECT schedule_id FROM counted WHERE pauses),
+    EXISTS (SELECT FROM ended WHERE state = 'FAILED')
+        OR EXISTS (SELECT FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED'))

@@ -1,0 +1,22 @@
+-- Schedules whose next occurrence waits for the one before to make room.
+WITH replacing AS (
+    SELECT DISTINCT schedule_id
+    FROM tenantcron.execution
+    WHERE
+        state = 'PENDING' AND overlap = 'cancel_running'
+        AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+)
+-- What runs is asked to stop, its worker ends it; what waits for its next attempt ends here.
+UPDATE tenantcron.execution AS e
+SET
+    cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
+    cancel_reason = 'replaced by the next occurrence',
+    state = CASE e.state WHEN 'FAILED' THEN 'CANCELLED' ELSE e.state END,
+    reason = CASE e.state WHEN 'FAILED' THEN 'replaced by the next occurrence' ELSE e.reason END,
+    finished_at = CASE e.state
+        WHEN 'FAILED' THEN coalesce(%(at)s::timestamptz, statement_timestamp())
+    END
+FROM replacing
+WHERE
+    e.schedule_id = replacing.schedule_id AND e.state IN ('RUNNING', 'FAILED')
+    AND (e.cancel_requested_at IS NULL OR e.state = 'FAILED')

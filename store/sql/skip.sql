@@ -1,0 +1,29 @@
+-- What may not wait and cannot start ends here, with the reason; and all of a closed tenant.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
+),
+full_up AS MATERIALIZED (
+    SELECT *
+    FROM unnest(%(tenant_ids)s::text[], %(reasons)s::text[], %(are_closed)s::bool[])
+        AS f (tenant_id, reason, is_closed)
+),
+late AS MATERIALIZED (
+    SELECT e.id, e.scheduled_for, coalesce(f.reason, 'concurrency limit reached') AS reason
+    FROM tenantcron.execution AS e
+    CROSS JOIN clock
+    LEFT JOIN full_up AS f ON f.tenant_id = e.tenant_id
+    WHERE
+        e.state IN ('PENDING', 'FAILED') AND e.not_before <= clock.now
+        AND (f.is_closed OR e.start_deadline <= clock.now AND (%(all)s OR f.reason IS NOT NULL))
+    LIMIT %(most)s
+)
+UPDATE tenantcron.execution AS e
+SET
+    state = CASE WHEN e.attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
+    reason = late.reason,
+    finished_at = clock.now
+FROM late, clock
+WHERE
+    e.id = late.id AND e.scheduled_for = late.scheduled_for
+    AND e.state IN ('PENDING', 'FAILED')
+RETURNING e.id, e.tenant_id, e.schedule_name, e.state, e.reason

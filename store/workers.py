@@ -1,0 +1,81 @@
+"""Rows of `worker`: the replicas of the scheduler, as they report themselves.
+
+It tells people who is there. Nothing is decided by it: what a lost replica held is found by its
+leases.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.store.tables import worker
+
+_REPORT = """
+INSERT INTO tenantcron.worker AS w
+    (id, service, started_at, seen_at, running, abandoned, draining)
+VALUES (
+    %(id)s, %(service)s, coalesce(%(at)s::timestamptz, statement_timestamp()),
+    coalesce(%(at)s::timestamptz, statement_timestamp()),
+    %(running)s, %(abandoned)s, %(draining)s
+)
+ON CONFLICT (id) DO UPDATE SET
+    seen_at = excluded.seen_at, running = excluded.running, abandoned = excluded.abandoned,
+    draining = excluded.draining
+"""
+# Killed replicas cannot take themselves off the list.
+_FORGET = "DELETE FROM tenantcron.worker WHERE seen_at < statement_timestamp() - interval '1 day'"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One replica; the fields are the columns, in their order."""
+
+    id: str
+    service: str
+    started_at: datetime
+    seen_at: datetime
+    running: int
+    abandoned: int
+    draining: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a replica says of itself."""
+
+    id: str
+    service: str
+    running: int
+    abandoned: int
+    draining: bool
+
+
+async def report(connection: AsyncConnection, said: Report, at: datetime | None) -> None:
+    """Say that a replica is there, and what it does."""
+    parameters = {
+        "id": said.id,
+        "service": said.service,
+        "running": said.running,
+        "abandoned": said.abandoned,
+        "draining": said.draining,
+        "at": at,
+    }
+    await connection.exec_driver_sql(_REPORT, parameters)
+
+
+async def remove(connection: AsyncConnection, worker_id: str) -> None:
+    """Take a replica that stops off the list."""
+    await connection.execute(delete(worker).where(worker.c.id == worker_id))
+
+
+async def forget_old(connection: AsyncConnection) -> None:
+    """Take those off the list that were killed long ago."""
+    await connection.exec_driver_sql(_FORGET)
+
+
+async def list_all(connection: AsyncConnection) -> list[WorkerRow]:
+    """Return the replicas, the longest running first."""
+    rows = await connection.execute(select(worker).order_by(worker.c.started_at, worker.c.id))
+    return [WorkerRow(*row) for row in rows]

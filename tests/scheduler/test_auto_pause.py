@@ -1,0 +1,182 @@
+"""Too many failures in a row pause a schedule, and it is on record who did that and why."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from support.scheduling import NOON, Row, Scheduling
+
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.finish import finish_batch
+from tenantcron.store.claiming import Claimed
+
+FAILED = AttemptOutcome.FAILED
+REASON = "auto:consecutive_failures"
+
+
+async def running(scheduling: Scheduling, schedule_id: UUID, count: int = 1) -> list[Claimed]:
+    await scheduling.waiting(count, schedule_id=schedule_id, overlap="allow")
+    return await _with_definition(scheduling, schedule_id)
+
+
+async def _with_definition(scheduling: Scheduling, schedule_id: UUID) -> list[Claimed]:
+    """Let what waits say what the schedule says, and start it."""
+    await scheduling.execute(
+        "UPDATE tenantcron.execution AS e SET definition_id = c.definition_id"
+        " FROM tenantcron.schedule_cursor AS c"
+        " WHERE c.schedule_id = e.schedule_id AND e.schedule_id = :id",
+        id=schedule_id,
+    )
+    return list((await scheduling.claim()).started)
+
+
+async def pauses(scheduling: Scheduling) -> list[Row]:
+    return await scheduling.query(
+        "SELECT * FROM tenantcron.audit_record WHERE entity_type = 'pause'"
+    )
+
+
+async def fail(scheduling: Scheduling, *claimed: Claimed) -> tuple[UUID, ...]:
+    attempts = [Attempt(one, FAILED, "broke", final=True) for one in claimed]
+    return (await finish_batch(scheduling.replica(), attempts)).paused
+
+
+async def test_the_failure_that_fills_the_measure_pauses_the_schedule(
+    scheduling: Scheduling,
+) -> None:
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    for number in (1, 2):
+        assert await fail(scheduling, *await running(scheduling, schedule_id)) == ()
+        cursor = await scheduling.cursor(schedule_id)
+        assert (cursor["consecutive_failures"], cursor["paused_at"]) == (number, None)
+
+    assert await fail(scheduling, *await running(scheduling, schedule_id)) == (schedule_id,)
+
+    cursor = await scheduling.cursor(schedule_id)
+    assert cursor["consecutive_failures"] == 3
+    assert (cursor["paused_at"], cursor["paused_until"]) == (NOON, None)
+    assert (cursor["paused_by"], cursor["paused_reason"]) == ("system:scheduler:scheduler", REASON)
+
+
+async def test_it_is_on_record_with_the_scheduler_as_actor(scheduling: Scheduling) -> None:
+    schedule_id = await scheduling.schedule("nightly", auto_pause_after=3)
+
+    await fail(scheduling, *await running(scheduling, schedule_id, 3))
+
+    (record,) = await pauses(scheduling)
+    assert record["entity_id"] == "acme/nightly"
+    assert (record["operation"], record["changed_by"]) == ("pause", "system:scheduler:scheduler")
+    assert (record["actor_type"], record["authenticated"]) == ("scheduler", False)
+    assert record["before"] is None
+    assert isinstance(record["after"], dict)
+    assert record["after"]["reason"] == REASON
+
+
+async def test_several_failures_in_one_batch_count_each(scheduling: Scheduling) -> None:
+    first = await scheduling.schedule("first", auto_pause_after=5)
+    second = await scheduling.schedule("second", auto_pause_after=3)
+    claimed = await running(scheduling, first, 2) + await running(scheduling, second, 3)
+
+    assert await fail(scheduling, *claimed) == (second,)
+
+    assert (await scheduling.cursor(first))["consecutive_failures"] == 2
+    assert (await scheduling.cursor(second))["consecutive_failures"] == 3
+
+
+async def test_a_success_begins_the_count_anew(scheduling: Scheduling) -> None:
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    await fail(scheduling, *await running(scheduling, schedule_id, 2))
+
+    (claimed,) = await running(scheduling, schedule_id)
+    await scheduling.finish(claimed)
+    assert (await scheduling.cursor(schedule_id))["consecutive_failures"] == 0
+
+    assert await fail(scheduling, *await running(scheduling, schedule_id, 2)) == ()
+    assert (await scheduling.cursor(schedule_id))["paused_at"] is None
+
+
+async def test_attempts_that_are_tried_again_do_not_count(scheduling: Scheduling) -> None:
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    for one in await running(scheduling, schedule_id, 4):
+        await scheduling.finish(one, FAILED, "again")
+
+    assert (await scheduling.cursor(schedule_id))["consecutive_failures"] == 0
+
+
+async def test_none_means_never(scheduling: Scheduling) -> None:
+    await scheduling.limit(20)
+    schedule_id = await scheduling.schedule(auto_pause_after=0)
+
+    assert await fail(scheduling, *await running(scheduling, schedule_id, 20)) == ()
+
+    cursor = await scheduling.cursor(schedule_id)
+    assert (cursor["consecutive_failures"], cursor["paused_at"]) == (20, None)
+
+
+async def test_what_waits_of_the_paused_schedule_ends_and_manual_triggers_stay(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(3)
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    other = await scheduling.schedule("other")
+    claimed = await running(scheduling, schedule_id, 3)
+    await scheduling.waiting(1, schedule_id=schedule_id, overlap="queue")
+    await scheduling.waiting(1, schedule_id=schedule_id, state="FAILED", attempt=1)
+    await scheduling.waiting(1, schedule_id=schedule_id, actor_source="manual")
+    await scheduling.waiting(1, schedule_id=other)
+
+    await fail(scheduling, *claimed)
+
+    rows = await scheduling.rows()
+    ended = [
+        (row["state"], row["reason"], row["attempt"], row["finished_at"])
+        for row in rows
+        if row["schedule_id"] == schedule_id and row["state"] in ("SKIPPED", "CANCELLED")
+    ]
+    assert sorted(ended, key=str) == [
+        ("CANCELLED", f"paused: {REASON}", 1, NOON),
+        ("SKIPPED", f"paused: {REASON}", 0, NOON),
+    ]
+    waiting = {row["schedule_id"] for row in rows if row["state"] == "PENDING"}
+    assert waiting == {schedule_id, other}
+    assert await scheduling.count(state="PENDING", actor_source="manual") == 1
+
+
+async def test_a_pause_that_is_in_force_stays_whose_it_is(scheduling: Scheduling) -> None:
+    until = NOON + timedelta(days=1)
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    claimed = await running(scheduling, schedule_id, 3)
+    pause = {"paused_by": "maria", "paused_reason": "partner is down", "paused_until": until}
+    await scheduling.set_cursor(schedule_id, paused_at=NOON, **pause)
+
+    assert await fail(scheduling, *claimed) == ()
+
+    cursor = await scheduling.cursor(schedule_id)
+    assert {name: cursor[name] for name in pause} == pause
+    assert cursor["consecutive_failures"] == 3
+
+
+async def test_a_pause_that_has_run_out_does_not_keep_another_away(scheduling: Scheduling) -> None:
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    claimed = await running(scheduling, schedule_id, 3)
+    await scheduling.set_cursor(
+        schedule_id, paused_at=NOON, paused_by="maria", paused_reason="x", paused_until=NOON
+    )
+
+    assert await fail(scheduling, *claimed) == (schedule_id,)
+
+    assert (await scheduling.cursor(schedule_id))["paused_reason"] == REASON
+
+
+async def test_further_failures_of_a_paused_schedule_are_not_another_pause(
+    scheduling: Scheduling,
+) -> None:
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    *first, last = await running(scheduling, schedule_id, 4)
+    await fail(scheduling, *first)
+    scheduling.clock.go_on(minutes=1)
+
+    assert await fail(scheduling, last) == ()
+
+    cursor = await scheduling.cursor(schedule_id)
+    assert (cursor["consecutive_failures"], cursor["paused_at"]) == (4, NOON)
+    assert len(await pauses(scheduling)) == 1

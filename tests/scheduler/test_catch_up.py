@@ -1,0 +1,120 @@
+"""After a downtime: what was missed starts once, each, or not at all, and is on record."""
+
+from datetime import timedelta
+
+import pytest
+from support.scheduling import NOON, Scheduling
+
+HOUR = timedelta(hours=1)
+
+
+async def after_downtime(scheduling: Scheduling, hours: float, **definition: str) -> None:
+    await scheduling.schedule(**definition)  # type: ignore[arg-type] # the rest is the definition
+    scheduling.clock.go_on(hours=hours)
+    await scheduling.fire()
+
+
+async def run_all(scheduling: Scheduling) -> list[object]:
+    """Start and end what may start, one after the other; return the times that were meant."""
+    ran: list[object] = []
+    while started := await scheduling.claim_all():
+        for one in started:
+            ran.append(one.scheduled_for)
+            await scheduling.finish(one)
+    return ran
+
+
+async def test_once_starts_the_latest_and_says_what_it_stands_for(scheduling: Scheduling) -> None:
+    await after_downtime(scheduling, 5.5, catch_up_window="1d")
+
+    assert await run_all(scheduling) == [NOON + 5 * HOUR]
+
+    (row,) = await scheduling.rows()
+    assert (row["covers_from"], row["missed_count"]) == (NOON + HOUR, 4)
+
+
+async def test_none_starts_nothing_and_leaves_one_row(scheduling: Scheduling) -> None:
+    await after_downtime(scheduling, 5.5, catch_up="none")
+
+    assert await run_all(scheduling) == []
+
+    (row,) = await scheduling.rows()
+    assert (row["state"], row["covers_from"], row["missed_count"]) == ("MISSED", NOON + HOUR, 4)
+    assert row["finished_at"] == scheduling.clock.now
+
+
+@pytest.mark.parametrize("overlap", ["queue", "allow"])
+async def test_all_starts_each_in_the_order_of_their_times(
+    scheduling: Scheduling, overlap: str
+) -> None:
+    await after_downtime(scheduling, 5.5, catch_up="all", catch_up_window="1d", overlap=overlap)
+
+    assert await run_all(scheduling) == [NOON + number * HOUR for number in range(1, 6)]
+
+
+async def test_what_is_caught_up_waits_for_a_slot_as_long_as_its_window(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(1)
+    await scheduling.waiting(1, tenant="busy")
+    await scheduling.claim_all()
+    await after_downtime(scheduling, 1.5)
+
+    scheduling.clock.go_on(minutes=59)
+    await scheduling.claim_all()
+    assert await scheduling.count(state="PENDING") == 1
+
+    scheduling.clock.go_on(minutes=1)
+    await scheduling.claim_all()
+    assert await scheduling.count(state="SKIPPED", reason="concurrency limit reached") == 1
+
+
+async def test_a_storm_is_held_back_by_the_limits_and_nothing_of_it_is_lost(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(3, per_tenant=2)
+    for tenant in ("a", "b", "c"):
+        for number in range(4):
+            await scheduling.schedule(f"s{number}", tenant=tenant)
+    scheduling.clock.go_on(hours=1, minutes=30)
+    await scheduling.fire()
+
+    first = await scheduling.claim_all()
+    assert len(first) == 3
+    for one in first:
+        await scheduling.finish(one)
+    await run_all(scheduling)
+
+    assert await scheduling.count(state="SUCCEEDED") == 12
+
+
+async def test_a_hundred_missed_occurrences_do_not_stop_a_schedule(scheduling: Scheduling) -> None:
+    await after_downtime(scheduling, 24 * 30)
+    await run_all(scheduling)
+
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+
+    assert len(await run_all(scheduling)) == 1
+
+
+async def test_a_downtime_in_two_parts_covers_each_occurrence_once(scheduling: Scheduling) -> None:
+    await after_downtime(scheduling, 10.5)
+    scheduling.clock.go_on(hours=7)
+    await scheduling.fire()
+    scheduling.clock.go_on(minutes=30)
+    await scheduling.fire()
+
+    covered = [
+        (row["covers_from"] or row["scheduled_for"], row["scheduled_for"], row["missed_count"])
+        for row in await scheduling.rows()
+    ]
+    times = [NOON + number * HOUR for number in range(1, 19)]
+    found = [
+        time
+        for since, until, _ in covered
+        for time in times
+        if since <= time <= until  # type: ignore[operator] # times
+    ]
+    assert found == times
+    assert sum(int(str(missed)) + 1 for _, _, missed in covered) == len(times)

@@ -1,0 +1,292 @@
+"""Claim: what waits starts, or is skipped with a reason that says exactly why."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.scheduler.claim import claim_batch, give_back
+from tenantcron.store import claiming
+from tenantcron.store.errors import DatabaseError
+
+NO_SLOT = "concurrency limit reached"
+
+
+async def test_what_starts_has_a_lease_a_token_and_a_worker(scheduling: Scheduling) -> None:
+    schedule_id = await scheduling.schedule("nightly")
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+
+    (claimed,) = (await scheduling.claim()).started
+
+    (row,) = await scheduling.rows()
+    now = scheduling.clock.now
+    assert (row["state"], row["attempt"], row["worker_id"]) == ("RUNNING", 1, "one")
+    assert (row["started_at"], row["lease_until"]) == (now, now + timedelta(seconds=60))
+    assert row["lease_token"] == claimed.lease_token
+    assert (claimed.id, claimed.schedule_id) == (row["id"], schedule_id)
+    assert (claimed.tenant_id, claimed.schema_name) == ("acme", "tenant_acme")
+    assert (claimed.attempt, claimed.attempts_allowed, claimed.started_at) == (1, 3, now)
+    assert claimed.actor.id == "system:scheduler:scheduler"
+    assert claimed.actor.source == "cron-scheduler"
+
+
+async def test_nothing_starts_before_its_time(scheduling: Scheduling) -> None:
+    await scheduling.waiting(not_before=NOON + timedelta(seconds=1))
+
+    assert (await scheduling.claim()).started == ()
+    scheduling.clock.go_on(seconds=1)
+    assert len((await scheduling.claim()).started) == 1
+
+
+async def test_nothing_starts_twice(scheduling: Scheduling) -> None:
+    await scheduling.limit(100)
+    await scheduling.waiting(40)
+    several = [scheduling.replica(f"r{number}") for number in range(4)]
+
+    claims = await asyncio.gather(*(claim_batch(one, 15) for one in several))
+
+    ids = [one.id for claim in claims for one in claim.started]
+    assert len(ids) == len(set(ids)) == 40
+    tokens = {one.lease_token for claim in claims for one in claim.started}
+    assert len(tokens) == 40
+
+
+async def test_what_may_not_wait_is_skipped_when_the_cluster_is_full(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(2)
+    await scheduling.waiting(3, start_deadline=NOON)
+
+    started = await scheduling.claim_all()
+
+    assert len(started) == 2
+    assert [state for state in await scheduling.states() if state[0] == "SKIPPED"] == [
+        ("SKIPPED", NO_SLOT)
+    ]
+    (row,) = [row for row in await scheduling.rows() if row["state"] == "SKIPPED"]
+    assert (row["finished_at"], row["attempt"], row["started_at"]) == (NOON, 0, None)
+
+
+async def test_what_may_not_wait_is_skipped_when_its_tenant_is_full(scheduling: Scheduling) -> None:
+    await scheduling.waiting(6, start_deadline=NOON)
+    await scheduling.waiting(1, tenant="other", start_deadline=NOON)
+
+    await scheduling.claim_all()
+
+    assert await scheduling.count(state="RUNNING", tenant_id="acme") == 5
+    assert await scheduling.count(state="RUNNING", tenant_id="other") == 1
+    assert [reason for state, reason in await scheduling.states() if state == "SKIPPED"] == [
+        "tenant concurrency limit reached (5 of 5 running)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"status": "suspended", "status_reason": "unpaid"}, "tenant suspended: unpaid"),
+        ({"status": "suspended"}, "tenant suspended"),
+        ({"status": "deprovisioned"}, "tenant deprovisioned"),
+    ],
+)
+async def test_of_a_tenant_that_is_not_active_nothing_starts_and_nothing_waits(
+    scheduling: Scheduling, columns: dict[str, object], reason: str
+) -> None:
+    await scheduling.tenant("closed", **columns)
+    await scheduling.waiting(2, tenant="closed", start_deadline=NOON)
+    await scheduling.waiting(1, tenant="closed", overlap="queue")
+    await scheduling.waiting(1, tenant="closed", actor_source="manual")
+    await scheduling.waiting(1, tenant="closed", state="FAILED", attempt=1)
+    await scheduling.waiting(1, tenant="closed", not_before=NOON + timedelta(hours=1))
+    await scheduling.waiting(1, tenant="open")
+
+    await scheduling.claim_all()
+
+    states = sorted(await scheduling.states(), key=str)
+    assert states == sorted(
+        [
+            ("RUNNING", None),
+            ("PENDING", None),
+            ("CANCELLED", reason),
+            *[("SKIPPED", reason)] * 4,
+        ],
+        key=str,
+    )
+
+
+async def test_start_within_lets_it_wait_and_skips_it_at_the_deadline(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(1)
+    await scheduling.waiting(1)
+    await scheduling.claim_all()
+    await scheduling.waiting(1, start_deadline=NOON + timedelta(minutes=5))
+
+    await scheduling.claim_all()
+    scheduling.clock.go_on(minutes=4, seconds=59)
+    await scheduling.claim_all()
+    assert await scheduling.count(state="PENDING") == 1
+
+    scheduling.clock.go_on(seconds=1)
+    await scheduling.claim_all()
+    assert await scheduling.states() != []
+    assert await scheduling.count(state="SKIPPED", reason=NO_SLOT) == 1
+
+
+async def test_what_waits_starts_when_a_slot_is_freed(scheduling: Scheduling) -> None:
+    await scheduling.limit(1)
+    await scheduling.waiting(1)
+    (first,) = await scheduling.claim_all()
+    await scheduling.waiting(1, start_deadline=NOON + timedelta(minutes=5))
+    assert await scheduling.claim_all() == []
+
+    await scheduling.finish(first)
+
+    assert len(await scheduling.claim_all()) == 1
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"state": "FAILED", "attempt": 1},
+        {"actor_source": "manual"},
+        {"overlap": "queue"},
+        {"start_deadline": NOON + timedelta(days=1)},
+    ],
+    ids=["a retry", "a manual trigger", "a queued one", "a caught up one"],
+)
+async def test_what_may_wait_waits_while_all_is_full(
+    scheduling: Scheduling, columns: dict[str, object]
+) -> None:
+    await scheduling.limit(1, per_tenant=1)
+    await scheduling.waiting(1, priority=0)
+    (first,) = await scheduling.claim_all()
+    await scheduling.waiting(1, **columns)
+    scheduling.clock.go_on(hours=3)
+
+    assert await scheduling.claim_all() == []
+    assert await scheduling.count(state=columns.get("state", "PENDING")) == 1
+
+    await scheduling.finish(first)
+    assert len(await scheduling.claim_all()) == 1
+
+
+async def test_what_a_batch_has_no_room_for_is_never_skipped(scheduling: Scheduling) -> None:
+    await scheduling.limit(100)
+    await scheduling.waiting(30, start_deadline=NOON)
+
+    claims = [await claim_batch(scheduling.replica(), 7) for _ in range(6)]
+
+    assert [len(claim.started) for claim in claims] == [7, 7, 7, 7, 2, 0]
+    assert [claim.more for claim in claims] == [True] * 5 + [False]
+    assert [one for claim in claims for one in claim.skipped] == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "ALTER TABLE tenantcron.tenant RENAME COLUMN status TO state",
+        "ALTER TABLE tenantcron.limits RENAME COLUMN declared TO said",
+        "DELETE FROM tenantcron.limits",
+    ],
+)
+async def test_where_the_check_cannot_be_made_nothing_starts_and_nothing_is_lost(
+    scheduling: Scheduling, damage: str
+) -> None:
+    await scheduling.waiting(2, start_deadline=NOON)
+    before = await scheduling.rows()
+    await scheduling.execute(damage)
+
+    with pytest.raises((DBAPIError, DatabaseError)):
+        await scheduling.claim()
+
+    assert await scheduling.rows() == before
+
+
+async def test_where_the_role_may_not_read_tenants_nothing_starts_and_nothing_is_lost(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(2, start_deadline=NOON)
+    before = await scheduling.rows()
+    await scheduling.execute("DROP ROLE IF EXISTS half_blind")
+    await scheduling.execute("CREATE ROLE half_blind")
+    await scheduling.execute("GRANT USAGE ON SCHEMA tenantcron TO half_blind")
+    await scheduling.execute("GRANT ALL ON ALL TABLES IN SCHEMA tenantcron TO half_blind")
+    await scheduling.execute("REVOKE ALL ON tenantcron.tenant FROM half_blind")
+
+    async def claim_half_blind() -> None:
+        async with scheduling.database.transaction() as connection:
+            await connection.exec_driver_sql("SET LOCAL ROLE half_blind")
+            await claiming.claim(
+                connection, "one", batch=5, lease=timedelta(seconds=60), at=scheduling.clock()
+            )
+
+    with pytest.raises(DatabaseError, match="permission denied for table tenant"):
+        await claim_half_blind()
+
+    await scheduling.execute("DROP OWNED BY half_blind")
+    await scheduling.execute("DROP ROLE half_blind")
+    assert await scheduling.rows() == before
+    assert len((await scheduling.claim()).started) == 2
+
+
+async def test_one_that_is_being_cancelled_does_not_start(scheduling: Scheduling) -> None:
+    await scheduling.waiting(2)
+    first = (await scheduling.rows())[0]["id"]
+    async with scheduling.database.transaction() as connection:
+        await connection.exec_driver_sql(
+            "UPDATE tenantcron.execution SET state = 'CANCELLED' WHERE id = %(id)s", {"id": first}
+        )
+        claim = await scheduling.claim()
+
+    assert [one.id for one in claim.started if one.id == first] == []
+    assert len(claim.started) == 1
+    assert await scheduling.count(id=first, state="CANCELLED") == 1
+
+
+async def test_what_is_given_back_is_as_if_it_had_never_been_claimed(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(2, start_deadline=NOON)
+    await scheduling.waiting(1, state="FAILED", attempt=1)
+    before = await scheduling.rows()
+    claimed = (await scheduling.claim()).started
+    assert len(claimed) == 3
+
+    await give_back(scheduling.replica(), claimed)
+
+    assert await scheduling.rows() == before
+    assert len((await scheduling.claim(scheduling.replica("two"))).started) == 3
+
+
+async def test_only_who_holds_the_lease_can_give_it_back(scheduling: Scheduling) -> None:
+    await scheduling.waiting(1)
+    (claimed,) = (await scheduling.claim()).started
+    await scheduling.finish(claimed)
+    before = await scheduling.rows()
+
+    await give_back(scheduling.replica(), [claimed])
+
+    assert await scheduling.rows() == before
+
+
+async def test_how_long_it_is_until_something_changes_for_what_waits(
+    scheduling: Scheduling,
+) -> None:
+    async def seconds() -> float | None:
+        async with scheduling.database.transaction() as connection:
+            return await claiming.seconds_to_next_waiting(connection, scheduling.clock())
+
+    assert await seconds() is None
+    await scheduling.waiting(1)
+    assert await seconds() is None
+    await scheduling.waiting(1, start_deadline=NOON + timedelta(seconds=90))
+    assert await seconds() == 90
+    await scheduling.waiting(1, state="FAILED", not_before=NOON + timedelta(seconds=30))
+    assert await seconds() == 30
+    scheduling.clock.go_on(seconds=60)
+    assert await seconds() == 30
+    scheduling.clock.go_on(seconds=60)
+    assert await seconds() is None

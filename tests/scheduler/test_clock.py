@@ -1,0 +1,128 @@
+"""Time: all replicas tell it by the database's clock, and it may be set back and forth."""
+
+import re
+from collections import Counter
+from datetime import timedelta
+from importlib.resources import files
+
+import pytest
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.scheduler.finish import recover_lost
+
+HOUR = timedelta(hours=1)
+# `asyncio.get_running_loop().time` is monotonic, and for sleeping only.
+MACHINE_CLOCK = re.compile(
+    r"datetime\.(now|utcnow|today)|date\.today|time\.(time|localtime|gmtime)\b|\btime_ns\b"
+    r"|from time import|import time\b"
+)
+
+
+@pytest.mark.parametrize("folder", ["scheduler", "store", "provider", "cron", "targets"])
+def test_nothing_reads_the_machines_clock(folder: str) -> None:
+    found = {
+        file.name: match[0]
+        for file in files(f"tenantcron.{folder}").iterdir()
+        if file.name.endswith(".py")
+        for match in [MACHINE_CLOCK.search(file.read_text(encoding="utf-8"))]
+        if match
+    }
+    # The embedded server is started and waited for, which no schedule depends on.
+    assert {name: text for name, text in found.items() if name not in ALLOWED} == {}
+
+
+ALLOWED = {"cluster.py", "embedded.py"}
+
+
+def test_the_search_for_the_machines_clock_finds_one() -> None:
+    assert MACHINE_CLOCK.search("at = datetime.now(UTC)")
+    assert MACHINE_CLOCK.search("from time import monotonic, time")
+
+
+async def test_without_a_fake_one_the_databases_clock_decides(scheduling: Scheduling) -> None:
+    await scheduling.execute(
+        "ALTER TABLE tenantcron.schedule_cursor ADD CHECK (next_run_at > statement_timestamp())"
+        " NOT VALID"
+    )
+    schedule_id = await scheduling.schedule("minutely", "* * * * *")
+    await scheduling.execute(
+        "ALTER TABLE tenantcron.schedule_cursor DROP CONSTRAINT schedule_cursor_next_run_at_check"
+    )
+    await scheduling.execute(
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = date_trunc('minute', now())"
+    )
+    replica = scheduling.replica()
+    real = type(replica)(scheduling.database, scheduling.settings)
+
+    assert await scheduling.fire(real) >= 1
+
+    (after,) = await scheduling.query(
+        "SELECT next_run_at > statement_timestamp() AS ahead,"
+        " next_run_at <= statement_timestamp() + interval '1 minute' AS near"
+        " FROM tenantcron.schedule_cursor WHERE schedule_id = :id",
+        id=schedule_id,
+    )
+    assert dict(after) == {"ahead": True, "near": True}
+
+
+async def occurrences(scheduling: Scheduling) -> Counter[object]:
+    """Return how often each occurrence is a row or in the cover of one."""
+    found: Counter[object] = Counter()
+    for row in await scheduling.rows():
+        since, until = row["covers_from"] or row["scheduled_for"], row["scheduled_for"]
+        found.update(
+            NOON + number * HOUR
+            for number in range(1, 100)
+            if since <= NOON + number * HOUR <= until  # type: ignore[operator] # times
+        )
+    return found
+
+
+async def test_a_clock_set_back_fires_nothing_twice_and_nothing_late(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule()
+    for step in (1, 1, 1, -2, 1, 1, 1, 1):
+        scheduling.clock.go_on(hours=step)
+        await scheduling.fire()
+
+    assert await occurrences(scheduling) == Counter(NOON + n * HOUR for n in range(1, 6))
+    assert len(await scheduling.rows()) == 5
+
+
+async def test_a_clock_that_jumps_ahead_and_back_doubles_nothing_and_loses_nothing(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule()
+    for step in (1, 7, -7, 1, 1, 1, 1, 1, 1, 1, 1, 1):
+        scheduling.clock.go_on(hours=step)
+        await scheduling.fire()
+
+    assert await occurrences(scheduling) == Counter(NOON + n * HOUR for n in range(1, 11))
+
+
+async def test_a_clock_set_back_starts_nothing_twice(scheduling: Scheduling) -> None:
+    await scheduling.schedule()
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    (claimed,) = await scheduling.claim_all()
+
+    scheduling.clock.go_on(hours=-3)
+    assert await scheduling.claim_all() == []
+    assert await recover_lost(scheduling.replica("two")) == 0
+    await scheduling.finish(claimed)
+
+    assert await scheduling.states() == [("SUCCEEDED", None)]
+
+
+async def test_what_waits_while_the_clock_is_set_back_starts_when_its_time_comes_again(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(start_within="30m")
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    scheduling.clock.go_on(hours=-1)
+    assert await scheduling.claim_all() == []
+
+    scheduling.clock.go_on(hours=1)
+    assert len(await scheduling.claim_all()) == 1

@@ -1,0 +1,285 @@
+"""Finish: results are written by whoever still holds the lease, and by nobody else."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.finish import finish_batch, recover_lost
+from tenantcron.scheduler.results import Results
+from tenantcron.store import finishing
+from tenantcron.store.claiming import Claimed
+
+FAILED, SUCCEEDED = AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED
+
+
+async def running(scheduling: Scheduling, **definition: object) -> Claimed:
+    """Return one that has just started."""
+    await scheduling.schedule(**definition)  # type: ignore[arg-type] # as given
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    (claimed,) = (await scheduling.claim()).started
+    return claimed
+
+
+async def test_a_success_ends_the_execution_and_records_the_attempt(scheduling: Scheduling) -> None:
+    claimed = await running(scheduling)
+    ended_at = scheduling.clock.go_on(seconds=3)
+
+    finished = await scheduling.finish(claimed)
+
+    assert finished.ids == {claimed.id}
+    (row,) = await scheduling.rows()
+    assert (row["state"], row["reason"], row["finished_at"]) == ("SUCCEEDED", None, ended_at)
+    assert (row["lease_token"], row["lease_until"], row["worker_id"]) == (None, None, "one")
+    (attempt,) = await scheduling.rows("execution_attempt", "attempt")
+    assert (attempt["execution_id"], attempt["attempt"]) == (claimed.id, 1)
+    assert (attempt["outcome"], attempt["error"], attempt["worker_id"]) == (
+        "SUCCEEDED",
+        None,
+        "one",
+    )
+    assert (attempt["started_at"], attempt["finished_at"]) == (claimed.started_at, ended_at)
+
+
+async def test_failures_are_tried_again_until_the_attempts_are_used_up(
+    scheduling: Scheduling,
+) -> None:
+    claimed = await running(scheduling)
+    seen = []
+    for number in (1, 2, 3):
+        await scheduling.finish(claimed, FAILED, f"no. {number}\nTraceback …")
+        seen += await scheduling.states()
+        (row,) = await scheduling.rows()
+        if number < 3:
+            assert row["finished_at"] is None
+            assert row["start_deadline"] is None
+            assert (await scheduling.cursor(claimed.schedule_id))["consecutive_failures"] == 0
+            scheduling.clock.go_on(minutes=1)
+            (claimed,) = (await scheduling.claim()).started
+            assert claimed.attempt == number + 1
+            seen += await scheduling.states()
+
+    assert seen == [
+        ("FAILED", "no. 1"),
+        ("RUNNING", None),
+        ("FAILED", "no. 2"),
+        ("RUNNING", None),
+        ("DEAD", "no. 3"),
+    ]
+    attempts = await scheduling.rows("execution_attempt", "attempt")
+    assert [(one["attempt"], one["outcome"], one["error"]) for one in attempts] == [
+        (number, "FAILED", f"no. {number}\nTraceback …") for number in (1, 2, 3)
+    ]
+    assert (await scheduling.cursor(claimed.schedule_id))["consecutive_failures"] == 1
+    assert (await scheduling.claim()).started == ()
+
+
+async def test_a_retry_does_not_start_before_its_time(scheduling: Scheduling) -> None:
+    claimed = await running(scheduling)
+
+    await scheduling.finish(claimed, FAILED, "later", retry_after=timedelta(seconds=30))
+
+    (row,) = await scheduling.rows()
+    assert row["not_before"] == scheduling.clock.now + timedelta(seconds=30)
+    scheduling.clock.go_on(seconds=29)
+    assert (await scheduling.claim()).started == ()
+    scheduling.clock.go_on(seconds=1)
+    assert len((await scheduling.claim()).started) == 1
+
+
+async def test_one_that_wants_no_other_attempt_is_dead_at_once(scheduling: Scheduling) -> None:
+    claimed = await running(scheduling)
+
+    await scheduling.finish(claimed, FAILED, "never", final=True)
+
+    assert await scheduling.states() == [("DEAD", "never")]
+
+
+async def test_a_cancelled_one_ends_and_is_no_failure(scheduling: Scheduling) -> None:
+    claimed = await running(scheduling)
+
+    await scheduling.finish(claimed, AttemptOutcome.CANCELLED, "by maria")
+
+    assert await scheduling.states() == [("CANCELLED", "by maria")]
+    assert (await scheduling.cursor(claimed.schedule_id))["consecutive_failures"] == 0
+
+
+@pytest.mark.parametrize("outcome", [FAILED, AttemptOutcome.INTERRUPTED, AttemptOutcome.TIMED_OUT])
+async def test_one_that_was_asked_to_stop_and_failed_is_not_tried_again(
+    scheduling: Scheduling, outcome: AttemptOutcome
+) -> None:
+    claimed = await running(scheduling)
+    await scheduling.execute(
+        "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
+    )
+
+    await scheduling.finish(claimed, outcome, "broke")
+
+    assert await scheduling.states() == [("CANCELLED", "by maria")]
+    assert (await scheduling.rows())[0]["finished_at"] is not None
+    (attempt,) = await scheduling.rows("execution_attempt", "attempt")
+    assert (attempt["outcome"], attempt["error"]) == (outcome, "broke")
+    assert (await scheduling.claim()).started == ()
+
+
+async def test_a_result_counts_once(scheduling: Scheduling) -> None:
+    claimed = await running(scheduling)
+    await scheduling.finish(claimed)
+    before = await scheduling.rows(), await scheduling.rows("execution_attempt", "1")
+
+    again = await scheduling.finish(claimed, FAILED, "no")
+
+    assert again.ids == frozenset()
+    assert (await scheduling.rows(), await scheduling.rows("execution_attempt", "1")) == before
+
+
+async def test_a_result_with_another_token_changes_nothing(scheduling: Scheduling) -> None:
+    claimed = await running(scheduling)
+    before = await scheduling.rows()
+
+    finished = await scheduling.finish(replace(claimed, lease_token=uuid4()))
+
+    assert finished.ids == frozenset()
+    assert await scheduling.rows() == before
+    assert await scheduling.rows("execution_attempt", "1") == []
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["claimed again", "waiting again"])
+@pytest.mark.parametrize("outcome", [SUCCEEDED, FAILED])
+async def test_a_result_after_the_lease_was_taken_changes_nothing(
+    scheduling: Scheduling, outcome: AttemptOutcome, *, again: bool
+) -> None:
+    stalled = await running(scheduling)
+    scheduling.clock.go_on(seconds=61)
+    assert await recover_lost(scheduling.replica("two")) == 1
+    if again:
+        assert len((await scheduling.claim(scheduling.replica("two"))).started) == 1
+    before = await scheduling.rows(), await scheduling.rows("execution_attempt", "1")
+    cursor = await scheduling.cursor(stalled.schedule_id)
+
+    finished = await scheduling.finish(stalled, outcome, final=True)
+
+    assert finished.ids == frozenset()
+    assert (await scheduling.rows(), await scheduling.rows("execution_attempt", "1")) == before
+    assert await scheduling.cursor(stalled.schedule_id) == cursor
+
+
+async def test_a_heartbeat_after_the_lease_was_taken_holds_nothing(scheduling: Scheduling) -> None:
+    stalled = await running(scheduling)
+    scheduling.clock.go_on(seconds=61)
+    await recover_lost(scheduling.replica("two"))
+    (taken,) = (await scheduling.claim(scheduling.replica("two"))).started
+    before = await scheduling.rows()
+    scheduling.clock.go_on(seconds=10)
+
+    async with scheduling.database.transaction() as connection:
+        lease = timedelta(seconds=60)
+        held = await finishing.heartbeat(
+            connection, [stalled], lease=lease, at=scheduling.clock.now
+        )
+
+    assert held == []
+    assert taken.lease_token != stalled.lease_token
+    assert await scheduling.rows() == before
+
+
+async def test_of_a_batch_only_the_stale_ones_are_refused(scheduling: Scheduling) -> None:
+    await scheduling.waiting(3)
+    one, two, three = (await scheduling.claim()).started
+    stale = replace(two, lease_token=uuid4())
+
+    finished = await finish_batch(
+        scheduling.replica(), [Attempt(each, SUCCEEDED) for each in (one, stale, three)]
+    )
+
+    assert finished.ids == {one.id, three.id}
+    assert await scheduling.count(state="SUCCEEDED") == 2
+    assert await scheduling.count(state="RUNNING", id=two.id) == 1
+
+
+async def test_an_execution_whose_definition_is_gone_ends_dead_with_the_reason(
+    scheduling: Scheduling,
+) -> None:
+    claimed = await running(scheduling)
+    await scheduling.execute("DELETE FROM tenantcron.schedule_definition")
+
+    await scheduling.finish(claimed, FAILED, "broke")
+
+    ((state, reason),) = await scheduling.states()
+    assert state == "DEAD"
+    assert "its definition is missing" in str(reason)
+
+
+async def test_one_result_that_the_database_refuses_does_not_hold_up_the_others(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(20)
+    await scheduling.waiting(9)
+    claimed = (await scheduling.claim()).started
+    await scheduling.execute(
+        f"ALTER TABLE tenantcron.execution_attempt ADD CHECK (execution_id <> '{claimed[4].id}')"
+    )
+    results = Results(scheduling.replica(), on_freed=lambda: None)
+    for one in claimed:
+        results.add(Attempt(one, SUCCEEDED))
+
+    writing = asyncio.create_task(results.write())
+    await results.all_written()
+    writing.cancel()
+
+    assert await scheduling.count(state="SUCCEEDED") == 8
+    assert await scheduling.count(state="RUNNING", id=claimed[4].id) == 1
+
+
+async def test_replicas_that_finish_executions_of_the_same_schedules_do_not_block_each_other(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(1000, 1000)
+    ids = [
+        await scheduling.schedule(f"s{number}", auto_pause_after=0, overlap="allow")
+        for number in range(12)
+    ]
+    rounds = 8
+    for number in range(rounds):
+        for schedule_id in ids:
+            await scheduling.waiting(
+                4,
+                schedule_id=schedule_id,
+                scheduled_for=NOON + timedelta(hours=number + 1),
+                not_before=NOON,
+                overlap="allow",
+            )
+    claimed = (await scheduling.claim()).started
+    assert len(claimed) == 12 * 4 * rounds
+    # Four replicas, each with one execution of every schedule in each round, in other orders.
+    by_schedule = {one: [each for each in claimed if each.schedule_id == one] for one in ids}
+    for number in range(rounds):
+        batches = [[by_schedule[one][number * 4 + replica] for one in ids] for replica in range(4)]
+        batches[1].reverse()
+        batches[3].reverse()
+        await asyncio.gather(
+            *(
+                finish_batch(
+                    scheduling.replica(f"r{index}"),
+                    [Attempt(one, FAILED, "broke", final=True) for one in batch],
+                )
+                for index, batch in enumerate(batches)
+            )
+        )
+
+    cursors = await scheduling.rows("schedule_cursor", "1")
+    assert [row["consecutive_failures"] for row in cursors] == [4 * rounds] * 12
+    assert await scheduling.count(state="DEAD") == 12 * 4 * rounds
+
+
+async def test_it_says_whether_something_waits_for_the_slots(scheduling: Scheduling) -> None:
+    await scheduling.waiting(2)
+    one, two = (await scheduling.claim()).started
+
+    assert not (await scheduling.finish(one)).waiting
+    assert (await scheduling.finish(two, FAILED, "again")).waiting

@@ -1,0 +1,175 @@
+"""History: months are made ahead and dropped whole, and never with something unfinished in them."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.scheduler.housekeeping import clean_up, prepare_history
+from tenantcron.store.history import Month, months_kept
+
+PARTITIONS = (
+    "SELECT relname AS name FROM pg_catalog.pg_class AS c"
+    " JOIN pg_catalog.pg_inherits AS i ON i.inhrelid = c.oid"
+    " WHERE relname LIKE 'execution%' AND relkind = 'r' ORDER BY 1"
+)
+
+
+async def months(scheduling: Scheduling, table: str = "execution_past") -> list[str]:
+    names = [str(row["name"]) for row in await scheduling.query(PARTITIONS)]
+    found = [name.removeprefix(f"{table}_") for name in names]
+    return [one for one in found if one[0].isdigit()]
+
+
+AUTUMN = ["2026_09", "2026_10", "2026_11", "2026_12", "2027_01", "2027_02"]
+
+
+async def test_the_kept_months_and_two_ahead_are_there(scheduling: Scheduling) -> None:
+    assert await months(scheduling) == AUTUMN
+    assert await months(scheduling, "execution_attempt") == AUTUMN
+
+
+def test_months_go_over_the_end_of_a_year() -> None:
+    assert Month(2026, 12).following == Month(2027, 1)
+    kept = list(months_kept(NOON, timedelta(days=1)))
+    assert [str(one) for one in kept] == ["2026_11", "2026_12", "2027_01", "2027_02"]
+
+
+async def test_a_month_later_there_is_another_one_ahead(scheduling: Scheduling) -> None:
+    scheduling.clock.go_on(days=31)
+    await scheduling.prepare()
+    await scheduling.prepare()
+
+    assert await months(scheduling) == [*AUTUMN, "2027_03"]
+
+
+async def test_replicas_that_prepare_at_once_make_each_month_once(scheduling: Scheduling) -> None:
+    scheduling.clock.go_on(days=70)
+
+    await asyncio.gather(*(prepare_history(scheduling.replica(f"r{n}")) for n in range(4)))
+
+    assert await months(scheduling) == [*AUTUMN, "2027_03", "2027_04"]
+
+
+async def test_what_has_passed_out_of_the_retention_is_dropped_with_its_attempts(
+    scheduling: Scheduling,
+) -> None:
+    for day in (5, 40, 95):
+        await scheduling.waiting(
+            1, state="SUCCEEDED", scheduled_for=NOON + timedelta(days=day - 90), attempt=1
+        )
+    # The first of January: ninety days before lie in October.
+    scheduling.clock.go_on(days=31)
+
+    await asyncio.gather(*(clean_up(scheduling.replica(f"r{n}")) for n in range(3)))
+
+    assert await months(scheduling) == AUTUMN[1:]
+    assert await months(scheduling, "execution_attempt") == AUTUMN[1:]
+    assert len(await scheduling.rows()) == 2
+
+
+@pytest.mark.parametrize("state", ["PENDING", "FAILED", "RUNNING"])
+async def test_a_month_with_something_unfinished_stays(scheduling: Scheduling, state: str) -> None:
+    lease = {"lease_until": NOON, "lease_token": "00000000-0000-4000-8000-000000000001"}
+    held = {**lease, "worker_id": "one", "started_at": NOON} if state == "RUNNING" else {}
+    september = NOON - timedelta(days=80)
+    await scheduling.waiting(1, state=state, scheduled_for=september, **held)
+    scheduling.clock.go_on(days=62)
+
+    await clean_up(scheduling.replica())
+
+    assert await months(scheduling) == ["2026_09", *AUTUMN[2:]]
+    assert len(await scheduling.rows()) == 1
+
+
+async def test_a_lock_that_cannot_be_had_leaves_everything_in_place(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenantcron.store.history._PATIENCE", "20ms")
+    scheduling.clock.go_on(days=62)
+    async with scheduling.database.transaction() as reader:
+        await reader.exec_driver_sql("SELECT count(*) FROM tenantcron.execution")
+
+        await clean_up(scheduling.replica())
+
+    assert await months(scheduling) == AUTUMN
+    await clean_up(scheduling.replica())
+    assert await months(scheduling) == AUTUMN[2:]
+
+
+async def test_making_a_month_waits_for_nobody_who_reads_or_writes(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenantcron.store.history._PATIENCE", "20ms")
+    await scheduling.waiting(1)
+    scheduling.clock.go_on(days=31)
+    async with scheduling.database.transaction() as writer:
+        await writer.exec_driver_sql("UPDATE tenantcron.execution SET reason = 'x'")
+
+        await scheduling.prepare()
+
+    assert (await months(scheduling))[-1] == "2027_03"
+
+
+async def test_a_partition_that_somebody_named_otherwise_is_left_alone(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.execute(
+        "CREATE TABLE tenantcron.execution_rest PARTITION OF tenantcron.execution_past DEFAULT"
+    )
+    scheduling.clock.go_on(days=31)
+
+    await scheduling.prepare()
+    await clean_up(scheduling.replica())
+
+    assert "2027_03" in await months(scheduling)
+
+
+async def unused_since(scheduling: Scheduling) -> list[object]:
+    return [row["unused_since"] for row in await scheduling.rows("schedule_definition", "id")]
+
+
+async def test_a_definition_is_forgotten_long_after_the_last_cursor_that_names_it(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule()
+    await clean_up(scheduling.replica())
+    assert await unused_since(scheduling) == [None]
+
+    await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
+    await clean_up(scheduling.replica())
+    assert await unused_since(scheduling) == [NOON]
+
+    scheduling.clock.go_on(days=152)
+    await clean_up(scheduling.replica())
+    assert await unused_since(scheduling) == [NOON]
+
+    scheduling.clock.go_on(days=1)
+    await clean_up(scheduling.replica())
+    assert await unused_since(scheduling) == []
+
+
+async def test_a_definition_that_is_named_again_counts_anew(scheduling: Scheduling) -> None:
+    await scheduling.schedule("one")
+    await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
+    await clean_up(scheduling.replica())
+
+    await scheduling.schedule("two")
+
+    assert await unused_since(scheduling) == [None]
+
+
+async def test_a_definition_marked_while_a_refresh_was_about_to_name_it_is_kept(
+    scheduling: Scheduling,
+) -> None:
+    """The refresh had found it in use, and its cursor was not to be seen yet."""
+    await scheduling.schedule()
+    long_ago = NOON - timedelta(days=400)
+    await scheduling.execute(
+        "UPDATE tenantcron.schedule_definition SET unused_since = :then", then=long_ago
+    )
+
+    await clean_up(scheduling.replica())
+
+    assert await unused_since(scheduling) == [None]

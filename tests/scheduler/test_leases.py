@@ -1,0 +1,212 @@
+"""Leases: kept up while a handler runs; what nobody keeps up is recovered, by one replica only."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from support.scheduling import DEFINITION, NOON, Scheduling
+
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.finish import recover_lost
+from tenantcron.scheduler.leases import keep_up
+from tenantcron.scheduler.policies import read_policies
+from tenantcron.store.claiming import Claimed
+from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
+from tenantcron.targets.registry import Handler, Handlers, Place
+
+LEASE = timedelta(seconds=60)
+
+
+class NoDatabase:
+    """For handlers that need none."""
+
+    def begin(self) -> AsyncTransaction:
+        raise AssertionError
+
+    def begin_plain(self) -> Transaction:
+        raise AssertionError
+
+
+@dataclass
+class AtWork:
+    """An executor whose handlers run until they are told to end."""
+
+    end: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        async def work(_: Execution) -> None:
+            await self.end.wait()
+
+        place = Place("m", "f", "x", 1)
+        self.executor = Executor(
+            Handlers.of([Handler("work", work, is_async=True, place=place)]),
+            lambda _: NoDatabase(),
+        )
+
+    async def start(self, claimed: Claimed) -> asyncio.Task[Attempt]:
+        task = asyncio.create_task(self.executor.run(claimed, read_policies(DEFINITION)))
+        await until(lambda: claimed in self.executor.running)
+        return task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def started(scheduling: Scheduling, **columns: object) -> Claimed:
+    await scheduling.waiting(1, **columns)
+    (claimed,) = (await scheduling.claim()).started
+    return claimed
+
+
+async def test_a_heartbeat_prolongs_the_lease_and_reports_the_replica(
+    scheduling: Scheduling,
+) -> None:
+    work, claimed = AtWork(), await started(scheduling)
+    running = await work.start(claimed)
+    scheduling.clock.go_on(seconds=50)
+
+    await keep_up(scheduling.replica(), work.executor)
+
+    (row,) = await scheduling.rows()
+    assert row["lease_until"] == NOON + timedelta(seconds=50) + LEASE
+    (worker,) = await scheduling.rows("worker", "id")
+    assert (worker["id"], worker["running"], worker["draining"]) == ("one", 1, False)
+    scheduling.clock.go_on(seconds=59)
+    assert await recover_lost(scheduling.replica("two")) == 0
+    work.end.set()
+    assert (await running).outcome is AttemptOutcome.SUCCEEDED
+
+
+async def test_a_heartbeat_stops_what_was_cancelled_with_the_reason(scheduling: Scheduling) -> None:
+    work, claimed = AtWork(), await started(scheduling)
+    running = await work.start(claimed)
+    await scheduling.execute(
+        "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
+    )
+
+    await keep_up(scheduling.replica(), work.executor)
+
+    attempt = await running
+    assert attempt.outcome is AttemptOutcome.CANCELLED
+    assert (attempt.error or "").startswith("by maria")
+
+
+async def test_a_heartbeat_stops_what_another_replica_has_taken_over(
+    scheduling: Scheduling,
+) -> None:
+    work, claimed = AtWork(), await started(scheduling)
+    running = await work.start(claimed)
+    scheduling.clock.go_on(seconds=61)
+    assert await recover_lost(scheduling.replica("two")) == 1
+
+    await keep_up(scheduling.replica(), work.executor)
+
+    attempt = await running
+    assert attempt.outcome is AttemptOutcome.LOST
+    assert (await scheduling.finish(claimed, attempt.outcome)).ids == frozenset()
+
+
+async def test_a_heartbeat_leaves_alone_what_runs_here_again(scheduling: Scheduling) -> None:
+    """The same execution twice in one process: only the claim that was lost is stopped."""
+    work, claimed = AtWork(), await started(scheduling)
+    old = await work.start(claimed)
+    scheduling.clock.go_on(seconds=61)
+    await recover_lost(scheduling.replica())
+    (again,) = (await scheduling.claim()).started
+    new = await work.start(again)
+
+    await keep_up(scheduling.replica(), work.executor)
+
+    async with asyncio.timeout(10):
+        lost = await old
+    assert lost.outcome is AttemptOutcome.LOST
+    assert not new.done()
+    work.end.set()
+    assert (await scheduling.finish(again, (await new).outcome)).ids == {again.id}
+
+
+async def test_a_lease_is_valid_to_its_last_moment(scheduling: Scheduling) -> None:
+    await started(scheduling)
+    scheduling.clock.go_on(seconds=60)
+    assert await recover_lost(scheduling.replica("two")) == 0
+    scheduling.clock.go_on(seconds=0.001)
+    assert await recover_lost(scheduling.replica("two")) == 1
+
+
+async def test_a_lost_one_is_recorded_and_starts_again_at_once(scheduling: Scheduling) -> None:
+    claimed = await started(scheduling)
+    scheduling.clock.go_on(seconds=61)
+
+    await recover_lost(scheduling.replica("two"))
+
+    assert await scheduling.states() == [("FAILED", "worker lost")]
+    (attempt,) = await scheduling.rows("execution_attempt", "attempt")
+    assert (attempt["outcome"], attempt["worker_id"]) == ("LOST", "one")
+    (again,) = (await scheduling.claim(scheduling.replica("two"))).started
+    assert (again.id, again.attempt) == (claimed.id, 2)
+
+
+async def test_a_lost_one_without_attempts_left_is_dead(scheduling: Scheduling) -> None:
+    await started(scheduling, attempts_allowed=1)
+    scheduling.clock.go_on(seconds=61)
+
+    await recover_lost(scheduling.replica("two"))
+
+    assert await scheduling.states() == [("DEAD", "worker lost")]
+
+
+async def test_a_cancelled_one_whose_worker_is_lost_ends_cancelled(scheduling: Scheduling) -> None:
+    await started(scheduling)
+    await scheduling.execute(
+        "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
+    )
+    scheduling.clock.go_on(seconds=61)
+
+    await recover_lost(scheduling.replica("two"))
+
+    ((state, _),) = await scheduling.states()
+    assert state == "CANCELLED"
+
+
+async def test_replicas_that_recover_at_once_recover_each_one_once(scheduling: Scheduling) -> None:
+    await scheduling.limit(100)
+    await scheduling.waiting(30)
+    await scheduling.claim_all()
+    scheduling.clock.go_on(seconds=61)
+
+    recovered = await asyncio.gather(
+        *(recover_lost(scheduling.replica(f"r{number}")) for number in range(4))
+    )
+
+    assert sum(recovered) == 30
+    assert await scheduling.count(state="FAILED", attempt=1) == 30
+    assert len(await scheduling.rows("execution_attempt", "1")) == 30
+
+
+async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling) -> None:
+    await scheduling.limit(100)
+    await scheduling.waiting(20)
+    claimed = await scheduling.claim_all()
+    scheduling.clock.go_on(seconds=61)
+
+    *finished, recovered = await asyncio.gather(
+        *(scheduling.finish(one) for one in claimed), recover_lost(scheduling.replica("two"))
+    )
+
+    counted = sum(len(one.ids) for one in finished)  # type: ignore[union-attr] # the last is a number
+    assert counted + recovered == 20  # type: ignore[operator] # as above
+    assert len(await scheduling.rows("execution_attempt", "1")) == 20
+    assert await scheduling.count(state="SUCCEEDED") == counted
+
+
+async def test_one_whose_tenant_is_gone_is_recovered_too(scheduling: Scheduling) -> None:
+    await started(scheduling)
+    await scheduling.execute("DELETE FROM tenantcron.tenant")
+    scheduling.clock.go_on(seconds=61)
+
+    assert await recover_lost(scheduling.replica("two")) == 1

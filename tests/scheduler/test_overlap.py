@@ -1,0 +1,255 @@
+"""Overlap: what happens when the execution before has not ended."""
+
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.store import finishing
+from tenantcron.store.claiming import Claimed
+
+REPLACED = "replaced by the next occurrence"
+HOUR = timedelta(hours=1)
+
+
+async def occur(scheduling: Scheduling) -> list[Claimed]:
+    """Let an hour pass; return what starts."""
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    return await scheduling.claim_all()
+
+
+async def told(scheduling: Scheduling) -> list[tuple[object, object]]:
+    return await scheduling.states()
+
+
+async def test_skip_ends_the_next_while_one_runs(scheduling: Scheduling) -> None:
+    await scheduling.schedule(overlap="skip", start_within="30m")
+    (first,) = await occur(scheduling)
+
+    assert await occur(scheduling) == []
+    await scheduling.finish(first)
+    assert len(await occur(scheduling)) == 1
+
+    assert await told(scheduling) == [
+        ("SUCCEEDED", None),
+        ("SKIPPED", "still running"),
+        ("RUNNING", None),
+    ]
+
+
+async def test_skip_ends_the_next_while_one_waits_for_its_next_attempt(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(overlap="skip")
+    (first,) = await occur(scheduling)
+    await scheduling.finish(first, AttemptOutcome.FAILED, "broke", retry_after=timedelta(hours=3))
+
+    assert await occur(scheduling) == []
+
+    assert await told(scheduling) == [("FAILED", "broke"), ("SKIPPED", "still running")]
+
+
+async def test_of_two_that_come_together_the_second_ends_only_if_the_first_starts(
+    scheduling: Scheduling,
+) -> None:
+    """A heavy tenant has both looked at, but the one slot goes to somebody else."""
+    await scheduling.limit(1)
+    await scheduling.tenant("heavy", weight=2)
+    schedule_id, later = uuid4(), NOON + HOUR
+    for number in (1, 2):
+        await scheduling.waiting(
+            1,
+            tenant="heavy",
+            schedule_id=schedule_id,
+            scheduled_for=NOON + timedelta(minutes=number),
+            start_deadline=later,
+        )
+    await scheduling.waiting(1, tenant="first", priority=0)
+
+    (started,) = (await scheduling.claim()).started
+
+    assert started.tenant_id == "first"
+    assert await scheduling.count(state="PENDING", tenant_id="heavy") == 2
+    await scheduling.finish(started)
+    await scheduling.claim_all()
+    assert await scheduling.count(state="RUNNING", tenant_id="heavy") == 1
+    assert await scheduling.count(state="SKIPPED", reason="still running") == 1
+
+
+async def test_queue_runs_them_one_after_the_other(scheduling: Scheduling) -> None:
+    await scheduling.schedule(overlap="queue")
+    (first,) = await occur(scheduling)
+    assert await occur(scheduling) == []
+    assert await occur(scheduling) == []
+    assert await told(scheduling) == [("RUNNING", None), ("PENDING", None), ("PENDING", None)]
+
+    await scheduling.finish(first)
+    (second,) = await scheduling.claim_all()
+    assert second.scheduled_for == first.scheduled_for + HOUR
+    await scheduling.finish(second)
+    (third,) = await scheduling.claim_all()
+    assert third.scheduled_for == first.scheduled_for + 2 * HOUR
+
+
+async def test_queue_waits_for_the_retries_of_the_one_before(scheduling: Scheduling) -> None:
+    await scheduling.schedule(overlap="queue")
+    (first,) = await occur(scheduling)
+    await scheduling.finish(first, AttemptOutcome.FAILED, "broke", retry_after=2 * HOUR)
+    assert await occur(scheduling) == []
+
+    scheduling.clock.go_on(hours=1)
+    (again,) = await scheduling.claim_all()
+
+    assert (again.id, again.attempt) == (first.id, 2)
+    await scheduling.finish(again)
+    assert len(await scheduling.claim_all()) == 1
+
+
+async def test_queue_with_start_within_ends_at_the_deadline(scheduling: Scheduling) -> None:
+    await scheduling.schedule(overlap="queue", start_within="10m")
+    await occur(scheduling)
+    assert await occur(scheduling) == []
+    scheduling.clock.go_on(minutes=9)
+    assert await scheduling.claim_all() == []
+    assert await scheduling.count(state="PENDING") == 1
+
+    scheduling.clock.go_on(minutes=1)
+    assert await scheduling.claim_all() == []
+
+    assert await told(scheduling) == [("RUNNING", None), ("SKIPPED", "still running")]
+
+
+async def test_allow_runs_them_at_the_same_time(scheduling: Scheduling) -> None:
+    await scheduling.schedule(overlap="allow")
+
+    for _ in range(3):
+        assert len(await occur(scheduling)) == 1
+
+    assert await told(scheduling) == [("RUNNING", None)] * 3
+
+
+async def test_cancel_running_asks_the_one_before_to_stop_and_starts_after_it(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(overlap="cancel_running")
+    (first,) = await occur(scheduling)
+
+    assert await occur(scheduling) == []
+    rows = await scheduling.rows()
+    assert [row["state"] for row in rows] == ["RUNNING", "PENDING"]
+    assert (rows[0]["cancel_requested_at"], rows[0]["cancel_reason"]) == (
+        scheduling.clock.now,
+        REPLACED,
+    )
+    async with scheduling.database.transaction() as connection:
+        (held,) = await finishing.heartbeat(
+            connection, [first], lease=HOUR, at=scheduling.clock.now
+        )
+    assert held.cancel_reason == REPLACED
+
+    await scheduling.finish(first, AttemptOutcome.CANCELLED, REPLACED)
+    (second,) = await scheduling.claim_all()
+    assert second.scheduled_for == first.scheduled_for + HOUR
+    assert await told(scheduling) == [("CANCELLED", REPLACED), ("RUNNING", None)]
+    assert (await scheduling.rows())[1]["cancel_requested_at"] is None
+
+
+async def test_cancel_running_that_ends_well_after_all_has_succeeded(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(overlap="cancel_running")
+    (first,) = await occur(scheduling)
+    await occur(scheduling)
+
+    await scheduling.finish(first)
+
+    assert len(await scheduling.claim_all()) == 1
+    assert await told(scheduling) == [("SUCCEEDED", None), ("RUNNING", None)]
+
+
+async def test_cancel_running_ends_one_that_waits_for_its_next_attempt_at_once(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(overlap="cancel_running")
+    (first,) = await occur(scheduling)
+    await scheduling.finish(first, AttemptOutcome.FAILED, "broke", retry_after=timedelta(hours=5))
+
+    (second,) = await occur(scheduling)
+
+    assert second.scheduled_for == first.scheduled_for + HOUR
+    assert await told(scheduling) == [("CANCELLED", REPLACED), ("RUNNING", None)]
+    assert (await scheduling.rows())[0]["finished_at"] == scheduling.clock.now
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked to stop before", "not asked yet"])
+async def test_cancel_running_does_not_wait_for_the_retries_of_one_that_failed(
+    scheduling: Scheduling, *, asked: bool
+) -> None:
+    await scheduling.schedule(overlap="cancel_running")
+    (first,) = await occur(scheduling)
+    if asked:
+        assert await occur(scheduling) == []
+    await scheduling.finish(first, AttemptOutcome.FAILED, "broke", retry_after=5 * HOUR)
+
+    started = await scheduling.claim_all() if asked else await occur(scheduling)
+
+    assert [one.scheduled_for for one in started] == [first.scheduled_for + HOUR]
+    assert (await told(scheduling))[0] == ("CANCELLED", REPLACED)
+
+
+async def test_cancel_running_starts_the_latest_of_those_that_wait(scheduling: Scheduling) -> None:
+    await scheduling.schedule(overlap="cancel_running")
+    (first,) = await occur(scheduling)
+    await occur(scheduling)
+    await occur(scheduling)
+
+    await scheduling.finish(first, AttemptOutcome.CANCELLED, REPLACED)
+    (started,) = await scheduling.claim_all()
+
+    assert started.scheduled_for == first.scheduled_for + 2 * HOUR
+    assert await told(scheduling) == [
+        ("CANCELLED", REPLACED),
+        ("SKIPPED", REPLACED),
+        ("RUNNING", None),
+    ]
+
+
+@pytest.mark.parametrize("overlap", ["queue", "cancel_running"])
+async def test_what_waits_for_its_schedule_keeps_no_other_schedule_waiting(
+    scheduling: Scheduling, overlap: str
+) -> None:
+    await scheduling.limit(10, per_tenant=2)
+    await scheduling.schedule("slow", overlap=overlap, priority="critical")
+    await occur(scheduling)
+    for _ in range(3):
+        assert await occur(scheduling) == []
+    await scheduling.waiting(
+        1, schedule_name="other", priority=3, start_deadline=scheduling.clock.now
+    )
+
+    (started,) = await scheduling.claim_all()
+
+    assert started.schedule_name == "other"
+
+
+async def test_a_manual_trigger_waits_for_the_one_that_runs(scheduling: Scheduling) -> None:
+    schedule_id: UUID = await scheduling.schedule(overlap="skip")
+    (first,) = await occur(scheduling)
+    await scheduling.waiting(1, schedule_id=schedule_id, actor_source="manual", overlap="skip")
+
+    assert await scheduling.claim_all() == []
+    assert await scheduling.count(state="PENDING", actor_source="manual") == 1
+
+    await scheduling.finish(first)
+    assert len(await scheduling.claim_all()) == 1
+
+
+async def test_another_schedules_execution_is_no_overlap(scheduling: Scheduling) -> None:
+    await scheduling.schedule("one", overlap="skip")
+    await scheduling.schedule("two", overlap="skip")
+    await scheduling.schedule("one", overlap="skip", tenant="other")
+
+    assert len(await occur(scheduling)) == 3

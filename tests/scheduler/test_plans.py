@@ -1,0 +1,183 @@
+"""Plans: what the hot statements read does not grow with history."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.store.statements import statement
+
+HISTORY = """
+INSERT INTO tenantcron.execution (
+    id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
+    overlap, priority, not_before, attempt, attempts_allowed, actor_id, actor_type, actor_source,
+    created_at, started_at, finished_at
+)
+SELECT
+    gen_random_uuid(), 't' || n % 50, gen_random_uuid(), 'work', 'work', :definition,
+    :now + (20 - n % 60) * interval '1 day',
+    CASE WHEN n % 9 = 0 THEN 'SKIPPED' ELSE 'SUCCEEDED' END,
+    'skip', 2, :now, 1, 3, 'system:scheduler:scheduler', 'scheduler', 'cron-scheduler',
+    :now, :now, :now
+FROM generate_series(1, CAST(:number AS int)) AS n
+"""
+CURSORS = 3000
+# What is live is small, and read in whichever way is cheapest.
+HISTORY_AND_CURSORS = ("execution_past", "execution_attempt", "schedule_cursor")
+
+
+async def add_history(scheduling: Scheduling, number: int) -> None:
+    await scheduling.execute(HISTORY, definition=uuid4(), now=scheduling.clock.now, number=number)
+    await scheduling.execute("ANALYZE tenantcron.execution")
+    await scheduling.execute("ANALYZE tenantcron.schedule_cursor")
+
+
+async def explained(scheduling: Scheduling, name: str, **parameters: object) -> dict[str, Any]:
+    """Run a statement, undo it, and return its plan."""
+    async with scheduling.database.transaction() as connection:
+        text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement(name)}"
+        found = (await connection.exec_driver_sql(text, parameters)).scalar_one()
+        await connection.rollback()
+    document = json.loads(found) if isinstance(found, str) else found
+    plan: dict[str, Any] = document[0]["Plan"]
+    return plan
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes(part)
+
+
+def read_in_full(plan: dict[str, Any]) -> list[str]:
+    """Return the tables with something in them that were read from one end to the other."""
+    return [
+        node["Relation Name"]
+        for node in nodes(plan)
+        if node["Node Type"] == "Seq Scan"
+        and node["Relation Name"].startswith(HISTORY_AND_CURSORS)
+        and node["Actual Rows"] + node.get("Rows Removed by Filter", 0) > 0
+    ]
+
+
+def touched(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
+    """Return the hot statements with what they are given when there is something to do."""
+    at = scheduling.clock.now
+    held = await scheduling.query(
+        "SELECT id, scheduled_for, lease_token FROM tenantcron.execution WHERE state = 'RUNNING'"
+    )
+    keys: dict[str, object] = {
+        "ids": [row["id"] for row in held],
+        "scheduled_for": [row["scheduled_for"] for row in held],
+        "tokens": [row["lease_token"] for row in held],
+    }
+    number = len(held)
+    assert number > 3
+    return {
+        "due": {"at": at, "batch": 500},
+        "claim": {
+            "at": at, "after": "", "worker_id": "one", "batch": 400, "tenants": 500,
+            "lease": timedelta(seconds=60), "most": 1000,
+        },
+        "skip": {
+            "at": at, "tenant_ids": ["t1"], "reasons": ["full"], "are_closed": [False],
+            "all": False, "most": 1000,
+        },
+        "heartbeat": {"at": at, "lease": timedelta(seconds=60), **keys},
+        "finish": {
+            "at": at, "actor_id": "x", **keys, "states": ["DEAD"] * number,
+            "reasons": [None] * number, "waits": [0.0] * number, "outcomes": ["FAILED"] * number,
+            "errors": [None] * number, "auto_pause_after": [0] * number,
+        },
+        "fire": await firing(scheduling),
+        "give_back": keys,
+        "replace": {"at": at},
+        "expired": {"at": at + timedelta(hours=1), "batch": 200},
+    }  # fmt: skip
+
+
+async def firing(scheduling: Scheduling) -> dict[str, object]:
+    """Return what firing three cursors, each once, takes."""
+    due = await scheduling.query(
+        "SELECT schedule_id, next_run_at FROM tenantcron.schedule_cursor WHERE next_run_at <= :now",
+        now=scheduling.clock.now,
+    )
+    ids, times = [row["schedule_id"] for row in due], [row["next_run_at"] for row in due]
+    number = len(due)
+    return {
+        "schedule_ids": ids, "found_at": times, "next_run_at": [None] * number,
+        "last_run_at": times, "ids": [uuid4() for _ in due], "of": ids, "scheduled_for": times,
+        "state": ["PENDING"] * number, "reason": [None] * number, "overlap": ["skip"] * number,
+        "priority": [2] * number, "not_before": times, "start_deadline": times,
+        "attempts_allowed": [3] * number, "source": ["cron-scheduler"] * number,
+        "covers_from": [None] * number, "missed_count": [0] * number, "actor_id": "x",
+        "tz_version": "2026a", "now": scheduling.clock.now,
+    }  # fmt: skip
+
+
+async def test_no_hot_statement_reads_history_or_more_for_a_longer_one(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedules(CURSORS, "0 0 1 1 *")
+    await scheduling.execute(
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = :now"
+        " WHERE schedule_name IN ('s1', 's2', 's3')",
+        now=NOON,
+    )
+    for number in range(8):
+        await scheduling.waiting(6, tenant=f"t{number}", start_deadline=NOON)
+    await scheduling.limit(10)
+    await scheduling.claim()
+    await scheduling.limit(20)
+    given = await statements(scheduling)
+
+    await add_history(scheduling, 20_000)
+    short = {name: await explained(scheduling, name, **given[name]) for name in given}
+    await add_history(scheduling, 180_000)
+    long = {name: await explained(scheduling, name, **given[name]) for name in given}
+
+    for name, plan in long.items():
+        assert read_in_full(plan) == [], name
+    # A deeper index costs a page or two for each row that is looked up, not more.
+    grown = {name: (touched(short[name]), touched(long[name])) for name in given}
+    assert {name: pages for name, pages in grown.items() if pages[1] > 2 * pages[0] + 40} == {}, (
+        grown
+    )
+
+
+async def test_claim_and_due_use_the_indexes_that_are_made_for_them(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedules(CURSORS, "0 0 1 1 *")
+    await scheduling.execute(
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = :now WHERE schedule_name = 's1'",
+        now=NOON,
+    )
+    await scheduling.waiting(3000, start_deadline=None)
+    await scheduling.limit(5)
+    await scheduling.claim()
+    await scheduling.limit(20)
+    await add_history(scheduling, 20_000)
+    given = await statements(scheduling)
+
+    used = {
+        name: {
+            node["Index Name"]
+            for node in nodes(await explained(scheduling, name, **given[name]))
+            if "Index Name" in node
+        }
+        for name in ("due", "claim", "finish")
+    }
+
+    assert used["due"] == {"schedule_cursor_due_idx"}
+    assert "execution_waiting_idx" in used["claim"]
+    assert "execution_active_idx" in used["claim"]
+    for name in ("claim", "finish"):
+        assert not [one for one in used[name] if "schedule_name" in one], name

@@ -1,0 +1,131 @@
+"""What becomes of an execution when an attempt has ended."""
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+from support.attempts import SETTINGS, claimed
+
+from tenantcron.manifests.desired import Retry
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.retry import LONGEST_REASON, Settled, settle
+
+
+class Highest(Random):
+    """Every random number is the highest that there can be."""
+
+    def uniform(self, _a: float, b: float) -> float:
+        return b
+
+
+def settled(
+    outcome: AttemptOutcome,
+    *,
+    error: str | None = None,
+    attempt: int = 1,
+    allowed: int = 3,
+    retry_after: timedelta | None = None,
+    final: bool = False,
+    retry: Retry = SETTINGS.retry,
+) -> Settled:
+    of = claimed(attempt=attempt, attempts_allowed=allowed)
+    ended = Attempt(of, outcome, error, retry_after, final)
+    return settle(ended, SETTINGS._replace(retry=retry), Highest())
+
+
+def test_a_success_has_no_reason() -> None:
+    assert settled(AttemptOutcome.SUCCEEDED) == Settled("SUCCEEDED", None, timedelta(0))
+
+
+def test_a_success_on_the_last_attempt_is_a_success() -> None:
+    assert settled(AttemptOutcome.SUCCEEDED, attempt=3).state == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("outcome", [AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT])
+@pytest.mark.parametrize(
+    ("attempt", "seconds"), [(1, 1), (2, 2), (3, 4), (4, 8), (6, 32), (7, 60), (8, 60)]
+)
+def test_the_longest_wait_doubles_with_every_attempt_up_to_max_backoff(
+    outcome: AttemptOutcome, attempt: int, seconds: int
+) -> None:
+    result = settled(outcome, attempt=attempt, allowed=100)
+
+    assert (result.state, result.wait) == ("FAILED", timedelta(seconds=seconds))
+
+
+def test_the_wait_is_anywhere_between_nothing_and_the_longest() -> None:
+    random = Random(7)  # noqa: S311 -- not a secret
+    ended = Attempt(claimed(attempt=3, attempts_allowed=9), AttemptOutcome.FAILED)
+    waits = [settle(ended, SETTINGS, random).wait.total_seconds() for _ in range(1000)]
+
+    assert 0 <= min(waits) < 0.1
+    assert 3.9 < max(waits) <= 4
+
+
+@pytest.mark.parametrize("attempt", [64, 1_100, 10**9])
+@pytest.mark.parametrize("backoff", [timedelta(0), timedelta(seconds=1), timedelta(days=9999)])
+def test_no_number_of_attempts_is_too_large(attempt: int, backoff: timedelta) -> None:
+    retry = Retry(10**9 + 1, backoff, timedelta(days=9999))
+
+    wait = settled(AttemptOutcome.FAILED, attempt=attempt, allowed=10**9 + 1, retry=retry).wait
+
+    assert wait == (timedelta(days=9999) if backoff else timedelta(0))
+
+
+def test_a_handler_that_says_how_long_waits_exactly_that_long() -> None:
+    after = timedelta(hours=2)
+
+    assert settled(AttemptOutcome.FAILED, retry_after=after).wait == after
+
+
+def test_without_an_attempt_left_it_is_dead() -> None:
+    result = settled(AttemptOutcome.FAILED, attempt=3, error="ValueError: x\n\nframes")
+
+    assert result == Settled("DEAD", "ValueError: x", timedelta(0))
+
+
+def test_a_wish_to_retry_does_not_add_an_attempt() -> None:
+    assert settled(AttemptOutcome.FAILED, attempt=3, retry_after=timedelta(0)).state == "DEAD"
+
+
+def test_a_final_failure_is_dead_on_its_first_attempt() -> None:
+    assert settled(AttemptOutcome.FAILED, final=True).state == "DEAD"
+
+
+@pytest.mark.parametrize("outcome", [AttemptOutcome.INTERRUPTED, AttemptOutcome.LOST])
+def test_what_the_scheduler_broke_off_starts_again_at_once_while_attempts_are_left(
+    outcome: AttemptOutcome,
+) -> None:
+    result = settled(outcome, attempt=2)
+    assert (result.state, result.wait) == ("FAILED", timedelta(0))
+    assert settled(outcome, attempt=3).state == "DEAD"
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_a_cancelled_execution_stays_cancelled(attempt: int) -> None:
+    assert settled(AttemptOutcome.CANCELLED, attempt=attempt).state == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "reason"),
+    [
+        (AttemptOutcome.TIMED_OUT, "timed out after 5m\n\nframes", "timed out after 5m"),
+        (AttemptOutcome.FAILED, "ValueError: no such meter\n\nframes", "ValueError: no such meter"),
+        (AttemptOutcome.FAILED, "\n  \nlate line", "late line"),
+        (AttemptOutcome.FAILED, None, "failed"),
+        (AttemptOutcome.LOST, None, "worker lost"),
+        (AttemptOutcome.INTERRUPTED, None, "interrupted by shutdown"),
+        (AttemptOutcome.CANCELLED, None, "cancelled"),
+    ],
+)
+def test_the_reason_is_one_line_for_people(
+    outcome: AttemptOutcome, error: str | None, reason: str
+) -> None:
+    assert settled(outcome, error=error).reason == reason
+
+
+def test_a_reason_is_never_longer_than_people_read() -> None:
+    reason = settled(AttemptOutcome.FAILED, error="x" * 10_000).reason
+
+    assert reason is not None
+    assert len(reason) == LONGEST_REASON

@@ -1,0 +1,332 @@
+"""One replica at work: real loops on a real clock, waited for by what they do."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from support.fleet import Fleet
+from support.scheduling import Scheduling
+
+from tenantcron.core.settings import Settings
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.scheduler import run as run_module
+from tenantcron.scheduler.connections import HandlerConnections
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.run import Run
+from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
+
+PATIENCE = 25.0
+
+
+@dataclass
+class Works:
+    """What ran, and gates for handlers that wait."""
+
+    calls: list[Execution] = field(default_factory=list)
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def note(self, execution: Execution) -> None:
+        self.calls.append(execution)
+        self.called.set()
+
+    async def quick(self, execution: Execution) -> None:
+        self.note(execution)
+
+    async def slow(self, execution: Execution) -> None:
+        self.note(execution)
+        await self.go.wait()
+
+    async def flaky(self, execution: Execution) -> None:
+        self.note(execution)
+        if execution.attempt == 1:
+            raise RuntimeError("not yet")
+
+    def handlers(self) -> Handlers:
+        def handler(saga: str, function: HandlerFunction) -> Handler:
+            return Handler(saga, function, is_async=True, place=Place("m", saga, "x", 1))
+
+        sagas = {"quick": self.quick, "slow": self.slow, "flaky": self.flaky}
+        return Handlers.of([handler(saga, function) for saga, function in sagas.items()])
+
+
+@pytest.fixture
+def real(scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch) -> Scheduling:
+    """The same, for the real clock of the database: what it adds is due by hand."""
+    # Nobody rings when a cursor is moved by hand.
+    monkeypatch.setattr(run_module, "LONGEST_SLEEP", 0.3)
+    settings = replace(scheduling.settings, lease=timedelta(seconds=5), drain=timedelta(seconds=20))
+    return replace(scheduling, settings=settings)
+
+
+async def due(real: Scheduling, saga: str, **definition: str) -> UUID:
+    """Add a schedule whose cursor has just come due."""
+    schedule_id = await real.schedule(saga, "0 0 1 1 *", **definition)  # type: ignore[arg-type] # the rest is the definition
+    await make_due(real, schedule_id)
+    return schedule_id
+
+
+async def make_due(real: Scheduling, schedule_id: UUID) -> None:
+    await real.execute(
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = statement_timestamp()"
+        " WHERE schedule_id = :id",
+        id=schedule_id,
+    )
+
+
+@asynccontextmanager
+async def made(
+    real: Scheduling, works: Works, settings: Settings | None = None
+) -> AsyncIterator[Run]:
+    transactions = HandlerTransactions(real.database.target)
+    try:
+        executor = Executor(works.handlers(), HandlerConnections(transactions))
+        replica = Replica(real.database, settings or real.settings)
+        yield Run(replica, executor, (TenantScheduleProvider(),))
+    finally:
+        await transactions.close()
+
+
+@asynccontextmanager
+async def at_work(
+    real: Scheduling, works: Works, settings: Settings | None = None
+) -> AsyncIterator[Run]:
+    """Run until the end of the block, then stop and drain."""
+    async with made(real, works, settings) as run:
+        running = asyncio.create_task(run.run())
+        try:
+            yield run
+        finally:
+            run.stop()
+            async with asyncio.timeout(PATIENCE):
+                await running
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+async def until_state(real: Scheduling, state: str, number: int = 1) -> None:
+    async def there() -> bool:
+        return await real.count(state=state) == number
+
+    await until(there)
+
+
+async def test_what_is_due_is_fired_run_and_written_down(real: Scheduling) -> None:
+    works = Works()
+    await due(real, "quick", start_within="1m")
+
+    async with at_work(real, works):
+        await until_state(real, "SUCCEEDED")
+
+    (call,) = works.calls
+    (row,) = await real.rows()
+    assert (call.id, call.scheduled_for, call.attempt) == (row["id"], row["scheduled_for"], 1)
+    assert await real.rows("worker", "id") == []
+
+
+async def test_a_schedule_that_comes_due_while_it_sleeps_is_not_slept_over(
+    real: Scheduling,
+) -> None:
+    works = Works()
+    schedule_id = await real.schedule("quick", "0 0 1 1 *", start_within="1m")
+
+    async with at_work(real, works):
+        await real.execute(
+            "UPDATE tenantcron.schedule_cursor"
+            " SET next_run_at = statement_timestamp() + interval '1 second'"
+            " WHERE schedule_id = :id",
+            id=schedule_id,
+        )
+        await until_state(real, "SUCCEEDED")
+
+
+async def test_an_apply_is_heard_and_its_schedules_get_cursors(real: Scheduling) -> None:
+    works = Works()
+    folder = real.settings.folder / "manifests"
+    folder.mkdir()
+    fleet = Fleet(real.database, folder)
+
+    async with at_work(real, works, replace(real.settings, refresh_interval=timedelta(hours=1))):
+        await until(lambda: _has(real, "worker", 1))
+        fleet.write("acme", {"quick": 'cron: "0 2 * * *"'})
+        await fleet.apply()
+        await until(lambda: _has(real, "schedule_cursor", 1))
+
+    (cursor,) = await real.rows("schedule_cursor", "1")
+    assert (cursor["schedule_name"], cursor["fault"]) == ("quick", None)
+
+
+async def _has(real: Scheduling, table: str, number: int) -> bool:
+    return len(await real.rows(table, "1")) == number
+
+
+async def test_a_retry_starts_when_its_time_has_come(real: Scheduling) -> None:
+    works = Works()
+    await due(real, "flaky", start_within="1m")
+
+    async with at_work(real, works):
+        await until_state(real, "SUCCEEDED")
+
+    assert [call.attempt for call in works.calls] == [1, 2]
+    attempts = await real.rows("execution_attempt", "attempt")
+    assert [one["outcome"] for one in attempts] == ["FAILED", "SUCCEEDED"]
+
+
+async def test_stop_lets_what_runs_end_and_starts_nothing_more(real: Scheduling) -> None:
+    works = Works()
+    await due(real, "slow", start_within="1m")
+
+    async with made(real, works) as run:
+        running = asyncio.create_task(run.run())
+        async with asyncio.timeout(PATIENCE):
+            await works.called.wait()
+        run.stop()
+        await due(real, "quick", start_within="1m")
+        works.go.set()
+        async with asyncio.timeout(PATIENCE):
+            await running
+
+    assert await real.states() == [("SUCCEEDED", None)]
+    assert [call.saga_name for call in works.calls] == ["slow"]
+
+
+async def test_what_does_not_end_in_time_is_interrupted_and_starts_again_elsewhere(
+    real: Scheduling,
+) -> None:
+    works = Works()
+    await due(real, "slow", start_within="1m")
+    hasty = replace(real.settings, drain=timedelta(0))
+
+    async with at_work(real, works, hasty):
+        async with asyncio.timeout(PATIENCE):
+            await works.called.wait()
+
+    assert await real.states() == [("FAILED", "interrupted by shutdown")]
+    works.go.set()
+    async with at_work(real, works):
+        await until_state(real, "SUCCEEDED")
+    assert [call.attempt for call in works.calls] == [1, 2]
+
+
+async def test_what_was_claimed_when_it_was_told_to_stop_is_given_back(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = Works()
+    await due(real, "quick", start_within="1m")
+    claim_batch = run_module.claim_batch
+
+    async with made(real, works) as run:
+
+        async def claim_and_stop(*arguments: object) -> object:
+            claim = await claim_batch(*arguments)  # type: ignore[arg-type] # as given
+            if claim.started:
+                run.stop()
+            return claim
+
+        monkeypatch.setattr(run_module, "claim_batch", claim_and_stop)
+        async with asyncio.timeout(PATIENCE):
+            await run.run()
+
+    assert works.calls == []
+    (row,) = await real.rows()
+    assert (row["state"], row["attempt"], row["lease_token"]) == ("PENDING", 0, None)
+
+
+async def test_once_does_what_is_due_and_returns(real: Scheduling) -> None:
+    works = Works()
+    await real.limit(2)
+    for _ in range(5):
+        await real.waiting(1, saga_name="quick", not_before="2026-01-01", overlap="queue")
+    await due(real, "quick", start_within="1m")
+
+    async with made(real, works) as run, asyncio.timeout(PATIENCE):
+        await run.run_once()
+
+    assert await real.count(state="SUCCEEDED") == 6
+    assert len(works.calls) == 6
+    assert await real.rows("worker", "id") == []
+
+
+async def test_once_with_nothing_to_do_returns(real: Scheduling) -> None:
+    async with made(real, Works()) as run, asyncio.timeout(PATIENCE):
+        await run.run_once()
+
+    assert await real.rows() == []
+
+
+async def test_a_saga_without_a_handler_is_dead_and_says_what_to_load(real: Scheduling) -> None:
+    await due(real, "nobody", start_within="1m")
+
+    async with at_work(real, Works()):
+        await until_state(real, "DEAD")
+
+    ((_, reason),) = await real.states()
+    assert "no handler for saga `nobody`" in str(reason)
+
+
+async def test_losing_all_connections_is_survived_and_nothing_runs_twice(real: Scheduling) -> None:
+    works = Works()
+    schedules = [await due(real, "quick", start_within="1m", tenant=f"t{n}") for n in range(3)]
+
+    async with at_work(real, works):
+        await until_state(real, "SUCCEEDED", 3)
+        for _ in range(3):
+            await _terminate_all(real)
+            for one in schedules:
+                await make_due(real, one)
+            expected = len(works.calls) + 3
+            await until(lambda number=expected: _succeeded(real, number))  # type: ignore[misc] # bound now
+
+    assert len(works.calls) == 12
+    assert max(Counter(call.id for call in works.calls).values()) == 1
+
+
+async def _succeeded(real: Scheduling, number: int) -> bool:
+    return await real.count(state="SUCCEEDED") == number
+
+
+async def _terminate_all(real: Scheduling) -> None:
+    await real.query(
+        "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_catalog.pg_backend_pid()"
+    )
+
+
+async def test_two_replicas_share_the_work_and_do_nothing_twice(real: Scheduling) -> None:
+    works, others = Works(), Works()
+    await real.limit(50)
+    for number in range(30):
+        await due(real, "quick", start_within="1m", tenant=f"t{number}")
+
+    async with at_work(real, works), at_work(real, others):
+        await until_state(real, "SUCCEEDED", 30)
+
+    ids = [call.id for call in (*works.calls, *others.calls)]
+    assert len(ids) == len(set(ids)) == 30
+
+
+async def test_cancel_running_stops_the_handler_and_starts_the_next(real: Scheduling) -> None:
+    works = Works()
+    schedule_id = await due(real, "slow", overlap="cancel_running")
+
+    async with at_work(real, works):
+        await until_state(real, "RUNNING")
+        await make_due(real, schedule_id)
+        await until_state(real, "CANCELLED")
+        await until_state(real, "RUNNING")
+        works.go.set()
+        await until_state(real, "SUCCEEDED")
+
+    assert len(works.calls) == 2

@@ -1,0 +1,244 @@
+"""A scheduler for tests: steps on a real database, at whatever time the test says it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from uuid import UUID, uuid4
+
+from sqlalchemy import text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.cron.occurrences import next_occurrence
+from tenantcron.cron.parse import parse
+from tenantcron.cron.zones import tz_version, zone
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.claim import Sweep, claim_batch
+from tenantcron.scheduler.finish import finish_batch
+from tenantcron.scheduler.fire import fire_batch
+from tenantcron.scheduler.housekeeping import prepare_history
+from tenantcron.scheduler.replica import Replica
+from tenantcron.store import limits, schedule_definitions
+from tenantcron.store.claiming import Claim, Claimed
+from tenantcron.store.engine import Database
+from tenantcron.store.finishing import Finished
+from tenantcron.store.tables import execution, schedule_cursor
+from tenantcron.store.tables import tenant as tenant_table
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+DEFINITION: JsonObject = {
+    "description": "",
+    "spread": "0s",
+    "overlap": "skip",
+    "catch_up": "once",
+    "catch_up_window": "1h",
+    "start_within": "0s",
+    "timeout": "5m",
+    "retry": {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"},
+    "auto_pause_after": 10,
+    "priority": "medium",
+    "payload": {},
+    "target": None,
+}
+Row = Mapping[str, object]
+
+
+@dataclass(slots=True)
+class FakeClock:
+    """Stands still until it is told to go on."""
+
+    now: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def go_on(self, **duration: float) -> datetime:
+        """Let time pass."""
+        self.now += timedelta(**duration)
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """A database with tenants and cursors, and replicas that take steps on it."""
+
+    database: Database
+    settings: Settings
+    clock: FakeClock = field(default_factory=FakeClock)
+
+    def replica(self, name: str = "one") -> Replica:
+        """Return a replica that shares the database and the time with all others."""
+        random = Random(1)  # noqa: S311 -- the same for every test
+        return Replica(
+            self.database, self.settings, worker_id=name, clock=self.clock, random=random
+        )
+
+    async def prepare(self) -> None:
+        """Make history for the time that it is."""
+        await prepare_history(self.replica())
+
+    async def tenant(self, name: str = "acme", **columns: object) -> TenantId:
+        """Add a tenant, without a schema."""
+        values = {"id": name, "schema_name": f"tenant_{name}", **columns}
+        async with self.database.transaction() as connection:
+            statement = insert(tenant_table).values(
+                created_at=self.clock.now, updated_at=self.clock.now, **values
+            )
+            await connection.execute(statement.on_conflict_do_nothing())
+        return TenantId(name)
+
+    async def schedule(
+        self,
+        name: str = "nightly",
+        cron: str = "0 * * * *",
+        *,
+        tenant: str = "acme",
+        timezone: str = "UTC",
+        columns: Mapping[str, object] | None = None,
+        **definition: JsonValue,
+    ) -> UUID:
+        """Add a cursor that counts from now; the rest is the definition."""
+        await self.tenant(tenant)
+        document = {**DEFINITION, **definition}
+        schedule_id, definition_id = uuid4(), schedule_definitions.definition_id(document)
+        values = {
+            "schedule_id": schedule_id,
+            "tenant_id": tenant,
+            "schedule_name": name,
+            "saga_name": name,
+            "provider": "tenant",
+            "cron_expr": cron,
+            "timezone": timezone,
+            "tz_version": tz_version(),
+            "enabled": True,
+            "definition_id": definition_id,
+            "effective_from": self.clock.now,
+            "next_run_at": next_occurrence(parse(cron), zone(timezone), self.clock.now),
+            **(columns or {}),
+        }
+        async with self.database.transaction() as connection:
+            await schedule_definitions.add(connection, {definition_id: document})
+            await connection.execute(insert(schedule_cursor).values(**values))
+        return schedule_id
+
+    async def schedules(self, count: int, cron: str = "0 * * * *", **definition: JsonValue) -> None:
+        """Add many cursors of one tenant at once, named s1 to s<count>."""
+        first = await self.schedule("s1", cron, **definition)
+        columns = "enabled, tenant_id, saga_name, provider, cron_expr, timezone, tz_version"
+        columns += ", definition_id, effective_from, next_run_at"
+        await self.execute(
+            f"INSERT INTO tenantcron.schedule_cursor (schedule_id, schedule_name, {columns})"  # noqa: S608 -- the names above
+            f" SELECT gen_random_uuid(), 's' || n, {columns} FROM tenantcron.schedule_cursor,"
+            " generate_series(2, :count) AS n WHERE schedule_id = :first",
+            count=count,
+            first=first,
+        )
+
+    async def waiting(self, count: int = 1, *, tenant: str = "acme", **columns: object) -> None:
+        """Add executions that wait, each of a schedule of its own, unless the columns say more."""
+        await self.tenant(tenant)
+        document: JsonObject = dict(DEFINITION)
+        definition_id = schedule_definitions.definition_id(document)
+        row = {
+            "saga_name": "work",
+            "definition_id": definition_id,
+            "scheduled_for": self.clock.now,
+            "state": "PENDING",
+            "overlap": "skip",
+            "priority": 2,
+            "not_before": self.clock.now,
+            "start_deadline": None,
+            "attempts_allowed": 3,
+            "actor_id": "system:scheduler:scheduler",
+            "actor_type": "scheduler",
+            "actor_source": "cron-scheduler",
+            "created_at": self.clock.now,
+            "schedule_name": "work",
+            **columns,
+        }
+        values = [
+            {"id": uuid4(), "schedule_id": uuid4(), "tenant_id": tenant, **row}
+            for _ in range(count)
+        ]
+        async with self.database.transaction() as connection:
+            await schedule_definitions.add(connection, {definition_id: document})
+            await connection.execute(execution.insert(), values)
+
+    async def limit(self, overall: int, per_tenant: int = 100) -> None:
+        """Set the limits of the cluster."""
+        async with self.database.transaction() as connection:
+            values: dict[str, int | None] = {"operator": overall, "operator_per_tenant": per_tenant}
+            await limits.set_by_operator(connection, values)
+
+    async def fire(self, replica: Replica | None = None) -> int:
+        """Fire all that is due; return how many executions that made."""
+        fired = 0
+        while True:
+            batch = await fire_batch(replica or self.replica())
+            fired += batch.executions
+            if not batch.more:
+                return fired
+
+    async def claim(self, replica: Replica | None = None) -> Claim:
+        """Claim a batch."""
+        return await claim_batch(replica or self.replica())
+
+    async def claim_all(self, replica: Replica | None = None) -> list[Claimed]:
+        """Claim until nothing more starts or ends, as the loop does."""
+        replica, sweep, started = replica or self.replica(), Sweep(), list[Claimed]()
+        for _ in range(1000):
+            claim = await claim_batch(replica, after=sweep.after)
+            started += claim.started
+            if not sweep.goes_on(claim):
+                return started
+        raise AssertionError("it never comes to an end")
+
+    async def finish(
+        self,
+        claimed: Claimed,
+        outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED,
+        error: str | None = None,
+        **attempt: object,
+    ) -> Finished:
+        """End an attempt."""
+        ended = Attempt(claimed, outcome, error, **attempt)  # type: ignore[arg-type] # as given
+        return await finish_batch(self.replica(), [ended])
+
+    async def rows(self, table: str = "execution", order: str = "scheduled_for, id") -> list[Row]:
+        """Return the rows of a control table."""
+        return await self.query(f"SELECT * FROM tenantcron.{table} ORDER BY {order}")  # noqa: S608 -- a test's own words
+
+    async def query(self, statement: str, **values: object) -> list[Row]:
+        """Return what a statement finds."""
+        async with self.database.transaction() as connection:
+            found = await connection.execute(text(statement), values)
+            return [row._mapping for row in found]
+
+    async def cursor(self, schedule_id: UUID) -> Row:
+        """Return a cursor."""
+        statement = "SELECT * FROM tenantcron.schedule_cursor WHERE schedule_id = :id"
+        return (await self.query(statement, id=schedule_id))[0]
+
+    async def set_cursor(self, schedule_id: UUID, **columns: object) -> None:
+        """Change columns of a cursor by hand."""
+        async with self.database.transaction() as connection:
+            this = schedule_cursor.c.schedule_id == schedule_id
+            await connection.execute(update(schedule_cursor).where(this).values(**columns))
+
+    async def count(self, **columns: object) -> int:
+        """Return how many executions have these values."""
+        return sum(
+            all(row[name] == value for name, value in columns.items()) for row in await self.rows()
+        )
+
+    async def states(self) -> list[tuple[object, object]]:
+        """Return state and reason of all executions in order."""
+        return [(row["state"], row["reason"]) for row in await self.rows()]
+
+    async def execute(self, statement: str, **values: object) -> None:
+        """Run a statement by hand."""
+        async with self.database.transaction() as connection:
+            await connection.execute(text(statement), values)
