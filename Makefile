@@ -23,11 +23,22 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Validate the examples, apply two tenants on an embedded PostgreSQL, show the answer
+demo: $(READY) ## Validate and apply the examples on an embedded PostgreSQL, and run the scheduler for a while
 	$(BIN)/tenantcron validate examples/manifests
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(DEMO_MANIFESTS) --create-tenants
-	cd $(DEMO) && $(DEMO_TENANTCRON) tenant list
+	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(abspath examples/live) --create-tenants
+	cd $(DEMO) && PYTHONPATH=$(abspath examples) TENANTCRON_LOG_FORMAT=console $(DEMO_TENANTCRON) run --handlers handlers --for 20s
+	cd $(DEMO) && $(DEMO_TENANTCRON) execution list --limit 15
+	cd $(DEMO) && $(DEMO_TENANTCRON) why quarry/retire_legacy_tariff
+	cd $(DEMO) && $(DEMO_TENANTCRON) schedule show quarry/retire_legacy_tariff
+	cd $(DEMO) && $(DEMO_TENANTCRON) audit
+	@echo
+	@echo "Look further, in $(DEMO):"
+	@echo "  ../../$(BIN)/tenantcron schedule show harbour/rollup"
+	@echo "  ../../$(BIN)/tenantcron execution list --state SKIPPED --state DEAD"
+	@echo "  ../../$(BIN)/tenantcron health"
+	@echo "and in docs/scheduler.md, docs/operating.md and docs/runbook.md."
 
 test: lint types unit ## Everything that CI runs
 
@@ -57,6 +68,8 @@ bench: $(READY) ## Measure what it costs, compared with others in the same run
 	$(BIN)/python bench/loading.py
 	$(BIN)/python bench/validate.py
 	$(BIN)/python bench/apply.py
+	$(BIN)/python bench/provider.py
+	$(BIN)/python bench/scheduler.py
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

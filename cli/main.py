@@ -20,8 +20,14 @@ COMMANDS = {
     "schema": "print the JSON Schema of manifests",
     "plan": "show what applying manifests would change",
     "apply-manifest": "bring the tenants' schedules in line with their manifests",
+    "run": "run the scheduler",
     "tenant": "create, show and change tenants",
-    "schedule": "show the schedules of tenants",
+    "schedule": "show, pause, resume and trigger schedules",
+    "execution": "show, retry and cancel executions",
+    "limits": "show or set how many executions run at once",
+    "health": "tell what is wrong with the whole",
+    "audit": "hold what should have fired against what is on record",
+    "why": "tell why a schedule did not run",
     "migrate": "bring the database's tables up to date",
 }
 

@@ -21,8 +21,8 @@ from tenantcron.manifests.files import ManifestFile, Policies, find_files, read_
 from tenantcron.reconciler.fleet import Progress as Step
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Rules
-from tenantcron.reconciler.state import database_time
 from tenantcron.store.engine import Database
+from tenantcron.store.times import database_time
 
 _NO_RULES = Rules()
 

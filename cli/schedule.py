@@ -1,58 +1,160 @@
-"""`tenantcron schedule`: shows the schedules of tenants as they are in the database."""
+"""`tenantcron schedule`: shows the schedules of tenants; pauses, resumes and triggers them."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.database import refused, with_database
+from tenantcron.cli.formats.executions import iso
 from tenantcron.cli.formats.outcomes import schedule
 from tenantcron.cli.formats.outcomes_text import next_executions
-from tenantcron.cli.tables import output
+from tenantcron.cli.formats.schedules import pause_as_json, situation_as_json
+from tenantcron.cli.formats.schedules_text import show_situation
+from tenantcron.cli.operating import (
+    Answer,
+    add_actor,
+    add_format,
+    add_reason,
+    operator,
+    respond,
+    settings,
+    time,
+)
 from tenantcron.cli.terminal import visible
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.outcome import live_schedules
-from tenantcron.reconciler.state import TenantState, database_time, read_states
+from tenantcron.reconciler.state import TenantState, read_states
+from tenantcron.scheduler.situation import (
+    ScheduleRef,
+    existing_tenant,
+    in_utc,
+    number_of,
+    read_situation,
+    schedule_ref,
+)
 from tenantcron.store.engine import Database
-from tenantcron.tenants.registry import TenantError, find_tenant, list_tenants, tenant_id
+from tenantcron.store.times import database_time
+from tenantcron.tenants.registry import list_tenants, tenant_id
 
 _EXAMPLES = """\
 examples:
   tenantcron schedule list acme
-  tenantcron schedule list --format json        of all tenants
+  tenantcron schedule list --format json                    of all tenants
+  tenantcron schedule show acme/nightly
+  tenantcron schedule pause acme/nightly --reason "partner is down" --until 2026-12-01T08:00:00Z
+  tenantcron schedule resume acme/nightly
+  tenantcron schedule trigger acme/nightly --reason "rerun after the fix"
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
-    parser.description = "Show the schedules of tenants as they are in the database."
+    parser.description = (
+        "Show the schedules of tenants as they are in the database; pause, resume and trigger "
+        "them. Every change is put on record."
+    )
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list schedules with their next executions")
-    listing.add_argument("tenant", nargs="?", metavar="TENANT", help="default: all tenants")
-    listing.add_argument("--format", choices=["text", "json"], default="text")
-    listing.set_defaults(run=run)
+    listing.add_argument(
+        "tenant", nargs="?", metavar="TENANT", type=tenant_id, help="default: all tenants"
+    )
+    add_format(listing)
+    listing.set_defaults(run=respond, work=_list)
+    for name, (work, summary) in _ACTIONS.items():
+        action = actions.add_parser(name, help=summary, description=summary)
+        action.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref)
+        if name != "show":
+            add_reason(action, required=name == "pause")
+            add_actor(action)
+        if name == "pause":
+            words = "when the pause ends by itself (default: when it is resumed)"
+            action.add_argument("--until", metavar="TIME", type=time, help=words)
+        add_format(action)
+        action.set_defaults(run=respond, work=work)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """List the schedules; 1 if those of a tenant cannot be read."""
+async def _show_one(database: Database, arguments: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        found = await read_situation(connection, arguments.schedule, settings().lease, None)
 
-    async def work(database: Database) -> Listing:
-        return await _read(database, arguments.tenant)
+    def show(console: Console) -> None:
+        show_situation(found, console)
 
-    try:
-        listing = with_database(work)
-    except TenantError as error:
-        return refused(error)
-    if arguments.format == "json":
-        print(json.dumps(_as_json(listing), indent=2))
-    else:
-        _show(listing)
-    return int(any(state.broken for state in listing.states.values()))
+    return Answer(situation_as_json(found), show)
+
+
+async def _pause(database: Database, arguments: argparse.Namespace) -> Answer:
+    ref: ScheduleRef = arguments.schedule
+    until: datetime | None = arguments.until
+    paused = await operator(database, arguments).pause(ref, arguments.reason, until)
+    cursor = paused.cursor
+    data: JsonObject = {"paused": pause_as_json(cursor), "ended": paused.ended}
+    ends = f" until {in_utc(until)}" if until else ""
+    return _changed(
+        ref,
+        data,
+        f"`{ref}` is paused{ends}: {cursor.paused_reason}",
+        *(
+            [f"{number_of(paused.ended, 'execution')} that waited ended with it"]
+            if paused.ended
+            else []
+        ),
+        "what runs goes on (`tenantcron execution list --state RUNNING`); "
+        f"`tenantcron schedule resume {ref}` lifts the pause",
+    )
+
+
+async def _resume(database: Database, arguments: argparse.Namespace) -> Answer:
+    ref: ScheduleRef = arguments.schedule
+    resumed = await operator(database, arguments).resume(ref, arguments.reason)
+    after = resumed.cursor.next_run_at
+    data: JsonObject = {
+        "paused": None,
+        "passed_over": resumed.passed_over,
+        "next_run_at": iso(after),
+    }
+    upcoming = f"it fires next at {in_utc(after)}" if after else "it has no occurrence ahead"
+    skipped = f"on record as skipped: {number_of(resumed.passed_over, 'occurrence')} of the pause"
+    return _changed(
+        ref,
+        data,
+        f"`{ref}` is resumed: {upcoming}",
+        *([skipped] if resumed.passed_over else []),
+        f"`tenantcron schedule trigger {ref}` runs it now",
+    )
+
+
+async def _trigger(database: Database, arguments: argparse.Namespace) -> Answer:
+    ref: ScheduleRef = arguments.schedule
+    made = await operator(database, arguments).trigger(ref, arguments.reason)
+    data: JsonObject = {"execution": str(made.id), "scheduled_for": iso(made.scheduled_for)}
+    return _changed(
+        ref,
+        data,
+        f"execution {made.id} of `{ref}` starts as soon as limits and overlap let it",
+        f"follow it with `tenantcron execution show {made.id}`",
+    )
+
+
+_ACTIONS = {
+    "show": (_show_one, "show one schedule: its timetable, where it stands, how it went"),
+    "pause": (_pause, "keep a schedule from starting anything"),
+    "resume": (_resume, "lift a pause; nothing is fired back"),
+    "trigger": (_trigger, "run a schedule once, now, beside its timetable"),
+}
+
+
+def _changed(ref: ScheduleRef, data: JsonObject, *lines: str) -> Answer:
+    def show(console: Console) -> None:
+        for line in lines:
+            console.print(Text(visible(line)), soft_wrap=True)
+
+    return Answer({"tenant": ref.tenant, "schedule": ref.schedule, **data}, show)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +165,22 @@ class Listing:
     now: datetime
 
 
-async def _read(database: Database, tenant: str | None) -> Listing:
-    if tenant is None:
-        tenants = [row.id for row in await list_tenants(database)]
-    else:
-        tenants = [(await find_tenant(database, tenant_id(tenant))).id]
+async def _list(database: Database, arguments: argparse.Namespace) -> Answer:
+    listing = await _read(database, arguments.tenant)
+
+    def show(console: Console) -> None:
+        _show(listing, console)
+
+    # 1 if the schedules of a tenant cannot be read.
+    code = int(any(state.broken for state in listing.states.values()))
+    return Answer(_as_json(listing), show, code)
+
+
+async def _read(database: Database, tenant: TenantId | None) -> Listing:
+    tenants = [row.id for row in await list_tenants(database)] if tenant is None else [tenant]
     async with database.transaction() as connection:
+        if tenant is not None:
+            await existing_tenant(connection, tenant)
         now = await database_time(connection)
     return Listing(await read_states(database, tenants), now)
 
@@ -88,8 +200,7 @@ def _as_json(listing: Listing) -> JsonObject:
     }
 
 
-def _show(listing: Listing) -> None:
-    console = output()
+def _show(listing: Listing, console: Console) -> None:
     for tenant, state in listing.states.items():
         console.print(Text(tenant, "bold"))
         if state.broken:

@@ -264,7 +264,7 @@ def test_the_settings_file_of_the_page_sets_all_settings_as_the_environment_does
     body = marked("settings.md", "settings")
     (tmp_path / "tenantcron.toml").write_text(body, encoding="utf-8")
     written = tomllib.loads(body)["settings"]
-    environment = {PREFIX + key.upper(): value for key, value in written.items()}
+    environment = {PREFIX + key.upper(): str(value) for key, value in written.items()}
     assert {f"`{key}`" for key in written} == {row[0] for row in listed_settings()}
     from_environment = load_settings(environment, tmp_path / "elsewhere")
     assert load_settings({}, tmp_path) == replace(from_environment, folder=tmp_path)
@@ -613,16 +613,18 @@ def listed_tables() -> list[list[str]]:
 
 
 def listed_settings() -> list[list[str]]:
-    """All but `folder`, which is the working folder and cannot be set."""
-    settings = [field for field in fields_of(Settings) if field.name != "folder"]
+    """All but `folder`, which is the working folder, and `schedules`, which are no one value."""
+    settings = [field for field in fields_of(Settings) if field.name not in ("folder", "schedules")]
     return [
-        [
-            f"`{field.name}`",
-            f"`{PREFIX}{field.name.upper()}`",
-            "none" if field.default is None else f"`{field.default}`",
-        ]
+        [f"`{field.name}`", f"`{PREFIX}{field.name.upper()}`", shown_default(field.default)]
         for field in settings
     ]
+
+
+def shown_default(default: object) -> str:
+    if default is None:
+        return "none"
+    return f"`{format_duration(default) if isinstance(default, timedelta) else default}`"
 
 
 LISTS: dict[str, Callable[[], list[list[str]]]] = {

@@ -97,7 +97,8 @@ def run_quietly(command: list[str | Path], cwd: Path) -> None:
 
 
 def modules_on_disk() -> set[str]:
-    return {
+    statements = {f"tenantcron/store/sql/{file.name}" for file in (ROOT / "store/sql").iterdir()}
+    return statements | {
         f"{package_of(folder).replace('.', '/')}/{file.name}"
         for folder in folders_with_code()
         for file in (ROOT / folder).iterdir()

@@ -1,16 +1,18 @@
-"""`tenantcron schedule list`."""
+"""`tenantcron schedule`."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.fleet import Shell, manifest, numbered, query
 
 PAUSE = (
     "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
-    " cron_expr, timezone, tz_version, enabled, definition, paused_at, paused_by, paused_reason,"
-    " paused_until) SELECT id, 'acme', schedule_name, saga_name, cron_expr, timezone, '2026a',"
-    " enabled, definition, now(), 'maria', 'partner is down', {} FROM tenant_acme.tenant_schedule"
+    " cron_expr, timezone, tz_version, enabled, provider, definition_id, effective_from, paused_at,"
+    " paused_by, paused_reason, paused_until) SELECT id, 'acme', schedule_name, saga_name,"
+    " cron_expr, timezone, '2026a', enabled, 'tenant', gen_random_uuid(), effective_from, now(),"
+    " 'maria', 'partner is down', {} FROM tenant_acme.tenant_schedule"
     " WHERE schedule_name = 's000'"
 )
 
@@ -118,3 +120,105 @@ def test_a_tenant_that_cannot_be_read_is_named_and_the_others_are_listed(
 def test_an_unknown_tenant_is_refused_and_a_bad_id_is_wrong_use(shell: Shell) -> None:
     assert shell("schedule", "list", "nobody").code == 1
     assert shell("schedule", "list", "no'body").code == 2
+
+
+def told(shell: Shell, *arguments: str) -> Any:
+    called = shell("schedule", *arguments, "--format", "json")
+    assert (called.code, called.err) == (0, "")
+    return json.loads(called.out)
+
+
+def test_show_tells_where_a_schedule_stands(shell: Shell) -> None:
+    fresh = told(shell, "show", "acme/s000")
+    assert (fresh["cursor"], fresh["executions"], fresh["paused"]) == (None, [], None)
+    assert "has not taken it up yet" in shell("schedule", "show", "acme/s000").out
+    made = told(shell, "trigger", "acme/s000")["execution"]
+    told(shell, "pause", "acme/s000", "--reason", "partner is down", "--actor", "maria")
+
+    shown = told(shell, "show", "acme/s000")
+    text = shell("schedule", "show", "acme/s000").out
+
+    (listed,) = (one for one in told(shell, "list", "acme")["schedules"] if one["name"] == "s000")
+    assert {key: shown[key] for key in listed} == listed
+    assert shown["definition"]["overlap"] == "skip"
+    assert shown["cursor"].keys() == {
+        "schedule_id",
+        "provider",
+        "effective_from",
+        "next_run_at",
+        "last_run_at",
+        "consecutive_failures",
+        "fault",
+    }
+    assert [one["id"] for one in shown["executions"]] == [made]
+    assert shown["paused"]["by"] == "maria"
+    assert ["timetable", "0", "2", "*", "*", "*", "in", "UTC"] in map(str.split, text.splitlines())
+    assert "partner is down, since " in text
+    assert made[:8] in text
+
+
+def test_a_schedule_that_was_just_applied_can_be_paused_and_resumed(
+    shell: Shell, database_url: str
+) -> None:
+    paused = told(shell, "pause", "acme/s000", "--reason", "x", "--until", "2099-01-01T12:00")
+    assert paused.keys() == {"tenant", "schedule", "paused", "ended"}
+    assert paused["paused"]["until"] == "2099-01-01T12:00:00+00:00"
+    again = shell("schedule", "pause", "acme/s000", "--reason", "y", "--actor", "joe")
+    assert again.out.startswith("`acme/s000` is paused: y\n")
+
+    resumed = told(shell, "resume", "acme/s000", "--actor", "maria")
+
+    assert resumed.keys() == {"tenant", "schedule", "paused", "passed_over", "next_run_at"}
+    assert resumed["next_run_at"].endswith("02:00:00+00:00")
+    refused = shell("schedule", "resume", "acme/s000")
+    assert (refused.code, "is not paused" in refused.err) == (1, True)
+    records = query(
+        database_url,
+        "SELECT operation, changed_by FROM tenantcron.audit_record WHERE entity_type = 'pause'"
+        " ORDER BY id",
+    )
+    assert [row["operation"] for row in records] == ["pause", "pause", "resume"]
+    assert [row["changed_by"] for row in records][1:] == ["joe", "maria"]
+
+
+def test_a_trigger_answers_with_how_to_follow_it(shell: Shell) -> None:
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "octocat"}
+    called = shell("schedule", "trigger", "acme/off", "--reason", "rerun", **github)
+    assert called.code == 0
+    command = called.out.split("`")[-2]
+    assert command.startswith("tenantcron execution show ")
+    shown = shell(*command.split()[1:])
+    assert "in the name of github:octocat (pipeline, manual)" in shown.out
+
+
+def test_what_a_closed_tenant_or_a_slip_asks_for_is_refused(
+    shell: Shell, database_url: str
+) -> None:
+    shell("tenant", "suspend", "acme", "--reason", "unpaid")
+    before = query(database_url, "SELECT * FROM tenantcron.execution")
+    suspended = shell("schedule", "trigger", "acme/s000")
+    assert (suspended.code, "tenant resume acme" in suspended.err) == (1, True)
+    shell("tenant", "resume", "acme")
+    for action in (["show"], ["pause", "--reason", "x"], ["resume"], ["trigger"]):
+        for ref, meant in (("acme/s00", "acme/s000"), ("beto/s000", "beta")):
+            slip = shell("schedule", *action, ref)
+            assert (slip.code, f"did you mean `{meant}`?" in slip.err) == (1, True)
+    assert query(database_url, "SELECT * FROM tenantcron.execution") == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "acme"],
+        ["show", "Acme/x"],
+        ["pause", "acme/s000"],
+        ["pause", "acme/s000", "--reason", ""],
+        ["pause", "acme/s000", "--reason", "x", "--until", "soon"],
+        ["pause", "acme/s000", "--reason", "x", "--until", "2020-01-01T00:00:00Z"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_2(shell: Shell, arguments: list[str]) -> None:
+    called = shell("schedule", *arguments)
+    assert (called.code, called.out) == (2, "")
+    assert called.err

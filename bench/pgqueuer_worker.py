@@ -1,0 +1,22 @@
+"""A worker of PGQueuer that does nothing with its jobs, as fast as it can."""
+
+import os
+
+import asyncpg
+import uvloop
+from pgqueuer import AsyncpgDriver, Job, PgQueuer
+from pgqueuer.domain.types import QueueExecutionMode
+
+
+async def _work() -> None:
+    connection = await asyncpg.connect(os.environ["BENCH_URL"])
+    queue = PgQueuer(AsyncpgDriver(connection))
+
+    @queue.entrypoint("noop")
+    async def noop(_: Job) -> None:
+        """Do nothing."""
+
+    await queue.run(batch_size=100, mode=QueueExecutionMode.drain)
+
+
+uvloop.run(_work())

@@ -1,0 +1,418 @@
+"""How fast occurrences are fired, started and finished, and how late they start.
+
+    .venv/bin/pip install pgqueuer asyncpg       # optional: the peer that draining is compared with
+    .venv/bin/python bench/scheduler.py [--quick]
+
+Runs on a fresh embedded server with its durable defaults, in a temporary folder, and ends with 1 if
+an aim is missed. Firing is measured in this process; all else with real `tenantcron run` processes
+whose handlers do nothing, with the limits raised. The machine should have nothing else to do.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+
+import structlog
+from sqlalchemy import text
+
+from tenantcron.core.settings import Settings
+from tenantcron.core.values import JsonObject
+from tenantcron.cron.zones import tz_version
+from tenantcron.migrations.runner import migrate_control
+from tenantcron.scheduler import fire
+from tenantcron.scheduler.housekeeping import prepare_history
+from tenantcron.scheduler.replica import Replica
+from tenantcron.store import limits, schedule_definitions
+from tenantcron.store.embedded import FOLDER, ServerUse
+from tenantcron.store.engine import Database, open_database
+from tenantcron.store.times import database_time
+
+TENANTS = 200
+DEFINITION: JsonObject = {
+    "description": "",
+    "spread": "0s",
+    "overlap": "skip",
+    "catch_up": "once",
+    "catch_up_window": "1h",
+    "start_within": "0s",
+    "timeout": "5m",
+    "retry": {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"},
+    "auto_pause_after": 10,
+    "priority": "medium",
+    "payload": {},
+    "target": None,
+}
+_TENANTS = text(
+    "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
+    " SELECT 't' || i, 'tenant_t' || i, now(), now() FROM generate_series(1, :tenants) AS i"
+)
+# The timetable itself fires once a year; when these come due is said here.
+_CURSORS = text(
+    "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
+    " provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from,"
+    " next_run_at)"
+    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, :name || i, 'noop', 'bench', '0 0 1 1 *',"
+    " 'UTC', :tz_version, true, :definition, now(), :due + i * make_interval(secs => :apart)"
+    " FROM generate_series(1, :number) AS i"
+)
+_PENDING = text(
+    "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
+    " definition_id, scheduled_for, state, overlap, priority, not_before, attempts_allowed,"
+    " actor_id, actor_type, actor_source, created_at)"
+    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, gen_random_uuid(), 's' || i, 'noop',"
+    " :definition, now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler',"
+    " now() FROM generate_series(1, :number) AS i"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One figure and its aim; the larger the better, unless it is a time."""
+
+    what: str
+    value: float
+    unit: str
+    aim: float | None = None
+    is_time: bool = False
+
+    @property
+    def missed(self) -> bool:
+        """Whether the aim is missed."""
+        if self.aim is None:
+            return False
+        return self.value > self.aim if self.is_time else self.value < self.aim
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A database to measure on."""
+
+    database: Database
+    folder: Path
+    settings: Settings
+
+    @property
+    def definition_id(self) -> str:
+        """The one definition that all schedules share."""
+        return str(schedule_definitions.definition_id(DEFINITION))
+
+    async def prepare(self) -> None:
+        """Make tenants, history and room."""
+        await migrate_control(self.database)
+        await prepare_history(Replica(self.database, self.settings))
+        async with self.database.transaction() as connection:
+            await connection.execute(_TENANTS, {"tenants": TENANTS})
+            definition_id = schedule_definitions.definition_id(DEFINITION)
+            await schedule_definitions.add(connection, {definition_id: DEFINITION})
+            await limits.declare(connection, 100_000, 100_000)
+
+    async def clear(self) -> None:
+        """Forget all that was measured before."""
+        async with self.database.transaction() as connection:
+            await connection.execute(text("TRUNCATE tenantcron.execution"))
+            await connection.execute(text("TRUNCATE tenantcron.execution_attempt"))
+            await connection.execute(text("DELETE FROM tenantcron.schedule_cursor"))
+
+    async def add_cursors(
+        self, number: int, due_in: float, *, apart: float = 0.0, name: str = "s"
+    ) -> datetime:
+        """Add cursors that come due all at once, or one after the other; return the first time."""
+        async with self.database.transaction() as connection:
+            due = await database_time(connection) + timedelta(seconds=due_in)
+            values = {
+                "tenants": TENANTS,
+                "name": name,
+                "definition": self.definition_id,
+                "tz_version": tz_version(),
+                "due": due,
+                "apart": apart,
+                "number": number,
+            }
+            await connection.execute(_CURSORS, values)
+            await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
+        return due
+
+    async def add_pending(self, number: int) -> None:
+        """Add executions that wait for nothing."""
+        async with self.database.transaction() as connection:
+            values = {"tenants": TENANTS, "definition": self.definition_id, "number": number}
+            await connection.execute(_PENDING, values)
+            await connection.execute(text("ANALYZE tenantcron.execution"))
+
+    async def scalar(self, statement: str) -> float:
+        """Ask for one number."""
+        async with self.database.transaction() as connection:
+            return float(await connection.scalar(text(statement)) or 0)
+
+    async def succeeded(self, number: int) -> None:
+        """Wait until so many have succeeded."""
+        deadline = perf_counter() + 120
+        while (
+            await self.scalar("SELECT count(*) FROM tenantcron.execution WHERE state = 'SUCCEEDED'")
+            < number
+        ):
+            if perf_counter() > deadline:
+                raise RuntimeError("not all executions have succeeded within two minutes")
+            await asyncio.sleep(0.25)
+
+
+async def firing(bench: Bench, number: int) -> list[Measured]:
+    """Batched firing, compared with one transaction per occurrence."""
+    replica = Replica(bench.database, bench.settings)
+    await bench.add_cursors(number, -1)
+    batched = await _fire_all(replica)
+    await bench.clear()
+    await bench.add_cursors(max(number // 20, 100), -1)
+    normal, fire.CURSORS_A_BATCH = fire.CURSORS_A_BATCH, 1
+    single = await _fire_all(replica)
+    fire.CURSORS_A_BATCH = normal
+    await bench.clear()
+    return [
+        Measured("fired, one replica", batched, "/s", 8_000),
+        Measured("fired, one transaction each", single, "/s"),
+        Measured("batched to single", batched / single, "times", 5),
+    ]
+
+
+async def _fire_all(replica: Replica) -> float:
+    fired, begin = 0, perf_counter()
+    while True:
+        batch = await fire.fire_batch(replica)
+        fired += batch.executions
+        if not batch.more:
+            return fired / (perf_counter() - begin)
+
+
+async def memory(bench: Bench) -> list[Measured]:
+    """What a scheduler needs for 100,000 cursors more, beside what it needs for one."""
+    few = await _memory_of_run(bench, 1)
+    many = await _memory_of_run(bench, 100_000)
+    return [
+        Measured("memory with 1 cursor", few, "MB"),
+        Measured("memory with 100,000 cursors", many, "MB", few * 1.1, is_time=True),
+    ]
+
+
+async def _memory_of_run(bench: Bench, cursors: int) -> float:
+    await bench.add_cursors(cursors, 86_400)
+    with replicas(bench, 1) as started:
+        await _all_there(bench, 1)
+        await asyncio.sleep(3)
+        status = Path(f"/proc/{started[0].pid}/status").read_text(encoding="ascii")
+    await bench.clear()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) / 1024
+
+
+async def idle(bench: Bench, number: int) -> list[Measured]:
+    """Single occurrences, now and then."""
+    lateness = await _lateness(bench, number, processes=1, apart=0.1)
+    middle, late = _percentiles(lateness)
+    return [
+        Measured("idle: due to started, median", middle, "ms", 20, is_time=True),
+        Measured("idle: due to started, 99 %", late, "ms", 60, is_time=True),
+    ]
+
+
+async def burst(bench: Bench, number: int, aim: float) -> list[Measured]:
+    """Many occurrences at the same instant, two replicas."""
+    lateness = await _lateness(bench, number, processes=2)
+    middle, late = _percentiles(lateness)
+    seconds = await bench.scalar(
+        "SELECT extract(epoch FROM max(finished_at) - min(scheduled_for)) FROM tenantcron.execution"
+    )
+    await bench.clear()
+    return [
+        Measured(f"{number:,} at once: median", middle, "ms"),
+        Measured(f"{number:,} at once: 99 %", late, "ms", aim, is_time=True),
+        Measured(f"{number:,} at once: whole life", number / seconds, "/s"),
+    ]
+
+
+async def _lateness(
+    bench: Bench, number: int, *, processes: int, apart: float = 0.0
+) -> list[float]:
+    await bench.clear()
+    await bench.add_cursors(number, 6, apart=apart)
+    with replicas(bench, processes) as started:
+        await _all_there(bench, processes)
+        await bench.succeeded(number)
+        _stop(started)
+    noted = [json.loads(file.read_text()) for file in bench.folder.glob("lateness/*.json")]
+    shutil.rmtree(bench.folder / "lateness")
+    return [1000 * one for part in noted for one in part]
+
+
+async def whole_life(bench: Bench, number: int) -> list[Measured]:
+    """Fire, claim, run and finish, two replicas."""
+    await bench.clear()
+    await bench.add_cursors(number, 6)
+    with replicas(bench, 2):
+        await _all_there(bench, 2)
+        await bench.succeeded(number)
+    seconds = await bench.scalar(
+        "SELECT extract(epoch FROM max(finished_at) - min(scheduled_for)) FROM tenantcron.execution"
+    )
+    return [Measured(f"whole life, {number:,}", number / seconds, "/s", 4_000)]
+
+
+async def draining(bench: Bench, number: int) -> list[Measured]:
+    """Executions that wait already, two replicas; and the peer's jobs, two workers."""
+    await bench.clear()
+    await bench.add_pending(number)
+    with replicas(bench, 2):
+        await bench.succeeded(number)
+    seconds = await bench.scalar(
+        "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM tenantcron.execution"
+    )
+    ours = number / seconds
+    await bench.clear()
+    measured = [Measured(f"drained, {number:,}", ours, "/s")]
+    if find_spec("pgqueuer") and find_spec("asyncpg"):
+        theirs = await _drain_pgqueuer(bench, number)
+        measured += [
+            Measured("PGQueuer, batches of 100, 2 processes", theirs, "/s"),
+            Measured("drained to PGQueuer", ours / theirs, "times", 1),
+        ]
+    return measured
+
+
+async def _drain_pgqueuer(bench: Bench, number: int) -> float:
+    """Without limits and skips, with asyncpg and uvloop."""
+    import asyncpg  # noqa: PLC0415 -- only there if somebody installed it
+    from pgqueuer import AsyncpgDriver, Queries  # noqa: PLC0415 -- as above
+
+    url = _url(bench)
+    connection = await asyncpg.connect(url)
+    queries = Queries(AsyncpgDriver(connection))
+    await queries.install()
+    for _ in range(number // 1000):
+        await queries.enqueue(["noop"] * 1000, [None] * 1000, [0] * 1000)
+    worker = Path(__file__).with_name("pgqueuer_worker.py")
+    started = [
+        subprocess.Popen([sys.executable, worker], env=os.environ | {"BENCH_URL": url})
+        for _ in range(2)
+    ]
+    begin = None
+    while True:
+        left = await connection.fetchval("SELECT count(*) FROM pgqueuer")
+        if begin is None and left < number:
+            begin, first = perf_counter(), left
+        if left == 0 and begin is not None:
+            break
+        await asyncio.sleep(0.02)
+    seconds = perf_counter() - begin
+    for one in started:
+        one.terminate()
+        one.wait()
+    await connection.close()
+    return first / seconds
+
+
+def _url(bench: Bench) -> str:
+    parameters = bench.database.target.parameters
+    return (
+        f"postgresql://{parameters.get('user', 'postgres')}@/{parameters.get('dbname', 'postgres')}"
+        f"?host={parameters['host']}"
+    )
+
+
+@contextmanager
+def replicas(bench: Bench, number: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run schedulers; stop them at the end."""
+    (bench.folder / "lateness").mkdir(exist_ok=True)
+    environment = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
+    environment |= {
+        "PYTHONPATH": str(Path(__file__).parent),
+        "BENCH_LATENESS": str(bench.folder / "lateness"),
+        "TENANTCRON_LOG_LEVEL": "warning",
+    }
+    command = [sys.executable, "-m", "tenantcron", "run", "--handlers", "noop_saga"]
+    started = [subprocess.Popen(command, cwd=bench.folder, env=environment) for _ in range(number)]
+    try:
+        yield started
+    finally:
+        _stop(started)
+
+
+def _stop(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    for one in started:
+        if one.poll() is None:
+            one.send_signal(signal.SIGTERM)
+    for one in started:
+        if one.wait(timeout=60) != 0:
+            raise RuntimeError("a scheduler has failed")
+
+
+async def _all_there(bench: Bench, number: int) -> None:
+    while await bench.scalar("SELECT count(*) FROM tenantcron.worker") < number:
+        await asyncio.sleep(0.05)
+
+
+def _percentiles(lateness: Sequence[float]) -> tuple[float, float]:
+    return median(lateness), quantiles(lateness, n=100)[98]
+
+
+async def measure(folder: Path, *, quick: bool) -> list[Measured]:
+    """Measure everything."""
+    scale = 10 if quick else 1
+    settings = Settings(folder=folder)
+    async with open_database(settings) as database:
+        bench = Bench(database, folder, settings)
+        await bench.prepare()
+        measured = await firing(bench, 40_000 // scale)
+        measured += await idle(bench, 300 // scale)
+        measured += await burst(bench, 1_000, 250)
+        measured += await burst(bench, 10_000 // scale, 2_000)
+        measured += await whole_life(bench, 40_000 // scale)
+        measured += await draining(bench, 40_000 // scale)
+        if not quick:
+            measured += await memory(bench)
+    return measured
+
+
+@contextmanager
+def _server() -> Iterator[Path]:
+    """Keep one server running for all measurements; its start is not what is measured."""
+    folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
+    use = ServerUse(folder / FOLDER)
+    try:
+        use.join()
+        yield folder
+    finally:
+        use.leave()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    arguments = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
+    with _server() as folder:
+        measured = asyncio.run(measure(folder, quick=arguments.quick))
+    for one in measured:
+        sign = "<=" if one.is_time else ">="
+        aim = f"{sign} {one.aim:,.0f}" if one.aim is not None else ""
+        verdict = "missed" if one.missed else ""
+        print(f"{one.what:42}{one.value:10,.1f} {one.unit:6}{aim:>9} {verdict}")
+    return int(any(one.missed for one in measured))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Executions for people: a table of many, and the story of one."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tenantcron.cli.tables import plain_table
+from tenantcron.cli.terminal import visible
+from tenantcron.core.durations import format_duration
+from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, Told
+from tenantcron.scheduler.situation import in_utc, number_of
+from tenantcron.store.execution_history import AttemptRow, ExecutionRow
+from tenantcron.store.executions import State
+
+STYLES = {
+    State.SUCCEEDED: "green",
+    State.DEAD: "bold red",
+    State.FAILED: "yellow",
+    State.MISSED: "yellow",
+    State.SKIPPED: "yellow",
+    State.RUNNING: "cyan",
+}
+
+
+def table(rows: Sequence[ExecutionRow]) -> Table:
+    """Return the table of executions."""
+    shown = plain_table(
+        "execution", "schedule", "scheduled for", "state", "attempt", "took", "reason"
+    )
+    for row in rows:
+        shown.add_row(
+            str(row.id)[:SHORTEST_PREFIX],
+            Text(visible(f"{row.tenant_id}/{row.schedule_name}")),
+            in_utc(row.scheduled_for),
+            Text(row.state, STYLES.get(row.state, "default")),
+            f"{row.attempt} of {row.attempts_allowed}",
+            _took(row.started_at, row.finished_at),
+            Text(visible(row.reason or "")),
+        )
+    return shown
+
+
+def show_story(told: Told, console: Console) -> None:
+    """Print what became of one execution, from its plan to its end."""
+    row = told.execution
+    title = Text(f"execution {row.id}  ", "bold").append(row.state, STYLES.get(row.state, "bold"))
+    console.print(title)
+    for line in story(row):
+        console.print(Text(visible(f"  {line}")), soft_wrap=True)
+    for attempt in told.attempts:
+        console.print(Text(f"  {_attempt(attempt)}"), soft_wrap=True)
+        for line in (attempt.error or "").splitlines():
+            console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
+    console.print(Text(visible(f"  {_end(row)}")), soft_wrap=True)
+
+
+def story(row: ExecutionRow) -> Iterator[str]:
+    """Yield the sentences on how an execution came about."""
+    yield f"{row.tenant_id}/{row.schedule_name}, saga {row.saga_name}"
+    yield f"planned for {in_utc(row.scheduled_for)}, on record since {in_utc(row.created_at)}"
+    yield f"in the name of {row.actor_id} ({row.actor_type}, {row.actor_source})"
+    if row.missed_count and row.covers_from is not None:
+        others = number_of(row.missed_count, "earlier occurrence")
+        yield f"stands for {others} since {in_utc(row.covers_from)}, too"
+    if row.cancel_requested_at is not None:
+        yield f"asked to stop at {in_utc(row.cancel_requested_at)}: {row.cancel_reason}"
+
+
+def _attempt(attempt: AttemptRow) -> str:
+    took = _took(attempt.started_at, attempt.finished_at)
+    return visible(
+        f"attempt {attempt.attempt} {attempt.outcome} at {in_utc(attempt.finished_at)} "
+        f"after {took} on {attempt.worker_id}"
+    )
+
+
+def _end(row: ExecutionRow) -> str:
+    """Say where it stands, and what to do next."""
+    reason = f": {row.reason}" if row.reason else ""
+    ended = f"{row.state}{reason}" + (f", at {in_utc(row.finished_at)}" if row.finished_at else "")
+    ref = f"{row.tenant_id}/{row.schedule_name}"
+    match row.state:
+        case State.PENDING:
+            return f"waits, from {in_utc(row.not_before)} on: `tenantcron why {ref}` tells for what"
+        case State.RUNNING:
+            since = in_utc(row.started_at) if row.started_at else ""
+            return (
+                f"attempt {row.attempt} of {row.attempts_allowed} runs since {since} on "
+                f"{row.worker_id}: `tenantcron execution cancel {row.id}` stops it"
+            )
+        case State.FAILED:
+            return f"{ended}; the next attempt comes at {in_utc(row.not_before)}"
+        case State.SUCCEEDED:
+            return ended
+        case _:
+            return f"{ended}; `tenantcron execution retry {row.id}` runs it again"
+
+
+def _took(started: datetime | None, finished: datetime | None) -> str:
+    if started is None or finished is None:
+        return ""
+    took = finished - started
+    seconds = took.total_seconds()
+    return f"{seconds:.1f}s" if seconds < 60 else format_duration(took)

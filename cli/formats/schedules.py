@@ -1,0 +1,64 @@
+"""One schedule with where it stands, for programs; the keys are stable."""
+
+from datetime import datetime
+
+from tenantcron.cli.formats.executions import as_json, iso
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.values import JsonObject
+from tenantcron.scheduler.situation import Situation
+from tenantcron.store.schedule_cursors import CursorRow
+
+
+def situation_as_json(situation: Situation) -> JsonObject:
+    """Return the schedule; its first keys are those of `schedule list`."""
+    cron, timezone = situation.timetable
+    times, fault = next_or_fault(situation)
+    return {
+        "tenant": situation.ref.tenant,
+        "name": situation.ref.schedule,
+        "saga": situation.saga,
+        "cron": cron,
+        "timezone": timezone,
+        "enabled": situation.enabled,
+        "paused": pause_as_json(situation.cursor),
+        "next_executions": [time.isoformat() for time in times],
+        "fault": fault,
+        "definition": situation.definition,
+        "cursor": _cursor(situation.cursor),
+        "executions": [as_json(row) for row in situation.last],
+    }
+
+
+def next_or_fault(situation: Situation) -> tuple[tuple[datetime, ...], str | None]:
+    """Return the next executions, or why there are none that can be told."""
+    fault = situation.cursor.fault if situation.cursor else None
+    try:
+        return situation.next_executions(), fault
+    except TenantcronError as error:
+        return (), fault or str(error)
+
+
+def pause_as_json(cursor: CursorRow | None) -> JsonObject | None:
+    """Return the pause of a cursor, also one that has run out and was not lifted."""
+    if cursor is None or cursor.paused_at is None:
+        return None
+    return {
+        "at": cursor.paused_at.isoformat(),
+        "by": cursor.paused_by,
+        "reason": cursor.paused_reason,
+        "until": iso(cursor.paused_until),
+    }
+
+
+def _cursor(cursor: CursorRow | None) -> JsonObject | None:
+    if cursor is None:
+        return None
+    return {
+        "schedule_id": str(cursor.schedule_id),
+        "provider": cursor.provider,
+        "effective_from": cursor.effective_from.isoformat(),
+        "next_run_at": iso(cursor.next_run_at),
+        "last_run_at": iso(cursor.last_run_at),
+        "consecutive_failures": cursor.consecutive_failures,
+        "fault": cursor.fault,
+    }

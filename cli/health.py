@@ -1,0 +1,93 @@
+"""`tenantcron health`: tells what is wrong with the whole, and what to do about it."""
+
+import argparse
+
+from rich.console import Console
+from rich.text import Text
+
+from tenantcron.cli.operating import Answer, add_format, respond, settings
+from tenantcron.cli.terminal import visible
+from tenantcron.core.durations import format_duration
+from tenantcron.core.values import JsonObject
+from tenantcron.scheduler.health import Finding, Severity, Vitals, examine, read_vitals
+from tenantcron.scheduler.situation import number_of
+from tenantcron.store.engine import Database
+from tenantcron.store.workers import WorkerRow
+
+_EXAMPLES = """\
+examples:
+  tenantcron health                      exit code 1 if anything is wrong
+  tenantcron health --format json
+"""
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Tell what is wrong with schedulers, schedules and executions as a whole."
+    parser.epilog = _EXAMPLES
+    add_format(parser)
+    parser.set_defaults(run=respond, work=_work)
+
+
+async def _work(database: Database, _: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        vitals = await read_vitals(connection, settings().lease, None)
+    findings = examine(vitals)
+
+    def show(console: Console) -> None:
+        _show(vitals, findings, console)
+
+    return Answer(_as_json(vitals, findings), show, int(bool(findings)))
+
+
+def _as_json(vitals: Vitals, findings: list[Finding]) -> JsonObject:
+    return {
+        "healthy": not findings,
+        "findings": [_finding(one) for one in findings],
+        "replicas": [_replica(one) for one in vitals.replicas],
+        "running": vitals.running,
+        "max_concurrent": vitals.limits.overall,
+        "waiting": vitals.queue.number,
+        "lag_seconds": vitals.lag.total_seconds(),
+    }
+
+
+def _finding(one: Finding) -> JsonObject:
+    return {
+        "code": one.code,
+        "severity": one.severity.value,
+        "message": one.message,
+        "hint": one.hint,
+        "subjects": list(one.subjects),
+        "count": one.count,
+    }
+
+
+def _replica(one: WorkerRow) -> JsonObject:
+    return {
+        "id": one.id,
+        "service": one.service,
+        "started_at": one.started_at.isoformat(),
+        "seen_at": one.seen_at.isoformat(),
+        "running": one.running,
+        "abandoned": one.abandoned,
+        "draining": one.draining,
+    }
+
+
+def _show(vitals: Vitals, findings: list[Finding], console: Console) -> None:
+    for one in findings:
+        title = Text(f"{one.severity}[{one.code}] ", _STYLES[one.severity])
+        console.print(title.append(visible(one.message), "default"), soft_wrap=True)
+        if one.subjects:
+            more = ", …" if one.count > len(one.subjects) else ""
+            console.print(Text(visible(f"  {', '.join(one.subjects)}{more}")), soft_wrap=True)
+        console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
+    replicas = number_of(len(vitals.replicas), "replica")
+    console.print(
+        f"{replicas}, {vitals.running} of {vitals.limits.overall} running, "
+        f"{vitals.queue.number} waiting, lag {format_duration(vitals.lag)}"
+    )
+    if not findings:
+        console.print(Text("healthy", "green"))

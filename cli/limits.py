@@ -1,0 +1,111 @@
+"""`tenantcron limits`: shows or sets how many executions run at once, over all replicas."""
+
+import argparse
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from tenantcron.cli.operating import (
+    Answer,
+    add_actor,
+    add_format,
+    add_reason,
+    number,
+    operator,
+    respond,
+)
+from tenantcron.cli.tables import plain_table
+from tenantcron.core.errors import UsageError
+from tenantcron.core.settings import MOST_CONCURRENT
+from tenantcron.core.values import JsonObject
+from tenantcron.store import execution_history, limits
+from tenantcron.store.engine import Database
+from tenantcron.store.limits import ClusterLimits
+
+_EXAMPLES = """\
+examples:
+  tenantcron limits
+  tenantcron limits --max-concurrent 50 --reason "month's end"
+  tenantcron limits --max-concurrent 0 --reason incident       nothing starts any more
+  tenantcron limits --max-concurrent default                   what the settings declare holds again
+"""
+_DEFAULT = "default"
+_COLUMNS = {"max_concurrent": "operator", "max_concurrent_per_tenant": "operator_per_tenant"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = (
+        "Show or set how many executions run at once, over all replicas; a change holds from the "
+        "next start on."
+    )
+    parser.epilog = _EXAMPLES
+    for name in _COLUMNS:
+        option = f"--{name.replace('_', '-')}"
+        words = f"0 to {MOST_CONCURRENT}, or {_DEFAULT}"
+        read = _limit(number(0, MOST_CONCURRENT))
+        parser.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS, help=words)
+    add_reason(parser)
+    add_actor(parser)
+    add_format(parser)
+    parser.set_defaults(run=respond, work=_work)
+
+
+def _limit(read: Callable[[str], int]) -> Callable[[str], int | None]:
+    def read_limit(text: str) -> int | None:
+        return None if text == _DEFAULT else read(text)
+
+    return read_limit
+
+
+async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
+    given = vars(arguments)
+    values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
+    if values:
+        await operator(database, arguments).set_limits(values, arguments.reason)
+    elif arguments.reason is not None:
+        raise UsageError("nothing to set: give --max-concurrent or --max-concurrent-per-tenant")
+    async with database.transaction() as connection:
+        found = await limits.read(connection)
+        running = sum((await execution_history.running_by_tenant(connection)).values())
+
+    def show(console: Console) -> None:
+        _show(found, running, console)
+
+    return Answer(_as_json(found, running), show)
+
+
+def _as_json(found: ClusterLimits, running: int) -> JsonObject:
+    return {
+        "max_concurrent": found.overall,
+        "max_concurrent_per_tenant": found.per_tenant,
+        "declared": {
+            "max_concurrent": found.declared,
+            "max_concurrent_per_tenant": found.declared_per_tenant,
+        },
+        "operator": {
+            "max_concurrent": found.operator,
+            "max_concurrent_per_tenant": found.operator_per_tenant,
+        },
+        "running": running,
+    }
+
+
+def _show(found: ClusterLimits, running: int, console: Console) -> None:
+    table = plain_table("limit", "holds", "declared", "set by an operator")
+    rows = (
+        ("max concurrent", found.overall, found.declared, found.operator),
+        (
+            "max concurrent per tenant",
+            found.per_tenant,
+            found.declared_per_tenant,
+            found.operator_per_tenant,
+        ),
+    )
+    for name, holds, declared, own in rows:
+        table.add_row(name, str(holds), str(declared), "no" if own is None else str(own))
+    console.print(table)
+    console.print(f"running now: {running}")
+    if 0 in (found.overall, found.per_tenant):
+        console.print(Text("a limit of 0 lets nothing start: set it to default to go on", "yellow"))

@@ -1,0 +1,106 @@
+"""What the commands for operators share: their options, and how they answer."""
+
+import argparse
+import json
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from tenantcron.cli.database import acting, refused, with_database
+from tenantcron.cli.moments import moment
+from tenantcron.cli.tables import output
+from tenantcron.cli.terminal import visible
+from tenantcron.core.settings import Settings, load_settings
+from tenantcron.core.values import JsonObject
+from tenantcron.cron.zones import zone
+from tenantcron.scheduler.operate import OperationError, Operator
+from tenantcron.scheduler.situation import UnknownError
+from tenantcron.store.engine import Database
+from tenantcron.tenants.registry import TenantError
+
+_REFUSALS = (OperationError, UnknownError, TenantError)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command says: to programs, to people, and by its exit code."""
+
+    data: JsonObject
+    show: Callable[[Console], None]
+    code: int = 0
+
+
+Work = Callable[[Database, argparse.Namespace], Awaitable[Answer]]
+
+
+def respond(arguments: argparse.Namespace) -> int:
+    """Carry out the work that the arguments name and show what comes of it."""
+    work: Work = arguments.work
+
+    async def run(database: Database) -> Answer:
+        return await work(database, arguments)
+
+    try:
+        answer = with_database(run)
+    except _REFUSALS as error:
+        return refused(error)
+    if arguments.format == "json":
+        print(json.dumps(answer.data, indent=2))
+    else:
+        answer.show(output())
+    return answer.code
+
+
+def settings() -> Settings:
+    """Return the settings of the working folder and the environment."""
+    return load_settings(os.environ, Path.cwd())
+
+
+def operator(database: Database, arguments: argparse.Namespace) -> Operator:
+    """Return what acts in the name of whoever called."""
+    return Operator(database, settings(), acting(arguments.actor))
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Declare how the answer is written."""
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+
+
+def add_actor(parser: argparse.ArgumentParser) -> None:
+    """Declare who acts."""
+    parser.add_argument("--actor", metavar="ID", help="who does it (default: login)")
+
+
+def add_reason(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Declare why it is done."""
+    words = "why; it goes on record"
+    parser.add_argument("--reason", metavar="TEXT", type=_reason, required=required, help=words)
+
+
+def time(text: str) -> datetime:
+    """Read a time; without an offset it is UTC."""
+    return moment(text, zone("UTC"))
+
+
+def number(lowest: int, highest: int) -> Callable[[str], int]:
+    """Return what reads a whole number in a range."""
+
+    def read(text: str) -> int:
+        # Longer numbers are out of range anyway, and slow to read.
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(highest))
+        if not is_number or not lowest <= int(text) <= highest:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {lowest} to {highest}")
+        return int(text)
+
+    return read
+
+
+def _reason(text: str) -> str:
+    shown = visible(text).strip()
+    if not shown:
+        raise argparse.ArgumentTypeError("say why, in a few words")
+    return shown

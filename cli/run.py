@@ -1,0 +1,104 @@
+"""`tenantcron run`: the scheduler. As many replicas as one likes share the work."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from tenantcron.actor.logs import add_actor
+from tenantcron.cli.database import migrated_database
+from tenantcron.core.durations import parse_duration
+from tenantcron.core.errors import UsageError
+from tenantcron.core.logs import configure_logs
+from tenantcron.core.memory import collect_rarely
+from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.settings import Settings, load_settings
+from tenantcron.provider.static import static_provider
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.scheduler.connections import HandlerConnections
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.run import Run
+from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.targets.registry import Handlers, load_handlers
+
+_EXAMPLES = """\
+examples:
+  tenantcron run --handlers billing.sagas          until SIGTERM or Ctrl-C, which let running
+                                                   executions end; a second one stops at once
+  tenantcron run --handlers billing.sagas --once   do what is due now, then stop
+  tenantcron run --handlers billing.sagas --for 8h
+  tenantcron run --service billing                 the actor is system:scheduler:billing
+"""
+_STOPPED_AT_ONCE = 130
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Run the scheduler: fire what is due, and run it with Python handlers."
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--handlers", action="append", default=[], metavar="MODULE", help="module with handlers"
+    )
+    parser.add_argument("--service", metavar="NAME", help="default: the setting, or scheduler")
+    until = parser.add_mutually_exclusive_group()
+    until.add_argument("--once", action="store_true", help="do what is due now, then stop")
+    until.add_argument("--for", dest="span", metavar="TIME", help="stop after that long: 20s, 8h")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run until stopped."""
+    settings = _settings(arguments.service)
+    span = parse_duration(arguments.span).total_seconds() if arguments.span else None
+    # Before the database: a module that cannot be imported is told at once.
+    handlers = load_handlers(arguments.handlers)
+    configure_logs(settings, sys.stderr, add_actor)
+    collect_rarely()
+    asyncio.run(_serve(settings, handlers, once=arguments.once, span=span))
+    return 0
+
+
+def _settings(service: str | None) -> Settings:
+    settings = load_settings(os.environ, Path.cwd())
+    if service is None:
+        return settings
+    if not is_name(service):
+        raise UsageError(f"--service {service!r} is not {NAME_EXPECTED}")
+    return replace(settings, service=service)
+
+
+async def _serve(settings: Settings, handlers: Handlers, *, once: bool, span: float | None) -> None:
+    async with migrated_database() as database:
+        transactions = HandlerTransactions(database.target)
+        executor = Executor(handlers, HandlerConnections(transactions))
+        providers = (TenantScheduleProvider(), static_provider(settings.schedules))
+        work = Run(Replica(database, settings), executor, providers)
+        _stop_on_signals(work)
+        if span is not None:
+            asyncio.get_running_loop().call_later(span, work.stop)
+        try:
+            await (work.run_once() if once else work.run())
+        finally:
+            await transactions.close()
+
+
+def _stop_on_signals(work: Run) -> None:
+    """The first signal drains; the second ends the process, which leases are made for."""
+
+    def at_once(_: int, __: FrameType | None) -> None:
+        os._exit(_STOPPED_AT_ONCE)
+
+    def drain() -> None:
+        for one in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(one)
+            signal.signal(one, at_once)
+        work.stop()
+
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, drain)

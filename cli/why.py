@@ -1,0 +1,60 @@
+"""`tenantcron why`: tells why a schedule did not run, or not yet."""
+
+import argparse
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from tenantcron.cli.operating import Answer, add_format, respond, settings
+from tenantcron.cli.terminal import visible
+from tenantcron.core.values import JsonObject
+from tenantcron.scheduler.situation import ScheduleRef, UnknownError, read_situation, schedule_ref
+from tenantcron.scheduler.why import Reason, explain
+from tenantcron.store.engine import Database
+
+_EXAMPLES = """\
+examples:
+  tenantcron why acme/nightly
+  tenantcron why acme/nightly --format json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Tell why a schedule did not run, or not yet; the answer comes first."
+    parser.epilog = _EXAMPLES
+    parser.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref)
+    add_format(parser)
+    parser.set_defaults(run=respond, work=_work)
+
+
+async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
+    ref: ScheduleRef = arguments.schedule
+    try:
+        async with database.transaction() as connection:
+            situation = await read_situation(connection, ref, settings().lease, None)
+    except UnknownError as error:
+        message, _, hint = str(error).partition(": ")
+        return _answer(ref, [Reason("unknown", f"{message}.", hint)], code=1)
+    return _answer(ref, explain(situation), code=0)
+
+
+def _answer(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> Answer:
+    def show(console: Console) -> None:
+        first, *others = reasons
+        console.print(Text(visible(first.message), "bold"), soft_wrap=True)
+        console.print(Text(visible(f"  = {first.hint}"), "dim"), soft_wrap=True)
+        for one in others:
+            console.print(Text(visible(f"- {one.message}")), soft_wrap=True)
+            console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
+
+    data: JsonObject = {
+        "tenant": ref.tenant,
+        "schedule": ref.schedule,
+        "answer": reasons[0].message,
+        "findings": [
+            {"code": one.code, "message": one.message, "hint": one.hint} for one in reasons
+        ],
+    }
+    return Answer(data, show, code)

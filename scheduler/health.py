@@ -1,0 +1,341 @@
+"""Health: what is wrong with the whole, each finding with what to do about it.
+
+`read_vitals` reads a fixed number of statements, however many tenants there are, and of each kind
+of trouble only the first few rows. `examine` judges them: values in, values out. An error is work
+that is not done, a warning work that may not be done soon.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.durations import format_duration
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import TenantId
+from tenantcron.cron.occurrences import next_occurrence
+from tenantcron.cron.zones import zone
+from tenantcron.provider.align import UNREADABLE
+from tenantcron.scheduler.due import timetable_of
+from tenantcron.scheduler.situation import LEASES_TO_BE_GONE, alive, number_of
+from tenantcron.store import (
+    execution_history,
+    limits,
+    manifest_versions,
+    schedule_cursors,
+    tenants,
+    workers,
+)
+from tenantcron.store.execution_history import ExecutionRow, Queue
+from tenantcron.store.history import Month, month_of
+from tenantcron.store.limits import ClusterLimits
+from tenantcron.store.schedule_cursors import CursorRow, Some
+from tenantcron.store.tenants import TenantRow
+from tenantcron.store.workers import WorkerRow
+
+AUTO_PAUSED = "auto:consecutive_failures"
+OVERDUE = timedelta(minutes=5)
+NOT_FOLLOWED = timedelta(minutes=2)
+LONG_WAIT = timedelta(minutes=5)
+# Of each kind so many are named; the count tells of the others.
+SHOWN = 10
+_INTERVALS = 2
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: with what, how often, and what to do next."""
+
+    code: str
+    severity: Severity
+    message: str
+    hint: str
+    # The first few that it concerns, and how many there are.
+    subjects: tuple[str, ...] = ()
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A tenant whose schedules have changed and are not followed yet."""
+
+    tenant_id: TenantId
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What the health of the whole is judged by."""
+
+    now: datetime
+    lease: timedelta
+    has_schedules: bool
+    workers: tuple[WorkerRow, ...]
+    overdue: Some
+    set_aside: Some
+    auto_paused: Some
+    left_out: tuple[TenantRow, ...]
+    moved: tuple[Moved, ...]
+    dead_leases: tuple[ExecutionRow, ...]
+    months_missing: tuple[Month, ...]
+    queue: Queue
+    limits: ClusterLimits
+    running: int
+
+    @property
+    def replicas(self) -> tuple[WorkerRow, ...]:
+        """The replicas that have been heard of lately."""
+        return alive(self.workers, self.now, self.lease)
+
+    @property
+    def lag(self) -> timedelta:
+        """How long the first of those that wait has been waiting."""
+        oldest = self.queue.oldest
+        return timedelta() if oldest is None else max(self.now - oldest, timedelta())
+
+
+async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetime | None) -> Vitals:
+    """Read what there is to judge."""
+    now = await schedule_cursors.moment(connection, at)
+    month = month_of(now)
+    everybody = await tenants.list_all(connection)
+    moved = [row for row in everybody if row.schedule_revision != row.synced_revision]
+    return Vitals(
+        now=now,
+        lease=lease,
+        has_schedules=bool(moved) or await schedule_cursors.any_enabled(connection),
+        workers=tuple(await workers.list_all(connection)),
+        overdue=await schedule_cursors.overdue(connection, OVERDUE, now, SHOWN),
+        set_aside=await schedule_cursors.set_aside(connection, UNREADABLE, SHOWN),
+        auto_paused=await schedule_cursors.paused_for(connection, AUTO_PAUSED, SHOWN),
+        left_out=tuple(row for row in everybody if row.sync_fault is not None),
+        moved=await _since_when(connection, moved),
+        dead_leases=tuple(await execution_history.with_dead_leases(connection, lease, now, SHOWN)),
+        months_missing=tuple(
+            await execution_history.months_missing(connection, [month, month.following])
+        ),
+        queue=await execution_history.queue(connection, now),
+        limits=await limits.read(connection),
+        running=sum((await execution_history.running_by_tenant(connection)).values()),
+    )
+
+
+async def _since_when(connection: AsyncConnection, moved: Sequence[TenantRow]) -> tuple[Moved, ...]:
+    """Tell since when tenants wait to be followed: their last apply, or their last step in life."""
+    applied = await manifest_versions.latest(connection, [row.id for row in moved])
+    return tuple(
+        Moved(row.id, max(row.updated_at, applied[row.id].applied_at))
+        if row.id in applied
+        else Moved(row.id, row.updated_at)
+        for row in moved
+    )
+
+
+def examine(vitals: Vitals) -> list[Finding]:
+    """Return what is wrong, errors first."""
+    found = [finding for check in _CHECKS for finding in check(vitals)]
+    return sorted(found, key=lambda one: list(Severity).index(one.severity))
+
+
+def _no_replica(vitals: Vitals) -> Iterator[Finding]:
+    if vitals.replicas or not vitals.has_schedules:
+        return
+    silent = format_duration(LEASES_TO_BE_GONE * vitals.lease)
+    yield Finding(
+        "no-replica",
+        Severity.ERROR,
+        f"there are schedules, and no scheduler was heard of for {silent}: nothing fires",
+        "start one with `tenantcron run`; if one runs, look at its log and its database",
+    )
+
+
+def _overdue(vitals: Vitals) -> Iterator[Finding]:
+    rows = vitals.overdue.rows
+    if not rows:
+        return
+    worst = rows[0]
+    late = format_duration(vitals.now - (worst.next_run_at or vitals.now))
+    stopped = any(_missed_twice(row, vitals.now) for row in rows)
+    yield Finding(
+        "schedule-overdue",
+        Severity.ERROR if stopped else Severity.WARNING,
+        f"{number_of(vitals.overdue.number, 'schedule')} should have fired and did not, one "
+        f"{late} ago" + (", twice its interval or more" if stopped else ""),
+        "see that a scheduler runs and can write; its log tells what the step `fire` meets",
+        _names(rows),
+        vitals.overdue.number,
+    )
+
+
+def _missed_twice(row: CursorRow, now: datetime) -> bool:
+    """Whether it has not fired in twice its interval, as far as that can be told."""
+    if row.next_run_at is None:
+        return False
+    try:
+        after = next_occurrence(timetable_of(row.cron_expr), zone(row.timezone), row.next_run_at)
+    except TenantcronError:
+        return True
+    return after is None or now - row.next_run_at > _INTERVALS * (after - row.next_run_at)
+
+
+def _set_aside(vitals: Vitals) -> Iterator[Finding]:
+    rows = vitals.set_aside.rows
+    if rows:
+        yield Finding(
+            "cursor-set-aside",
+            Severity.ERROR,
+            f"{number_of(vitals.set_aside.number, 'schedule')} cannot be evaluated, so it does not "
+            f"fire; the first: {rows[0].fault}",
+            "apply the tenant's manifest again, which puts right what a hand has changed",
+            _names(rows),
+            vitals.set_aside.number,
+        )
+
+
+def _left_out(vitals: Vitals) -> Iterator[Finding]:
+    rows = vitals.left_out
+    if rows:
+        yield Finding(
+            "tenant-left-out",
+            Severity.ERROR,
+            f"{number_of(len(rows), 'tenant')} cannot be followed in full; the first: "
+            f"{rows[0].sync_fault}",
+            "mend what it names, with `tenantcron migrate` if a table is missing; the scheduler "
+            "tries again every minute",
+            tuple(row.id for row in rows[:SHOWN]),
+            len(rows),
+        )
+
+
+def _not_followed(vitals: Vitals) -> Iterator[Finding]:
+    late = [one for one in vitals.moved if vitals.now - one.since > NOT_FOLLOWED]
+    if late:
+        yield Finding(
+            "tenant-not-followed",
+            Severity.WARNING,
+            f"the schedules of {number_of(len(late), 'tenant')} have changed, and no scheduler has "
+            f"followed for more than {format_duration(NOT_FOLLOWED)}",
+            "see that a scheduler runs; its log tells what the step `refresh` meets",
+            tuple(one.tenant_id for one in late[:SHOWN]),
+            len(late),
+        )
+
+
+def _dead_leases(vitals: Vitals) -> Iterator[Finding]:
+    rows = vitals.dead_leases
+    if rows:
+        yield Finding(
+            "lease-expired",
+            Severity.ERROR,
+            "executions run by their rows, but their workers have been silent for more than two "
+            "leases and nobody has taken them over: they hold slots",
+            "a running scheduler recovers them within a quarter of a lease: see that one runs",
+            tuple(str(row.id) for row in rows),
+            len(rows),
+        )
+
+
+def _abandoned(vitals: Vitals) -> Iterator[Finding]:
+    holders = [one for one in vitals.replicas if one.abandoned]
+    if holders:
+        number = sum(one.abandoned for one in holders)
+        yield Finding(
+            "handlers-abandoned",
+            Severity.WARNING,
+            f"{number_of(number, 'handler')} run on in threads after their time was up, outside of "
+            "all limits",
+            "have such handlers look at `execution.cancelled`; restarting the replica ends them",
+            tuple(one.id for one in holders[:SHOWN]),
+            number,
+        )
+
+
+def _auto_paused(vitals: Vitals) -> Iterator[Finding]:
+    rows = vitals.auto_paused.rows
+    if rows:
+        yield Finding(
+            "schedule-auto-paused",
+            Severity.WARNING,
+            f"{number_of(vitals.auto_paused.number, 'schedule')} failed too often in a row and was "
+            "paused",
+            "see `tenantcron execution list --state DEAD`, mend the cause, then `tenantcron "
+            "schedule resume`",
+            _names(rows),
+            vitals.auto_paused.number,
+        )
+
+
+def _no_history(vitals: Vitals) -> Iterator[Finding]:
+    missing = vitals.months_missing
+    if missing:
+        is_now = month_of(vitals.now) in missing
+        yield Finding(
+            "history-missing",
+            Severity.ERROR if is_now else Severity.WARNING,
+            "executions of "
+            + " and ".join(f"{one.start:%Y-%m}" for one in missing)
+            + (" cannot be written: nothing fires" if is_now else " could not be written"),
+            "a scheduler makes months ahead by itself: see that one runs and may create tables",
+            tuple(f"{one.start:%Y-%m}" for one in missing),
+            len(missing),
+        )
+
+
+def _long_wait(vitals: Vitals) -> Iterator[Finding]:
+    if vitals.lag > LONG_WAIT:
+        yield Finding(
+            "long-wait",
+            Severity.WARNING,
+            f"{number_of(vitals.queue.number, 'execution')} may start and wait, one for "
+            f"{format_duration(vitals.lag)}",
+            "see `tenantcron limits`: raise them, or give handlers less to do",
+            count=vitals.queue.number,
+        )
+
+
+def _closed(vitals: Vitals) -> Iterator[Finding]:
+    closed = [
+        option
+        for option, value in (
+            ("--max-concurrent", vitals.limits.overall),
+            ("--max-concurrent-per-tenant", vitals.limits.per_tenant),
+        )
+        if value == 0
+    ]
+    if closed:
+        yield Finding(
+            "limit-zero",
+            Severity.WARNING,
+            f"an operator has set {' and '.join(closed)} to 0: nothing starts",
+            f"`tenantcron limits {closed[0]} default` lets executions start again",
+            tuple(closed),
+            len(closed),
+        )
+
+
+_CHECKS = (
+    _no_replica,
+    _no_history,
+    _overdue,
+    _set_aside,
+    _left_out,
+    _dead_leases,
+    _not_followed,
+    _closed,
+    _auto_paused,
+    _long_wait,
+    _abandoned,
+)
+
+
+def _names(rows: Iterable[CursorRow]) -> tuple[str, ...]:
+    return tuple(f"{row.tenant_id}/{row.schedule_name}" for row in rows)

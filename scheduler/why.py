@@ -1,0 +1,282 @@
+"""Why: the answer to "why did it not run (yet)?", the most important reason first.
+
+`explain` goes from what keeps the whole tenant from running to what keeps this schedule, then to
+the execution that waits or runs, and at last to how the newest one ended and when the next is due.
+The first finding is the answer. Values in, values out; `situation` reads them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.scheduler.health import AUTO_PAUSED, OVERDUE
+from tenantcron.scheduler.situation import Situation, in_utc
+from tenantcron.store.execution_history import WAITING, ExecutionRow
+from tenantcron.store.executions import State
+from tenantcron.store.tenants import TenantStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason, as a sentence, and what to do next."""
+
+    code: str
+    message: str
+    hint: str
+
+
+def explain(situation: Situation) -> list[Reason]:
+    """Return all reasons; there is always one."""
+    return [reason for check in _CHECKS for reason in check(situation)]
+
+
+def _tenant(situation: Situation) -> Iterator[Reason]:
+    tenant = situation.tenant
+    if tenant.status is not TenantStatus.ACTIVE:
+        why = f": {tenant.status_reason}" if tenant.status_reason else ""
+        yield Reason(
+            f"tenant-{tenant.status}",
+            f"Tenant `{tenant.id}` is {tenant.status}{why}. Nothing of it starts.",
+            f"`tenantcron tenant resume {tenant.id}` lets it start again; nothing is fired back.",
+        )
+    if tenant.sync_fault is not None:
+        yield Reason(
+            "tenant-left-out",
+            f"The scheduler cannot follow the schedules of `{tenant.id}`: {tenant.sync_fault}.",
+            "Mend that; the scheduler tries again every minute.",
+        )
+
+
+def _replicas(situation: Situation) -> Iterator[Reason]:
+    if not situation.replicas:
+        yield Reason(
+            "no-replica",
+            "No scheduler is running, so nothing fires or starts.",
+            "Start one with `tenantcron run`.",
+        )
+
+
+def _followed(situation: Situation) -> Iterator[Reason]:
+    tenant, ref = situation.tenant, situation.ref
+    if situation.cursor is None:
+        yield Reason(
+            "not-followed",
+            f"`{ref}` is declared, but no scheduler has taken it up yet.",
+            "A running scheduler does so within seconds, at the latest after its refresh interval.",
+        )
+    elif tenant.schedule_revision != tenant.synced_revision:
+        yield Reason(
+            "not-followed",
+            f"The schedules of `{tenant.id}` have changed (revision {tenant.schedule_revision}), "
+            f"and the scheduler still follows revision {tenant.synced_revision}.",
+            "A running scheduler catches up within seconds, at the latest after its refresh "
+            "interval.",
+        )
+
+
+def _disabled(situation: Situation) -> Iterator[Reason]:
+    if not situation.enabled:
+        yield Reason(
+            "disabled",
+            f"`{situation.ref}` is disabled in its manifest.",
+            "Set `enabled: true` and apply; `tenantcron schedule trigger` runs it once as it is.",
+        )
+
+
+def _fault(situation: Situation) -> Iterator[Reason]:
+    cursor = situation.cursor
+    if cursor is not None and cursor.fault is not None:
+        yield Reason(
+            "set-aside",
+            f"It cannot be evaluated and was set aside: {cursor.fault}.",
+            "Apply the tenant's manifest again.",
+        )
+
+
+def _paused(situation: Situation) -> Iterator[Reason]:
+    cursor, ref = situation.cursor, situation.ref
+    if cursor is None or not situation.is_paused or cursor.paused_at is None:
+        return
+    if cursor.paused_reason == AUTO_PAUSED:
+        yield Reason(
+            "auto-paused",
+            f"It failed {cursor.consecutive_failures} times in a row, so it was paused at "
+            f"{in_utc(cursor.paused_at)}.",
+            f"See `tenantcron execution list --tenant {ref.tenant} --schedule {ref.schedule} "
+            f"--state DEAD`, mend the cause, then `tenantcron schedule resume {ref}`.",
+        )
+        return
+    until = f" until {in_utc(cursor.paused_until)}" if cursor.paused_until else ""
+    yield Reason(
+        "paused",
+        f"It is paused{until}, since {in_utc(cursor.paused_at)} by {cursor.paused_by}: "
+        f"{cursor.paused_reason}.",
+        f"`tenantcron schedule resume {ref}` lifts the pause; nothing is fired back.",
+    )
+
+
+def _running(situation: Situation) -> Iterator[Reason]:
+    for row in situation.unfinished:
+        if row.state is State.RUNNING and row.started_at is not None:
+            yield Reason(
+                "running",
+                f"It is running: execution {row.id}, attempt {row.attempt} since "
+                f"{in_utc(row.started_at)} on {row.worker_id}.",
+                f"`tenantcron execution cancel {row.id}` stops it.",
+            )
+
+
+def _waiting(situation: Situation) -> Iterator[Reason]:
+    for row in situation.unfinished:
+        if row.state in WAITING:
+            yield waits_for(row, situation)
+
+
+def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
+    """Say what keeps an execution from starting now."""
+    what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
+    before = _before(row, situation)
+    limit, running = situation.limit_of_tenant, situation.running_of_tenant
+    if row.not_before > situation.now:
+        why = f"attempt {row.attempt} failed: {row.reason}" if row.attempt else "it is spread"
+        return Reason(
+            "waits-for-its-time",
+            f"{what} starts at {in_utc(row.not_before)} at the earliest; {why}.",
+            "It starts by itself.",
+        )
+    if before is not None:
+        return Reason(
+            "waits-for-overlap",
+            f"{what} waits for execution {before.id}, which is {before.state} and must end first.",
+            f"`tenantcron execution cancel {before.id}` ends that one.",
+        )
+    if situation.running >= situation.limits.overall:
+        return Reason(
+            "waits-for-cluster-limit",
+            f"{what} waits for a slot: {situation.running} of {situation.limits.overall} "
+            "executions of the cluster are running.",
+            "`tenantcron limits --max-concurrent N` raises the limit.",
+        )
+    if running >= limit:
+        return Reason(
+            "waits-for-tenant-limit",
+            f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
+            f"`tenantcron tenant set {situation.ref.tenant} --max-concurrent N` raises the limit.",
+        )
+    return Reason(
+        "waits-for-claim",
+        f"{what} may start.",
+        "A running scheduler starts it within seconds.",
+    )
+
+
+def _before(row: ExecutionRow, situation: Situation) -> ExecutionRow | None:
+    """Return the execution of the same schedule that has begun and that this one waits for."""
+    if row.overlap == "allow":
+        return None
+    others = (one for one in situation.unfinished if one.id != row.id)
+    states = {State.RUNNING} if row.state is State.FAILED else {State.RUNNING, State.FAILED}
+    return next((one for one in others if one.state in states), None)
+
+
+def _overdue(situation: Situation) -> Iterator[Reason]:
+    cursor = situation.cursor
+    if cursor is None or cursor.next_run_at is None or cursor.fault or not cursor.enabled:
+        return
+    if situation.now - cursor.next_run_at > OVERDUE:
+        yield Reason(
+            "overdue",
+            f"Its occurrence of {in_utc(cursor.next_run_at)} is due and has not been fired.",
+            "`tenantcron health` tells what is wrong with the schedulers.",
+        )
+
+
+# By how the reason of a row begins; what no line fits has no better advice than the row itself.
+_HINTS = {
+    "paused": "It was paused then; `tenantcron schedule show` tells if it still is.",
+    "concurrency limit": "`tenantcron limits --max-concurrent N` raises the limit; `start_within` "
+    "in the manifest lets it wait for a slot.",
+    "tenant concurrency limit": "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
+    "`start_within` in the manifest lets it wait for a slot.",
+    "tenant ": "The tenant was not active then; `tenantcron tenant show` tells if it is now.",
+    "still running": "The execution before it took too long; `overlap: queue` in the manifest lets "
+    "it wait.",
+    "replaced": "`overlap: cancel_running` ends it for the next one; `queue` would let both run.",
+    "missed": "No scheduler ran then; `catch_up` and `catch_up_window` in the manifest decide what "
+    "is made up for.",
+}
+_VERBS = {
+    State.SUCCEEDED: "It did run",
+    State.SKIPPED: "The last occurrence was skipped",
+    State.MISSED: "The last occurrence was missed",
+    State.DEAD: "The last execution failed for good",
+    State.CANCELLED: "The last execution was cancelled",
+}
+
+
+def _last(situation: Situation) -> Iterator[Reason]:
+    row = next((one for one in situation.last if one.state in _VERBS), None)
+    if row is None:
+        return
+    yield Reason(
+        f"last-{row.state.lower()}",
+        f"{_VERBS[row.state]}: execution {row.id} of {in_utc(row.scheduled_for)}"
+        f"{_ending(row, situation)}.",
+        _advice(row),
+    )
+
+
+def _ending(row: ExecutionRow, situation: Situation) -> str:
+    if row.state is State.SUCCEEDED:
+        return f", ended at {in_utc(row.finished_at)}" if row.finished_at else ""
+    attempt = situation.last_attempt if row is situation.last[0] else None
+    error = attempt.error.splitlines()[0] if attempt and attempt.error else None
+    why = row.reason or error
+    return f", {why}" if why else ""
+
+
+def _advice(row: ExecutionRow) -> str:
+    show = f"`tenantcron execution show {row.id}` tells all about it"
+    retry = f"`tenantcron execution retry {row.id}` runs it now"
+    if row.state is State.SUCCEEDED:
+        return f"{show}."
+    if row.state in (State.DEAD, State.CANCELLED):
+        return f"{show}; {retry}."
+    known = [hint for start, hint in _HINTS.items() if (row.reason or "").startswith(start)]
+    return f"{known[0]} {retry}." if known else f"{show}; {retry}."
+
+
+def _timetable(situation: Situation) -> Iterator[Reason]:
+    expression, timezone = situation.timetable
+    try:
+        ahead = situation.next_executions(1)
+    except TenantcronError as error:
+        yield Reason("bad-timetable", f"Its timetable cannot be read: {error}.", "Apply again.")
+        return
+    if ahead:
+        yield Reason(
+            "next",
+            f"Its timetable `{expression}` in {timezone} has it run next at {in_utc(ahead[0])}.",
+            f"`tenantcron schedule trigger {situation.ref}` runs it now.",
+        )
+    elif situation.enabled and not situation.is_paused:
+        yield Reason(
+            "no-occurrence",
+            f"Its timetable `{expression}` in {timezone} has no occurrence ahead.",
+            f"`tenantcron schedule trigger {situation.ref}` runs it now.",
+        )
+
+
+_CHECKS = (
+    _tenant,
+    _disabled,
+    _paused,
+    _fault,
+    _replicas,
+    _followed,
+    _running,
+    _waiting,
+    _overdue,
+    _last,
+    _timetable,
+)

@@ -1,0 +1,258 @@
+"""Rows of `execution` and `execution_attempt`, as people look at them: lists, single rows, counts.
+
+The steps of the scheduler have their own statements. Nothing here decides what runs; the functions
+that operators change rows with are in `executions`.
+"""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    DateTime,
+    Interval,
+    Text,
+    bindparam,
+    func,
+    select,
+    text,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.store.executions import State
+from tenantcron.store.history import TABLES, Month
+from tenantcron.store.tables import execution, execution_attempt
+
+_row = execution.c
+_NOW = func.coalesce(bindparam("at", type_=DateTime(timezone=True)), func.statement_timestamp())
+WAITING = (State.PENDING, State.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRow:
+    """One execution; the fields are the columns, in their order."""
+
+    id: UUID
+    tenant_id: TenantId
+    schedule_id: UUID
+    schedule_name: str
+    saga_name: str
+    definition_id: UUID
+    scheduled_for: datetime
+    state: State
+    reason: str | None
+    overlap: str
+    priority: int
+    not_before: datetime
+    start_deadline: datetime | None
+    attempt: int
+    attempts_allowed: int
+    lease_until: datetime | None
+    lease_token: UUID | None
+    worker_id: str | None
+    actor_id: str
+    actor_type: str
+    actor_source: str
+    covers_from: datetime | None
+    missed_count: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    cancel_requested_at: datetime | None
+    cancel_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One attempt; the fields are the columns behind those of its execution."""
+
+    attempt: int
+    worker_id: str
+    started_at: datetime
+    finished_at: datetime
+    outcome: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which executions are asked for; what is not said does not matter."""
+
+    tenant: TenantId | None = None
+    schedule: str | None = None
+    states: tuple[State, ...] = ()
+    since: datetime | None = None
+
+
+async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> list[ExecutionRow]:
+    """Return executions, the newest first."""
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.tenant is not None:
+        conditions.append(_row.tenant_id == wanted.tenant)
+    if wanted.schedule is not None:
+        conditions.append(_row.schedule_name == wanted.schedule)
+    if wanted.states:
+        conditions.append(_row.state.in_(wanted.states))
+    if wanted.since is not None:
+        conditions.append(_row.scheduled_for >= wanted.since)
+    statement = (
+        select(execution)
+        .where(*conditions)
+        .order_by(_row.scheduled_for.desc(), _row.created_at.desc(), _row.id)
+        .limit(limit)
+    )
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+async def with_ids_between(
+    connection: AsyncConnection, first: UUID, last: UUID, limit: int
+) -> list[ExecutionRow]:
+    """Return executions by their ids, which is how a prefix is looked up."""
+    statement = select(execution).where(_row.id.between(first, last)).order_by(_row.id).limit(limit)
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+async def lock(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow | None:
+    """Return a row as it is now, and let nobody change it until the end of the transaction."""
+    statement = (
+        select(execution)
+        .where(_row.id == found.id, _row.scheduled_for == found.scheduled_for)
+        .with_for_update()
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else _read(row)
+
+
+async def attempts_of(
+    connection: AsyncConnection, execution_id: UUID, scheduled_for: datetime
+) -> list[AttemptRow]:
+    """Return the attempts of an execution that have ended, in order."""
+    columns = execution_attempt.c
+    statement = (
+        select(*(columns[name] for name in AttemptRow.__dataclass_fields__))
+        .where(columns.execution_id == execution_id, columns.scheduled_for == scheduled_for)
+        .order_by(columns.attempt)
+    )
+    return [AttemptRow(*row) for row in await connection.execute(statement)]
+
+
+async def unfinished_of(
+    connection: AsyncConnection, tenant_id: TenantId, schedule_id: UUID
+) -> list[ExecutionRow]:
+    """Return what runs or waits of a schedule, the oldest first."""
+    states = (State.PENDING, State.RUNNING, State.FAILED)
+    of_schedule = (_row.tenant_id == tenant_id, _row.schedule_id == schedule_id)
+    statement = (
+        select(execution)
+        .where(*of_schedule, _row.state.in_(states))
+        .order_by(_row.scheduled_for, _row.id)
+    )
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+async def running_by_tenant(connection: AsyncConnection) -> dict[TenantId, int]:
+    """Count what runs, by tenant."""
+    statement = (
+        select(_row.tenant_id, func.count())
+        .where(_row.state == State.RUNNING)
+        .group_by(_row.tenant_id)
+    )
+    return {TenantId(tenant): number for tenant, number in await connection.execute(statement)}
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What may start and has not: how many, and since when the first of them."""
+
+    number: int
+    oldest: datetime | None
+
+
+async def queue(connection: AsyncConnection, at: datetime | None) -> Queue:
+    """Return what waits though its time has come."""
+    statement = select(func.count(), func.min(_row.not_before)).where(
+        _row.state.in_(WAITING), _row.not_before <= _NOW
+    )
+    return Queue(*(await connection.execute(statement, {"at": at})).one())
+
+
+async def with_dead_leases(
+    connection: AsyncConnection, longer_than: timedelta, at: datetime | None, limit: int
+) -> list[ExecutionRow]:
+    """Return what runs by its row though its lease has been over for longer than that."""
+    statement = (
+        select(execution)
+        .where(
+            _row.state == State.RUNNING,
+            _row.lease_until < _NOW - bindparam("longer_than", type_=Interval),
+        )
+        .order_by(_row.lease_until)
+        .limit(limit)
+    )
+    rows = await connection.execute(statement, {"at": at, "longer_than": longer_than})
+    return [_read(row) for row in rows]
+
+
+# Attached or not is what counts: a table of that name alone takes no rows.
+_WITHOUT_PARTITION = text(
+    "SELECT w.month FROM unnest(CAST(:months AS text[])) AS w (month)"
+    " WHERE EXISTS (SELECT FROM unnest(CAST(:tables AS text[])) AS t (name) WHERE NOT EXISTS ("
+    "SELECT FROM pg_inherits AS i WHERE i.inhrelid ="
+    " to_regclass('tenantcron.' || t.name || '_' || w.month)))"
+)
+
+
+async def months_missing(connection: AsyncConnection, months: Sequence[Month]) -> list[Month]:
+    """Return those of the months that executions cannot be written for."""
+    named = {str(month): month for month in months}
+    parameters = {"months": list(named), "tables": list(TABLES)}
+    rows = await connection.execute(_WITHOUT_PARTITION, parameters)
+    return sorted(named[row.month] for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What an audit needs of a row that an occurrence got."""
+
+    tenant_id: TenantId
+    schedule_name: str
+    schedule_id: UUID
+    id: UUID
+    scheduled_for: datetime
+    covers_from: datetime | None
+
+
+_RECORDED = (
+    select(*(_row[name] for name in Recorded.__dataclass_fields__))
+    .where(
+        _row.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))),
+        _row.scheduled_for >= bindparam("since", type_=DateTime(timezone=True)),
+        _row.actor_source != "manual",
+    )
+    # The order of the index, so that what comes can be judged schedule by schedule.
+    .order_by(_row.tenant_id, _row.schedule_name, _row.scheduled_for)
+)
+
+
+_ROWS_AT_ONCE = 1_000
+
+
+async def recorded(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId], since: datetime
+) -> AsyncIterator[Recorded]:
+    """Yield the rows of occurrences by tenant, schedule and time, without holding them all."""
+    parameters = {"tenant_ids": list(tenant_ids), "since": since}
+    async with connection.stream(_RECORDED, parameters) as rows:
+        async for some in rows.partitions(_ROWS_AT_ONCE):
+            for row in some:
+                yield Recorded(*row)
+
+
+def _read(row: Sequence[object]) -> ExecutionRow:
+    columns = list(row)
+    columns[7] = State(str(columns[7]))
+    return ExecutionRow(*columns)  # type: ignore[arg-type] # the columns of the table, in order

@@ -1,0 +1,201 @@
+"""`tenantcron execution`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cursors import run
+from support.fleet import Shell, footprint, manifest
+
+# What the documentation promises to programs.
+KEYS = {
+    "id",
+    "tenant",
+    "schedule",
+    "saga",
+    "scheduled_for",
+    "state",
+    "reason",
+    "attempt",
+    "started_at",
+    "finished_at",
+    "actor",
+    "correlation_id",
+    "covers_from",
+    "missed_count",
+    "not_before",
+    "worker",
+}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Shell:
+    for tenant in ("acme", "beta"):
+        text = manifest(tenant, {"nightly": "cron: '0 2 * * *'", "weekly": "cron: '0 3 * * 1'"})
+        (tmp_path / f"{tenant}.yaml").write_text(text, encoding="utf-8")
+    shell = Shell(tmp_path, database_url)
+    assert shell("apply-manifest", ".", "--create-tenants").code == 0
+    return shell
+
+
+def trigger(shell: Shell, ref: str = "acme/nightly") -> str:
+    called = shell("schedule", "trigger", ref, "--actor", "maria", "--format", "json")
+    return str(json.loads(called.out)["execution"])
+
+
+def told(shell: Shell, *arguments: str) -> Any:
+    called = shell("execution", *arguments, "--format", "json")
+    assert (called.code, called.err) == (0, "")
+    return json.loads(called.out)
+
+
+def fail(url: str, execution: str, error: str) -> None:
+    """Let an execution have failed for good."""
+    run(
+        url,
+        "UPDATE tenantcron.execution SET state = 'DEAD', reason = 'ValueError', attempt = 1,"
+        " started_at = now(), finished_at = now() + interval '2 s', worker_id = 'one'"
+        " WHERE id = %s",
+        execution,
+    )
+    run(
+        url,
+        "INSERT INTO tenantcron.execution_attempt SELECT id, scheduled_for, 1, 'one', started_at,"
+        " finished_at, 'FAILED', %s FROM tenantcron.execution WHERE id = %s",
+        error,
+        execution,
+    )
+
+
+def test_the_list_has_the_promised_keys_and_the_newest_first(shell: Shell) -> None:
+    assert told(shell, "list") == {"executions": []}
+    first, second = trigger(shell), trigger(shell, "beta/weekly")
+
+    rows = told(shell, "list")["executions"]
+
+    assert [row["id"] for row in rows] == [second, first]
+    assert rows[0].keys() >= KEYS
+    assert rows[1]["actor"] == {
+        "id": "maria",
+        "type": "human",
+        "source": "manual",
+        "authenticated": False,
+    }
+    assert (rows[1]["state"], rows[1]["correlation_id"]) == ("PENDING", first)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--tenant", "acme"], 2),
+        (["--tenant", "acme", "--schedule", "weekly"], 1),
+        (["--schedule", "nightly"], 2),
+        (["--state", "pending", "--state", "DEAD"], 3),
+        (["--state", "DEAD"], 0),
+        (["--since", "2099-01-01T00:00:00Z"], 0),
+        (["--since", "2020-01-01"], 3),
+        (["--limit", "1"], 1),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_list_can_be_narrowed(shell: Shell, options: list[str], found: int) -> None:
+    for ref in ("acme/nightly", "acme/weekly", "beta/nightly"):
+        trigger(shell, ref)
+    assert len(told(shell, "list", *options)["executions"]) == found
+
+
+def test_the_text_is_a_table_with_ids_that_can_be_used(shell: Shell, database_url: str) -> None:
+    assert "no executions" in shell("execution", "list").out
+    execution = trigger(shell)
+    fail(database_url, execution, "x")
+    run(database_url, "UPDATE tenantcron.execution SET reason = E'odd \\x1b[2J'")
+
+    lines = shell("execution", "list").out.splitlines()
+
+    assert lines[0].split()[:2] == ["execution", "schedule"]
+    cells = lines[1].split()
+    assert cells[:2] == [execution[:8], "acme/nightly"]
+    assert "DEAD" in cells
+    assert "2.0s" in cells
+    assert "\x1b" not in lines[1]
+
+
+def test_the_story_of_one_has_its_attempts_with_their_errors(
+    shell: Shell, database_url: str
+) -> None:
+    execution = trigger(shell)
+    fail(database_url, execution, "ValueError: no\n  in line 3")
+
+    text = shell("execution", "show", execution[:8]).out
+    (attempt,) = told(shell, "show", execution)["execution"]["attempts"]
+
+    assert f"execution {execution}  DEAD" in text
+    assert "acme/nightly, saga nightly" in text
+    assert "in the name of maria (human, manual)" in text
+    assert "      ValueError: no\n        in line 3\n" in text
+    assert f"tenantcron execution retry {execution}" in text
+    assert (attempt["attempt"], attempt["outcome"], attempt["worker"]) == (1, "FAILED", "one")
+    assert attempt["error"] == "ValueError: no\n  in line 3"
+
+
+def test_retry_and_cancel_say_what_became_of_it(shell: Shell, database_url: str) -> None:
+    execution = trigger(shell)
+    fail(database_url, execution, "x")
+
+    retried = shell("execution", "retry", execution, "--actor", "joe")
+    cancelled = told(shell, "cancel", execution, "--reason", "wrong month")["execution"]
+
+    assert retried.code == 0
+    assert "waits again, with at most 3 attempts to come" in retried.out
+    assert (cancelled["state"], cancelled["reason"]) == ("CANCELLED", "wrong month")
+    records = run(
+        database_url,
+        "SELECT operation, changed_by FROM tenantcron.audit_record"
+        " WHERE entity_type = 'execution' ORDER BY id",
+    )
+    assert [row["operation"] for row in records] == ["trigger", "retry", "cancel"]
+    assert records[1]["changed_by"] == "joe"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["show", "ffffffff"], "execution list"),
+        (["retry", "ffffffff"], "execution list"),
+        (["list", "--tenant", "acne"], "did you mean `acme`"),
+        (["list", "--tenant", "acme", "--schedule", "nigthly"], "did you mean `acme/nightly`"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_not_there_is_refused_in_one_line(
+    shell: Shell, database_url: str, arguments: list[str], says: str
+) -> None:
+    before = footprint(database_url)
+    called = shell("execution", *arguments)
+    assert (called.code, called.out) == (1, "")
+    assert says in called.err
+    assert len(called.err.splitlines()) == 1
+    assert footprint(database_url) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["show"],
+        ["show", "short"],
+        ["list", "--state", "GONE"],
+        ["list", "--limit", "0"],
+        ["list", "--limit", "many"],
+        ["list", "--since", "yesterday"],
+        ["list", "--tenant", "No'body"],
+        ["list", "--schedule", "No body"],
+        ["cancel", "0123456789", "--reason", " "],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_2(shell: Shell, arguments: list[str]) -> None:
+    called = shell("execution", *arguments)
+    assert (called.code, called.out) == (2, "")
+    assert called.err

@@ -1,0 +1,70 @@
+"""`tenantcron health`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cursors import run
+from support.fleet import Shell, footprint, manifest
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Shell:
+    return Shell(tmp_path, database_url)
+
+
+def prepare(shell: Shell) -> None:
+    """Let a scheduler have been here once, which makes the months."""
+    assert shell("run", "--once").code == 0
+
+
+def test_what_is_healthy_is_0(shell: Shell) -> None:
+    prepare(shell)
+    called = shell("health")
+    assert (called.code, called.err) == (0, "")
+    assert called.out.splitlines() == ["0 replicas, 0 of 20 running, 0 waiting, lag 0s", "healthy"]
+    answer = json.loads(shell("health", "--format", "json").out)
+    assert answer == {
+        "healthy": True,
+        "findings": [],
+        "replicas": [],
+        "running": 0,
+        "max_concurrent": 20,
+        "waiting": 0,
+        "lag_seconds": 0.0,
+    }
+
+
+def test_findings_are_1_and_each_says_what_to_do(shell: Shell, database_url: str) -> None:
+    prepare(shell)
+    text = manifest("acme", {"nightly": "cron: '0 2 * * *'"})
+    (shell.folder / "acme.yaml").write_text(text, encoding="utf-8")
+    shell("apply-manifest", ".", "--create-tenants")
+    prepare(shell)
+    run(database_url, "UPDATE tenantcron.schedule_cursor SET fault = E'odd \\x1b[2J'")
+    before = footprint(database_url)
+
+    called = shell("health")
+    answer = json.loads(shell("health", "--format", "json").out)
+
+    assert called.code == 1
+    assert "error[no-replica] " in called.out
+    assert "error[cursor-set-aside] 1 schedule cannot be evaluated" in called.out
+    assert "  acme/nightly\n  = apply the tenant's manifest again" in called.out
+    assert "\x1b" not in called.out
+    assert [one["code"] for one in answer["findings"]] == ["no-replica", "cursor-set-aside"]
+    for one in answer["findings"]:
+        assert one.keys() == {"code", "severity", "message", "hint", "subjects", "count"}
+    assert footprint(database_url) == before
+
+
+def test_replicas_are_listed(shell: Shell, database_url: str) -> None:
+    prepare(shell)
+    run(
+        database_url,
+        "INSERT INTO tenantcron.worker (id, service, started_at, seen_at, running)"
+        " VALUES ('one', 'billing', now(), now(), 3), ('gone', 'billing', now(),"
+        " now() - interval '1 hour', 0)",
+    )
+    (replica,) = json.loads(shell("health", "--format", "json").out)["replicas"]
+    assert (replica["id"], replica["service"], replica["running"]) == ("one", "billing", 3)

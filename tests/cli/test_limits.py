@@ -1,0 +1,75 @@
+"""`tenantcron limits`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cursors import run
+from support.fleet import Shell, footprint
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Shell:
+    return Shell(tmp_path, database_url)
+
+
+def told(shell: Shell, *arguments: str) -> Any:
+    called = shell("limits", *arguments, "--format", "json")
+    assert (called.code, called.err) == (0, "")
+    return json.loads(called.out)
+
+
+def test_what_holds_is_shown_with_what_was_declared(shell: Shell, database_url: str) -> None:
+    before = footprint(database_url)
+    assert told(shell) == {
+        "max_concurrent": 20,
+        "max_concurrent_per_tenant": 5,
+        "declared": {"max_concurrent": 20, "max_concurrent_per_tenant": 5},
+        "operator": {"max_concurrent": None, "max_concurrent_per_tenant": None},
+        "running": 0,
+    }
+    text = shell("limits").out
+    assert text.splitlines()[1].split() == ["max", "concurrent", "20", "20", "no"]
+    assert "running now: 0" in text
+    assert footprint(database_url) == before
+
+
+def test_an_operator_goes_before_the_settings_until_it_is_given_back(shell: Shell) -> None:
+    assert told(shell, "--max-concurrent", "50")["max_concurrent"] == 50
+    both = told(shell, "--max-concurrent-per-tenant", "0")
+    assert (both["max_concurrent"], both["max_concurrent_per_tenant"]) == (50, 0)
+    assert "lets nothing start" in shell("limits").out
+    back = told(shell, "--max-concurrent", "default", "--max-concurrent-per-tenant", "default")
+    assert (back["max_concurrent"], back["max_concurrent_per_tenant"]) == (20, 5)
+
+
+def test_who_set_them_and_why_is_on_record(shell: Shell, database_url: str) -> None:
+    told(shell, "--max-concurrent", "0", "--reason", "incident", "--actor", "maria")
+    records = run(
+        database_url,
+        "SELECT operation, changed_by, after, correlation_id FROM tenantcron.audit_record"
+        " WHERE entity_type = 'limits' ORDER BY id",
+    )
+    change, reason = records
+    assert (change["changed_by"], change["after"]["operator"]) == ("maria", 0)
+    assert reason["after"] == {"reason": "incident"}
+    assert change["correlation_id"] == reason["correlation_id"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--max-concurrent", "-1"],
+        ["--max-concurrent", "many"],
+        ["--max-concurrent", "100001"],
+        ["--reason", "nothing to set"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_2_and_changes_nothing(
+    shell: Shell, database_url: str, arguments: list[str]
+) -> None:
+    before = footprint(database_url)
+    assert shell("limits", *arguments).code == 2
+    assert footprint(database_url) == before

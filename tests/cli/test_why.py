@@ -1,0 +1,61 @@
+"""`tenantcron why`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.fleet import Shell, footprint, manifest
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Shell:
+    schedules = {"nightly": "cron: '0 2 * * *'", "off": "cron: '0 1 * * *', enabled: false"}
+    (tmp_path / "acme.yaml").write_text(manifest("acme", schedules), encoding="utf-8")
+    shell = Shell(tmp_path, database_url)
+    assert shell("apply-manifest", ".", "--create-tenants").code == 0
+    return shell
+
+
+def test_the_answer_comes_first_and_nothing_is_changed(shell: Shell, database_url: str) -> None:
+    before = footprint(database_url)
+    called = shell("why", "acme/off")
+    assert (called.code, called.err) == (0, "")
+    lines = called.out.splitlines()
+    assert lines[0] == "`acme/off` is disabled in its manifest."
+    assert lines[1].startswith("  = Set `enabled: true` and apply")
+    assert "- No scheduler is running, so nothing fires or starts." in lines
+    assert "- `acme/off` is declared, but no scheduler has taken it up yet." in lines
+    assert footprint(database_url) == before
+
+
+def test_programs_get_the_answer_and_all_findings(shell: Shell) -> None:
+    shell("schedule", "pause", "acme/nightly", "--reason", "odd \x1b[2J", "--actor", "maria")
+    answer = json.loads(shell("why", "acme/nightly", "--format", "json").out)
+    assert answer.keys() == {"tenant", "schedule", "answer", "findings"}
+    assert (answer["tenant"], answer["schedule"]) == ("acme", "nightly")
+    assert answer["answer"] == answer["findings"][0]["message"]
+    assert "by maria" in answer["answer"]
+    assert answer["findings"][0]["code"] == "paused"
+    assert all(one.keys() == {"code", "message", "hint"} for one in answer["findings"])
+    assert "\x1b" not in shell("why", "acme/nightly").out
+
+
+@pytest.mark.parametrize(
+    ("ref", "hint"),
+    [
+        ("acme/nigthly", "did you mean `acme/nightly`?"),
+        ("acne/nightly", "did you mean `acme`?"),
+        ("acme/something", "`tenantcron schedule list acme` shows all"),
+    ],
+)
+def test_what_does_not_exist_is_an_answer_and_1(shell: Shell, ref: str, hint: str) -> None:
+    called = shell("why", ref)
+    assert called.code == 1
+    assert hint in called.out
+    (finding,) = json.loads(shell("why", ref, "--format", "json").out)["findings"]
+    assert (finding["code"], finding["hint"]) == ("unknown", hint)
+
+
+@pytest.mark.parametrize("ref", ["acme", "Acme/nightly", "acme/", "acme/no such"])
+def test_wrong_use_is_2(shell: Shell, ref: str) -> None:
+    assert shell("why", ref).code == 2

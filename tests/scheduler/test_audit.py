@@ -1,0 +1,268 @@
+"""Audit: what was lost, doubled or is not an occurrence is found, and nothing else."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from support.cursors import run, set_cursor, set_schedule
+from support.fleet import Fleet, statements
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.core.names import TenantId
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.scheduler.audit import Audited, audit, judge
+from tenantcron.store.engine import Database
+from tenantcron.store.execution_history import Recorded
+from tenantcron.store.executions import execution_id
+from tenantcron.store.schedule_cursors import CursorRow
+
+RETENTION = timedelta(days=90)
+SCHEDULE = UUID("00000000-0000-4000-8000-000000000007")
+HOUR = timedelta(hours=1)
+
+
+def hour(number: float) -> datetime:
+    return NOON + number * HOUR
+
+
+def row(number: float, covers_from: float | None = None, **columns: object) -> Recorded:
+    """An hour's row, as fire would have made it."""
+    values = {
+        "tenant_id": TenantId("acme"),
+        "schedule_name": "nightly",
+        "schedule_id": SCHEDULE,
+        "id": execution_id(SCHEDULE, hour(number)),
+        "scheduled_for": hour(number),
+        "covers_from": None if covers_from is None else hour(covers_from),
+        **columns,
+    }
+    return Recorded(**values)  # type: ignore[arg-type] # as given
+
+
+def judged(*rows: Recorded, last: float = 4) -> list[tuple[str, int, datetime | None]]:
+    """Judge an hourly schedule that has fired four times since noon."""
+    cursor = CursorRow(
+        schedule_id=SCHEDULE,
+        tenant_id=TenantId("acme"),
+        schedule_name="nightly",
+        saga_name="x",
+        provider="tenant",
+        cron_expr="0 * * * *",
+        timezone="UTC",
+        tz_version="2026a",
+        enabled=True,
+        definition_id=uuid4(),
+        effective_from=NOON,
+        next_run_at=hour(last + 1),
+        last_run_at=hour(last),
+    )
+    expected = [hour(number) for number in range(1, int(last) + 1)]
+    found = judge(cursor, expected, NOON, rows)
+    return [(one.code.value, one.count, one.since) for one in found]
+
+
+def test_a_row_each_is_right() -> None:
+    assert judged(row(1), row(2), row(3), row(4)) == []
+
+
+def test_a_cover_stands_for_all_that_lie_in_it() -> None:
+    assert judged(row(3, covers_from=1), row(4)) == []
+    assert judged(row(4, covers_from=1)) == []
+
+
+def test_neighbours_that_were_lost_are_one_finding() -> None:
+    assert judged(row(1), row(4)) == [("lost", 2, hour(2))]
+    assert judged(row(2), row(4)) == [("lost", 1, hour(1)), ("lost", 1, hour(3))]
+    assert judged() == [("lost", 4, hour(1))]
+
+
+def test_two_covers_of_one_occurrence_are_a_finding() -> None:
+    assert judged(row(1), row(2), row(4, covers_from=2)) == [("doubled", 1, hour(2))]
+
+
+def test_a_row_between_two_occurrences_is_unexpected() -> None:
+    rows = (row(1), row(1.5), row(2), row(3), row(4))
+    assert judged(*rows) == [("unexpected", 1, hour(1.5))]
+    rows = (row(1), row(1.5), row(1.6), row(2), row(2.5), row(3), row(4))
+    assert judged(*rows) == [("unexpected", 2, hour(1.5)), ("unexpected", 1, hour(2.5))]
+
+
+def test_a_row_of_an_occurrence_with_another_id_is_unexpected_and_doubles() -> None:
+    rows = (row(1), row(1, id=uuid4()), row(2), row(3), row(4))
+    assert judged(*rows) == [("doubled", 1, hour(1)), ("unexpected", 1, hour(1))]
+
+
+def test_what_was_before_and_what_came_since_is_not_judged() -> None:
+    rows = (row(-0.5), row(0), row(1), row(2), row(3), row(4), row(5), row(5.5))
+    assert judged(*rows) == []
+
+
+def test_rows_of_another_schedule_of_that_name_do_not_count() -> None:
+    other = uuid4()
+    rows = (row(1), row(2), row(3), row(4), row(1.5, schedule_id=other))
+    assert judged(*rows) == []
+    assert judged(*rows[1:], row(1, schedule_id=other)) == [("lost", 1, hour(1))]
+
+
+async def audited(scheduling: Scheduling, **options: object) -> Audited:
+    return await audit(scheduling.database, RETENTION, at=scheduling.clock(), **options)  # type: ignore[arg-type] # as given
+
+
+def found(result: Audited, *, but: str = "unreadable") -> list[tuple[str, str | None]]:
+    """Return the findings; tenants of these tests have no schema of their own."""
+    return [(one.code.value, one.schedule) for one in result.findings if one.code != but]
+
+
+@pytest.mark.parametrize("catch_up", ["once", "all", "none"])
+async def test_what_the_scheduler_does_is_right_whatever_happens(
+    scheduling: Scheduling, catch_up: str
+) -> None:
+    await scheduling.schedule(catch_up=catch_up, catch_up_window="2h")
+    await scheduling.schedule("often", "*/15 * * * *", catch_up=catch_up)
+    await scheduling.schedule("paused", columns={"paused_at": NOON, "paused_reason": "x"})
+    for hours in (0.5, 0.5, 7, 1, 30):
+        scheduling.clock.go_on(hours=hours)
+        await scheduling.fire()
+        await scheduling.claim()
+
+    result = await audited(scheduling)
+
+    assert found(result) == []
+    assert (result.tenants, result.schedules, result.occurrences) == (1, 3, 39 + 39 + 156)
+
+
+async def test_what_was_deleted_by_hand_is_found(scheduling: Scheduling) -> None:
+    await scheduling.schedule(catch_up="all", catch_up_window="24h")
+    await scheduling.schedule("other", catch_up="all", catch_up_window="24h")
+    scheduling.clock.go_on(hours=5)
+    await scheduling.fire()
+    await scheduling.execute(
+        "DELETE FROM tenantcron.execution WHERE schedule_name = 'nightly' AND scheduled_for = :at",
+        at=hour(2),
+    )
+
+    assert found(await audited(scheduling)) == [("lost", "nightly")]
+    assert found(await audited(scheduling, tenant=TenantId("acme"))) == [("lost", "nightly")]
+    assert found(await audited(scheduling, since=hour(2))) == [("lost", "nightly")]
+    assert found(await audited(scheduling, since=hour(2.5))) == []
+
+
+async def test_a_schedule_without_any_row_is_lost_as_a_whole(scheduling: Scheduling) -> None:
+    await scheduling.schedule(columns={"last_run_at": hour(3), "next_run_at": hour(4)})
+    scheduling.clock.go_on(hours=3)
+    (lost,) = [one for one in (await audited(scheduling)).findings if one.schedule]
+    assert (lost.count, lost.since, lost.until) == (3, hour(1), hour(3))
+
+
+async def test_what_was_triggered_by_hand_or_is_due_is_not_judged(scheduling: Scheduling) -> None:
+    schedule = await scheduling.schedule()
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    of_nightly = {"schedule_id": schedule, "schedule_name": "nightly", "scheduled_for": hour(0.5)}
+    await scheduling.waiting(**of_nightly, actor_source="manual")
+    scheduling.clock.go_on(hours=5)
+    assert found(await audited(scheduling)) == []
+    await scheduling.waiting(**of_nightly)
+    assert found(await audited(scheduling)) == [("unexpected", "nightly")]
+
+
+async def test_many_schedules_take_no_statement_each(scheduling: Scheduling) -> None:
+    await scheduling.schedules(40)
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    with statements(scheduling.database) as sent:
+        result = await audited(scheduling)
+    assert result.occurrences == 40
+    assert len(sent) < 20
+
+
+@pytest.fixture
+async def fleet(database: Database, tmp_path: Path) -> Fleet:
+    """Two schedules that are followed."""
+    fleet = Fleet(database, tmp_path)
+    fleet.write("acme", {"nightly": "cron: '0 2 * * *'", "weekly": "cron: '0 3 * * 1'"})
+    await fleet.apply()
+    await refresh(database, TenantScheduleProvider())
+    return fleet
+
+
+async def compared(fleet: Fleet) -> list[tuple[str, str | None]]:
+    return found(await audit(fleet.database, RETENTION), but="")
+
+
+async def test_cursors_that_follow_their_schedules_are_right(fleet: Fleet) -> None:
+    assert await compared(fleet) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("cron_expr", "0 4 * * *"),
+        ("timezone", "Europe/London"),
+        ("enabled", False),
+        ("saga_name", "other"),
+        ("effective_from", NOON),
+        ("definition_id", uuid4()),
+    ],
+)
+async def test_a_cursor_that_differs_is_found(
+    fleet: Fleet, database_url: str, column: str, value: object
+) -> None:
+    set_cursor(database_url, "nightly", **{column: value})
+    assert await compared(fleet) == [("different-cursor", "nightly")]
+
+
+async def test_missing_and_orphaned_cursors_are_found(fleet: Fleet, database_url: str) -> None:
+    run(database_url, "DELETE FROM tenantcron.schedule_cursor WHERE schedule_name = 'nightly'")
+    run(
+        database_url,
+        "UPDATE tenantcron.schedule_cursor SET schedule_id = gen_random_uuid()"
+        " WHERE schedule_name = 'weekly'",
+    )
+    assert sorted(await compared(fleet)) == [
+        ("missing-cursor", "nightly"),
+        ("missing-cursor", "weekly"),
+        ("orphaned-cursor", "weekly"),
+    ]
+
+
+async def test_who_is_between_a_change_and_its_refresh_differs_rightly(fleet: Fleet) -> None:
+    fleet.write("acme", {"nightly": "cron: '0 5 * * *'", "new": "cron: '0 3 * * 1'"})
+    await fleet.apply()
+    assert await compared(fleet) == []
+
+
+async def test_a_tenant_that_came_back_is_judged_from_then_on(
+    fleet: Fleet, database_url: str
+) -> None:
+    run(database_url, "UPDATE tenantcron.tenant SET status = 'deprovisioned'")
+    run(database_url, "UPDATE tenantcron.tenant SET status = 'active'")
+    # As if the apply were days ago, and the first occurrence since the return had just been fired.
+    ago = "now() - interval '3 days'"
+    run(database_url, f"UPDATE tenantcron.schedule_cursor SET effective_from = {ago}")  # noqa: S608
+    run(database_url, f"UPDATE tenant_acme.tenant_schedule SET effective_from = {ago}")  # noqa: S608
+    run(database_url, "UPDATE tenantcron.schedule_cursor SET last_run_at = now()")
+    result = await audit(fleet.database, RETENTION)
+    assert [one.code for one in result.findings if one.code == "lost"] == []
+
+
+async def test_a_timetable_that_a_hand_has_changed_is_judged_from_then_on(
+    fleet: Fleet, database_url: str
+) -> None:
+    ago = "now() - interval '3 days'"
+    for table in ("tenantcron.schedule_cursor", "tenant_acme.tenant_schedule"):
+        run(database_url, f"UPDATE {table} SET effective_from = {ago}")  # noqa: S608
+    run(database_url, "UPDATE tenantcron.schedule_cursor SET last_run_at = now()")
+    lost = [one.schedule for one in (await audit(fleet.database, RETENTION)).findings]
+    assert "nightly" in lost
+    set_schedule(database_url, cron_expr="*/20 * * * *")
+    await refresh(fleet.database, TenantScheduleProvider())
+    lost = [one.schedule for one in (await audit(fleet.database, RETENTION)).findings]
+    assert "nightly" not in lost
+
+
+async def test_a_tenant_that_cannot_be_read_is_named(fleet: Fleet, database_url: str) -> None:
+    run(database_url, "DROP TABLE tenant_acme.tenant_schedule")
+    assert await compared(fleet) == [("unreadable", None)]

@@ -1,0 +1,166 @@
+"""Each finding of `health`, from what is in the database."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.scheduler.health import Finding, Severity, Vitals, examine, read_vitals
+from tenantcron.store import workers
+from tenantcron.store.workers import Report
+
+LEASE = timedelta(seconds=60)
+PAUSED = {"paused_at": NOON, "paused_by": "system:scheduler:scheduler"}
+
+
+async def vitals(scheduling: Scheduling) -> Vitals:
+    async with scheduling.database.transaction() as connection:
+        return await read_vitals(connection, LEASE, scheduling.clock())
+
+
+async def findings(scheduling: Scheduling) -> dict[str, Finding]:
+    return {one.code: one for one in examine(await vitals(scheduling))}
+
+
+async def replica(scheduling: Scheduling, abandoned: int = 0) -> None:
+    said = Report("one", "scheduler", running=0, abandoned=abandoned, draining=False)
+    async with scheduling.database.transaction() as connection:
+        await workers.report(connection, said, scheduling.clock())
+
+
+async def test_an_empty_database_is_healthy_without_a_replica(scheduling: Scheduling) -> None:
+    assert await findings(scheduling) == {}
+
+
+async def test_schedules_with_a_replica_are_healthy(scheduling: Scheduling) -> None:
+    await scheduling.schedule()
+    await replica(scheduling)
+    assert await findings(scheduling) == {}
+
+
+async def test_a_replica_counts_for_two_leases(scheduling: Scheduling) -> None:
+    await scheduling.schedule()
+    await replica(scheduling)
+    scheduling.clock.go_on(seconds=120)
+    assert "no-replica" not in await findings(scheduling)
+    scheduling.clock.go_on(seconds=1)
+    found = await findings(scheduling)
+    assert found["no-replica"].severity is Severity.ERROR
+    assert "tenantcron run" in found["no-replica"].hint
+
+
+async def test_an_occurrence_may_be_late_for_five_minutes(scheduling: Scheduling) -> None:
+    await scheduling.schedule()
+    scheduling.clock.go_on(hours=1, minutes=5)
+    assert "schedule-overdue" not in await findings(scheduling)
+    scheduling.clock.go_on(seconds=1)
+    late = (await findings(scheduling))["schedule-overdue"]
+    assert (late.severity, late.subjects) == (Severity.WARNING, ("acme/nightly",))
+    scheduling.clock.go_on(hours=2)
+    assert (await findings(scheduling))["schedule-overdue"].severity is Severity.ERROR
+
+
+async def test_many_of_a_kind_are_counted_and_only_some_named(scheduling: Scheduling) -> None:
+    await scheduling.schedules(25)
+    scheduling.clock.go_on(hours=2)
+    late = (await findings(scheduling))["schedule-overdue"]
+    assert (late.count, len(late.subjects)) == (25, 10)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that goes wrong, and the finding that tells of it."""
+
+    code: str
+    severity: Severity
+    subject: str
+    happen: Callable[[Scheduling], Awaitable[object]]
+
+
+async def _left_out(scheduling: Scheduling) -> None:
+    await scheduling.tenant("beta", sync_fault="relation does not exist")
+
+
+async def _not_followed(scheduling: Scheduling) -> None:
+    await scheduling.tenant("beta", schedule_revision=2, synced_revision=1)
+    scheduling.clock.go_on(minutes=2, seconds=1)
+
+
+async def _dead_lease(scheduling: Scheduling) -> None:
+    await scheduling.waiting(id="00000000-0000-4000-8000-000000000001")
+    await scheduling.claim()
+    scheduling.clock.go_on(seconds=121)
+
+
+async def _no_month(scheduling: Scheduling) -> None:
+    await scheduling.execute("DROP TABLE tenantcron.execution_attempt_2026_12")
+
+
+async def _no_next_month(scheduling: Scheduling) -> None:
+    await scheduling.execute("DROP TABLE tenantcron.execution_past_2027_01")
+
+
+async def _long_wait(scheduling: Scheduling) -> None:
+    await scheduling.waiting(2)
+    scheduling.clock.go_on(minutes=5, seconds=1)
+
+
+TROUBLES = [
+    Trouble(
+        "cursor-set-aside",
+        Severity.ERROR,
+        "acme/nightly",
+        lambda s: s.schedule(columns={"fault": "cron_expr: nonsense"}),
+    ),
+    Trouble("tenant-left-out", Severity.ERROR, "beta", _left_out),
+    Trouble("tenant-not-followed", Severity.WARNING, "beta", _not_followed),
+    Trouble("lease-expired", Severity.ERROR, "00000000-0000-4000-8000-000000000001", _dead_lease),
+    Trouble("handlers-abandoned", Severity.WARNING, "one", lambda s: replica(s, abandoned=2)),
+    Trouble(
+        "schedule-auto-paused",
+        Severity.WARNING,
+        "acme/nightly",
+        lambda s: s.schedule(columns={**PAUSED, "paused_reason": "auto:consecutive_failures"}),
+    ),
+    Trouble("history-missing", Severity.ERROR, "2026-12", _no_month),
+    Trouble("history-missing", Severity.WARNING, "2027-01", _no_next_month),
+    Trouble("long-wait", Severity.WARNING, "", _long_wait),
+    Trouble("limit-zero", Severity.WARNING, "--max-concurrent", lambda s: s.limit(0)),
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda one: f"{one.code} {one.severity}")
+async def test_what_is_wrong_is_told_with_what_to_do(
+    scheduling: Scheduling, trouble: Trouble
+) -> None:
+    await trouble.happen(scheduling)
+
+    found = (await findings(scheduling))[trouble.code]
+
+    assert found.severity is trouble.severity
+    assert trouble.subject in ("", *found.subjects)
+    assert found.hint
+
+
+async def test_a_pause_by_a_person_and_a_short_wait_are_no_findings(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(columns={**PAUSED, "paused_reason": "partner is down"})
+    await scheduling.tenant("beta", schedule_revision=2, synced_revision=1)
+    await scheduling.waiting()
+    scheduling.clock.go_on(minutes=2)
+    await replica(scheduling)
+
+    assert await findings(scheduling) == {}
+    read = await vitals(scheduling)
+    assert (read.queue.number, read.lag) == (1, timedelta(minutes=2))
+
+
+async def test_errors_come_first(scheduling: Scheduling) -> None:
+    await scheduling.limit(0)
+    await scheduling.schedule(columns={"fault": "x"})
+    found = [one.severity for one in examine(await vitals(scheduling))]
+    assert found == sorted(found, key=[Severity.ERROR, Severity.WARNING].index)
+    assert set(found) == {Severity.ERROR, Severity.WARNING}

@@ -1,0 +1,433 @@
+"""What operators do to schedules and executions, on a real database at a time of the test's own."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from support.scheduling import NOON, Row, Scheduling
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.errors import UsageError
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.operate import OperationError, Operator
+from tenantcron.scheduler.situation import ScheduleRef, UnknownError, schedule_ref
+
+CORRELATION = UUID("00000000-0000-4000-8000-000000000002")
+MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"), CORRELATION)
+NIGHTLY = ScheduleRef("acme", "nightly")  # type: ignore[arg-type] # a test's own id
+
+
+def operator(scheduling: Scheduling) -> Operator:
+    return Operator(scheduling.database, scheduling.settings, MARIA, scheduling.clock)
+
+
+async def records(scheduling: Scheduling, entity_type: str) -> list[Row]:
+    found = await scheduling.rows("audit_record", "id")
+    return [row for row in found if row["entity_type"] == entity_type]
+
+
+async def only_execution(scheduling: Scheduling) -> Row:
+    (row,) = await scheduling.rows()
+    return row
+
+
+async def dead(scheduling: Scheduling) -> UUID:
+    """Make an execution that has used up its only attempt."""
+    await scheduling.schedule(retry={"max_attempts": 1, "backoff": "1s", "max_backoff": "1s"})
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    (claimed,) = (await scheduling.claim()).started
+    await scheduling.finish(claimed, AttemptOutcome.FAILED, "ValueError: no")
+    return claimed.id
+
+
+class TestPause:
+    async def test_it_says_who_why_and_until_when_and_is_on_record(
+        self, scheduling: Scheduling
+    ) -> None:
+        schedule = await scheduling.schedule()
+        until = NOON + timedelta(days=1)
+
+        paused = await operator(scheduling).pause(NIGHTLY, "partner is down", until)
+
+        cursor = await scheduling.cursor(schedule)
+        assert paused.cursor.paused_reason == "partner is down"
+        assert (cursor["paused_at"], cursor["paused_by"], cursor["paused_until"]) == (
+            NOON,
+            "maria",
+            until,
+        )
+        (record,) = await records(scheduling, "pause")
+        assert (record["operation"], record["changed_by"], record["entity_id"]) == (
+            "pause",
+            "maria",
+            "acme/nightly",
+        )
+
+    async def test_it_ends_what_waits_but_not_what_somebody_triggered(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule(start_within="1h")
+        scheduling.clock.go_on(hours=1)
+        await scheduling.fire()
+        await operator(scheduling).trigger(NIGHTLY, None)
+
+        paused = await operator(scheduling).pause(NIGHTLY, "x", None)
+
+        assert paused.ended == 1
+        assert sorted(await scheduling.states(), key=str) == [
+            ("PENDING", None),
+            ("SKIPPED", "paused: x"),
+        ]
+
+    async def test_a_second_pause_replaces_reason_and_end(self, scheduling: Scheduling) -> None:
+        schedule = await scheduling.schedule()
+        await operator(scheduling).pause(NIGHTLY, "first", NOON + timedelta(days=1))
+        scheduling.clock.go_on(minutes=1)
+
+        await operator(scheduling).pause(NIGHTLY, "second", None)
+
+        cursor = await scheduling.cursor(schedule)
+        assert (cursor["paused_at"], cursor["paused_reason"], cursor["paused_until"]) == (
+            NOON,
+            "second",
+            None,
+        )
+        assert len(await records(scheduling, "pause")) == 2
+
+    @pytest.mark.parametrize("ahead", [timedelta(0), timedelta(seconds=-1)])
+    async def test_an_end_that_does_not_lie_ahead_is_wrong_use(
+        self, scheduling: Scheduling, ahead: timedelta
+    ) -> None:
+        schedule = await scheduling.schedule()
+        with pytest.raises(UsageError, match="must lie ahead"):
+            await operator(scheduling).pause(NIGHTLY, "x", NOON + ahead)
+        assert (await scheduling.cursor(schedule))["paused_at"] is None
+
+
+class TestResume:
+    async def test_it_never_fires_what_came_due_while_nothing_ran(
+        self, scheduling: Scheduling
+    ) -> None:
+        schedule = await scheduling.schedule(catch_up="all", catch_up_window="24h")
+        await operator(scheduling).pause(NIGHTLY, "x", None)
+        scheduling.clock.go_on(hours=3, minutes=30)
+
+        resumed = await operator(scheduling).resume(NIGHTLY, None)
+        await scheduling.fire()
+
+        cursor = await scheduling.cursor(schedule)
+        assert resumed.passed_over == 3
+        assert cursor["paused_at"] is None
+        assert cursor["last_run_at"] == NOON + timedelta(hours=3)
+        assert cursor["next_run_at"] == NOON + timedelta(hours=4)
+        row = await only_execution(scheduling)
+        assert (row["state"], row["reason"], row["missed_count"], row["covers_from"]) == (
+            "SKIPPED",
+            "paused: x",
+            2,
+            NOON + timedelta(hours=1),
+        )
+
+    async def test_what_comes_due_after_the_end_of_a_pause_is_still_fired(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule(catch_up="all", catch_up_window="24h")
+        await operator(scheduling).pause(NIGHTLY, "x", NOON + timedelta(hours=2))
+        scheduling.clock.go_on(hours=3, minutes=30)
+
+        resumed = await operator(scheduling).resume(NIGHTLY, None)
+        await scheduling.fire()
+
+        assert resumed.passed_over == 1
+        assert await scheduling.states() == [
+            ("SKIPPED", "paused: x"),
+            ("PENDING", None),
+            ("PENDING", None),
+        ]
+
+    async def test_it_forgets_the_failures_and_is_on_record_with_its_reason(
+        self, scheduling: Scheduling
+    ) -> None:
+        schedule = await scheduling.schedule(columns={"consecutive_failures": 9})
+        await operator(scheduling).pause(NIGHTLY, "x", None)
+
+        await operator(scheduling).resume(NIGHTLY, "mended")
+
+        assert (await scheduling.cursor(schedule))["consecutive_failures"] == 0
+        _, resume, reason = await records(scheduling, "pause")
+        assert (resume["operation"], resume["changed_by"]) == ("resume", "maria")
+        assert (reason["after"], reason["correlation_id"]) == ({"reason": "mended"}, CORRELATION)
+
+    async def test_one_that_is_not_paused_is_refused(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule()
+        with pytest.raises(OperationError, match="is not paused"):
+            await operator(scheduling).resume(NIGHTLY, None)
+
+    async def test_a_broken_definition_does_not_keep_the_pause(
+        self, scheduling: Scheduling
+    ) -> None:
+        schedule = await scheduling.schedule(overlap="nonsense")
+        await operator(scheduling).pause(NIGHTLY, "x", None)
+        scheduling.clock.go_on(hours=2)
+
+        resumed = await operator(scheduling).resume(NIGHTLY, None)
+
+        assert resumed.passed_over == 0
+        assert (await scheduling.cursor(schedule))["paused_at"] is None
+
+
+class TestTrigger:
+    async def test_it_makes_an_execution_in_the_name_of_who_asked(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule(priority="critical", overlap="queue")
+
+        made = await operator(scheduling).trigger(NIGHTLY, "rerun")
+
+        row = await only_execution(scheduling)
+        assert (row["id"], row["scheduled_for"], row["not_before"]) == (made.id, NOON, NOON)
+        assert (row["state"], row["start_deadline"]) == ("PENDING", None)
+        assert (row["actor_id"], row["actor_type"], row["actor_source"]) == (
+            "maria",
+            "human",
+            "manual",
+        )
+        assert (row["priority"], row["overlap"], row["attempts_allowed"]) == (0, "queue", 3)
+        (record,) = await records(scheduling, "execution")
+        assert (record["operation"], record["entity_id"], record["changed_by"]) == (
+            "trigger",
+            str(made.id),
+            "maria",
+        )
+        assert record["after"] == {"schedule": "acme/nightly", "reason": "rerun"}
+
+    @pytest.mark.parametrize(
+        "columns",
+        [
+            {"enabled": False, "next_run_at": None},
+            {"paused_at": NOON, "paused_by": "x", "paused_reason": "x"},
+        ],
+        ids=["disabled", "paused"],
+    )
+    async def test_it_works_on_a_schedule_that_does_not_fire(
+        self, scheduling: Scheduling, columns: dict[str, object]
+    ) -> None:
+        await scheduling.schedule(columns=columns)
+        await operator(scheduling).trigger(NIGHTLY, None)
+        assert len((await scheduling.claim()).started) == 1
+
+    async def test_it_waits_for_a_slot_and_for_the_execution_before_it(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule()
+        await scheduling.limit(0)
+        await operator(scheduling).trigger(NIGHTLY, None)
+        assert (await scheduling.claim()).started == ()
+        await scheduling.limit(10)
+        (first,) = (await scheduling.claim()).started
+        await operator(scheduling).trigger(NIGHTLY, None)
+        assert (await scheduling.claim()).started == ()
+        assert sorted(await scheduling.states(), key=str) == [("PENDING", None), ("RUNNING", None)]
+        await scheduling.finish(first)
+        assert len((await scheduling.claim()).started) == 1
+
+    @pytest.mark.parametrize("status", ["suspended", "deprovisioned"])
+    async def test_a_closed_tenant_is_refused(self, scheduling: Scheduling, status: str) -> None:
+        await scheduling.tenant(status=status, status_reason="unpaid")
+        await scheduling.schedule()
+        with pytest.raises(OperationError, match=r"unpaid.*tenant resume acme"):
+            await operator(scheduling).trigger(NIGHTLY, None)
+        assert await scheduling.rows() == []
+
+    async def test_it_makes_the_month_that_it_needs(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule()
+        scheduling.clock.go_on(days=400)
+        await operator(scheduling).trigger(NIGHTLY, None)
+        assert (await only_execution(scheduling))["state"] == "PENDING"
+
+    async def test_two_at_the_same_moment_are_two(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule()
+        for _ in range(2):
+            await operator(scheduling).trigger(NIGHTLY, None)
+        assert len(await scheduling.rows()) == 2
+
+    async def test_a_definition_that_cannot_be_read_is_refused(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule(overlap="nonsense")
+        with pytest.raises(OperationError, match="apply its manifest again"):
+            await operator(scheduling).trigger(NIGHTLY, None)
+
+
+class TestRetry:
+    async def test_a_dead_one_gets_as_many_attempts_more_as_it_had(
+        self, scheduling: Scheduling
+    ) -> None:
+        execution = await dead(scheduling)
+        scheduling.clock.go_on(minutes=5)
+
+        row = await operator(scheduling).retry(str(execution)[:8])
+
+        assert (row.state, row.reason, row.finished_at) == ("PENDING", None, None)
+        assert (row.attempt, row.attempts_allowed, row.start_deadline) == (1, 2, None)
+        assert row.not_before == scheduling.clock.now
+        (again,) = (await scheduling.claim()).started
+        assert (again.id, again.attempt) == (execution, 2)
+        await scheduling.finish(again)
+        assert await scheduling.states() == [("SUCCEEDED", None)]
+        (record,) = await records(scheduling, "execution")
+        assert (record["operation"], record["before"]) == (
+            "retry",
+            {"state": "DEAD", "reason": "ValueError: no", "attempt": 1},
+        )
+
+    async def test_a_skipped_one_waits_for_the_one_that_runs(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule()
+        scheduling.clock.go_on(hours=1)
+        await scheduling.fire()
+        (running,) = (await scheduling.claim()).started
+        scheduling.clock.go_on(hours=1)
+        await scheduling.fire()
+        (skipped,) = (await scheduling.claim()).skipped
+
+        await operator(scheduling).retry(str(skipped.id))
+        assert (await scheduling.claim()).skipped == ()
+        await scheduling.finish(running)
+
+        assert [one.id for one in (await scheduling.claim()).started] == [skipped.id]
+
+    async def test_a_cancelled_one_is_not_stopped_again(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule()
+        made = await operator(scheduling).trigger(NIGHTLY, None)
+        await operator(scheduling).cancel(str(made.id), "x")
+
+        row = await operator(scheduling).retry(str(made.id))
+
+        assert (row.state, row.cancel_requested_at, row.cancel_reason) == ("PENDING", None, None)
+
+    @pytest.mark.parametrize(
+        ("state", "hint"),
+        [
+            ("SUCCEEDED", "schedule trigger acme/work"),
+            ("PENDING", "it waits already"),
+            ("FAILED", "retried by itself"),
+        ],
+    )
+    async def test_what_has_not_ended_badly_is_refused(
+        self, scheduling: Scheduling, state: str, hint: str
+    ) -> None:
+        await scheduling.waiting(state=state)
+        row = await only_execution(scheduling)
+        with pytest.raises(OperationError, match=hint):
+            await operator(scheduling).retry(str(row["id"]))
+        assert await only_execution(scheduling) == row
+
+    async def test_what_runs_is_refused(self, scheduling: Scheduling) -> None:
+        await scheduling.waiting()
+        (running,) = (await scheduling.claim()).started
+        with pytest.raises(OperationError, match="cancel it first"):
+            await operator(scheduling).retry(str(running.id))
+
+    async def test_one_of_a_closed_tenant_or_of_a_deleted_schedule_is_refused(
+        self, scheduling: Scheduling
+    ) -> None:
+        execution = await dead(scheduling)
+        await scheduling.execute("UPDATE tenantcron.tenant SET status = 'suspended'")
+        with pytest.raises(OperationError, match="tenant resume"):
+            await operator(scheduling).retry(str(execution))
+        await scheduling.execute("UPDATE tenantcron.tenant SET status = 'active'")
+        await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
+        with pytest.raises(OperationError, match="has been deleted"):
+            await operator(scheduling).retry(str(execution))
+
+
+class TestCancel:
+    @pytest.mark.parametrize("state", ["PENDING", "FAILED"])
+    async def test_what_waits_ends_at_once(self, scheduling: Scheduling, state: str) -> None:
+        await scheduling.waiting(state=state)
+        row = await only_execution(scheduling)
+
+        cancelled = await operator(scheduling).cancel(str(row["id"]), "wrong month")
+
+        assert (cancelled.state, cancelled.reason) == ("CANCELLED", "wrong month")
+        assert cancelled.finished_at == NOON
+        (record,) = await records(scheduling, "execution")
+        assert (record["operation"], record["after"]) == ("cancel", {"reason": "wrong month"})
+
+    async def test_what_runs_is_asked_to_stop_and_keeps_its_lease(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.waiting()
+        (running,) = (await scheduling.claim()).started
+
+        row = await operator(scheduling).cancel(str(running.id), None)
+
+        assert (row.state, row.finished_at, row.lease_token) == (
+            "RUNNING",
+            None,
+            running.lease_token,
+        )
+        assert (row.cancel_requested_at, row.cancel_reason) == (NOON, "cancelled by maria")
+        with pytest.raises(OperationError, match="was asked to stop"):
+            await operator(scheduling).cancel(str(running.id), None)
+
+    @pytest.mark.parametrize("state", ["SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"])
+    async def test_what_has_ended_is_refused(self, scheduling: Scheduling, state: str) -> None:
+        await scheduling.waiting(state=state)
+        row = await only_execution(scheduling)
+        with pytest.raises(OperationError, match="has ended"):
+            await operator(scheduling).cancel(str(row["id"]), None)
+
+
+async def test_schedulers_are_told_of_what_they_need_not_wait_for(
+    scheduling: Scheduling, database_url: str
+) -> None:
+    await scheduling.schedule()
+    acting = operator(scheduling)
+    with psycopg.connect(database_url, autocommit=True) as listener:
+        listener.execute("LISTEN tenantcron_work")
+        made = await acting.trigger(NIGHTLY, None)
+        await acting.cancel(str(made.id), None)
+        await acting.retry(str(made.id))
+        await acting.set_limits({"operator": 3}, None)
+        told = [one.payload for one in listener.notifies(timeout=10, stop_after=4)]
+    assert told == ["trigger", "cancel", "retry", "limits"]
+
+
+class TestNames:
+    async def test_an_unknown_one_is_told_with_the_one_that_was_probably_meant(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule()
+        with pytest.raises(UnknownError, match="did you mean `acme`"):
+            await operator(scheduling).pause(schedule_ref("acne/nightly"), "x", None)
+        with pytest.raises(UnknownError, match="did you mean `acme/nightly`"):
+            await operator(scheduling).pause(schedule_ref("acme/nighly"), "x", None)
+        with pytest.raises(UnknownError, match="schedule list acme"):
+            await operator(scheduling).trigger(schedule_ref("acme/other"), None)
+
+    async def test_a_prefix_must_be_of_one_execution(self, scheduling: Scheduling) -> None:
+        ids = [UUID(f"0123456789ab4000800000000000000{n}") for n in range(5)]
+        for one in ids:
+            await scheduling.waiting(id=one)
+        with pytest.raises(UnknownError, match=r"several ids begin with 01234567.*and others"):
+            await operator(scheduling).cancel("01234567", None)
+        with pytest.raises(UnknownError, match="no execution has an id"):
+            await operator(scheduling).cancel("fffffffff", None)
+        row = await operator(scheduling).cancel(str(ids[3]).upper(), None)
+        assert row.id == ids[3]
+
+    @pytest.mark.parametrize("text", ["0123456", "nothex00", "", "0" * 33, "%", "'; drop"])
+    async def test_what_is_no_id_is_wrong_use(self, scheduling: Scheduling, text: str) -> None:
+        with pytest.raises(UsageError, match="is not the id of an execution"):
+            await operator(scheduling).cancel(text, None)
+
+    @pytest.mark.parametrize(
+        "text", ["acme", "acme/", "/x", "Acme/x", "acme/X", "acme/a/b", "a b/c"]
+    )
+    def test_what_is_no_schedule_is_wrong_use(self, text: str) -> None:
+        with pytest.raises(UsageError):
+            schedule_ref(text)

@@ -1,0 +1,217 @@
+"""Why: for each thing that keeps a schedule from running, it is the answer."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.situation import Situation, UnknownError, read_situation, schedule_ref
+from tenantcron.scheduler.why import Reason, explain
+from tenantcron.store import workers
+from tenantcron.store.workers import Report
+
+LEASE = timedelta(seconds=60)
+PAUSED: dict[str, object] = {
+    "paused_at": NOON,
+    "paused_by": "maria",
+    "paused_reason": "partner is down",
+}
+
+
+async def replica(scheduling: Scheduling) -> None:
+    said = Report("one", "scheduler", running=0, abandoned=0, draining=False)
+    async with scheduling.database.transaction() as connection:
+        await workers.report(connection, said, scheduling.clock())
+
+
+async def situation(scheduling: Scheduling, ref: str = "acme/nightly") -> Situation:
+    async with scheduling.database.transaction() as connection:
+        return await read_situation(connection, schedule_ref(ref), LEASE, scheduling.clock())
+
+
+async def reasons(scheduling: Scheduling) -> list[Reason]:
+    await replica(scheduling)
+    return explain(await situation(scheduling))
+
+
+async def _nothing(scheduling: Scheduling) -> None:
+    await scheduling.schedule()
+
+
+async def _suspended(scheduling: Scheduling) -> None:
+    await scheduling.tenant(status="suspended", status_reason="unpaid")
+    await scheduling.schedule(columns=PAUSED)
+
+
+async def _left_out(scheduling: Scheduling) -> None:
+    await scheduling.tenant(sync_fault="relation does not exist")
+    await scheduling.schedule()
+
+
+async def _not_followed(scheduling: Scheduling) -> None:
+    await scheduling.tenant(schedule_revision=2, synced_revision=1)
+    await scheduling.schedule()
+
+
+async def _fired(scheduling: Scheduling, **definition: str) -> None:
+    await scheduling.schedule(**definition)
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+
+
+async def _running(scheduling: Scheduling) -> None:
+    await _fired(scheduling)
+    await scheduling.claim()
+
+
+async def _overlap(scheduling: Scheduling) -> None:
+    await _fired(scheduling, overlap="queue")
+    await scheduling.claim()
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+
+
+async def _retry(scheduling: Scheduling) -> None:
+    await _fired(scheduling)
+    (claimed,) = (await scheduling.claim()).started
+    await scheduling.finish(claimed, AttemptOutcome.FAILED, "ValueError: no", retry_after=LEASE)
+
+
+async def _cluster_limit(scheduling: Scheduling) -> None:
+    await _fired(scheduling, start_within="1h")
+    await scheduling.limit(0)
+
+
+async def _tenant_limit(scheduling: Scheduling) -> None:
+    await _fired(scheduling, start_within="1h")
+    await scheduling.execute("UPDATE tenantcron.tenant SET max_concurrent = 1")
+    await scheduling.waiting(priority=0)
+    await scheduling.claim()
+
+
+async def _skipped(scheduling: Scheduling) -> None:
+    await scheduling.limit(0)
+    await _fired(scheduling)
+    await scheduling.claim()
+
+
+async def _missed(scheduling: Scheduling) -> None:
+    await scheduling.schedule(catch_up="none")
+    scheduling.clock.go_on(hours=1, minutes=10)
+    await scheduling.fire()
+
+
+async def _dead(scheduling: Scheduling) -> None:
+    await _fired(scheduling)
+    (claimed,) = (await scheduling.claim()).started
+    error = "ValueError: no\n  in line 3"
+    await scheduling.finish(claimed, AttemptOutcome.FAILED, error, final=True)
+
+
+async def _succeeded(scheduling: Scheduling) -> None:
+    await _fired(scheduling)
+    (claimed,) = (await scheduling.claim()).started
+    await scheduling.finish(claimed)
+
+
+async def _overdue(scheduling: Scheduling) -> None:
+    await scheduling.schedule()
+    scheduling.clock.go_on(hours=1, minutes=6)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What happened, and what the answer must be and say."""
+
+    code: str
+    says: str
+    happen: Callable[[Scheduling], Awaitable[object]]
+
+
+CASES = [
+    Case("tenant-suspended", "unpaid", _suspended),
+    Case("tenant-left-out", "relation does not exist", _left_out),
+    Case("not-followed", "still follows revision 1", _not_followed),
+    Case("disabled", "disabled", lambda s: s.schedule(columns={"enabled": False})),
+    Case("set-aside", "nonsense", lambda s: s.schedule(columns={"fault": "cron_expr: nonsense"})),
+    Case("paused", "by maria: partner is down", lambda s: s.schedule(columns=PAUSED)),
+    Case(
+        "paused",
+        "until 2026-12-02 12:00:00 UTC",
+        lambda s: s.schedule(columns={**PAUSED, "paused_until": NOON + timedelta(days=1)}),
+    ),
+    Case(
+        "auto-paused",
+        "failed 10 times in a row",
+        lambda s: s.schedule(
+            columns={
+                **PAUSED,
+                "paused_reason": "auto:consecutive_failures",
+                "consecutive_failures": 10,
+            }
+        ),
+    ),
+    Case("running", "on one", _running),
+    Case("waits-for-its-time", "attempt 1 failed: ValueError: no", _retry),
+    Case("waits-for-cluster-limit", "0 of 0 executions", _cluster_limit),
+    Case("waits-for-tenant-limit", "1 of 1 are running", _tenant_limit),
+    Case("waits-for-claim", "may start", lambda s: _fired(s, start_within="1h")),
+    Case("overdue", "2026-12-01 13:00:00 UTC", _overdue),
+    Case("last-skipped", "concurrency limit reached", _skipped),
+    Case("last-missed", "catch_up is none", _missed),
+    Case("last-dead", "ValueError: no.", _dead),
+    Case("last-succeeded", "It did run", _succeeded),
+    Case("next", "next at 2026-12-01 13:00:00 UTC", _nothing),
+    Case(
+        "no-occurrence",
+        "no occurrence ahead",
+        lambda s: s.schedule(cron="@at 2026-11-01T09:00:00Z"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda one: one.code)
+async def test_the_most_important_reason_is_the_answer(scheduling: Scheduling, case: Case) -> None:
+    await case.happen(scheduling)
+
+    answer = (await reasons(scheduling))[0]
+
+    assert answer.code == case.code
+    assert case.says in answer.message
+    assert answer.hint
+
+
+async def test_a_second_one_waits_for_the_one_that_runs(scheduling: Scheduling) -> None:
+    await _overlap(scheduling)
+    found = {one.code: one for one in await reasons(scheduling)}
+    assert list(found)[:2] == ["running", "waits-for-overlap"]
+    assert "RUNNING and must end first" in found["waits-for-overlap"].message
+
+
+async def test_without_a_replica_that_is_the_answer(scheduling: Scheduling) -> None:
+    await _overdue(scheduling)
+    found = [one.code for one in explain(await situation(scheduling))]
+    assert found[:2] == ["no-replica", "overdue"]
+
+
+async def test_a_pause_that_is_over_is_no_reason(scheduling: Scheduling) -> None:
+    await scheduling.schedule(columns={**PAUSED, "paused_until": NOON + timedelta(minutes=1)})
+    scheduling.clock.go_on(minutes=1)
+    assert [one.code for one in await reasons(scheduling)] == ["next"]
+
+
+async def test_what_does_not_exist_is_told_with_what_was_probably_meant(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule()
+    with pytest.raises(UnknownError, match="did you mean `acme/nightly`"):
+        await situation(scheduling, "acme/nightly1")
+
+
+async def test_an_occurrence_at_the_end_of_a_pause_is_the_next(scheduling: Scheduling) -> None:
+    until = NOON + timedelta(hours=2)
+    await scheduling.schedule(columns={**PAUSED, "paused_until": until})
+    assert (await situation(scheduling)).next_executions(1) == (until,)
