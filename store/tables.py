@@ -56,9 +56,11 @@ def _time(name: str, *, nullable: bool = False) -> Column[object]:
 def _audit_columns() -> list[Column[object]]:
     """The columns of both audit tables: what happened to which entity, who did it, and in what."""
     return [
+        Column("entity_type", String(32), primary_key=True),
+        Column("entity_id", String(255), primary_key=True),
+        # Last in the key: what happened to an entity is asked for, and each index of a tenant's
+        # schema is made a thousand times.
         Column("id", BigInteger, Identity(always=True), primary_key=True),
-        Column("entity_type", String(32), nullable=False),
-        Column("entity_id", String(255), nullable=False),
         Column("operation", String(32), nullable=False),
         Column("changed_by", String(255), nullable=False),
         Column("actor_type", String(32), nullable=False),
@@ -119,7 +121,6 @@ Index(None, manifest_version.c.source_checksum)
 
 # What happens to control rows, beside them: it outlives a tenant's schema.
 control_audit_record = Table("audit_record", control, *_audit_columns())
-Index(None, control_audit_record.c.entity_type, control_audit_record.c.entity_id)
 
 # How many executions may run at once, over all replicas. One row; what an operator sets goes
 # before what the scheduler's settings declare.
@@ -315,5 +316,3 @@ Index(
 )
 
 audit_record = Table("audit_record", per_tenant, *_audit_columns())
-Index(None, audit_record.c.entity_type, audit_record.c.entity_id)
-Index(None, audit_record.c.correlation_id)

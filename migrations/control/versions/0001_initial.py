@@ -46,9 +46,9 @@ CREATE TABLE tenantcron.manifest_version (
 CREATE INDEX manifest_version_source_checksum_idx
     ON tenantcron.manifest_version (source_checksum);
 CREATE TABLE tenantcron.audit_record (
-    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     entity_type varchar(32) NOT NULL,
     entity_id varchar(255) NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     operation varchar(32) NOT NULL,
     changed_by varchar(255) NOT NULL,
     actor_type varchar(32) NOT NULL,
@@ -58,10 +58,8 @@ CREATE TABLE tenantcron.audit_record (
     before jsonb,
     after jsonb,
     changed_at timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT audit_record_pkey PRIMARY KEY (id)
+    CONSTRAINT audit_record_pkey PRIMARY KEY (entity_type, entity_id, id)
 );
-CREATE INDEX audit_record_entity_type_entity_id_idx
-    ON tenantcron.audit_record (entity_type, entity_id);
 CREATE INDEX tenant_moved_idx
     ON tenantcron.tenant (id)
     WHERE schedule_revision <> synced_revision;

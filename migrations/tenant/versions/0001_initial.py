@@ -9,9 +9,9 @@ down_revision = None
 
 _TABLES = """
 CREATE TABLE {schema}.audit_record (
-    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     entity_type varchar(32) NOT NULL,
     entity_id varchar(255) NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     operation varchar(32) NOT NULL,
     changed_by varchar(255) NOT NULL,
     actor_type varchar(32) NOT NULL,
@@ -21,12 +21,8 @@ CREATE TABLE {schema}.audit_record (
     before jsonb,
     after jsonb,
     changed_at timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT audit_record_pkey PRIMARY KEY (id)
+    CONSTRAINT audit_record_pkey PRIMARY KEY (entity_type, entity_id, id)
 );
-CREATE INDEX audit_record_correlation_id_idx
-    ON {schema}.audit_record (correlation_id);
-CREATE INDEX audit_record_entity_type_entity_id_idx
-    ON {schema}.audit_record (entity_type, entity_id);
 CREATE TABLE {schema}.tenant_schedule (
     id uuid NOT NULL,
     schedule_name varchar(128) NOT NULL,
