@@ -22,7 +22,7 @@ from time import perf_counter
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
-from tenantcron.core.memory import collect_rarely
+from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies, find_files, read_files
 from tenantcron.migrations.runner import migrate_control
@@ -105,7 +105,7 @@ def main() -> int:
     with _server() as folder:
         fleet = Fleet(folder / "manifests", arguments.tenants, arguments.schedules)
         fleet.folder.mkdir()
-        collect_rarely()
+        collect_rarely(FLEET)
         measured = asyncio.run(_in_process(fleet, folder))
         measured += [_command(fleet, folder, answer) for answer in ("text", "json")]
     _report(measured)

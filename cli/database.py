@@ -13,7 +13,7 @@ from uuid import uuid4
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.origin import deploying_actor
 from tenantcron.core.errors import TenantcronError
-from tenantcron.core.memory import collect_rarely
+from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.core.settings import load_settings
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.store.engine import Database, open_database
@@ -25,7 +25,7 @@ T = TypeVar("T")
 def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
     """Run some work on the database of the settings."""
 
-    collect_rarely()
+    collect_rarely(FLEET)
 
     async def run() -> T:
         async with migrated_database() as database:

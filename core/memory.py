@@ -2,7 +2,10 @@
 
 import gc
 
+# For a command that works through a fleet and ends.
+FLEET = 200_000
 
-def collect_rarely() -> None:
-    """Look for cycles less often: they are few, looking costs a quarter."""
-    gc.set_threshold(30_000, 20, 20)
+
+def collect_rarely(objects: int = 30_000) -> None:
+    """Look for cycles after so many new objects: they are few, and looking costs a quarter."""
+    gc.set_threshold(objects, 20, 20)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tenantcron.core.memory import collect_rarely
+from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.core.names import TenantId
 from tenantcron.manifests.desired import Desired
 from tenantcron.manifests.diagnostics import Diagnostic
@@ -86,4 +86,4 @@ def _settle() -> None:
     """Make a process fit for its work, which makes many objects and no cycles."""
     # Ctrl-C reaches all processes of a terminal; the one that started them ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    collect_rarely()
+    collect_rarely(FLEET)

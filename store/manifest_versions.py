@@ -102,18 +102,23 @@ async def documents(
     return {row.id: row.document for row in rows}
 
 
+# Put together once: a fleet repeats it.
+_ADD = insert(manifest_version).values(
+    {column.name: bindparam(column.name) for column in manifest_version.c}
+    | {"applied_at": func.now()}
+)
+
+
 async def add(connection: AsyncConnection, new: NewVersion, version: int) -> None:
     """Insert a version; the tenant's lock keeps two from taking the same number."""
-    await connection.execute(
-        insert(manifest_version).values(
-            id=new.id,
-            tenant_id=new.tenant_id,
-            version=version,
-            checksum=new.checksum,
-            source_checksum=new.source_checksum,
-            document=new.document,
-            applied_by=new.applied_by,
-            applied_at=func.now(),
-            source_ref=new.source_ref,
-        )
-    )
+    values = {
+        "id": new.id,
+        "tenant_id": new.tenant_id,
+        "version": version,
+        "checksum": new.checksum,
+        "source_checksum": new.source_checksum,
+        "document": new.document,
+        "applied_by": new.applied_by,
+        "source_ref": new.source_ref,
+    }
+    await connection.execute(_ADD, values)
