@@ -8,13 +8,15 @@ from pathlib import Path
 
 from tenantcron import Execution, saga
 
-_lateness: list[float] = []
+# When each was due, and how late it was.
+_lateness: list[tuple[float, float]] = []
 
 
 @saga("noop")
 async def noop(execution: Execution) -> None:
     """Do nothing; the machine's clock is the database's here."""
-    _lateness.append(time.time() - execution.scheduled_for.timestamp())
+    due = execution.scheduled_for.timestamp()
+    _lateness.append((due, time.time() - due))
 
 
 @atexit.register

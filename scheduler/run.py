@@ -277,11 +277,16 @@ class Run:
 
     async def _ahead(self, seconds_to: Ahead) -> float:
         """Return how long a loop may sleep."""
+        now = asyncio.get_running_loop().time
         async with self._replica.database.transaction() as connection:
+            asked = now()
             seconds = await seconds_to(connection, self._replica.clock())
         if seconds is None:
             return LONGEST_SLEEP
-        return min(seconds, LONGEST_SLEEP) if seconds > 0 else _SHORTEST_SLEEP
+        if seconds <= 0:
+            return _SHORTEST_SLEEP
+        # The answer was right when it was asked for.
+        return min(max(seconds - (now() - asked), 0.0), LONGEST_SLEEP)
 
     def _look_for_work(self) -> None:
         self._waiting.ring()
