@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from uuid import UUID, uuid5
+from hashlib import sha1
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -12,6 +13,8 @@ from tenantcron.actor.model import AnyActor
 
 # Changing it would fire every occurrence that is being fired a second time.
 _OCCURRENCES = UUID("6f1c3f2a-6c0e-5b63-9d0e-3d1f0c3a7b54")
+# The two highest bits of that digit are always 10.
+_VARIANTS = {f"{digit:x}": f"{digit & 3 | 8:x}" for digit in range(16)}
 
 
 class State(StrEnum):
@@ -29,8 +32,16 @@ class State(StrEnum):
 
 def execution_id(schedule_id: UUID, scheduled_for: datetime) -> UUID:
     """Return the id of the one execution that an occurrence gets, whoever fires it."""
+    return UUID(execution_id_hex(schedule_id, scheduled_for))
+
+
+def execution_id_hex(schedule_id: UUID, scheduled_for: datetime) -> str:
+    """Return the same as text: what `uuid5` gives, for a fraction of its cost."""
     moment = scheduled_for if scheduled_for.tzinfo is UTC else scheduled_for.astimezone(UTC)
-    return uuid5(_OCCURRENCES, f"{schedule_id}|{moment.isoformat()}")
+    name = f"{schedule_id}|{moment.isoformat()}".encode()
+    digest = sha1(_OCCURRENCES.bytes + name, usedforsecurity=False).hexdigest()
+    variant = _VARIANTS[digest[16]]
+    return f"{digest[:12]}5{digest[13:16]}{variant}{digest[17:32]}"
 
 
 _SKIP_WAITING = """

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.store.arrays import texts, times, uuids, words
-from tenantcron.store.executions import State, execution_id
+from tenantcron.store.executions import State, execution_id_hex
 from tenantcron.store.statements import statement
 
 
@@ -97,7 +97,7 @@ async def fire(  # noqa: PLR0913 -- one statement, and all that it needs
         "found_at": times(one.found_at for one in moves),
         "next_run_at": times(one.next_run_at for one in moves),
         "last_run_at": times(one.last_run_at for one in moves),
-        "ids": uuids(execution_id(one.schedule_id, one.scheduled_for) for one in executions),
+        "ids": words(execution_id_hex(one.schedule_id, one.scheduled_for) for one in executions),
         "of": uuids(one.schedule_id for one in executions),
         "scheduled_for": times(one.scheduled_for for one in executions),
         "state": words(one.state.value for one in executions),
