@@ -181,7 +181,8 @@ async def _write(
 async def _end_waiting(connection: AsyncConnection, changes: Changes, at: datetime | None) -> None:
     """What waits of a schedule that is gone or disabled will not start; what runs may end."""
     await executions.skip_waiting(connection, changes.gone, "schedule removed", at, manual=True)
-    disabled = [row.schedule_id for row in changes.changed if not row.enabled]
+    kept = (*changes.changed, *changes.renamed)
+    disabled = [row.schedule_id for row in kept if not row.enabled]
     await executions.skip_waiting(connection, disabled, "schedule disabled", at)
 
 

@@ -54,12 +54,12 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
             at=at,
             after=after,
         )
+        if claim.must_replace:
+            await claiming.make_room(connection, at)
         if claim.full_up or not claim.slots:
             skipped = await claiming.skip_late(
                 connection, claim.full_up, everybody=not claim.slots, at=at
             )
-        if claim.must_replace:
-            await claiming.make_room(connection, at)
         # In here: what cannot be read must not stay claimed.
         await replica.definitions.read(connection, {one.definition_id for one in claim.started})
     for one in (*claim.skipped, *skipped):

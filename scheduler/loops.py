@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import structlog
 from sqlalchemy.exc import DBAPIError
@@ -11,6 +12,8 @@ from tenantcron.store.errors import ConflictError, DatabaseError
 from tenantcron.store.explain import first_line
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
 
@@ -34,6 +37,13 @@ class Bell:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
         self._rung.clear()
+
+
+async def insist(step: Callable[[], Awaitable[T]]) -> T:
+    """Take a step once, again if somebody else was at the same rows at the same moment."""
+    while True:
+        with suppress(ConflictError):
+            return await step()
 
 
 async def repeat(name: str, step: Step, bell: Bell, stopping: asyncio.Event) -> None:

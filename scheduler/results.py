@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import structlog
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from tenantcron.scheduler.attempts import Attempt
 from tenantcron.scheduler.finish import finish_batch
@@ -58,7 +58,7 @@ class Results:
                 await self._write(batch)
             except ConflictError:
                 continue  # the other one is done by now
-            except (DatabaseError, OperationalError) as error:
+            except (DatabaseError, DBAPIError) as error:
                 log.error("results_not_written", error=first_line(error), results=len(batch))
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, _LONGEST_WAIT)
@@ -68,9 +68,8 @@ class Results:
     async def _write(self, batch: Sequence[Attempt]) -> None:
         try:
             finished = await finish_batch(self._replica, batch)
-        except OperationalError:  # the database's state, not the results: a deadlock, a shutdown
-            raise
-        except DBAPIError as error:
+        # What is in the results. Any other error is the database's, and passes.
+        except (DataError, IntegrityError) as error:
             await self._write_halves(batch, error)
             return
         if finished.waiting:

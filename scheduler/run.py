@@ -41,7 +41,7 @@ from tenantcron.scheduler.finish import recover_lost
 from tenantcron.scheduler.fire import fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
 from tenantcron.scheduler.leases import keep_up
-from tenantcron.scheduler.loops import Bell, repeat
+from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
 from tenantcron.store import claiming, firing, limits, workers
@@ -79,6 +79,7 @@ class Run:
         self._seldom = Bell()
         self._running: set[asyncio.Task[None]] = set()
         self._tasks: asyncio.TaskGroup
+        self._claimed_at: datetime
 
     def stop(self) -> None:
         """Start nothing any more; `run` returns when all that runs has ended."""
@@ -123,9 +124,9 @@ class Run:
                 tasks.create_task(self._results.write()),
                 tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
             ]
-            await self._refresh()
-            await self._recover()
-            while await self._round():
+            await insist(self._refresh)
+            await insist(self._recover)
+            while await insist(self._round):
                 pass
             for keeper in keepers:
                 keeper.cancel()
@@ -210,12 +211,13 @@ class Run:
             return LONGEST_SLEEP
         if await self._start_batch():
             return 0
-        return await self._ahead(claiming.seconds_to_next_waiting)
+        return await self._ahead(self._seconds_to_next_waiting)
 
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
         batch = min(STARTS_A_BATCH, CAPACITY - len(self._running))
         claim = await claim_batch(self._replica, batch, self._sweep.after)
+        self._claimed_at = claim.at
         if claim.started and self._stopping.is_set():
             await give_back(self._replica, claim.started)
             return False
@@ -239,6 +241,8 @@ class Run:
     async def _clean_up(self) -> float:
         await prepare_history(self._replica)
         await clean_up(self._replica)
+        # In a rolling upgrade a replica with older zones may have moved a cursor since the start.
+        await recompute_for_new_zones(self._replica.database, self._replica.clock())
         return _HOUR * (1 + self._replica.random.random())
 
     async def _drain(self) -> None:
@@ -287,6 +291,11 @@ class Run:
             return _SHORTEST_SLEEP
         # The answer was right when it was asked for.
         return min(max(seconds - (now() - asked), 0.0), LONGEST_SLEEP)
+
+    async def _seconds_to_next_waiting(
+        self, connection: AsyncConnection, at: datetime | None
+    ) -> float | None:
+        return await claiming.seconds_to_next_waiting(connection, self._claimed_at, at)
 
     def _look_for_work(self) -> None:
         self._waiting.ring()

@@ -90,6 +90,8 @@ class Claim:
     must_replace: bool
     # Where the next claim goes on, if there are more tenants than one looks at; else empty.
     last_tenant: str
+    # The moment that it was made for.
+    at: datetime
 
     @property
     def more(self) -> bool:
@@ -119,10 +121,10 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
     rows = [tuple(row) for row in found]
-    slots, tenants, last, must_replace, full, reasons, closed = rows[0][:7]
+    slots, tenants, last, must_replace, full, reasons, closed, now = rows[0][:8]
     if slots is None:
         raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
-    decided = [row[7:] for row in rows if row[7] is not None]
+    decided = [row[8:] for row in rows if row[8] is not None]
     return Claim(
         started=tuple(claimed_row(row[2:]) for row in decided if row[0] == State.RUNNING),
         skipped=tuple(_skipped(row) for row in decided if row[0] != State.RUNNING),
@@ -130,6 +132,7 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         full_up=tuple(map(FullUp, full, reasons, closed)),
         must_replace=must_replace,
         last_tenant=last if tenants == TENANTS_A_CLAIM else "",
+        at=now,
     )
 
 
@@ -197,11 +200,17 @@ SELECT extract(epoch FROM min(moment) - coalesce(%(at)s::timestamptz, statement_
 FROM tenantcron.execution
 CROSS JOIN LATERAL (VALUES (not_before), (start_deadline)) AS moments (moment)
 WHERE state IN ('PENDING', 'FAILED')
-    AND moment > coalesce(%(at)s::timestamptz, statement_timestamp())
+    AND moment > %(since)s
 """
 
 
-async def seconds_to_next_waiting(connection: AsyncConnection, at: datetime | None) -> float | None:
-    """Return how long it is until something that waits may start, or may not wait any longer."""
-    seconds = (await connection.exec_driver_sql(_NEXT_WAITING, {"at": at})).scalar_one()
+async def seconds_to_next_waiting(
+    connection: AsyncConnection, since: datetime, at: datetime | None
+) -> float | None:
+    """Return how long it is until something that waits may start, or may not wait any longer.
+
+    What has come since the last claim counts, too: nobody has looked at it yet.
+    """
+    parameters = {"since": since, "at": at}
+    seconds = (await connection.exec_driver_sql(_NEXT_WAITING, parameters)).scalar_one()
     return None if seconds is None else float(seconds)

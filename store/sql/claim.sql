@@ -29,7 +29,9 @@ free AS MATERIALIZED (
 -- Where all of them were asked to stop, whoever is to replace them can only wait.
 active AS MATERIALIZED (
     SELECT
-        schedule_id, count(*) AS number, bool_and(cancel_requested_at IS NOT NULL) AS is_leaving
+        schedule_id, count(*) AS number,
+        bool_and(cancel_requested_at IS NOT NULL) AS is_leaving,
+        bool_or(overlap = 'cancel_running') AS is_replaceable
     FROM tenantcron.execution
     WHERE state IN ('RUNNING', 'FAILED')
     GROUP BY schedule_id
@@ -81,16 +83,24 @@ share AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT
         p.*, t.schema_name, t.running, t.weight,
+        CASE
+            WHEN p.is_too_late THEN 'no scheduler started it in time'
+            WHEN NOT c.enabled THEN 'schedule disabled'
+            WHEN c.schedule_id IS NOT NULL THEN concat_ws(': ', 'paused', c.paused_reason)
+        END AS stopped_for,
         row_number() OVER (
             PARTITION BY p.schedule_id
             ORDER BY
-                CASE WHEN p.overlap = 'cancel_running' THEN p.scheduled_for END DESC,
+                CASE WHEN p.overlap = 'cancel_running' THEN p.scheduled_for END DESC NULLS LAST,
                 p.scheduled_for, p.id
         ) AS turn
     FROM tenant AS t, share, LATERAL (
         SELECT
             e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
-            e.not_before, e.attempt,
+            e.not_before, e.attempt, e.actor_source,
+            -- It may not wait, and waited all the same: nobody was there to claim it.
+            e.attempt = 0 AND e.start_deadline + interval '1 minute'
+            < coalesce(%(at)s::timestamptz, statement_timestamp()) AS is_too_late,
             e.overlap <> 'allow' AND e.schedule_id IN (
                 SELECT active.schedule_id FROM active
             ) AND e.state = 'PENDING' AS is_second,
@@ -119,6 +129,13 @@ picked AS MATERIALIZED (
         ORDER BY e.priority, e.not_before
         LIMIT least(t.most - t.running, share.number * t.weight)
     ) AS p
+    -- Whoever pauses or disables ends what waits; but what ran then may have come to wait since.
+    LEFT JOIN tenantcron.schedule_cursor AS c
+        ON c.schedule_id = p.schedule_id AND p.actor_source <> 'manual' AND (
+            NOT c.enabled OR c.paused_at IS NOT NULL AND coalesce(
+                c.paused_until > coalesce(%(at)s::timestamptz, statement_timestamp()), true
+            )
+        )
     WHERE t.status = 'active' AND t.running < t.most AND share.number > 0
 ),
 -- The order of all: round by round over the tenants, counting what they run already, so that a
@@ -136,7 +153,7 @@ in_line AS MATERIALIZED (
                 )
             ) / weight AS round
         FROM picked
-        WHERE NOT is_second AND (overlap = 'allow' OR turn = 1)
+        WHERE stopped_for IS NULL AND NOT is_second AND (overlap = 'allow' OR turn = 1)
     ) AS startable
 ),
 starting AS MATERIALIZED (
@@ -150,7 +167,7 @@ verdict AS MATERIALIZED (
     SELECT id, scheduled_for, schema_name, 'SKIPPED', 'still running'
     FROM picked
     WHERE
-        may_not_wait
+        stopped_for IS NULL AND may_not_wait
         AND (is_second OR turn > 1 AND schedule_id IN (SELECT s.schedule_id FROM starting AS s))
     UNION ALL
     SELECT
@@ -158,7 +175,13 @@ verdict AS MATERIALIZED (
         CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
         'replaced by the next occurrence'
     FROM picked
-    WHERE overlap = 'cancel_running' AND turn > 1
+    WHERE stopped_for IS NULL AND overlap = 'cancel_running' AND turn > 1
+    UNION ALL
+    SELECT
+        id, scheduled_for, schema_name,
+        CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END, stopped_for
+    FROM picked
+    WHERE stopped_for IS NOT NULL
     LIMIT %(most)s
 ),
 -- Whom somebody is about to cancel is left to them. The state is written so that it is a check and
@@ -223,11 +246,20 @@ SELECT
     (SELECT slots FROM free) - (SELECT count(*) FROM starting),
     (SELECT count(*) FROM tenant),
     (SELECT max(tenant_id) FROM tenant),
+    -- Also where the tenant is full: the one that makes room leaves its slot.
     EXISTS (
         SELECT FROM picked WHERE is_second AND overlap = 'cancel_running' AND turn = 1
+    ) OR EXISTS (SELECT FROM active WHERE is_replaceable AND NOT is_leaving) AND EXISTS (
+        SELECT FROM tenantcron.execution_live AS e
+        WHERE
+            e.state = 'PENDING' AND e.overlap = 'cancel_running'
+            AND e.attempt = 0 AND e.actor_source <> 'manual'
+            AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+            AND e.schedule_id IN (SELECT a.schedule_id FROM active AS a WHERE NOT a.is_leaving)
     ),
     array(SELECT tenant_id FROM full_up ORDER BY tenant_id),
     array(SELECT reason FROM full_up ORDER BY tenant_id),
     array(SELECT is_closed FROM full_up ORDER BY tenant_id),
+    (SELECT now FROM clock),
     decided.*
 FROM (SELECT) AS whole LEFT JOIN decided ON true

@@ -1,7 +1,13 @@
--- As if it had never been claimed: the attempt does not count.
+-- As if it had never been claimed: the attempt does not count. What was cancelled meanwhile ends.
 UPDATE tenantcron.execution AS e
 SET
-    state = CASE WHEN e.attempt > 1 THEN 'FAILED' ELSE 'PENDING' END,
+    state = CASE
+        WHEN e.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
+        WHEN e.attempt > 1 THEN 'FAILED'
+        ELSE 'PENDING'
+    END,
+    reason = e.cancel_reason,
+    finished_at = e.cancel_requested_at,
     attempt = e.attempt - 1,
     lease_token = NULL,
     lease_until = NULL,

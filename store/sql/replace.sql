@@ -4,6 +4,7 @@ WITH replacing AS (
     FROM tenantcron.execution
     WHERE
         state = 'PENDING' AND overlap = 'cancel_running'
+        AND attempt = 0 AND actor_source <> 'manual'
         AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
 )
 -- What runs is asked to stop, its worker ends it; what waits for its next attempt ends here.

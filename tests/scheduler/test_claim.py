@@ -1,12 +1,13 @@
 """Claim: what waits starts, or is skipped with a reason that says exactly why."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy.exc import DBAPIError
 from support.scheduling import NOON, Scheduling
 
+from tenantcron.scheduler.attempts import AttemptOutcome
 from tenantcron.scheduler.claim import claim_batch, give_back
 from tenantcron.store import claiming
 from tenantcron.store.errors import DatabaseError
@@ -275,9 +276,10 @@ async def test_only_who_holds_the_lease_can_give_it_back(scheduling: Scheduling)
 async def test_how_long_it_is_until_something_changes_for_what_waits(
     scheduling: Scheduling,
 ) -> None:
-    async def seconds() -> float | None:
+    async def seconds(since: datetime | None = None) -> float | None:
+        now = scheduling.clock()
         async with scheduling.database.transaction() as connection:
-            return await claiming.seconds_to_next_waiting(connection, scheduling.clock())
+            return await claiming.seconds_to_next_waiting(connection, since or now, now)
 
     assert await seconds() is None
     await scheduling.waiting(1)
@@ -290,3 +292,53 @@ async def test_how_long_it_is_until_something_changes_for_what_waits(
     assert await seconds() == 30
     scheduling.clock.go_on(seconds=60)
     assert await seconds() is None
+    # What has come since the last claim is not slept over.
+    assert await seconds(since=NOON + timedelta(seconds=60)) == -30
+
+
+async def test_one_that_nobody_was_there_to_claim_in_time_does_not_start(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(catch_up="none")
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    scheduling.clock.go_on(hours=5)
+
+    claim = await scheduling.claim()
+
+    assert claim.started == ()
+    assert await scheduling.states() == [("SKIPPED", "no scheduler started it in time")]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("paused_at = now(), paused_reason = 'partner is down'", "paused: partner is down"),
+        ("enabled = false", "schedule disabled"),
+    ],
+)
+async def test_what_ran_when_its_schedule_was_stopped_gets_no_further_attempt(
+    scheduling: Scheduling, change: str, reason: str
+) -> None:
+    await scheduling.schedule()
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    (claimed,) = (await scheduling.claim()).started
+    await scheduling.execute(f"UPDATE tenantcron.schedule_cursor SET {change}")  # noqa: S608 -- a test's own words
+    await scheduling.finish(claimed, AttemptOutcome.FAILED, "no luck")
+    scheduling.clock.go_on(minutes=5)
+
+    assert (await scheduling.claim()).started == ()
+    assert await scheduling.states() == [("CANCELLED", reason)]
+
+
+async def test_what_was_cancelled_and_is_given_back_ends(scheduling: Scheduling) -> None:
+    await scheduling.waiting(1)
+    (claimed,) = (await scheduling.claim()).started
+    await scheduling.execute(
+        "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
+    )
+
+    await give_back(scheduling.replica(), [claimed])
+
+    assert await scheduling.states() == [("CANCELLED", "by maria")]

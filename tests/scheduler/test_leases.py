@@ -210,3 +210,17 @@ async def test_one_whose_tenant_is_gone_is_recovered_too(scheduling: Scheduling)
     scheduling.clock.go_on(seconds=61)
 
     assert await recover_lost(scheduling.replica("two")) == 1
+
+
+async def test_a_heartbeat_does_not_give_up_what_somebody_else_is_looking_at(
+    scheduling: Scheduling,
+) -> None:
+    work, claimed = AtWork(), await started(scheduling)
+    running = await work.start(claimed)
+    async with scheduling.database.transaction() as connection:
+        await connection.exec_driver_sql("SELECT FROM tenantcron.execution FOR UPDATE")
+
+        await keep_up(scheduling.replica(), work.executor)
+
+    work.end.set()
+    assert (await running).outcome is AttemptOutcome.SUCCEEDED

@@ -253,3 +253,41 @@ async def test_another_schedules_execution_is_no_overlap(scheduling: Scheduling)
     await scheduling.schedule("one", overlap="skip", tenant="other")
 
     assert len(await occur(scheduling)) == 3
+
+
+async def test_cancel_running_makes_room_also_where_its_tenant_is_full(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(20, per_tenant=1)
+    await scheduling.schedule(overlap="cancel_running")
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    await scheduling.claim()
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+
+    await scheduling.claim()
+
+    (before, after) = await scheduling.rows()
+    assert (before["state"], before["cancel_reason"]) == (
+        "RUNNING",
+        "replaced by the next occurrence",
+    )
+    assert after["state"] == "PENDING"
+
+
+async def test_one_that_is_tried_again_by_hand_replaces_nobody(scheduling: Scheduling) -> None:
+    schedule_id = await scheduling.schedule(overlap="cancel_running")
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    await scheduling.claim()
+    await scheduling.waiting(
+        1, schedule_id=schedule_id, overlap="cancel_running", attempt=2, scheduled_for=NOON
+    )
+
+    await scheduling.claim()
+
+    running = await scheduling.query(
+        "SELECT cancel_requested_at FROM tenantcron.execution WHERE state = 'RUNNING'"
+    )
+    assert [row["cancel_requested_at"] for row in running] == [None]
