@@ -10,15 +10,13 @@ if an aim is missed. `in process` is the work of the command without its start a
 import argparse
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+
+from serving import embedded_server
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
@@ -30,7 +28,6 @@ from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.fleet import apply_all, prepare_all
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Rules
-from tenantcron.store.embedded import FOLDER, ServerUse
 from tenantcron.store.engine import Database, open_database
 from tenantcron.tenants.registry import create_tenant
 
@@ -102,7 +99,7 @@ def main() -> int:
     parser.add_argument("--tenants", type=int, default=1_000)
     parser.add_argument("--schedules", type=int, default=20)
     arguments = parser.parse_args()
-    with _server() as folder:
+    with embedded_server() as folder:
         fleet = Fleet(folder / "manifests", arguments.tenants, arguments.schedules)
         fleet.folder.mkdir()
         collect_rarely(FLEET)
@@ -110,19 +107,6 @@ def main() -> int:
         measured += [_command(fleet, folder, answer) for answer in ("text", "json")]
     _report(measured)
     return int(any(one.missed for one in measured))
-
-
-@contextmanager
-def _server() -> Iterator[Path]:
-    """Keep one server running for all measurements; its start is not what is measured."""
-    folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
-    use = ServerUse(folder / FOLDER)
-    try:
-        use.join()
-        yield folder
-    finally:
-        use.leave()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _in_process(fleet: Fleet, folder: Path) -> list[Measured]:

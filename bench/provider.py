@@ -12,17 +12,14 @@ it must not grow with the number of tenants.
 import argparse
 import asyncio
 import gc
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from statistics import median
 from time import perf_counter
 
+from serving import embedded_server
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
@@ -32,7 +29,6 @@ from tenantcron.provider.refresh import BATCHES_A_CONNECTION, Refreshed, refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.store import ddl, tenants
 from tenantcron.store.backends import give_up
-from tenantcron.store.embedded import FOLDER, ServerUse
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.scripts import for_schema, run_script
 from tenantcron.store.tenants import Scope
@@ -86,23 +82,10 @@ def main() -> int:
     arguments = parser.parse_args()
     measured = []
     for count in arguments.tenants:
-        with _server() as folder:
+        with embedded_server() as folder:
             measured.append(asyncio.run(_measure(folder, count, arguments.schedules)))
     _report(measured)
     return int(any(one.missed for one in measured))
-
-
-@contextmanager
-def _server() -> Iterator[Path]:
-    """Keep one server running for all measurements; its start is not what is measured."""
-    folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
-    use = ServerUse(folder / FOLDER)
-    try:
-        use.join()
-        yield folder
-    finally:
-        use.leave()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _measure(folder: Path, count: int, schedules: int) -> Measured:

@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from statistics import median, quantiles
 from time import perf_counter
 
 import structlog
+from serving import embedded_server
 from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
@@ -37,7 +37,6 @@ from tenantcron.scheduler import fire
 from tenantcron.scheduler.housekeeping import prepare_history
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import limits, schedule_definitions
-from tenantcron.store.embedded import FOLDER, ServerUse
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.times import database_time
 
@@ -384,26 +383,13 @@ async def measure(folder: Path, *, quick: bool) -> list[Measured]:
     return measured
 
 
-@contextmanager
-def _server() -> Iterator[Path]:
-    """Keep one server running for all measurements; its start is not what is measured."""
-    folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
-    use = ServerUse(folder / FOLDER)
-    try:
-        use.join()
-        yield folder
-    finally:
-        use.leave()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def main() -> int:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     arguments = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
-    with _server() as folder:
+    with embedded_server() as folder:
         measured = asyncio.run(measure(folder, quick=arguments.quick))
     for one in measured:
         sign = "<=" if one.is_time else ">="

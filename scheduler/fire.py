@@ -41,7 +41,8 @@ STEPS_A_BATCH = 50_000
 # What is in the rows. Any other error is about the database, and none of the cursors' fault.
 _REFUSED = (DataError, IntegrityError)
 
-_PRIORITIES = {priority: number for number, priority in enumerate(Priority)}
+# Priorities as the column has them: 0 goes first.
+RANKS = {priority: number for number, priority in enumerate(Priority)}
 
 
 _Write = Callable[[AsyncConnection, Replica, Taken, "_Batch"], Awaitable[int]]
@@ -168,17 +169,18 @@ def _add(batch: _Batch, cursor: DueCursor, settings: Settings, owed: Due) -> Non
     batch.moves.append(
         Move(cursor.schedule_id, cursor.next_run_at, owed.last_run_at, owed.next_run_at)
     )
-    batch.executions += [_row(cursor.schedule_id, settings, one) for one in owed.planned]
+    batch.executions += [new_execution(cursor.schedule_id, settings, one) for one in owed.planned]
 
 
-def _row(schedule_id: UUID, settings: Settings, planned: Planned) -> NewExecution:
+def new_execution(schedule_id: UUID, settings: Settings, planned: Planned) -> NewExecution:
+    """Return the row of a planned occurrence."""
     return NewExecution(
         schedule_id=schedule_id,
         scheduled_for=planned.scheduled_for,
         state=planned.state,
         reason=planned.reason,
         overlap=_overlap(settings, planned),
-        priority=_PRIORITIES[settings.priority],
+        priority=RANKS[settings.priority],
         not_before=planned.not_before,
         start_deadline=planned.start_deadline,
         attempts_allowed=settings.retry.max_attempts,

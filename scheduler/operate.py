@@ -30,13 +30,13 @@ from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
 from tenantcron.cron.zones import tz_version
-from tenantcron.manifests.desired import Priority
 from tenantcron.manifests.desired import Settings as Policies
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.definitions import Definitions, UnreadableError
-from tenantcron.scheduler.due import Due, Planned, due
+from tenantcron.scheduler.due import Due, due
 from tenantcron.scheduler.executions_found import find_execution, locked
+from tenantcron.scheduler.fire import RANKS, new_execution
 from tenantcron.scheduler.situation import (
     ScheduleRef,
     existing_tenant,
@@ -56,11 +56,10 @@ from tenantcron.store.audit_records import EXECUTION, LIMITS, PAUSE
 from tenantcron.store.engine import Database
 from tenantcron.store.execution_history import ExecutionRow
 from tenantcron.store.executions import Manual, State
-from tenantcron.store.firing import DueCursor, Move, NewExecution
+from tenantcron.store.firing import DueCursor, Move
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.tenants import TenantRow, TenantStatus
 
-_PRIORITIES = list(Priority)
 _RETRIABLE = (State.DEAD, State.CANCELLED, State.SKIPPED, State.MISSED)
 _CANCELLABLE = (State.PENDING, State.FAILED, State.RUNNING)
 
@@ -148,7 +147,7 @@ class Operator:
             manual = Manual(
                 schedule_id=found.schedule_id,
                 overlap=policies.overlap.value,
-                priority=_PRIORITIES.index(policies.priority),
+                priority=RANKS[policies.priority],
                 attempts_allowed=policies.retry.max_attempts,
                 actor=actor,
             )
@@ -233,7 +232,7 @@ class Operator:
         await firing.fire(
             connection,
             [Move(cursor.schedule_id, cursor.next_run_at, owed.last_run_at, owed.next_run_at)],
-            [_row(cursor, policies, one) for one in owed.planned],
+            [new_execution(cursor.schedule_id, policies, one) for one in owed.planned],
             actor_id=scheduler_actor(self.settings.service).id,
             tz_version=tz_version(),
             now=now,
@@ -355,23 +354,6 @@ async def _policies(connection: AsyncConnection, definition_id: UUID) -> Policie
     if isinstance(found, UnreadableError):
         raise OperationError(str(found))
     return found.settings
-
-
-def _row(cursor: CursorRow, policies: Policies, planned: Planned) -> NewExecution:
-    return NewExecution(
-        schedule_id=cursor.schedule_id,
-        scheduled_for=planned.scheduled_for,
-        state=planned.state,
-        reason=planned.reason,
-        overlap=policies.overlap.value,
-        priority=_PRIORITIES.index(policies.priority),
-        not_before=planned.not_before,
-        start_deadline=planned.start_deadline,
-        attempts_allowed=policies.retry.max_attempts,
-        source=planned.source,
-        covers_from=planned.covers_from,
-        missed_count=planned.missed_count,
-    )
 
 
 def _state(row: ExecutionRow) -> JsonObject:
