@@ -4,11 +4,12 @@
 what a row of failures makes of its schedule.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import structlog
+from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
@@ -18,9 +19,17 @@ from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retry import Settled, settle
 from tenantcron.store import audit_records, executions, finishing
 from tenantcron.store.executions import State
+from tenantcron.store.explain import first_line
 from tenantcron.store.finishing import Ended, Expired, Finished
 
 log = structlog.get_logger(__name__)
+
+# What is in the rows. Any other error is about the database.
+REFUSED = (DataError, IntegrityError)
+
+_Finish = Callable[
+    [AsyncConnection, Replica, Sequence[Attempt]], Awaitable[tuple[list[Ended], Finished]]
+]
 
 AUTO_PAUSED = "paused: auto:consecutive_failures"
 _LOST_A_BATCH = 200
@@ -36,16 +45,23 @@ async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finishe
 
 async def recover_lost(replica: Replica) -> int:
     """End the attempts of workers that were not heard of in time; return how many there were."""
+    try:
+        return await _recover(replica, _finish)
+    except REFUSED:
+        return await _recover(replica, _finish_one_by_one)
+
+
+async def _recover(replica: Replica, finish: _Finish) -> int:
     async with replica.database.transaction() as connection:
         expired = await finishing.take_expired(connection, _LOST_A_BATCH, replica.clock())
         if not expired:
             return 0
-        attempts = [_lost(one) for one in expired]
-        ended, finished = await _finish(connection, replica, attempts)
+        ended, finished = await finish(connection, replica, [_lost(one) for one in expired])
     for one in expired:
-        log.warning("worker_lost", worker=one.worker_id, execution=str(one.claimed.id))
+        if one.claimed.id in finished.ids:
+            log.warning("worker_lost", worker=one.worker_id, execution=str(one.claimed.id))
     _report(ended, finished)
-    return len(expired)
+    return len(finished.ids)
 
 
 def _lost(expired: Expired) -> Attempt:
@@ -65,6 +81,25 @@ async def _finish(
     if finished.paused:
         await executions.skip_waiting(connection, finished.paused, AUTO_PAUSED, at)
     return ended, finished
+
+
+async def _finish_one_by_one(
+    connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
+) -> tuple[list[Ended], Finished]:
+    """One that the database refuses must not keep the others from being recovered."""
+    all_ended: list[Ended] = []
+    whole = Finished(frozenset(), (), waiting=False)
+    for attempt in attempts:
+        try:
+            async with connection.begin_nested():
+                ended, finished = await _finish(connection, replica, [attempt])
+        except REFUSED as error:
+            execution = str(attempt.claimed.id)
+            log.error("result_refused", execution=execution, error=first_line(error.orig))
+            continue
+        all_ended += ended
+        whole = whole + finished
+    return all_ended, whole
 
 
 async def _settle(

@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import structlog
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from tenantcron.scheduler.attempts import Attempt
-from tenantcron.scheduler.finish import finish_batch
+from tenantcron.scheduler.finish import REFUSED, finish_batch
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store.errors import ConflictError, DatabaseError
 from tenantcron.store.explain import first_line
@@ -68,8 +68,7 @@ class Results:
     async def _write(self, batch: Sequence[Attempt]) -> None:
         try:
             finished = await finish_batch(self._replica, batch)
-        # What is in the results. Any other error is the database's, and passes.
-        except (DataError, IntegrityError) as error:
+        except REFUSED as error:
             await self._write_halves(batch, error)
             return
         if finished.waiting:

@@ -44,6 +44,12 @@ class Finished:
     # Whether something waits that could use the slots.
     waiting: bool
 
+    def __add__(self, other: "Finished") -> "Finished":
+        """Put two together."""
+        return Finished(
+            self.ids | other.ids, self.paused + other.paused, self.waiting or other.waiting
+        )
+
 
 async def finish(
     connection: AsyncConnection, ended: Sequence[Ended], *, actor_id: str, at: datetime | None

@@ -224,3 +224,18 @@ async def test_a_heartbeat_does_not_give_up_what_somebody_else_is_looking_at(
 
     work.end.set()
     assert (await running).outcome is AttemptOutcome.SUCCEEDED
+
+
+async def test_one_that_cannot_be_ended_does_not_keep_the_others_from_being_recovered(
+    scheduling: Scheduling,
+) -> None:
+    """Its month is gone, so the database refuses the row that it would become."""
+    november = NOON - timedelta(days=20)
+    await scheduling.waiting(1, scheduled_for=november, attempts_allowed=1)
+    await scheduling.waiting(1, attempts_allowed=1)
+    assert len((await scheduling.claim()).started) == 2
+    await scheduling.execute("DROP TABLE tenantcron.execution_past_2026_11")
+    scheduling.clock.go_on(seconds=61)
+
+    assert await recover_lost(scheduling.replica("two")) == 1
+    assert await scheduling.states() == [("RUNNING", None), ("DEAD", "worker lost")]
