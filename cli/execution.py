@@ -7,12 +7,12 @@ from rich.text import Text
 
 from tenantcron.cli.formats.executions import as_json, attempt_as_json
 from tenantcron.cli.formats.executions_text import show_story, table
+from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import (
     Answer,
     add_actor,
     add_format,
     add_reason,
-    number,
     operator,
     respond,
     time,
@@ -71,7 +71,7 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=str.upper,
-        choices=[*State],
+        choices=[state.value for state in State],
         help=f"in this state; may be given several times: {', '.join(State)}",
     )
     parser.add_argument("--since", metavar="TIME", type=time, help="scheduled for then or later")

@@ -1,17 +1,16 @@
 """`tenantcron limits`: shows or sets how many executions run at once, over all replicas."""
 
 import argparse
-from collections.abc import Callable
 
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.operating import (
     Answer,
     add_actor,
     add_format,
     add_reason,
-    number,
     operator,
     respond,
 )
@@ -30,7 +29,6 @@ examples:
   tenantcron limits --max-concurrent 0 --reason incident       nothing starts any more
   tenantcron limits --max-concurrent default                   what the settings declare holds again
 """
-_DEFAULT = "default"
 _COLUMNS = {"max_concurrent": "operator", "max_concurrent_per_tenant": "operator_per_tenant"}
 
 
@@ -43,20 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     for name in _COLUMNS:
         option = f"--{name.replace('_', '-')}"
-        words = f"0 to {MOST_CONCURRENT}, or {_DEFAULT}"
-        read = _limit(number(0, MOST_CONCURRENT))
+        words = f"0 to {MOST_CONCURRENT}, or {DEFAULT}"
+        read = limit(0, MOST_CONCURRENT)
         parser.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS, help=words)
     add_reason(parser)
     add_actor(parser)
     add_format(parser)
     parser.set_defaults(run=respond, work=_work)
-
-
-def _limit(read: Callable[[str], int]) -> Callable[[str], int | None]:
-    def read_limit(text: str) -> int | None:
-        return None if text == _DEFAULT else read(text)
-
-    return read_limit
 
 
 async def _work(database: Database, arguments: argparse.Namespace) -> Answer:

@@ -86,19 +86,6 @@ def time(text: str) -> datetime:
     return moment(text, zone("UTC"))
 
 
-def number(lowest: int, highest: int) -> Callable[[str], int]:
-    """Return what reads a whole number in a range."""
-
-    def read(text: str) -> int:
-        # Longer numbers are out of range anyway, and slow to read.
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(highest))
-        if not is_number or not lowest <= int(text) <= highest:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {lowest} to {highest}")
-        return int(text)
-
-    return read
-
-
 def _reason(text: str) -> str:
     shown = visible(text).strip()
     if not shown:

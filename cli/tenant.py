@@ -3,11 +3,12 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from tenantcron.cli.database import acting, refused, with_database
+from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.tables import output, plain_table
 from tenantcron.cli.terminal import visible
 from tenantcron.core.errors import UsageError
@@ -30,7 +31,6 @@ examples:
   tenantcron tenant set acme --max-schedules 50      --max-schedules default: the platform's again
   tenantcron tenant deprovision acme --reason "contract ended" --drop-schema --confirm acme
 """
-_DEFAULT = "default"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,9 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if name != "list":
             action.add_argument("id", metavar="ID", type=str)
         if name in ("create", "set"):
-            for limit, lowest in LOWEST_LIMITS.items():
-                option = f"--{limit.replace('_', '-')}"
-                read = _limit(lowest)
+            for column, lowest in LOWEST_LIMITS.items():
+                option = f"--{column.replace('_', '-')}"
+                read = limit(lowest, HIGHEST_LIMIT)
                 action.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS)
         if name in ("suspend", "resume", "deprovision"):
             required = name != "resume"
@@ -77,21 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _show(rows)
     return 0
-
-
-def _limit(lowest: int) -> Callable[[str], int | None]:
-    def read(text: str) -> int | None:
-        if text == _DEFAULT:
-            return None
-        # Longer numbers are over the limit anyway, and slow to read.
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(HIGHEST_LIMIT))
-        if not is_number or not lowest <= int(text) <= HIGHEST_LIMIT:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from {lowest} to {HIGHEST_LIMIT}, or {_DEFAULT}"
-            )
-        return int(text)
-
-    return read
 
 
 def _reason(text: str) -> str:
@@ -176,7 +161,7 @@ def _show(rows: Sequence[TenantRow]) -> None:
     table = plain_table("tenant", "status", "revision", "max schedules", "max concurrent", "reason")
     for row in rows:
         limits = (row.max_schedules, row.max_concurrent)
-        shown = [_DEFAULT if limit is None else str(limit) for limit in limits]
+        shown = [DEFAULT if one is None else str(one) for one in limits]
         cells = (row.id, row.status, str(row.schedule_revision), *shown, row.status_reason or "")
         table.add_row(*(Text(visible(cell)) for cell in cells))
     output().print(table if rows else "no tenants yet: `tenantcron tenant create ID`")

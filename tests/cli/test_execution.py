@@ -199,3 +199,11 @@ def test_wrong_use_is_2(shell: Shell, arguments: list[str]) -> None:
     called = shell("execution", *arguments)
     assert (called.code, called.out) == (2, "")
     assert called.err
+
+
+def test_an_unknown_state_is_told_with_those_there_are(shell: Shell) -> None:
+    called = shell("execution", "list", "--state", "RUNING")
+
+    assert called.code == 2
+    assert "'RUNING'" in called.err
+    assert "'PENDING', 'RUNNING', 'SUCCEEDED'" in called.err
