@@ -30,9 +30,9 @@ from serving import embedded_server
 from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
-from tenantcron.core.values import JsonObject
 from tenantcron.cron.zones import tz_version
 from tenantcron.migrations.runner import migrate_control
+from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler import fire
 from tenantcron.scheduler.housekeeping import prepare_history
 from tenantcron.scheduler.replica import Replica
@@ -42,20 +42,6 @@ from tenantcron.store.times import database_time
 
 TENANTS = 200
 WARM_UP = 100
-DEFINITION: JsonObject = {
-    "description": "",
-    "spread": "0s",
-    "overlap": "skip",
-    "catch_up": "once",
-    "catch_up_window": "1h",
-    "start_within": "0s",
-    "timeout": "5m",
-    "retry": {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"},
-    "auto_pause_after": 10,
-    "priority": "medium",
-    "payload": {},
-    "target": None,
-}
 _TENANTS = text(
     "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
     " SELECT 't' || i, 'tenant_t' || i, now(), now() FROM generate_series(1, :tenants) AS i"

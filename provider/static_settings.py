@@ -28,6 +28,7 @@ from tenantcron.cron.timetable import CronTimetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 
 # What holds where an entry is silent, spelled as it is stored.
+RETRY_DEFAULTS: JsonObject = {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"}
 DEFAULTS: JsonObject = {
     "description": "",
     "spread": "0s",
@@ -36,13 +37,12 @@ DEFAULTS: JsonObject = {
     "catch_up_window": "1h",
     "start_within": "0s",
     "timeout": "5m",
-    "retry": {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"},
+    "retry": RETRY_DEFAULTS,
     "auto_pause_after": 10,
     "priority": "medium",
     "payload": {},
     "target": None,
 }
-RETRY_DEFAULTS: JsonObject = {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"}
 
 _DAY = timedelta(days=1)
 DURATIONS = {

@@ -15,6 +15,7 @@ from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import tz_version, zone
+from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.claim import Sweep, claim_batch
 from tenantcron.scheduler.finish import finish_batch
@@ -29,20 +30,6 @@ from tenantcron.store.tables import execution, schedule_cursor
 from tenantcron.store.tables import tenant as tenant_table
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
-DEFINITION: JsonObject = {
-    "description": "",
-    "spread": "0s",
-    "overlap": "skip",
-    "catch_up": "once",
-    "catch_up_window": "1h",
-    "start_within": "0s",
-    "timeout": "5m",
-    "retry": {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"},
-    "auto_pause_after": 10,
-    "priority": "medium",
-    "payload": {},
-    "target": None,
-}
 Row = Mapping[str, object]
 
 

@@ -235,6 +235,24 @@ END
 $function$;
 """
 
+# One row of the control schema's audit, in the name of whoever acts.
+_PUTTING_ON_RECORD = """
+CREATE FUNCTION tenantcron.put_on_record(
+    entity_type text, entity_id text, operation text, before jsonb, after jsonb
+) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog AS $function$
+INSERT INTO tenantcron.audit_record (
+    entity_type, entity_id, operation, changed_by, actor_type, actor_source, authenticated,
+    correlation_id, before, after
+)
+SELECT
+    put_on_record.entity_type, put_on_record.entity_id, put_on_record.operation, who.changed_by,
+    who.actor_type, who.actor_source, who.authenticated, who.correlation_id,
+    put_on_record.before, put_on_record.after
+FROM tenantcron.acting() AS who;
+$function$;
+"""
+
 # Row by row: a trigger that sees all rows of a statement cannot be bound to single columns.
 _RECORDING_TENANTS = """
 CREATE FUNCTION tenantcron.record_tenant() RETURNS trigger
@@ -243,18 +261,13 @@ DECLARE
     was jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
     becomes jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
 BEGIN
-    INSERT INTO tenantcron.audit_record (
-        entity_type, entity_id, operation, changed_by, actor_type, actor_source, authenticated,
-        correlation_id, before, after
-    )
-    SELECT
+    PERFORM tenantcron.put_on_record(
         'tenant',
         coalesce(becomes, was) ->> 'id',
         CASE TG_OP WHEN 'INSERT' THEN 'create' WHEN 'UPDATE' THEN 'update' ELSE 'delete' END,
-        who.changed_by, who.actor_type, who.actor_source, who.authenticated, who.correlation_id,
         was,
         becomes
-    FROM tenantcron.acting() AS who;
+    );
     RETURN NULL;
 END
 $function$;
@@ -339,22 +352,17 @@ _OPERATING = """
 CREATE FUNCTION tenantcron.record_pause() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
 BEGIN
-    INSERT INTO tenantcron.audit_record (
-        entity_type, entity_id, operation, changed_by, actor_type, actor_source, authenticated,
-        correlation_id, before, after
-    )
-    SELECT
+    PERFORM tenantcron.put_on_record(
         'pause',
         NEW.tenant_id || '/' || NEW.schedule_name,
         CASE WHEN NEW.paused_at IS NULL THEN 'resume' ELSE 'pause' END,
-        who.changed_by, who.actor_type, who.actor_source, who.authenticated, who.correlation_id,
         CASE WHEN OLD.paused_at IS NOT NULL THEN jsonb_build_object(
             'at', OLD.paused_at, 'by', OLD.paused_by,
             'reason', OLD.paused_reason, 'until', OLD.paused_until) END,
         CASE WHEN NEW.paused_at IS NOT NULL THEN jsonb_build_object(
             'at', NEW.paused_at, 'by', NEW.paused_by,
             'reason', NEW.paused_reason, 'until', NEW.paused_until) END
-    FROM tenantcron.acting() AS who;
+    );
     RETURN NULL;
 END
 $function$;
@@ -370,14 +378,9 @@ CREATE TRIGGER schedule_cursor_pause_recorded
 CREATE FUNCTION tenantcron.record_limits() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
 BEGIN
-    INSERT INTO tenantcron.audit_record (
-        entity_type, entity_id, operation, changed_by, actor_type, actor_source, authenticated,
-        correlation_id, before, after
-    )
-    SELECT
-        'limits', 'cluster', 'update', who.changed_by, who.actor_type, who.actor_source,
-        who.authenticated, who.correlation_id, to_jsonb(OLD), to_jsonb(NEW)
-    FROM tenantcron.acting() AS who;
+    PERFORM tenantcron.put_on_record(
+        'limits', 'cluster', 'update', to_jsonb(OLD), to_jsonb(NEW)
+    );
     RETURN NULL;
 END
 $function$;
@@ -393,6 +396,7 @@ DROP TABLE tenantcron.worker, tenantcron.execution_attempt, tenantcron.execution
     tenantcron.audit_record, tenantcron.manifest_version, tenantcron.tenant;
 DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcron.record_tenant(),
     tenantcron.record_pause(), tenantcron.record_limits(),
+    tenantcron.put_on_record(text, text, text, jsonb, jsonb),
     tenantcron.record_schedules(), tenantcron.recording(text, text),
     tenantcron.notice_change_by_hand(text, bigint), tenantcron.acting();
 """
@@ -400,7 +404,7 @@ DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcr
 
 def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control schema has one name
     """Create the tables, and what writes the audit and keeps it append only."""
-    recording = _ACTING + _RECORDING_TENANTS + _RECORDING_SCHEDULES
+    recording = _ACTING + _PUTTING_ON_RECORD + _RECORDING_TENANTS + _RECORDING_SCHEDULES
     run_script(op.get_bind(), _TABLES + _APPEND_ONLY + recording + _OPERATING)
 
 
