@@ -27,10 +27,18 @@ _correlation_id: Final[ContextVar[UUID | None]] = ContextVar(
 
 def acting_as(actor: AnyActor) -> AbstractContextManager[None]:
     """Let the actor act inside a `with` block."""
-    # Exact types: something that merely looks like an actor could call itself authenticated.
-    if type(actor) not in (Actor, AuthenticatedActor):
-        raise TypeError(f"{type(actor).__name__} is not an actor")
+    _check_type(actor)
     return _holding(_actor, actor)
+
+
+def act_from_here(actor: AnyActor, correlation_id: UUID) -> None:
+    """Let the actor act until the current task or thread ends, as part of what the id says.
+
+    Only in one that does nothing else: there is no way back.
+    """
+    _check_type(actor)
+    _actor.set(actor)
+    _correlation_id.set(correlation_id)
 
 
 def current_actor() -> AnyActor | None:
@@ -69,6 +77,12 @@ def carry(function: Callable[P, T]) -> Callable[P, T]:
         return captured.copy().run(function, *args, **kwargs)
 
     return carried
+
+
+def _check_type(actor: AnyActor) -> None:
+    # Exact types: something that merely looks like an actor could call itself authenticated.
+    if type(actor) not in (Actor, AuthenticatedActor):
+        raise TypeError(f"{type(actor).__name__} is not an actor")
 
 
 @contextmanager

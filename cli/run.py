@@ -5,6 +5,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -59,8 +60,18 @@ def run(arguments: argparse.Namespace) -> int:
     handlers = load_handlers(arguments.handlers)
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
-    asyncio.run(_serve(settings, handlers, once=arguments.once, span=span))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings, handlers, once=arguments.once, span=span))
     return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the loop of uvloop where the extra `fast` is installed; None is Python's own."""
+    try:
+        import uvloop  # noqa: PLC0415 -- an extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _settings(service: str | None) -> Settings:

@@ -1,9 +1,8 @@
 """How attempts end, as values."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tenantcron.store.claiming import Claimed
 from tenantcron.targets.calls import Raised
@@ -42,8 +41,7 @@ WORDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """An attempt that has ended. Its error begins with one line for people.
 
     `retry_after` is how long the handler wants the next attempt to wait; `final`: there is none.
@@ -54,6 +52,11 @@ class Attempt:
     error: str | None = None
     retry_after: timedelta | None = None
     final: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is nothing more to do."""
+        return self.outcome is AttemptOutcome.SUCCEEDED
 
 
 def ended(claimed: Claimed, raised: Raised) -> Attempt:

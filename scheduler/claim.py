@@ -44,7 +44,7 @@ class Sweep:
 async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str = "") -> Claim:
     """Start what may start, at most a batch of it, and end what may not wait."""
     skipped: tuple[Skipped, ...] = ()
-    async with replica.database.transaction() as connection:
+    async with replica.database.transaction(by_key=True) as connection:
         at = replica.clock()
         claim = await claiming.claim(
             connection,
@@ -69,7 +69,7 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
 
 async def give_back(replica: Replica, claimed: Sequence[Claimed]) -> None:
     """Let others start what this replica has claimed and will not start."""
-    async with replica.database.transaction() as connection:
+    async with replica.database.transaction(by_key=True) as connection:
         given = await claiming.give_back(connection, claimed)
     log.info("executions_given_back", executions=given)
 

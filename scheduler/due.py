@@ -15,9 +15,9 @@ lies before the kept history is passed over, because its rows would be dropped a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 from uuid import UUID
 
 from tenantcron.actor.model import CATCH_UP, CRON_SCHEDULER
@@ -33,8 +33,7 @@ LATE = timedelta(seconds=60)
 _MOMENT = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """One row to be: an occurrence, and the earlier ones that it stands for."""
 
     scheduled_for: datetime
@@ -47,8 +46,7 @@ class Planned:
     missed_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(NamedTuple):
     """All that a cursor owes now, and where it moves."""
 
     planned: tuple[Planned, ...]
@@ -88,8 +86,9 @@ def timetable_of(cron_expr: str) -> Timetable:
 
 def spread_offset(schedule_id: UUID, spread: timedelta) -> timedelta:
     """Return the schedule's own place within the spread; always the same one."""
-    seconds = int(spread.total_seconds())
-    return timedelta(seconds=schedule_id.int % seconds) if seconds else timedelta()
+    if not spread:
+        return spread
+    return timedelta(seconds=schedule_id.int % int(spread.total_seconds()))
 
 
 def _planned(
@@ -154,14 +153,13 @@ def _starting(
     not_before = latest + spread_offset(cursor.schedule_id, settings.spread)
     is_late = now - latest > LATE
     return Planned(
-        scheduled_for=latest,
-        state=State.PENDING,
-        reason=None,
-        source=CATCH_UP if is_late else CRON_SCHEDULER,
-        not_before=not_before,
-        start_deadline=_start_deadline(settings, not_before, now if is_late else None),
-        covers_from=_cover(times)[0],
-        missed_count=_cover(times)[1],
+        latest,
+        State.PENDING,
+        None,
+        CATCH_UP if is_late else CRON_SCHEDULER,
+        not_before,
+        _start_deadline(settings, not_before, now if is_late else None),
+        *_cover(times),
     )
 
 

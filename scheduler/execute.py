@@ -1,7 +1,7 @@
 """Execute: run one claimed execution, and say how the attempt ended.
 
-An attempt ends in exactly one way, and `Executor.run` answers with it; it never raises for what a
-handler does.
+An attempt ends in exactly one way, and whoever started it is told once, in the event loop; nothing
+is ever raised for what a handler does.
 
 - The handler returns: SUCCEEDED. It raises: FAILED, with the error in full. `Retry` and `Fail`
   decide whether there is another attempt.
@@ -16,13 +16,13 @@ abandoned: it holds no slot, is counted in `Executor.abandoned` until it really 
 when the grace is over.
 
 The context (actor, correlation id, fields of the log) belongs to the handler's own task or thread.
-One timer of the loop is all the time keeping there is: this runs thousands of times a second.
+That task and one timer of the loop are all there is: this runs thousands of times a second.
 """
 
 import asyncio
-from asyncio import Future, Task
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from asyncio import AbstractEventLoop, Future, Task
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, timedelta
 from functools import partial
 from typing import Final, Protocol
@@ -32,21 +32,18 @@ import structlog
 from structlog.contextvars import bind_contextvars
 from structlog.typing import FilteringBoundLogger
 
-from tenantcron.actor.context import acting_as, correlation
+from tenantcron.actor.context import act_from_here
 from tenantcron.core.durations import format_duration
 from tenantcron.core.names import SagaName, ScheduleName
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.payload import fill
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop, ended, refused, stopped
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.attempts import Attempt, Stop, ended, refused, stopped
+from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
 from tenantcron.targets.execution import Cancellation, Execution, Transactions
-from tenantcron.targets.faults import described
 from tenantcron.targets.registry import Handler, Handlers
-
-__all__ = ["GRACE", "Attempt", "AttemptOutcome", "CallLater", "Executor", "Stop", "Timer"]
 
 GRACE: Final = timedelta(seconds=5)
 
@@ -62,6 +59,8 @@ class Timer(Protocol):
 
 # As `loop.call_later`: seconds, and what to call. Tests have their own, which waits for nothing.
 CallLater = Callable[[float, Callable[[], None]], Timer]
+# Is told how an attempt ended.
+OnEnd = Callable[[Attempt], None]
 
 
 class _Running:
@@ -71,7 +70,7 @@ class _Running:
         "cancellation",
         "claimed",
         "ended",
-        "finished",
+        "on_end",
         "stop",
         "task",
         "timeout",
@@ -80,11 +79,11 @@ class _Running:
         "why",
     )
 
-    def __init__(self, claimed: Claimed, timeout: timedelta, finished: "Future[Attempt]") -> None:
+    def __init__(self, claimed: Claimed, timeout: timedelta, on_end: OnEnd) -> None:
         self.claimed = claimed
         self.timeout = timeout
-        # The end of the attempt; `ended` is the end of the handler.
-        self.finished = finished
+        # Of the attempt; `ended` is the end of the handler.
+        self.on_end = on_end
         self.ended = False
         self.cancellation = Cancellation()
         # None: it runs in a thread.
@@ -93,11 +92,6 @@ class _Running:
         self.stop: Stop | None = None
         self.why = ""
         self.warned = False
-
-    def finish(self, attempt: Attempt) -> None:
-        """Answer whoever waits, if they still do."""
-        if not self.finished.done():
-            self.finished.set_result(attempt)
 
     def outcome(self, raised: Raised) -> Attempt:
         if self.stop is None:
@@ -119,7 +113,7 @@ class Executor:
         self._connections = connections
         self._call_later = call_later
         # By lease: an execution that was lost and claimed again can be here twice.
-        self._running: dict[UUID, _Running] = {}
+        self._running: dict[Lease, _Running] = {}
         self._abandoned: set[_Running] = set()
 
     @property
@@ -128,9 +122,34 @@ class Executor:
         return tuple(running.claimed for running in self._running.values())
 
     @property
+    def load(self) -> int:
+        """How many run here."""
+        return len(self._running)
+
+    @property
     def abandoned(self) -> int:
         """How many handlers run on although their attempt has ended."""
         return len(self._abandoned)
+
+    def start(
+        self, claimed: Claimed, settings: Settings, target: HttpTarget | None, on_end: OnEnd
+    ) -> None:
+        """Start a claimed execution; one that cannot be started has ended when this returns."""
+        if target is not None:
+            on_end(refused(claimed, "HTTP targets are not there yet"))
+            return
+        handler = self._handlers.find(claimed.saga_name)
+        if handler is None:
+            on_end(refused(claimed, _no_handler(claimed.saga_name, self._handlers.names)))
+            return
+        running = _Running(claimed, settings.timeout, on_end)
+        try:
+            execution = _execution(running, settings, self._connections(claimed))
+        except KeyError as error:
+            why = f"the payload has a placeholder that nothing fills: {error}"
+            on_end(refused(claimed, why))
+            return
+        self._start(running, handler, execution)
 
     async def run(
         self, claimed: Claimed, settings: Settings, target: HttpTarget | None = None
@@ -139,18 +158,18 @@ class Executor:
 
         If the caller itself is cancelled, the handler is interrupted and nobody hears of its end.
         """
-        if target is not None:
-            return refused(claimed, "HTTP targets are not there yet")
-        handler = self._handlers.find(claimed.saga_name)
-        if handler is None:
-            return refused(claimed, _no_handler(claimed.saga_name, self._handlers.names))
-        loop = asyncio.get_running_loop()
-        running = _Running(claimed, settings.timeout, loop.create_future())
+        finished: Future[Attempt] = asyncio.get_running_loop().create_future()
+
+        def on_end(attempt: Attempt) -> None:
+            if not finished.done():
+                finished.set_result(attempt)
+
+        self.start(claimed, settings, target, on_end)
         try:
-            execution = _execution(running, settings, self._connections(claimed))
-        except KeyError as error:
-            return refused(claimed, f"the payload has a placeholder that nothing fills: {error}")
-        return await self._run(running, handler, execution)
+            return await finished
+        except asyncio.CancelledError:
+            self.cancel(claimed.id, Stop.INTERRUPTED, lease_token=claimed.lease_token)
+            raise
 
     def cancel(
         self, execution_id: UUID, stop: Stop, why: str = "", *, lease_token: UUID | None = None
@@ -171,46 +190,36 @@ class Executor:
         for running in tuple(self._running.values()):
             self._stop(running, Stop.INTERRUPTED)
 
-    async def _run(self, running: _Running, handler: Handler, execution: Execution) -> Attempt:
-        """Start the handler and wait for the end of the attempt, not of the handler."""
-        lease = running.claimed.lease_token
-        self._running[lease] = running
-        try:
-            self._start(running, handler, execution)
-            return await running.finished
-        except asyncio.CancelledError:
-            self._stop(running, Stop.INTERRUPTED)
-            raise
-        finally:
-            del self._running[lease]
-
     def _start(self, running: _Running, handler: Handler, execution: Execution) -> None:
-        expire = partial(self._expire, running)
-        running.timer = self._later(running, running.timeout, expire)
+        self._running[running.claimed.lease] = running
+        loop = asyncio.get_running_loop()
+        running.timer = self._later(loop, running.timeout, partial(self._expire, running))
         if handler.is_async:
-            running.task = asyncio.create_task(self._in_task(running, handler, execution))
+            running.task = loop.create_task(self._in_task(running, handler, execution))
             return
-        body = partial(self._in_thread, running, handler, execution)
+        body = partial(self._in_thread, loop, running, handler, execution)
         try:
             start_thread(f"saga {handler.saga}", body)
         except RuntimeError as error:  # the system has no thread left; it may have one later
-            running.timer.cancel()
-            failed = Attempt(running.claimed, AttemptOutcome.FAILED, described(error))
-            running.finish(failed)
+            self._ended(running, error)
 
     async def _in_task(self, running: _Running, handler: Handler, execution: Execution) -> None:
-        with _context(running.claimed):
-            log.debug("execution_started")
+        raised: Raised = None
+        try:
+            _enter_context(running.claimed)
             raised = await call(handler, execution)
+        except BaseException as error:  # noqa: BLE001 -- recorded in full; else it never ends
+            raised = error
         self._ended(running, raised)
 
-    def _in_thread(self, running: _Running, handler: Handler, execution: Execution) -> None:
-        with _context(running.claimed):
-            log.debug("execution_started")
-            raised = call_plain(handler, execution)
+    def _in_thread(
+        self, loop: AbstractEventLoop, running: _Running, handler: Handler, execution: Execution
+    ) -> None:
+        _enter_context(running.claimed)
+        raised = call_plain(handler, execution)
         # A closed loop: the scheduler is gone, and nobody waits for a handler that it abandoned.
         with suppress(RuntimeError):
-            running.finished.get_loop().call_soon_threadsafe(self._ended, running, raised)
+            loop.call_soon_threadsafe(self._ended, running, raised)
 
     def _ended(self, running: _Running, raised: Raised) -> None:
         """The handler has really ended; maybe long after its attempt."""
@@ -220,7 +229,7 @@ class Executor:
         if running.timer is not None:
             running.timer.cancel()
         if running not in self._abandoned:
-            running.finish(running.outcome(raised))
+            self._finish(running, raised)
             return
         self._abandoned.discard(running)
         if running.warned:
@@ -249,7 +258,8 @@ class Executor:
     def _watch(self, running: _Running) -> None:
         if running.timer is not None:
             running.timer.cancel()
-        running.timer = self._later(running, GRACE, partial(self._ignored, running))
+        loop = asyncio.get_running_loop()
+        running.timer = self._later(loop, GRACE, partial(self._ignored, running))
 
     def _ignored(self, running: _Running) -> None:
         """The grace is over, and the handler runs on."""
@@ -260,12 +270,19 @@ class Executor:
     def _abandon(self, running: _Running) -> None:
         """End the attempt without its handler, which may write nothing any more."""
         running.cancellation.closed = True
-        self._abandoned.add(running)
-        running.finish(running.outcome(None))
+        if running not in self._abandoned:
+            self._abandoned.add(running)
+            self._finish(running, None)
 
-    def _later(self, running: _Running, after: timedelta, callback: Callable[[], None]) -> Timer:
-        call_later = self._call_later or running.finished.get_loop().call_later
-        return call_later(after.total_seconds(), callback)
+    def _finish(self, running: _Running, raised: Raised) -> None:
+        """The attempt has ended, whether or not its handler has."""
+        del self._running[running.claimed.lease]
+        running.on_end(running.outcome(raised))
+
+    def _later(
+        self, loop: AbstractEventLoop, after: timedelta, callback: Callable[[], None]
+    ) -> Timer:
+        return (self._call_later or loop.call_later)(after.total_seconds(), callback)
 
 
 def _execution(running: _Running, settings: Settings, transactions: Transactions) -> Execution:
@@ -307,16 +324,15 @@ def _no_handler(saga: str, names: tuple[str, ...]) -> str:
     )
 
 
-@contextmanager
-def _context(claimed: Claimed) -> Iterator[None]:
-    """Whatever happens inside is done by the execution's actor, and logged with its names.
+def _enter_context(claimed: Claimed) -> None:
+    """Whatever happens from here on is done by the execution's actor, and logged with its names.
 
-    The fields of the log are not taken back (that costs more than all the rest here): enter it
-    only in a task or thread of the handler's own, whose context ends with it.
+    Nothing is taken back (that costs more than all the rest): only for a task or thread of the
+    handler's own, whose context ends with it.
     """
     bind_contextvars(**_fields(claimed))
-    with acting_as(claimed.actor), correlation(claimed.id):
-        yield
+    act_from_here(claimed.actor, claimed.id)
+    log.debug("execution_started")
 
 
 def _fields(claimed: Claimed) -> dict[str, str | int]:

@@ -4,13 +4,16 @@
 what a row of failures makes of its schedule.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
+from typing import NamedTuple
 
 import structlog
 from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
+from structlog.typing import FilteringBoundLogger
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.attempts import WORDS, Attempt, AttemptOutcome
@@ -22,7 +25,7 @@ from tenantcron.store.executions import State
 from tenantcron.store.explain import first_line
 from tenantcron.store.finishing import Ended, Expired, Finished
 
-log = structlog.get_logger(__name__)
+log: FilteringBoundLogger = structlog.get_logger(__name__)
 
 # What is in the rows. Any other error is about the database.
 REFUSED = (DataError, IntegrityError)
@@ -33,11 +36,12 @@ _Finish = Callable[
 
 AUTO_PAUSED = "paused: auto:consecutive_failures"
 _LOST_A_BATCH = 200
+_AT_ONCE = timedelta(0)
 
 
 async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finished:
     """Write down how attempts ended, in one transaction."""
-    async with replica.database.transaction() as connection:
+    async with replica.database.transaction(by_key=True) as connection:
         ended, finished = await _finish(connection, replica, attempts)
     _report(ended, finished)
     return finished
@@ -52,16 +56,17 @@ async def recover_lost(replica: Replica) -> int:
 
 
 async def _recover(replica: Replica, finish: _Finish) -> int:
-    async with replica.database.transaction() as connection:
+    async with replica.database.transaction(by_key=True) as connection:
         expired = await finishing.take_expired(connection, _LOST_A_BATCH, replica.clock())
         if not expired:
             return 0
         ended, finished = await finish(connection, replica, [_lost(one) for one in expired])
+    recovered = {one.claimed.lease for one in ended} - finished.refused
     for one in expired:
-        if one.claimed.id in finished.ids:
+        if one.claimed.lease in recovered:
             log.warning("worker_lost", worker=one.worker_id, execution=str(one.claimed.id))
     _report(ended, finished)
-    return len(finished.ids)
+    return len(recovered)
 
 
 def _lost(expired: Expired) -> Attempt:
@@ -105,12 +110,19 @@ async def _finish_one_by_one(
 async def _settle(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
 ) -> list[Ended]:
-    ids = {attempt.claimed.definition_id for attempt in attempts}
+    """Decide what follows from each; what has succeeded needs no look at its settings."""
+    ids = {one.claimed.definition_id for one in attempts if not one.succeeded}
     definitions = await replica.definitions.read(connection, ids)
     return [
-        _ended(attempt, definitions[attempt.claimed.definition_id], replica.random)
+        _succeeded(attempt)
+        if attempt.succeeded
+        else _ended(attempt, definitions[attempt.claimed.definition_id], replica.random)
         for attempt in attempts
     ]
+
+
+def _succeeded(attempt: Attempt) -> Ended:
+    return Ended(attempt.claimed, State.SUCCEEDED, None, _AT_ONCE, "SUCCEEDED", None, 0)
 
 
 def _ended(attempt: Attempt, definition: Definition, random: Random) -> Ended:
@@ -130,35 +142,27 @@ def _ended(attempt: Attempt, definition: Definition, random: Random) -> Ended:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     event: str
-    level: str
+    level: int
 
 
 _LINES = {
-    State.SUCCEEDED: _Line("execution_succeeded", "info"),
-    State.FAILED: _Line("execution_failed", "warning"),
-    State.DEAD: _Line("execution_dead", "error"),
-    State.CANCELLED: _Line("execution_cancelled", "info"),
+    State.SUCCEEDED: _Line("execution_succeeded", logging.INFO),
+    State.FAILED: _Line("execution_failed", logging.WARNING),
+    State.DEAD: _Line("execution_dead", logging.ERROR),
+    State.CANCELLED: _Line("execution_cancelled", logging.INFO),
 }
+_STALE = _Line("stale_result_refused", logging.WARNING)
 
 
 def _report(ended: Sequence[Ended], finished: Finished) -> None:
+    logger = log.bind()
     for one in ended:
-        claimed = one.claimed
-        line = _LINES[one.state]
-        if claimed.id not in finished.ids:
-            line = _Line("stale_result_refused", "warning")
-        getattr(log, line.level)(
-            line.event,
-            tenant=claimed.tenant_id,
-            schedule=claimed.schedule_name,
-            saga=claimed.saga_name,
-            execution=str(claimed.id),
-            attempt=claimed.attempt,
-            **({"reason": one.reason} if one.reason else {}),
-        )
+        line = _STALE if one.claimed.lease in finished.refused else _LINES[one.state]
+        # Asked before the line is put together: thousands a second are of no interest.
+        if logger.is_enabled_for(line.level):
+            logger.log(line.level, line.event, **_fields(one))
     paused = set(finished.paused)
     for name in {
         (one.claimed.tenant_id, one.claimed.schedule_name)
@@ -166,3 +170,15 @@ def _report(ended: Sequence[Ended], finished: Finished) -> None:
         if one.claimed.schedule_id in paused
     }:
         log.error("schedule_auto_paused", tenant=name[0], schedule=name[1])
+
+
+def _fields(ended: Ended) -> dict[str, str | int]:
+    claimed = ended.claimed
+    return {
+        "tenant": claimed.tenant_id,
+        "schedule": claimed.schedule_name,
+        "saga": claimed.saga_name,
+        "execution": str(claimed.id),
+        "attempt": claimed.attempt,
+        **({"reason": ended.reason} if ended.reason else {}),
+    }

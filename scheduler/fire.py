@@ -66,7 +66,7 @@ async def fire_batch(replica: Replica) -> Fired:
 
 
 async def _fire_batch(replica: Replica, write: _Write) -> Fired:
-    async with replica.database.transaction() as connection:
+    async with replica.database.transaction(by_key=True) as connection:
         taken = await firing.take_due(connection, CURSORS_A_BATCH, replica.clock())
         if taken is None:
             return Fired()

@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 async def keep_up(replica: Replica, executor: Executor, *, draining: bool = False) -> None:
     """Prolong the leases of all that runs here, and say that this replica is there."""
     running = executor.running
-    async with replica.database.transaction() as connection:
+    async with replica.database.transaction(by_key=True) as connection:
         at = replica.clock()
         held: list[Held] = []
         if running:
@@ -43,12 +43,12 @@ def _stop_cancelled(executor: Executor, held: list[Held]) -> None:
 
 def _stop_lost(executor: Executor, running: tuple[Claimed, ...], held: list[Held]) -> None:
     """What another replica has taken over must not go on here; its result would be refused."""
-    # By the token: the same execution may run here twice, by a lost claim and by a new one.
-    kept = {one.lease_token for one in held}
-    still = {one.lease_token for one in executor.running}
+    # By the lease: the same execution may run here twice, by a lost claim and by a new one.
+    kept = {(one.id, one.lease_token) for one in held}
+    still = {one.lease for one in executor.running}
     for claimed in running:
         # One that ended while the heartbeat was under way has no lease any more, and needs none.
-        if claimed.lease_token not in kept and claimed.lease_token in still:
+        if claimed.lease not in kept and claimed.lease in still:
             log.warning(
                 "lease_lost",
                 execution=str(claimed.id),

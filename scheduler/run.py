@@ -33,7 +33,7 @@ from tenantcron.provider.pace import Pace
 from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.rezoning import recompute_for_new_zones
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.attempts import Attempt, refused
 from tenantcron.scheduler.claim import STARTS_A_BATCH, Sweep, claim_batch, give_back
 from tenantcron.scheduler.definitions import Definition, UnreadableError
 from tenantcron.scheduler.execute import Executor
@@ -77,8 +77,7 @@ class Run:
         self._stopping, self._drained = asyncio.Event(), asyncio.Event()
         self._moved, self._due, self._waiting, self._beat = Bell(), Bell(), Bell(), Bell()
         self._seldom = Bell()
-        self._running: set[asyncio.Task[None]] = set()
-        self._tasks: asyncio.TaskGroup
+        self._ended = Bell()
         self._claimed_at: datetime
 
     def stop(self) -> None:
@@ -98,7 +97,6 @@ class Run:
             "housekeeping": (self._clean_up, self._seldom),
         }
         async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
             keepers = [
                 tasks.create_task(self._results.write()),
                 tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
@@ -119,7 +117,6 @@ class Run:
         """Do all that is due now, wait until it has ended, and return."""
         await self._prepare()
         async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
             keepers = [
                 tasks.create_task(self._results.write()),
                 tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
@@ -136,11 +133,10 @@ class Run:
         """Fire and start what can be, wait for an end; False if there was nothing to do."""
         fired = await fire_batch(self._replica)
         claim = await self._start_batch()
-        if self._running:
-            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-            await self._results.all_written()
-            return True
-        return bool(fired.executions or fired.more or claim)
+        if self._executor.load:
+            await self._ended.wait(LONGEST_SLEEP)
+        await self._results.all_written()
+        return bool(fired.executions or fired.more or claim or self._executor.load)
 
     async def _prepare(self) -> None:
         replica = self._replica
@@ -207,7 +203,7 @@ class Run:
         return 0 if fired.more else await self._ahead(firing.seconds_to_next_due)
 
     async def _claim(self) -> float:
-        if len(self._running) >= CAPACITY:
+        if self._executor.load >= CAPACITY:
             return LONGEST_SLEEP
         if await self._start_batch():
             return 0
@@ -215,7 +211,7 @@ class Run:
 
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
-        batch = min(STARTS_A_BATCH, CAPACITY - len(self._running))
+        batch = min(STARTS_A_BATCH, CAPACITY - self._executor.load)
         claim = await claim_batch(self._replica, batch, self._sweep.after)
         self._claimed_at = claim.at
         if claim.started and self._stopping.is_set():
@@ -247,15 +243,19 @@ class Run:
 
     async def _drain(self) -> None:
         """Let what runs end; when its time is up, interrupt it."""
-        log.info("scheduler_stopping", running=len(self._running))
-        if self._running:
-            drain = self._replica.settings.drain.total_seconds()
-            _, late = await asyncio.wait(self._running, timeout=drain)
-            if late:
-                log.warning("drain_over", running=len(late))
-                self._executor.interrupt_all()
-                await asyncio.wait(late)
+        log.info("scheduler_stopping", running=self._executor.load)
+        try:
+            async with asyncio.timeout(self._replica.settings.drain.total_seconds()):
+                await self._all_ended()
+        except TimeoutError:
+            log.warning("drain_over", running=self._executor.load)
+            self._executor.interrupt_all()
+            await self._all_ended()
         await self._results.all_written()
+
+    async def _all_ended(self) -> None:
+        while self._executor.load:
+            await self._ended.wait(LONGEST_SLEEP)
 
     async def _definitions(self, claimed: Sequence[Claimed]) -> dict[UUID, Definition]:
         ids = {one.definition_id for one in claimed}
@@ -266,18 +266,14 @@ class Run:
             return await self._replica.definitions.read(connection, ids)
 
     def _start(self, claimed: Claimed, definition: Definition) -> None:
-        # In the group: an error here is a bug of ours, and must not be lost with its task.
-        task = self._tasks.create_task(self._execute(claimed, definition))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    async def _execute(self, claimed: Claimed, definition: Definition) -> None:
         if isinstance(definition, UnreadableError):
-            outcome = AttemptOutcome.FAILED
-            self._results.add(Attempt(claimed, outcome, str(definition), final=True))
+            self._on_end(refused(claimed, str(definition)))
             return
-        attempt = await self._executor.run(claimed, definition.settings, definition.target)
+        self._executor.start(claimed, definition.settings, definition.target, self._on_end)
+
+    def _on_end(self, attempt: Attempt) -> None:
         self._results.add(attempt)
+        self._ended.ring()
 
     async def _ahead(self, seconds_to: Ahead) -> float:
         """Return how long a loop may sleep."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from sqlalchemy import func, select
@@ -36,10 +36,15 @@ TENANTS_A_CLAIM = 500
 # Schedulers listen here for what they need not wait for; a hint, never the truth.
 WORK = "tenantcron_work"
 CANCEL = "cancel"
+# The columns of the statement's answer that are of the claim as a whole.
+_WHOLE = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+# An execution and the token of the claim that started it.
+Lease: TypeAlias = tuple[UUID, UUID]
+
+
+class Claimed(NamedTuple):
     """An execution that this replica may run now, for as long as it keeps the lease."""
 
     id: UUID
@@ -52,9 +57,14 @@ class Claimed:
     definition_id: UUID
     attempt: int
     attempts_allowed: int
+    actor: Actor
     lease_token: UUID
     started_at: datetime
-    actor: Actor
+
+    @property
+    def lease(self) -> Lease:
+        """What nobody else has: all that one claim starts has the same token."""
+        return self.id, self.lease_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +130,14 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         "most": MOST_VERDICTS,
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
-    rows = [tuple(row) for row in found]
-    slots, tenants, last, must_replace, full, reasons, closed, now = rows[0][:8]
+    whole, *decided = found.all()
+    slots, tenants, last, must_replace, full, reasons, closed, now, token = whole[:_WHOLE]
     if slots is None:
         raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
-    decided = [row[8:] for row in rows if row[8] is not None]
+    started = [row for row in decided if row[_WHOLE] == State.RUNNING]
     return Claim(
-        started=tuple(claimed_row(row[2:]) for row in decided if row[0] == State.RUNNING),
-        skipped=tuple(_skipped(row) for row in decided if row[0] != State.RUNNING),
+        started=tuple(claimed_row(row[_WHOLE + 2 :], token, now) for row in started),
+        skipped=tuple(_skipped(row[_WHOLE:]) for row in decided if row[_WHOLE] != State.RUNNING),
         slots=int(slots),
         full_up=tuple(map(FullUp, full, reasons, closed)),
         must_replace=must_replace,
@@ -184,12 +194,12 @@ def actor_of(actor_id: str, actor_type: str, source: str) -> Actor:
     return Actor(actor_id, ActorType(actor_type), source)
 
 
-def claimed_row(columns: tuple[Any, ...]) -> Claimed:
+def claimed_row(columns: Sequence[Any], token: UUID, started_at: datetime) -> Claimed:
     """Read the columns of a claimed execution, in the order of the statements."""
-    return Claimed(*columns[:-3], actor_of(*columns[-3:]))  # type: ignore[call-arg] # 15 columns
+    return Claimed._make((*columns[:10], actor_of(*columns[10:13]), token, started_at))
 
 
-def _skipped(columns: tuple[Any, ...]) -> Skipped:
+def _skipped(columns: Sequence[Any]) -> Skipped:
     state, reason, execution_id, _, tenant_id, _, _, schedule_name = columns[:8]
     return Skipped(execution_id, tenant_id, schedule_name, State(state), reason)
 

@@ -10,19 +10,18 @@ heartbeats. An expired one is found by whichever replica looks next, which ends 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.arrays import texts, times, uuids, words
-from tenantcron.store.claiming import Claimed, claimed_row
+from tenantcron.store.claiming import Claimed, Lease, claimed_row
 from tenantcron.store.executions import State
 from tenantcron.store.statements import statement
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How an attempt ended and what becomes of its execution."""
 
     claimed: Claimed
@@ -37,9 +36,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The executions that were ended, and the schedules that were paused for their failures."""
+    """The results that came without a lease, and the schedules that were paused for failures."""
 
-    ids: frozenset[UUID]
+    refused: frozenset[Lease]
     paused: tuple[UUID, ...]
     # Whether something waits that could use the slots.
     waiting: bool
@@ -47,14 +46,14 @@ class Finished:
     def __add__(self, other: "Finished") -> "Finished":
         """Put two together."""
         return Finished(
-            self.ids | other.ids, self.paused + other.paused, self.waiting or other.waiting
+            self.refused | other.refused, self.paused + other.paused, self.waiting or other.waiting
         )
 
 
 async def finish(
     connection: AsyncConnection, ended: Sequence[Ended], *, actor_id: str, at: datetime | None
 ) -> Finished:
-    """Record how attempts ended; those whose lease was taken away are left out of the answer."""
+    """Record how attempts ended, except those whose lease was taken away."""
     parameters = {
         "at": at,
         "actor_id": actor_id,
@@ -69,8 +68,8 @@ async def finish(
         "auto_pause_after": words(one.auto_pause_after for one in ended),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
-    ids, paused, waiting = tuple(found.one())
-    return Finished(frozenset(ids), tuple(paused), waiting)
+    ids, tokens, paused, waiting = tuple(found.one())
+    return Finished(frozenset(zip(ids, tokens, strict=True)), tuple(paused), waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +118,5 @@ async def take_expired(
 
 
 def _expired(columns: tuple[Any, ...]) -> Expired:
-    *own, worker_id, cancel_requested = columns
-    return Expired(claimed_row(tuple(own)), worker_id, cancel_requested)
+    *own, token, started_at, worker_id, cancel_requested = columns
+    return Expired(claimed_row(own, token, started_at), worker_id, cancel_requested)

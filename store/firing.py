@@ -9,6 +9,7 @@ executions are those of the occurrences, so what was fired is not fired again.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,8 +20,7 @@ from tenantcron.store.executions import State, execution_id_hex
 from tenantcron.store.statements import statement
 
 
-@dataclass(frozen=True, slots=True)
-class DueCursor:
+class DueCursor(NamedTuple):
     """A cursor whose next occurrence has come, locked by this transaction."""
 
     schedule_id: UUID
@@ -36,8 +36,7 @@ class DueCursor:
     paused_until: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Where a cursor goes."""
 
     schedule_id: UUID
@@ -46,8 +45,7 @@ class Move:
     next_run_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class NewExecution:
+class NewExecution(NamedTuple):
     """The row of an occurrence; what it shares with its cursor is taken from there."""
 
     schedule_id: UUID
@@ -76,10 +74,10 @@ async def take_due(connection: AsyncConnection, batch: int, at: datetime | None)
     """Lock the cursors that are due, as many as a batch takes; None if there are none."""
     parameters = {"at": at, "batch": batch}
     found = await connection.exec_driver_sql(statement("due"), parameters)
-    rows = [tuple(row) for row in found]
+    rows = found.all()
     if not rows:
         return None
-    return Taken(tuple(DueCursor(*row[:-1]) for row in rows), rows[0][-1])
+    return Taken(tuple(DueCursor._make(row[:-1]) for row in rows), rows[0][-1])
 
 
 async def fire(  # noqa: PLR0913 -- one statement, and all that it needs

@@ -182,6 +182,7 @@ schedule_cursor = Table(
 Index(
     "schedule_cursor_due_idx",
     schedule_cursor.c.next_run_at,
+    postgresql_with={"deduplicate_items": "off"},
     postgresql_where=text("enabled AND fault IS NULL AND next_run_at IS NOT NULL"),
 )
 
@@ -242,9 +243,11 @@ CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX execution_waiting_idx
     ON tenantcron.execution_live (tenant_id, priority, not_before)
+    WITH (deduplicate_items = off)
     WHERE state IN ('PENDING', 'FAILED');
 CREATE INDEX execution_active_idx
     ON tenantcron.execution_live (state, schedule_id)
+    WITH (deduplicate_items = off)
     WHERE state IN ('RUNNING', 'FAILED');
 CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
     CONSTRAINT execution_past_pkey PRIMARY KEY (id, scheduled_for)

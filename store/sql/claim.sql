@@ -1,7 +1,9 @@
 -- The caller holds the claim lock, so nobody else starts anything until this commits. The work
 -- grows with the tenants that have something waiting and with what starts, not with all that waits.
 WITH RECURSIVE clock AS MATERIALIZED (
-    SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
+    SELECT
+        coalesce(%(at)s::timestamptz, statement_timestamp()) AS now,
+        gen_random_uuid() AS token
 ),
 -- What an operator sets goes before what the settings declare.
 allowed AS MATERIALIZED (
@@ -79,7 +81,8 @@ share AS MATERIALIZED (
 -- Each tenant's first in line, by priority, then by age. Who has to wait for the execution before it
 -- is passed over, so that it keeps nobody else waiting; who ends for it (it may not wait, or not
 -- any longer) or is about to replace it is not. Retries and manual triggers wait for the execution
--- before them, whatever the overlap.
+-- before them, whatever the overlap. Whom somebody is about to cancel is left to them. What is
+-- locked here stays where it is until this statement changes it, so its place is the way to it.
 picked AS MATERIALIZED (
     SELECT
         p.*, t.schema_name, t.running, t.weight,
@@ -96,7 +99,7 @@ picked AS MATERIALIZED (
         ) AS turn
     FROM tenant AS t, share, LATERAL (
         SELECT
-            e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
+            e.ctid, e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
             e.not_before, e.attempt, e.actor_source,
             -- It may not wait, and waited all the same: nobody was there to claim it.
             e.attempt = 0 AND e.start_deadline + interval '1 minute'
@@ -108,7 +111,7 @@ picked AS MATERIALIZED (
             OR e.overlap = 'queue'
             AND e.start_deadline <= coalesce(%(at)s::timestamptz, statement_timestamp())
             AS may_not_wait
-        FROM tenantcron.execution AS e
+        FROM tenantcron.execution_live AS e
         WHERE
             e.tenant_id = t.tenant_id AND e.state IN ('PENDING', 'FAILED')
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
@@ -128,6 +131,7 @@ picked AS MATERIALIZED (
             )
         ORDER BY e.priority, e.not_before
         LIMIT least(t.most - t.running, share.number * t.weight)
+        FOR NO KEY UPDATE SKIP LOCKED
     ) AS p
     -- Whoever pauses or disables ends what waits; but what ran then may have come to wait since.
     LEFT JOIN tenantcron.schedule_cursor AS c
@@ -142,7 +146,7 @@ picked AS MATERIALIZED (
 -- long queue delays nobody else's short one; a heavier tenant has more places a round.
 in_line AS MATERIALIZED (
     SELECT
-        id, scheduled_for, tenant_id, schedule_id, schema_name,
+        ctid, id, tenant_id, schedule_id, schema_name,
         row_number() OVER (ORDER BY round, priority, not_before, id) AS place
     FROM (
         SELECT
@@ -160,38 +164,24 @@ starting AS MATERIALIZED (
     SELECT in_line.* FROM in_line, free WHERE in_line.place <= least(free.slots, %(batch)s)
 ),
 -- The second of a schedule ends for the first one only if that runs.
-verdict AS MATERIALIZED (
-    SELECT id, scheduled_for, schema_name, 'RUNNING' AS state, NULL AS reason
-    FROM starting
-    UNION ALL
-    SELECT id, scheduled_for, schema_name, 'SKIPPED', 'still running'
+unstarted AS MATERIALIZED (
+    SELECT id, schema_name, 'SKIPPED' AS state, 'still running' AS reason
     FROM picked
     WHERE
         stopped_for IS NULL AND may_not_wait
         AND (is_second OR turn > 1 AND schedule_id IN (SELECT s.schedule_id FROM starting AS s))
     UNION ALL
     SELECT
-        id, scheduled_for, schema_name,
-        CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
+        id, schema_name, CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
         'replaced by the next occurrence'
     FROM picked
     WHERE stopped_for IS NULL AND overlap = 'cancel_running' AND turn > 1
     UNION ALL
     SELECT
-        id, scheduled_for, schema_name,
-        CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END, stopped_for
+        id, schema_name, CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END, stopped_for
     FROM picked
     WHERE stopped_for IS NOT NULL
     LIMIT %(most)s
-),
--- Whom somebody is about to cancel is left to them. The state is written so that it is a check and
--- no way to find the row: the key is the way.
-free_to_change AS MATERIALIZED (
-    SELECT v.*
-    FROM verdict AS v
-    JOIN tenantcron.execution_live AS e
-        ON e.id = v.id AND (e.state || '') IN ('PENDING', 'FAILED')
-    FOR NO KEY UPDATE OF e SKIP LOCKED
 ),
 taken AS (
     UPDATE tenantcron.execution_live AS e
@@ -199,28 +189,21 @@ taken AS (
         state = 'RUNNING',
         reason = NULL,
         attempt = e.attempt + 1,
-        lease_token = gen_random_uuid(),
+        lease_token = clock.token,
         lease_until = clock.now + %(lease)s::interval,
         worker_id = %(worker_id)s,
         started_at = clock.now,
         finished_at = NULL
-    FROM free_to_change AS v, clock
-    WHERE e.id = v.id AND v.state = 'RUNNING'
-    RETURNING e.*, v.schema_name
+    FROM starting AS s, clock
+    WHERE e.ctid = s.ctid
+    RETURNING e.*, s.schema_name
 ),
 ended AS (
     UPDATE tenantcron.execution AS e
-    SET state = v.state, reason = v.reason, finished_at = clock.now
-    FROM free_to_change AS v, clock
-    WHERE e.id = v.id AND v.state <> 'RUNNING' AND e.state IN ('PENDING', 'FAILED')
-    RETURNING e.*, v.schema_name
-),
-decided AS (
-    SELECT
-        e.state, e.reason, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
-        e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
-        e.lease_token, e.started_at, e.actor_id, e.actor_type, e.actor_source
-    FROM (SELECT * FROM taken UNION ALL SELECT * FROM ended) AS e
+    SET state = u.state, reason = u.reason, finished_at = clock.now
+    FROM unstarted AS u, clock
+    WHERE e.id = u.id AND e.state IN ('PENDING', 'FAILED')
+    RETURNING e.*, u.schema_name
 ),
 started AS (
     SELECT tenant_id, count(*)::int AS number FROM starting GROUP BY tenant_id
@@ -241,7 +224,8 @@ full_up AS (
     FROM tenant AS t LEFT JOIN started AS s ON s.tenant_id = t.tenant_id
     WHERE t.status IS DISTINCT FROM 'active' OR t.running + coalesce(s.number, 0) >= t.most
 )
--- The first columns are of the whole, the others of each row that was decided.
+-- The first row is of the whole, the others are what was decided; what they have in common is said
+-- once, because reading thousands of values a second has its price.
 SELECT
     (SELECT slots FROM free) - (SELECT count(*) FROM starting),
     (SELECT count(*) FROM tenant),
@@ -260,6 +244,13 @@ SELECT
     array(SELECT tenant_id FROM full_up ORDER BY tenant_id),
     array(SELECT reason FROM full_up ORDER BY tenant_id),
     array(SELECT is_closed FROM full_up ORDER BY tenant_id),
-    (SELECT now FROM clock),
-    decided.*
-FROM (SELECT) AS whole LEFT JOIN decided ON true
+    clock.now, clock.token,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM clock
+UNION ALL
+SELECT
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    e.state, e.reason, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
+    e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
+    e.actor_id, e.actor_type, e.actor_source
+FROM (SELECT * FROM taken UNION ALL SELECT * FROM ended) AS e

@@ -37,7 +37,7 @@ ended AS (
         e.id = g.id AND e.scheduled_for = g.scheduled_for
         AND e.state = 'RUNNING' AND e.lease_token = g.token
     RETURNING
-        e.id, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
+        e.id, g.token, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
         g.outcome, g.error, g.auto_pause_after
 ),
 attempts AS (
@@ -87,10 +87,17 @@ counted AS (
     FROM counters AS n, clock
     WHERE c.schedule_id = n.schedule_id
     RETURNING c.schedule_id, n.pauses
+),
+-- Nearly always there is none, so this is the shorter answer.
+refused AS MATERIALIZED (
+    SELECT g.id, g.token
+    FROM given AS g
+    WHERE NOT EXISTS (SELECT FROM ended AS e WHERE e.id = g.id AND e.token = g.token)
 )
 -- The slots that this frees are of use if anything waits, also what waits only from now on.
 SELECT
-    array(SELECT id FROM ended),
+    array(SELECT id FROM refused ORDER BY id, token),
+    array(SELECT token FROM refused ORDER BY id, token),
     array(SELECT schedule_id FROM counted WHERE pauses),
     EXISTS (SELECT FROM ended WHERE state = 'FAILED')
         OR EXISTS (SELECT FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED'))

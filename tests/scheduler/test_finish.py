@@ -1,7 +1,6 @@
 """Finish: results are written by whoever still holds the lease, and by nobody else."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -32,7 +31,7 @@ async def test_a_success_ends_the_execution_and_records_the_attempt(scheduling: 
 
     finished = await scheduling.finish(claimed)
 
-    assert finished.ids == {claimed.id}
+    assert finished.refused == frozenset()
     (row,) = await scheduling.rows()
     assert (row["state"], row["reason"], row["finished_at"]) == ("SUCCEEDED", None, ended_at)
     assert (row["lease_token"], row["lease_until"], row["worker_id"]) == (None, None, "one")
@@ -134,7 +133,7 @@ async def test_a_result_counts_once(scheduling: Scheduling) -> None:
 
     again = await scheduling.finish(claimed, FAILED, "no")
 
-    assert again.ids == frozenset()
+    assert again.refused == {claimed.lease}
     assert (await scheduling.rows(), await scheduling.rows("execution_attempt", "1")) == before
 
 
@@ -142,9 +141,10 @@ async def test_a_result_with_another_token_changes_nothing(scheduling: Schedulin
     claimed = await running(scheduling)
     before = await scheduling.rows()
 
-    finished = await scheduling.finish(replace(claimed, lease_token=uuid4()))
+    other = claimed._replace(lease_token=uuid4())
+    finished = await scheduling.finish(other)
 
-    assert finished.ids == frozenset()
+    assert finished.refused == {other.lease}
     assert await scheduling.rows() == before
     assert await scheduling.rows("execution_attempt", "1") == []
 
@@ -164,7 +164,7 @@ async def test_a_result_after_the_lease_was_taken_changes_nothing(
 
     finished = await scheduling.finish(stalled, outcome, final=True)
 
-    assert finished.ids == frozenset()
+    assert finished.refused == {stalled.lease}
     assert (await scheduling.rows(), await scheduling.rows("execution_attempt", "1")) == before
     assert await scheduling.cursor(stalled.schedule_id) == cursor
 
@@ -191,13 +191,13 @@ async def test_a_heartbeat_after_the_lease_was_taken_holds_nothing(scheduling: S
 async def test_of_a_batch_only_the_stale_ones_are_refused(scheduling: Scheduling) -> None:
     await scheduling.waiting(3)
     one, two, three = (await scheduling.claim()).started
-    stale = replace(two, lease_token=uuid4())
+    stale = two._replace(lease_token=uuid4())
 
     finished = await finish_batch(
         scheduling.replica(), [Attempt(each, SUCCEEDED) for each in (one, stale, three)]
     )
 
-    assert finished.ids == {one.id, three.id}
+    assert finished.refused == {stale.lease}
     assert await scheduling.count(state="SUCCEEDED") == 2
     assert await scheduling.count(state="RUNNING", id=two.id) == 1
 

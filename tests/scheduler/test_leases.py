@@ -108,7 +108,7 @@ async def test_a_heartbeat_stops_what_another_replica_has_taken_over(
 
     attempt = await running
     assert attempt.outcome is AttemptOutcome.LOST
-    assert (await scheduling.finish(claimed, attempt.outcome)).ids == frozenset()
+    assert (await scheduling.finish(claimed, attempt.outcome)).refused == {claimed.lease}
 
 
 async def test_a_heartbeat_leaves_alone_what_runs_here_again(scheduling: Scheduling) -> None:
@@ -127,7 +127,7 @@ async def test_a_heartbeat_leaves_alone_what_runs_here_again(scheduling: Schedul
     assert lost.outcome is AttemptOutcome.LOST
     assert not new.done()
     work.end.set()
-    assert (await scheduling.finish(again, (await new).outcome)).ids == {again.id}
+    assert not (await scheduling.finish(again, (await new).outcome)).refused
 
 
 async def test_a_lease_is_valid_to_its_last_moment(scheduling: Scheduling) -> None:
@@ -198,7 +198,7 @@ async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling
         *(scheduling.finish(one) for one in claimed), recover_lost(scheduling.replica("two"))
     )
 
-    counted = sum(len(one.ids) for one in finished)  # type: ignore[union-attr] # the last is a number
+    counted = sum(not one.refused for one in finished)  # type: ignore[union-attr] # the last is a number
     assert counted + recovered == 20  # type: ignore[operator] # as above
     assert len(await scheduling.rows("execution_attempt", "1")) == 20
     assert await scheduling.count(state="SUCCEEDED") == counted

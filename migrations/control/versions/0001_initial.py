@@ -109,6 +109,7 @@ CREATE TABLE tenantcron.schedule_cursor (
 );
 CREATE INDEX schedule_cursor_due_idx
     ON tenantcron.schedule_cursor (next_run_at)
+    WITH (deduplicate_items = off)
     WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL;
 CREATE TABLE tenantcron.execution (
     id uuid NOT NULL,
@@ -155,9 +156,11 @@ CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX execution_waiting_idx
     ON tenantcron.execution_live (tenant_id, priority, not_before)
+    WITH (deduplicate_items = off)
     WHERE state IN ('PENDING', 'FAILED');
 CREATE INDEX execution_active_idx
     ON tenantcron.execution_live (state, schedule_id)
+    WITH (deduplicate_items = off)
     WHERE state IN ('RUNNING', 'FAILED');
 CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
     CONSTRAINT execution_past_pkey PRIMARY KEY (id, scheduled_for)
