@@ -1,0 +1,82 @@
+"""What ended a moment ago costs the next step nothing, also before it is vacuumed.
+
+On a server of their own: as long as a transaction is open anywhere on a server, nothing that ended
+since it began can be marked dead.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from support.scheduling import Scheduling
+
+from tenantcron.core.settings import Settings
+from tenantcron.migrations.runner import migrate_control
+from tenantcron.scheduler import fire
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.claim import claim_batch
+from tenantcron.scheduler.finish import finish_batch
+from tenantcron.store.engine import open_database
+from tenantcron.store.statements import statement
+
+
+@pytest.fixture
+async def alone(tmp_path: Path) -> AsyncIterator[Scheduling]:
+    """An empty database that nobody else is on, and that is not vacuumed."""
+    settings = Settings(folder=tmp_path)
+    async with open_database(settings) as database:
+        await migrate_control(database)
+        alone = Scheduling(database, settings)
+        await alone.prepare()
+        for table in ("execution_live", "schedule_cursor"):
+            await alone.execute(f"ALTER TABLE tenantcron.{table} SET (autovacuum_enabled = false)")
+        yield alone
+
+
+_ENTRIES = "SELECT pg_stat_get_xact_tuples_returned(CAST(%(index)s AS regclass))"
+
+
+async def entries(alone: Scheduling, name: str, index: str, **given: object) -> int:
+    """Run a statement, undo it, and return how many entries of an index it came across."""
+    of = {"index": f"tenantcron.{index}"}
+    async with alone.database.transaction(by_key=True) as connection:
+        before = (await connection.exec_driver_sql(_ENTRIES, of)).scalar_one()
+        await connection.exec_driver_sql(statement(name), given)
+        after = (await connection.exec_driver_sql(_ENTRIES, of)).scalar_one()
+        await connection.rollback()
+    return int(after - before)
+
+
+@pytest.mark.parametrize("index", ["execution_active_idx", "execution_waiting_idx"])
+async def test_a_claim_reads_no_more_for_all_that_ran_since_the_last_vacuum(
+    alone: Scheduling, index: str
+) -> None:
+    await alone.limit(1000)
+    await alone.waiting(1000, start_deadline=None)
+    given: dict[str, object] = {
+        "at": alone.clock.now, "after": "", "worker_id": "one", "batch": 20, "tenants": 500,
+        "lease": timedelta(seconds=60), "most": 1000,
+    }  # fmt: skip
+    replica, read = alone.replica(), []
+    for _ in range(30):
+        started = (await claim_batch(replica, 20)).started
+        read.append(await entries(alone, "claim", index, **given))
+        await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
+
+    assert max(read) <= 5 * read[0], read
+
+
+async def test_firing_reads_no_more_for_all_that_fired_since_the_last_vacuum(
+    alone: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fire, "CURSORS_A_BATCH", 20)
+    await alone.schedules(600, "0 * * * *")
+    alone.clock.go_on(hours=1)
+    given: dict[str, object] = {"at": alone.clock.now, "batch": 20}
+    read = []
+    for _ in range(25):
+        assert (await fire.fire_batch(alone.replica())).executions == 20
+        read.append(await entries(alone, "due", "schedule_cursor_due_idx", **given))
+
+    assert max(read) <= 5 * read[0], read
