@@ -329,6 +329,8 @@ def _refuse_closed(tenant: TenantRow) -> None:
 
 
 async def _refuse_deleted(connection: AsyncConnection, found: ExecutionRow) -> None:
+    # Not locked: nothing is decided by it. If the schedule is removed at this very moment, the
+    # claim ends what waits by then, as it does for a pause; here somebody is told in time.
     cursor = await schedule_cursors.find(connection, found.tenant_id, found.schedule_name)
     if cursor is None or cursor.schedule_id != found.schedule_id:
         raise OperationError(

@@ -194,6 +194,7 @@ async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling
 
 async def test_one_whose_tenant_is_gone_is_recovered_too(scheduling: Scheduling) -> None:
     await started(scheduling)
+    await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
     await scheduling.execute("DELETE FROM tenantcron.tenant")
     scheduling.clock.go_on(seconds=61)
 
