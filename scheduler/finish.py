@@ -5,7 +5,7 @@ what a row of failures makes of its schedule.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import structlog
@@ -144,8 +144,15 @@ _LINES = {
 }
 
 
+def _as_written(one: Ended, finished: Finished) -> Ended:
+    """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
+    if one.claimed.id not in finished.cancelled:
+        return one
+    return replace(one, state=State.CANCELLED, reason=finished.cancelled[one.claimed.id])
+
+
 def _report(ended: Sequence[Ended], finished: Finished) -> None:
-    for one in ended:
+    for one in (_as_written(each, finished) for each in ended):
         claimed = one.claimed
         line = _LINES[one.state]
         if claimed.id not in finished.ids:

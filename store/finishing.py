@@ -7,8 +7,8 @@ heartbeats. An expired one is found by whichever replica looks next, which ends 
 "worker lost" with the very same statement.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -43,11 +43,16 @@ class Finished:
     paused: tuple[UUID, ...]
     # Whether something waits that could use the slots.
     waiting: bool
+    # Those that were cancelled, with the reason: also what failed and had been asked to stop.
+    cancelled: Mapping[UUID, str | None] = field(default_factory=dict)
 
     def __add__(self, other: "Finished") -> "Finished":
         """Put two together."""
         return Finished(
-            self.ids | other.ids, self.paused + other.paused, self.waiting or other.waiting
+            self.ids | other.ids,
+            self.paused + other.paused,
+            self.waiting or other.waiting,
+            {**self.cancelled, **other.cancelled},
         )
 
 
@@ -69,8 +74,9 @@ async def finish(
         "auto_pause_after": words(one.auto_pause_after for one in ended),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
-    ids, paused, waiting = tuple(found.one())
-    return Finished(frozenset(ids), tuple(paused), waiting)
+    ids, paused, waiting, *cancelled = tuple(found.one())
+    reasons = dict(zip(*cancelled, strict=True))
+    return Finished(frozenset(ids), tuple(paused), waiting, reasons)
 
 
 @dataclass(frozen=True, slots=True)
