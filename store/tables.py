@@ -176,6 +176,9 @@ schedule_cursor = Table(
     _time("paused_until", nullable=True),
     # Why it cannot be evaluated; such a cursor is set aside until the schedule changes.
     Column("fault", Text, nullable=True),
+    # Where the timetable was counted from, if that is later than `effective_from`: the one before
+    # it goes on until a scheduler takes the change up.
+    _time("counts_after", nullable=True),
     UniqueConstraint("tenant_id", "schedule_name"),
 )
 # Paused ones are due, too: each of their occurrences is put on record as skipped.

@@ -102,6 +102,7 @@ CREATE TABLE tenantcron.schedule_cursor (
     paused_reason text,
     paused_until timestamptz,
     fault text,
+    counts_after timestamptz,
     CONSTRAINT schedule_cursor_pkey PRIMARY KEY (schedule_id),
     CONSTRAINT schedule_cursor_tenant_id_schedule_name_key UNIQUE (tenant_id, schedule_name),
     CONSTRAINT schedule_cursor_tenant_id_fkey FOREIGN KEY (tenant_id)
