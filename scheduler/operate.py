@@ -286,6 +286,7 @@ def owed_while_paused(
         paused=True,
         paused_reason=cursor.paused_reason,
         paused_until=until,
+        last_run_at=cursor.last_run_at,
     )
     return due(paused, policies, last, oldest)
 

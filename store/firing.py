@@ -34,6 +34,7 @@ class DueCursor:
     paused: bool
     paused_reason: str | None
     paused_until: datetime | None
+    last_run_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
