@@ -166,6 +166,8 @@ CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
     PARTITION BY RANGE (scheduled_for);
 CREATE INDEX execution_history_idx
     ON tenantcron.execution_past (tenant_id, schedule_name, scheduled_for);
+CREATE INDEX execution_newest_idx
+    ON tenantcron.execution_past (scheduled_for);
 CREATE TABLE tenantcron.execution_attempt (
     execution_id uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
