@@ -55,13 +55,19 @@ _CURSORS = text(
     " 'UTC', :tz_version, true, :definition, now(), :due + i * make_interval(secs => :apart)"
     " FROM generate_series(1, :number) AS i"
 )
+# Each of a schedule of its own, which fires nothing more: what has no cursor is not started.
 _PENDING = text(
-    "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
+    "WITH added AS (INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name,"
+    " saga_name, provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from)"
+    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, 'p' || i, 'noop', 'bench', '0 0 1 1 *',"
+    " 'UTC', :tz_version, true, :definition, now() FROM generate_series(1, :number) AS i"
+    " RETURNING schedule_id, tenant_id, schedule_name, saga_name, definition_id)"
+    " INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
     " definition_id, scheduled_for, state, overlap, priority, not_before, attempts_allowed,"
     " actor_id, actor_type, actor_source, created_at)"
-    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, gen_random_uuid(), 's' || i, 'noop',"
-    " :definition, now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler',"
-    " now() FROM generate_series(1, :number) AS i"
+    " SELECT gen_random_uuid(), tenant_id, schedule_id, schedule_name, saga_name, definition_id,"
+    " now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler', now()"
+    " FROM added"
 )
 
 
@@ -135,9 +141,15 @@ class Bench:
     async def add_pending(self, number: int) -> None:
         """Add executions that wait for nothing."""
         async with self.database.transaction() as connection:
-            values = {"tenants": TENANTS, "definition": self.definition_id, "number": number}
+            values = {
+                "tenants": TENANTS,
+                "definition": self.definition_id,
+                "tz_version": tz_version(),
+                "number": number,
+            }
             await connection.execute(_PENDING, values)
             await connection.execute(text("ANALYZE tenantcron.execution"))
+            await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
 
     async def scalar(self, statement: str) -> float:
         """Ask for one number."""

@@ -116,6 +116,7 @@ def _recounted(row: CursorRow, provided: ProvidedSchedule, start: _Start) -> Cur
         if fires
         else None,
         fault=fault,
+        counts_after=start.after if start.after > start.effective_from else None,
     )
 
 

@@ -9,7 +9,8 @@ was fired. Each of them must be the time of one row or lie in the cover of exact
 - **unexpected**: a row that is no occurrence, and that nobody triggered by hand.
 
 Not judged: what lies before the kept history, before the timetable became what it is, be it by
-hand, or before a deprovisioned tenant came back; and what was fired after the cursor was read.
+hand, or before a deprovisioned tenant came back; what the timetable before it fired until a
+scheduler took the change up; and what was fired after the cursor was read.
 
 Cursors and schedules are compared only for tenants that are followed, before and after the reading:
 who is between a change and its refresh differs rightly. It works through a batch of tenants at a
@@ -213,7 +214,8 @@ def _judged_after(cursor: CursorRow, since: datetime, begins: Mapping[Key, datet
     """Return the moment after which occurrences are judged."""
     keys: tuple[Key, ...] = ((cursor.tenant_id, ""), (cursor.tenant_id, cursor.schedule_name))
     told = [begins[key] for key in keys if key in begins]
-    return max(cursor.effective_from, since - timedelta.resolution, *told)
+    counted = cursor.counts_after or cursor.effective_from
+    return max(counted, cursor.effective_from, since - timedelta.resolution, *told)
 
 
 def _judge_one(

@@ -11,7 +11,8 @@ because everything was too slow, and the schedule's catch-up decides:
 A paused schedule goes on through its timetable; one SKIPPED row stands for what came due. So every
 occurrence has a row of its own, or lies in the cover of exactly one row: from `covers_from` to
 `scheduled_for`. Occurrences are looked for forwards from the cursor, never backwards from now; what
-lies before the kept history is passed over, because its rows would be dropped at once.
+lies before the kept history is passed over, because its rows would be dropped at once. So is what
+was fired already, should a hand have set the cursor back: no second row may stand for it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,14 +63,22 @@ def due(cursor: DueCursor, settings: Settings, now: datetime, oldest: datetime) 
     The cursor's next occurrence must not lie ahead of now.
     """
     following: datetime | None = cursor.next_run_at
-    if cursor.next_run_at < oldest:
-        following = _following(cursor.cron_expr, cursor.timezone, oldest - _MOMENT)
+    if cursor.next_run_at < oldest or _was_fired(cursor):
+        before = oldest - _MOMENT
+        passed = max(cursor.last_run_at or before, before)
+        following = _following(cursor.cron_expr, cursor.timezone, passed)
     times = []
     while following is not None and following <= now:
         times.append(following)
         following = _following(cursor.cron_expr, cursor.timezone, following)
     planned = tuple(_planned(cursor, settings, times, now))
-    return Due(planned, times[-1] if times else cursor.next_run_at, following, len(times))
+    last = times[-1] if times else max(cursor.next_run_at, cursor.last_run_at or cursor.next_run_at)
+    return Due(planned, last, following, len(times))
+
+
+def _was_fired(cursor: DueCursor) -> bool:
+    """Whether somebody has set it back."""
+    return cursor.last_run_at is not None and cursor.next_run_at <= cursor.last_run_at
 
 
 # At two in the morning thousands of schedules with a few timetables are due.

@@ -156,9 +156,16 @@ _LINES = {
 _STALE = _Line("stale_result_refused", logging.WARNING)
 
 
+def _as_written(one: Ended, finished: Finished) -> Ended:
+    """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
+    if one.claimed.id not in finished.cancelled:
+        return one
+    return one._replace(state=State.CANCELLED, reason=finished.cancelled[one.claimed.id])
+
+
 def _report(ended: Sequence[Ended], finished: Finished) -> None:
     logger = log.bind()
-    for one in ended:
+    for one in (_as_written(each, finished) for each in ended) if finished.cancelled else ended:
         line = _STALE if one.claimed.lease in finished.refused else _LINES[one.state]
         # Asked before the line is put together: thousands a second are of no interest.
         if logger.is_enabled_for(line.level):

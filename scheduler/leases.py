@@ -1,9 +1,17 @@
-"""Leases of one replica: kept up while handlers run; what was taken away is stopped."""
+"""Leases of one replica: kept up while handlers run; what was taken away is stopped.
+
+Whoever cannot reach the database cannot be told that a lease is gone. So a replica that has not
+kept its leases up for nearly as long as they last takes them for lost by itself, by the clock of
+its own process: by then others may start the same work.
+"""
+
+from datetime import timedelta
+from typing import Final
 
 import structlog
 
 from tenantcron.scheduler.attempts import Stop
-from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.execute import CallLater, Executor, Timer
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import finishing, workers
 from tenantcron.store.claiming import Claimed
@@ -11,6 +19,9 @@ from tenantcron.store.finishing import Held
 from tenantcron.store.workers import Report
 
 log = structlog.get_logger(__name__)
+
+# Of the lease; the rest is for handlers to stop in, before anybody else may start their work.
+_TRUSTED: Final = 0.9
 
 
 async def keep_up(replica: Replica, executor: Executor, *, draining: bool = False) -> None:
@@ -56,3 +67,36 @@ def _stop_lost(executor: Executor, running: tuple[Claimed, ...], held: list[Held
                 tenant=claimed.tenant_id,
             )
             executor.cancel(claimed.id, Stop.LOST, lease_token=claimed.lease_token)
+
+
+class Watch:
+    """Goes off when no heartbeat has come through for nearly a lease, and stops what runs here.
+
+    One timer for all: what was claimed after the last heartbeat has a third of a lease more, and
+    is stopped with the rest.
+    """
+
+    def __init__(self, executor: Executor, lease: timedelta, call_later: CallLater) -> None:
+        self._executor = executor
+        self._seconds = lease.total_seconds() * _TRUSTED
+        self._call_later = call_later
+        self._timer: Timer | None = None
+
+    def kept(self, ago: float = 0.0) -> None:
+        """Take note of a heartbeat that was sent so many seconds ago and came through."""
+        self.end()
+        self._timer = self._call_later(max(self._seconds - ago, 0.0), self._cut_off)
+
+    def end(self) -> None:
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _cut_off(self) -> None:
+        running = self._executor.running
+        if running:
+            log.error("cut_off", running=len(running))
+        for claimed in running:
+            self._executor.cancel(claimed.id, Stop.LOST, lease_token=claimed.lease_token)
+        # Whatever is claimed from now on is watched, too.
+        self.kept()

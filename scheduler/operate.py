@@ -286,6 +286,7 @@ def owed_while_paused(
         paused=True,
         paused_reason=cursor.paused_reason,
         paused_until=until,
+        last_run_at=cursor.last_run_at,
     )
     return due(paused, policies, last, oldest)
 
@@ -329,6 +330,8 @@ def _refuse_closed(tenant: TenantRow) -> None:
 
 
 async def _refuse_deleted(connection: AsyncConnection, found: ExecutionRow) -> None:
+    # Not locked: nothing is decided by it. If the schedule is removed at this very moment, the
+    # claim ends what waits by then, as it does for a pause; here somebody is told in time.
     cursor = await schedule_cursors.find(connection, found.tenant_id, found.schedule_name)
     if cursor is None or cursor.schedule_id != found.schedule_id:
         raise OperationError(

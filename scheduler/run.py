@@ -40,7 +40,7 @@ from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
 from tenantcron.scheduler.fire import fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
-from tenantcron.scheduler.leases import keep_up
+from tenantcron.scheduler.leases import Watch, keep_up
 from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
@@ -79,6 +79,9 @@ class Run:
         self._seldom = Bell()
         self._ended = Bell()
         self._claimed_at: datetime
+        self._watch: Watch
+        # How many cancellations were heard of.
+        self._cancels = 0
 
     def stop(self) -> None:
         """Start nothing any more; `run` returns when all that runs has ended."""
@@ -140,6 +143,8 @@ class Run:
 
     async def _prepare(self) -> None:
         replica = self._replica
+        later = asyncio.get_running_loop().call_later
+        self._watch = Watch(self._executor, replica.settings.lease, later)
         async with replica.database.transaction() as connection:
             settings = replica.settings
             await limits.declare(
@@ -151,6 +156,7 @@ class Run:
         log.info("scheduler_started", worker=replica.worker_id, service=replica.settings.service)
 
     async def _leave(self) -> None:
+        self._watch.end()
         async with self._replica.database.transaction() as connection:
             await workers.remove(connection, self._replica.worker_id)
         log.info("scheduler_stopped", worker=self._replica.worker_id)
@@ -160,6 +166,8 @@ class Run:
             self._moved.ring()
 
         def work(payload: str) -> None:
+            if payload == CANCEL:
+                self._cancels += 1
             (self._beat if payload == CANCEL else self._waiting).ring()
 
         def lost(error: str) -> None:
@@ -212,6 +220,7 @@ class Run:
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
         batch = min(STARTS_A_BATCH, CAPACITY - self._executor.load)
+        cancels = self._cancels
         claim = await claim_batch(self._replica, batch, self._sweep.after)
         self._claimed_at = claim.at
         if claim.started and self._stopping.is_set():
@@ -220,7 +229,8 @@ class Run:
         definitions = await self._definitions(claim.started)
         for claimed in claim.started:
             self._start(claimed, definitions[claimed.definition_id])
-        if claim.must_replace:
+        # Who was cancelled since the claim did not run yet when the heartbeat looked.
+        if claim.must_replace or cancels != self._cancels:
             self._beat.ring()
         return self._sweep.goes_on(claim)
 
@@ -231,7 +241,10 @@ class Run:
         return self._replica.settings.lease.total_seconds() / 4
 
     async def _keep_up(self) -> float:
+        now = asyncio.get_running_loop().time
+        sent = now()
         await keep_up(self._replica, self._executor, draining=self._stopping.is_set())
+        self._watch.kept(now() - sent)
         return self._replica.settings.lease.total_seconds() / 3
 
     async def _clean_up(self) -> float:

@@ -7,8 +7,8 @@ heartbeats. An expired one is found by whichever replica looks next, which ends 
 "worker lost" with the very same statement.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -42,11 +42,16 @@ class Finished:
     paused: tuple[UUID, ...]
     # Whether something waits that could use the slots.
     waiting: bool
+    # Those that were cancelled, with the reason: also what failed and had been asked to stop.
+    cancelled: Mapping[UUID, str | None] = field(default_factory=dict)
 
     def __add__(self, other: "Finished") -> "Finished":
         """Put two together."""
         return Finished(
-            self.refused | other.refused, self.paused + other.paused, self.waiting or other.waiting
+            self.refused | other.refused,
+            self.paused + other.paused,
+            self.waiting or other.waiting,
+            {**self.cancelled, **other.cancelled},
         )
 
 
@@ -68,8 +73,9 @@ async def finish(
         "auto_pause_after": words(one.auto_pause_after for one in ended),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
-    ids, tokens, paused, waiting = tuple(found.one())
-    return Finished(frozenset(zip(ids, tokens, strict=True)), tuple(paused), waiting)
+    ids, tokens, paused, waiting, *cancelled = tuple(found.one())
+    refused = frozenset(zip(ids, tokens, strict=True))
+    return Finished(refused, tuple(paused), waiting, dict(zip(*cancelled, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class DueCursor(NamedTuple):
     paused: bool
     paused_reason: str | None
     paused_until: datetime | None
+    last_run_at: datetime | None = None
 
 
 class Move(NamedTuple):

@@ -72,6 +72,7 @@ class CursorRow:
     paused_reason: str | None = None
     paused_until: datetime | None = None
     fault: str | None = None
+    counts_after: datetime | None = None
 
 
 _COLUMNS = tuple(schedule_cursor.c.keys())
@@ -88,6 +89,7 @@ _FOLLOWED = (
     "effective_from",
     "next_run_at",
     "fault",
+    "counts_after",
 )
 
 _cursor = schedule_cursor.c

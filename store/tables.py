@@ -176,6 +176,9 @@ schedule_cursor = Table(
     _time("paused_until", nullable=True),
     # Why it cannot be evaluated; such a cursor is set aside until the schedule changes.
     Column("fault", Text, nullable=True),
+    # Where the timetable was counted from, if that is later than `effective_from`: the one before
+    # it goes on until a scheduler takes the change up.
+    _time("counts_after", nullable=True),
     UniqueConstraint("tenant_id", "schedule_name"),
 )
 # Paused ones are due, too: each of their occurrences is put on record as skipped.
@@ -235,7 +238,9 @@ execution = Table(
 )
 # What has ended moves to another partition, and is kept there by months. So what the scheduler
 # works on stays small, whatever the history: a statement that says which states it means touches no
-# more. SQLAlchemy has no words for partitions. FAILED is waiting, too: for its next attempt.
+# more. SQLAlchemy has no words for partitions. FAILED is waiting, too: for its next attempt. Who
+# lists executions of all tenants wants the newest, and must not read all the history for them; what
+# is live has no such index, because it is small, and each one would slow down firing.
 _PARTITIONS = """
 CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
     CONSTRAINT execution_live_pkey PRIMARY KEY (id)
@@ -255,6 +260,8 @@ CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
     PARTITION BY RANGE (scheduled_for);
 CREATE INDEX execution_history_idx
     ON tenantcron.execution_past (tenant_id, schedule_name, scheduled_for);
+CREATE INDEX execution_newest_idx
+    ON tenantcron.execution_past (scheduled_for);
 """
 event.listen(
     execution,

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.database import TEMPLATE, Server, shared_server
+from support.order import longest_first
+from support.scratch import prefer_memory
 
 from tenantcron.core.settings import Settings
 from tenantcron.store.engine import Database, open_database
@@ -22,6 +24,7 @@ RUN_FOLDER = "TESTS_RUN_FOLDER"
 def pytest_configure(config: pytest.Config) -> None:
     """Make one folder for the run; workers inherit its name."""
     if not hasattr(config, "workerinput"):
+        prefer_memory()
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="tenantcron-tests-")
 
 
@@ -29,6 +32,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove it when all workers are done."""
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ.pop(RUN_FOLDER), ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no worker is left alone with it at the end."""
+    items.sort(key=longest_first)
 
 
 @pytest.fixture(scope="session")

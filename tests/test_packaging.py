@@ -77,18 +77,12 @@ def build_wheel(folder: Path) -> Path:
 
 def install(wheel: Path, folder: Path) -> Path:
     """Install the wheel into an environment that has nothing else; return the command."""
-    venv.create(folder, with_pip=True)
-    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
-    pip = [
-        scripts / "python",
-        "-m",
-        "pip",
-        "install",
-        "--no-compile",
-        "--disable-pip-version-check",
-    ]
-    run_quietly([*pip, "--constraint", ROOT / "constraints.txt", wheel], cwd=folder)
-    return scripts / "tenantcron"
+    venv.create(folder)
+    # The pip of this environment works on that one, which needs none of its own.
+    pip = [sys.executable, "-m", "pip", "--python", folder, "--disable-pip-version-check"]
+    install = ["install", "--no-compile", "--constraint", ROOT / "constraints.txt", wheel]
+    run_quietly([*pip, *install], cwd=folder)
+    return folder / ("Scripts" if os.name == "nt" else "bin") / "tenantcron"
 
 
 def run_quietly(command: list[str | Path], cwd: Path) -> None:

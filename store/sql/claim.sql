@@ -88,8 +88,14 @@ picked AS MATERIALIZED (
         p.*, t.schema_name, t.running, t.weight,
         CASE
             WHEN p.is_too_late THEN 'no scheduler started it in time'
+            WHEN c.schedule_id IS NULL THEN 'schedule removed'
+            WHEN p.actor_source = 'manual' THEN NULL
             WHEN NOT c.enabled THEN 'schedule disabled'
-            WHEN c.schedule_id IS NOT NULL THEN concat_ws(': ', 'paused', c.paused_reason)
+            WHEN
+                c.paused_at IS NOT NULL AND coalesce(
+                    c.paused_until > coalesce(%(at)s::timestamptz, statement_timestamp()), true
+                )
+                THEN concat_ws(': ', 'paused', c.paused_reason)
         END AS stopped_for,
         row_number() OVER (
             PARTITION BY p.schedule_id
@@ -133,13 +139,9 @@ picked AS MATERIALIZED (
         LIMIT least(t.most - t.running, share.number * t.weight)
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS p
-    -- Whoever pauses or disables ends what waits; but what ran then may have come to wait since.
-    LEFT JOIN tenantcron.schedule_cursor AS c
-        ON c.schedule_id = p.schedule_id AND p.actor_source <> 'manual' AND (
-            NOT c.enabled OR c.paused_at IS NOT NULL AND coalesce(
-                c.paused_until > coalesce(%(at)s::timestamptz, statement_timestamp()), true
-            )
-        )
+    -- Whoever pauses, disables or removes ends what waits; but what ran then, or was just being
+    -- retried by hand, may have come to wait since.
+    LEFT JOIN tenantcron.schedule_cursor AS c ON c.schedule_id = p.schedule_id
     WHERE t.status = 'active' AND t.running < t.most AND share.number > 0
 ),
 -- The order of all: round by round over the tenants, counting what they run already, so that a

@@ -38,7 +38,7 @@ ended AS (
         AND e.state = 'RUNNING' AND e.lease_token = g.token
     RETURNING
         e.id, g.token, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
-        g.outcome, g.error, g.auto_pause_after
+        e.reason, g.outcome, g.error, g.auto_pause_after
 ),
 attempts AS (
     INSERT INTO tenantcron.execution_attempt (
@@ -100,4 +100,6 @@ SELECT
     array(SELECT token FROM refused ORDER BY id, token),
     array(SELECT schedule_id FROM counted WHERE pauses),
     EXISTS (SELECT FROM ended WHERE state = 'FAILED')
-        OR EXISTS (SELECT FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED'))
+        OR EXISTS (SELECT FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED')),
+    array(SELECT id FROM ended WHERE state = 'CANCELLED' ORDER BY id),
+    array(SELECT reason FROM ended WHERE state = 'CANCELLED' ORDER BY id)

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from support.cursors import run
 from support.fleet import Fleet, numbered
+from support.sessions import until_not_found
 
 from tenantcron.core.names import TenantId
 from tenantcron.provider.listen import LONGEST_WAIT, Backoff, Hints, listen
@@ -94,9 +95,7 @@ async def test_cancelling_closes_the_connection(database: Database, database_url
         await ears.next()
         assert len(run(database_url, SESSIONS)) == 1
 
-    async with asyncio.timeout(20):
-        while await asyncio.to_thread(run, database_url, SESSIONS):
-            await asyncio.sleep(0)
+    await until_not_found(database_url, SESSIONS)
 
 
 async def test_a_server_that_is_away_is_tried_again_after_ever_longer_waits() -> None:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event, text
 from support.cursors import cursor, cursors, run, set_cursor, set_schedule, utc, versions
 from support.fleet import CREATING, DEPLOYER, Fleet, numbered, query, schedules, statements
+from support.sessions import SOMEBODY_WAITS, until_found
 
 from tenantcron.core.names import TenantId
 from tenantcron.provider.protocol import TENANTS_A_BATCH
@@ -358,20 +359,10 @@ async def test_a_cursor_that_is_being_fired_is_waited_for(
             text("UPDATE tenantcron.schedule_cursor SET last_run_at = :fired"), {"fired": fired}
         )
         refreshing = asyncio.create_task(refresh(database, PROVIDER, at=utc(2031, 5, 5, 3)))
-        await _until_somebody_waits(database_url)
+        await until_found(database_url, SOMEBODY_WAITS)
     await refreshing
 
     assert cursor(database_url)["next_run_at"] == utc(2031, 5, 6, 4), "not what was just fired"
-
-
-async def _until_somebody_waits(url: str) -> None:
-    waiting = (
-        "SELECT 1 FROM pg_stat_activity"
-        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    )
-    async with asyncio.timeout(10):
-        while not await asyncio.to_thread(run, url, waiting):
-            await asyncio.sleep(0)
 
 
 async def test_a_cursor_deleted_by_hand_comes_back_when_everything_is_looked_at(

@@ -14,11 +14,11 @@ from support.fleet import (
     audit,
     names,
     numbered,
-    query,
     revision,
     schedules,
     versions,
 )
+from support.sessions import until_found
 
 from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.outcome import Outcome, Status
@@ -137,8 +137,7 @@ async def test_an_edit_by_hand_and_an_apply_that_wait_for_each_other_end_whole(
         connection: AsyncConnection, schema: str, rows: Sequence[JsonObject], version_id: UUID
     ) -> None:
         edits.append(asyncio.create_task(asyncio.to_thread(edit_by_hand, database_url)))
-        while not query(database_url, WAITING):
-            await asyncio.sleep(0.01)
+        await until_found(database_url, WAITING)
         await change(connection, schema, rows, version_id)
 
     monkeypatch.setattr(tenant_schedules, "change", change_later)

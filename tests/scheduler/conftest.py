@@ -1,11 +1,14 @@
 """What the tests of the scheduler share."""
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
+from tenantcron.scheduler import run as run_module
 from tenantcron.store.engine import Database
 
 
@@ -15,3 +18,12 @@ async def scheduling(database: Database, tmp_path: Path) -> Scheduling:
     scheduling = Scheduling(database, Settings(folder=tmp_path))
     await scheduling.prepare()
     return scheduling
+
+
+@pytest.fixture
+def real(scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch) -> Scheduling:
+    """The same, for the real clock of the database: what it adds is due by hand."""
+    # Nobody rings when a cursor is moved by hand.
+    monkeypatch.setattr(run_module, "LONGEST_SLEEP", 0.3)
+    settings = replace(scheduling.settings, lease=timedelta(seconds=5), drain=timedelta(seconds=20))
+    return replace(scheduling, settings=settings)

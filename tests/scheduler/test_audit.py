@@ -5,13 +5,15 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from support.cursors import run, set_cursor, set_schedule
+from support.cursors import cursor, run, set_cursor, set_schedule
 from support.fleet import Fleet, statements
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.reconciler.plan import Rules
 from tenantcron.scheduler.audit import Audited, audit, judge
 from tenantcron.store.engine import Database
 from tenantcron.store.execution_history import Recorded
@@ -232,6 +234,28 @@ async def test_who_is_between_a_change_and_its_refresh_differs_rightly(fleet: Fl
     fleet.write("acme", {"nightly": "cron: '0 5 * * *'", "new": "cron: '0 3 * * 1'"})
     await fleet.apply()
     assert await compared(fleet) == []
+
+
+async def test_what_the_former_timetable_fired_until_the_refresh_is_no_finding(
+    fleet: Fleet, database_url: str
+) -> None:
+    scheduling = Scheduling(fleet.database, Settings(folder=fleet.folder))
+    fleet.write("acme", {"nightly": "cron: '10 * * * *'"})
+    await fleet.apply(Rules(max_deletes=100))
+    scheduling.clock.now = cursor(database_url, "nightly")["next_run_at"]
+    await scheduling.prepare()
+    assert await scheduling.fire() == 1, "at two, by the timetable before"
+
+    await refresh(fleet.database, TenantScheduleProvider(), at=scheduling.clock.now)
+
+    assert (await audit(fleet.database, RETENTION, at=scheduling.clock.now)).findings == []
+    scheduling.clock.go_on(minutes=70)
+    assert await scheduling.fire() == 1, "the later of two, which stands for both"
+    result = await audit(fleet.database, RETENTION, at=scheduling.clock.now)
+    assert (result.findings, result.occurrences) == ([], 2)
+    run(database_url, "DELETE FROM tenantcron.execution WHERE missed_count > 0")
+    result = await audit(fleet.database, RETENTION, at=scheduling.clock.now)
+    assert [(one.code, one.count) for one in result.findings] == [("lost", 2)]
 
 
 async def test_a_tenant_that_came_back_is_judged_from_then_on(

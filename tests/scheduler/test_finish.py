@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
@@ -124,6 +125,28 @@ async def test_one_that_was_asked_to_stop_and_failed_is_not_tried_again(
     (attempt,) = await scheduling.rows("execution_attempt", "attempt")
     assert (attempt["outcome"], attempt["error"]) == (outcome, "broke")
     assert (await scheduling.claim()).started == ()
+
+
+async def test_one_that_was_asked_to_stop_and_failed_is_logged_as_what_it_is(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(2)
+    asked, other = (await scheduling.claim()).started
+    await scheduling.execute(
+        "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
+        " WHERE id = :id",
+        id=asked.id,
+    )
+
+    with capture_logs() as logs:
+        await finish_batch(
+            scheduling.replica(), [Attempt(asked, FAILED, "broke"), Attempt(other, FAILED, "broke")]
+        )
+
+    assert [(line["event"], line["log_level"], line["reason"]) for line in logs] == [
+        ("execution_cancelled", "info", "by maria"),
+        ("execution_failed", "warning", "broke"),
+    ]
 
 
 async def test_a_result_counts_once(scheduling: Scheduling) -> None:

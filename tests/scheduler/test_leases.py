@@ -1,10 +1,11 @@
 """Leases: kept up while a handler runs; what nobody keeps up is recovered, by one replica only."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from uuid import UUID
 
+from support.handlers import NoDatabase
 from support.scheduling import DEFINITION, NOON, Scheduling
 
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
@@ -13,30 +14,22 @@ from tenantcron.scheduler.finish import recover_lost
 from tenantcron.scheduler.leases import keep_up
 from tenantcron.scheduler.policies import read_policies
 from tenantcron.store.claiming import Claimed
-from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
+from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, Handlers, Place
 
 LEASE = timedelta(seconds=60)
-
-
-class NoDatabase:
-    """For handlers that need none."""
-
-    def begin(self) -> AsyncTransaction:
-        raise AssertionError
-
-    def begin_plain(self) -> Transaction:
-        raise AssertionError
 
 
 @dataclass
 class AtWork:
     """An executor whose handlers run until they are told to end."""
 
+    begun: asyncio.Queue[UUID] = field(default_factory=asyncio.Queue)
     end: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        async def work(_: Execution) -> None:
+        async def work(execution: Execution) -> None:
+            self.begun.put_nowait(execution.id)
             await self.end.wait()
 
         place = Place("m", "f", "x", 1)
@@ -47,14 +40,9 @@ class AtWork:
 
     async def start(self, claimed: Claimed) -> asyncio.Task[Attempt]:
         task = asyncio.create_task(self.executor.run(claimed, read_policies(DEFINITION)))
-        await until(lambda: claimed in self.executor.running)
+        async with asyncio.timeout(10):
+            assert await self.begun.get() == claimed.id
         return task
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def started(scheduling: Scheduling, **columns: object) -> Claimed:
@@ -206,6 +194,7 @@ async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling
 
 async def test_one_whose_tenant_is_gone_is_recovered_too(scheduling: Scheduling) -> None:
     await started(scheduling)
+    await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
     await scheduling.execute("DELETE FROM tenantcron.tenant")
     scheduling.clock.go_on(seconds=61)
 

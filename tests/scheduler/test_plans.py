@@ -6,33 +6,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+from support.history import add_history
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.store.statements import statement
 
-HISTORY = """
-INSERT INTO tenantcron.execution (
-    id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
-    overlap, priority, not_before, attempt, attempts_allowed, actor_id, actor_type, actor_source,
-    created_at, started_at, finished_at
-)
-SELECT
-    gen_random_uuid(), 't' || n % 50, gen_random_uuid(), 'work', 'work', :definition,
-    :now + (20 - n % 60) * interval '1 day',
-    CASE WHEN n % 9 = 0 THEN 'SKIPPED' ELSE 'SUCCEEDED' END,
-    'skip', 2, :now, 1, 3, 'system:scheduler:scheduler', 'scheduler', 'cron-scheduler',
-    :now, :now, :now
-FROM generate_series(1, CAST(:number AS int)) AS n
-"""
 CURSORS = 3000
 # What is live is small, and read in whichever way is cheapest.
 HISTORY_AND_CURSORS = ("execution_past", "execution_attempt", "schedule_cursor")
-
-
-async def add_history(scheduling: Scheduling, number: int) -> None:
-    await scheduling.execute(HISTORY, definition=uuid4(), now=scheduling.clock.now, number=number)
-    await scheduling.execute("ANALYZE tenantcron.execution")
-    await scheduling.execute("ANALYZE tenantcron.schedule_cursor")
 
 
 async def explained(scheduling: Scheduling, name: str, **parameters: object) -> dict[str, Any]:

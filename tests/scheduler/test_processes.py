@@ -44,6 +44,7 @@ for number in range(6):
     saga(f"slow{number}")(slow)
 '''
 SECONDS = 14.0
+FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
 SAGAS = [f"{kind}{number}" for kind in ("quick", "slow") for number in range(6)]
 
 
@@ -147,7 +148,8 @@ def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_tha
     expected: list[tuple[UUID, datetime]] = []
     end, kills = monotonic() + SECONDS, 0
     next_kill = monotonic() + 0.5
-    while monotonic() < end:
+    # On a busy machine it takes longer until enough has happened.
+    while monotonic() < end or kills < FEWEST_KILLS or len(expected) < FEWEST_EXECUTIONS:
         made = make_due(url, random.choice(SAGAS))
         expected += [made] if made else []
         sleep(random.uniform(0.0, 0.02))
@@ -170,8 +172,6 @@ def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_tha
     # An attempt is one call, whoever was killed in it.
     assert set(called.values()) == {1}
     assert {row["id"] for row in rows} == {execution_id for execution_id, _ in called}
-    assert kills >= 5
-    assert len(expected) > 40
 
 
 def test_the_first_signal_lets_what_runs_end(fleet: Fleet) -> None:

@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 from uuid import UUID
 
 import psycopg
@@ -104,8 +105,12 @@ class Fleet:
 def query(url: str, statement: str, *names: str) -> list[DictRow]:
     """Run a statement by hand, as somebody at a prompt would; `{}` stand for names."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
-        cursor = connection.execute(SQL(statement).format(*map(Identifier, names)))
-        return cursor.fetchall() if cursor.description else []
+        return _query(connection, statement, *names)
+
+
+def _query(connection: psycopg.Connection[DictRow], statement: str, *names: str) -> list[DictRow]:
+    cursor = connection.execute(SQL(statement).format(*map(Identifier, names)))
+    return cursor.fetchall() if cursor.description else []
 
 
 def schedules(url: str, tenant: str) -> list[DictRow]:
@@ -137,16 +142,19 @@ def revision(url: str, tenant: str) -> int:
 
 def footprint(url: str) -> dict[str, list[DictRow]]:
     """Return every row of every table of ours with its physical place: equal means no write."""
-    tables = query(
-        url,
-        "SELECT schemaname, tablename FROM pg_tables"
-        " WHERE schemaname = 'tenantcron' OR schemaname LIKE 'tenant\\_%' ORDER BY 1, 2",
-    )
     statement = "SELECT ctid::text, xmin::text, t::text FROM {}.{} AS t ORDER BY 1"
-    return {
-        f"{table['schemaname']}.{table['tablename']}": query(url, statement, *table.values())
-        for table in tables
-    }
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        tables = _query(
+            connection,
+            "SELECT schemaname, tablename FROM pg_tables"
+            " WHERE schemaname = 'tenantcron' OR schemaname LIKE 'tenant\\_%' ORDER BY 1, 2",
+        )
+        return {
+            f"{table['schemaname']}.{table['tablename']}": _query(
+                connection, statement, *table.values()
+            )
+            for table in tables
+        }
 
 
 @contextmanager
@@ -171,6 +179,26 @@ class Called:
     err: str
 
 
+def call(
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    out: TextIO,
+    err: TextIO,
+) -> int:
+    """Call a command in this process, as if it were one of its own; return its exit code."""
+    with (
+        chdir(folder),
+        _environment(environment),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            return main(arguments)
+        except SystemExit as stop:  # how argparse ends
+            return int(stop.code or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Shell:
     """A place to call commands from: a folder, and a database or none."""
@@ -181,16 +209,7 @@ class Shell:
     def __call__(self, *arguments: str, **variables: str) -> Called:
         """Call a command in this process."""
         out, err = io.StringIO(), io.StringIO()
-        with (
-            chdir(self.folder),
-            _environment(self._environment(variables)),
-            redirect_stdout(out),
-            redirect_stderr(err),
-        ):
-            try:
-                code = main(arguments)
-            except SystemExit as stop:  # how argparse ends
-                code = int(stop.code or 0)
+        code = call(arguments, self.folder, self._environment(variables), out, err)
         return Called(code, out.getvalue(), err.getvalue())
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:

@@ -150,9 +150,28 @@ class Scheduling:
             {"id": uuid4(), "schedule_id": uuid4(), "tenant_id": tenant, **row}
             for _ in range(count)
         ]
+        cursors = [self._idle_cursor(one) for one in values]
         async with self.database.transaction() as connection:
             await schedule_definitions.add(connection, {definition_id: document})
+            await connection.execute(insert(schedule_cursor).on_conflict_do_nothing(), cursors)
             await connection.execute(execution.insert(), values)
+
+    def _idle_cursor(self, of: Mapping[str, object]) -> dict[str, object]:
+        """Return the cursor of an execution's schedule, which fires nothing by itself."""
+        return {
+            "schedule_id": of["schedule_id"],
+            "tenant_id": of["tenant_id"],
+            "schedule_name": str(of["schedule_id"]),
+            "saga_name": of["saga_name"],
+            "provider": "tenant",
+            "cron_expr": "0 0 1 1 *",
+            "timezone": "UTC",
+            "tz_version": tz_version(),
+            "enabled": True,
+            "definition_id": of["definition_id"],
+            "effective_from": self.clock.now,
+            "next_run_at": None,
+        }
 
     async def limit(self, overall: int, per_tenant: int = 100) -> None:
         """Set the limits of the cluster."""

@@ -102,6 +102,7 @@ CREATE TABLE tenantcron.schedule_cursor (
     paused_reason text,
     paused_until timestamptz,
     fault text,
+    counts_after timestamptz,
     CONSTRAINT schedule_cursor_pkey PRIMARY KEY (schedule_id),
     CONSTRAINT schedule_cursor_tenant_id_schedule_name_key UNIQUE (tenant_id, schedule_name),
     CONSTRAINT schedule_cursor_tenant_id_fkey FOREIGN KEY (tenant_id)
@@ -168,6 +169,8 @@ CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
     PARTITION BY RANGE (scheduled_for);
 CREATE INDEX execution_history_idx
     ON tenantcron.execution_past (tenant_id, schedule_name, scheduled_for);
+CREATE INDEX execution_newest_idx
+    ON tenantcron.execution_past (scheduled_for);
 CREATE TABLE tenantcron.execution_attempt (
     execution_id uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,

@@ -1,0 +1,55 @@
+"""Each command once in a process of its own: what it imports itself is all that it needs."""
+
+from collections.abc import Iterator
+
+import pytest
+from support.database import TEMPLATE, Server
+from support.fleet import NIGHTLY, Shell, manifest
+
+from tenantcron.cli.main import COMMANDS
+
+ARGUMENTS = {
+    "validate": ["acme.yaml"],
+    "next": ["0 2 * * *"],
+    "explain": ["TC301"],
+    "schema": [],
+    "plan": ["acme.yaml"],
+    "apply-manifest": ["acme.yaml"],
+    "run": ["--once"],
+    "tenant": ["show", "acme"],
+    "schedule": ["show", "acme/nightly"],
+    "execution": ["list"],
+    "limits": [],
+    "health": [],
+    "audit": [],
+    "why": ["acme/nightly"],
+    "migrate": [],
+}
+
+
+def test_every_command_is_here() -> None:
+    assert ARGUMENTS.keys() == set(COMMANDS)
+
+
+@pytest.fixture(scope="module")
+def shell(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A tenant whose schedule a scheduler has taken up; what the commands do leaves it so."""
+    folder = tmp_path_factory.mktemp("platform")
+    text = manifest("acme", {"nightly": NIGHTLY})
+    (folder / "acme.yaml").write_text(text, encoding="utf-8")
+    with server.database(TEMPLATE) as url:
+        shell = Shell(folder, url)
+        assert shell("apply-manifest", "acme.yaml", "--create-tenants").code == 0
+        assert shell("run", "--once").code == 0
+        yield shell
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_a_command_works_as_a_process_of_its_own(command: str, shell: Shell) -> None:
+    process = shell.start(command, *ARGUMENTS[command])
+    out, err = process.communicate()
+
+    # No scheduler is left running, and `health` says so.
+    assert process.returncode == (1 if command == "health" else 0), err
+    assert "Traceback" not in err
+    assert out or command == "run"

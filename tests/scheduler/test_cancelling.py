@@ -1,0 +1,52 @@
+"""What is cancelled stops at once, whenever it is cancelled."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from support.replicas import Works, at_work, due, until, until_state
+from support.scheduling import Scheduling
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.scheduler import run as run_module
+from tenantcron.scheduler.operate import Operator
+
+MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
+# A heartbeat comes every 20 seconds, unless somebody rings.
+LEASE = timedelta(seconds=60)
+AT_ONCE = 10.0
+
+
+async def test_a_cancel_between_claim_and_start_does_not_wait_for_the_next_heartbeat(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works, claim_batch = Works(), run_module.claim_batch
+    await due(real, "slow", start_within="1m")
+
+    async def claim_and_be_cancelled(*arguments: object) -> object:
+        claim = await claim_batch(*arguments)  # type: ignore[arg-type] # as given
+        for one in claim.started:
+            before = await seen_at(real)
+            await Operator(real.database, real.settings, MARIA).cancel(str(one.id), "wrong month")
+
+            async def looked(since: object = before) -> bool:
+                return await seen_at(real) != since
+
+            await until(looked)
+        return claim
+
+    monkeypatch.setattr(run_module, "claim_batch", claim_and_be_cancelled)
+    async with at_work(real, works, replace(real.settings, lease=LEASE)):
+        async with asyncio.timeout(AT_ONCE):
+            await until_state(real, "CANCELLED")
+        works.go.set()
+
+    assert await real.states() == [("CANCELLED", "wrong month")]
+
+
+async def seen_at(real: Scheduling) -> object:
+    """Return when the replica was last heard of: what it ran then, the heartbeat has looked at."""
+    (worker,) = await real.rows("worker", "id")
+    return worker["seen_at"]

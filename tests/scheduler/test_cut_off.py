@@ -1,0 +1,104 @@
+"""A replica that cannot reach the database stops what it runs before its leases end."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from structlog.testing import capture_logs
+from support.attempts import SETTINGS, HandClock, claimed
+from support.handlers import NoDatabase, handler
+from support.replicas import PATIENCE, Works, due, made
+from support.scheduling import Scheduling
+
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.leases import Watch
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.registry import Handlers
+
+LEASE = timedelta(seconds=60)
+
+
+class Hanging:
+    """A handler that does not end by itself."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+
+    async def run(self, _: Execution) -> None:
+        self.started.set()
+        await asyncio.Event().wait()
+
+
+async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> None:
+    hanging, clock = Hanging(), HandClock()
+    executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
+    watch = Watch(executor, LEASE, clock)
+    running = asyncio.create_task(executor.run(claimed(), SETTINGS))
+    await hanging.started.wait()
+    watch.kept(ago=2.0)
+
+    (alarm,) = clock.pending
+    assert alarm.seconds == 52.0, "before the lease ends, counted from when the heartbeat was sent"
+    with capture_logs() as logs:
+        alarm.go_off()
+
+    assert (await running).outcome is AttemptOutcome.LOST
+    assert [(line["event"], line["running"]) for line in logs] == [("cut_off", 1)]
+
+
+async def test_each_heartbeat_begins_the_count_anew() -> None:
+    executor, clock = Executor(Handlers.of([]), lambda _: NoDatabase()), HandClock()
+    watch = Watch(executor, LEASE, clock)
+
+    for _ in range(3):
+        watch.kept()
+
+    assert len(clock.pending) == 1
+    watch.end()
+    assert clock.pending == []
+
+
+async def test_what_is_claimed_after_it_went_off_is_watched_too() -> None:
+    executor, clock = Executor(Handlers.of([]), lambda _: NoDatabase()), HandClock()
+    watch = Watch(executor, LEASE, clock)
+    watch.kept()
+    (first,) = clock.pending
+    with capture_logs() as logs:
+        first.go_off()
+
+    (second,) = (timer for timer in clock.pending if timer is not first)
+    assert second.seconds == 54.0
+    assert logs == [], "nothing ran, so nobody has to be told"
+
+
+async def test_a_replica_whose_heartbeats_hang_stops_its_handlers_by_itself(
+    real: Scheduling,
+) -> None:
+    works, stopped = Works(), asyncio.Event()
+    slow = works.slow
+
+    async def until_stopped(execution: Execution) -> None:
+        try:
+            await slow(execution)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+
+    works.slow = until_stopped  # type: ignore[method-assign] # it tells when it is stopped
+    await due(real, "slow", start_within="1m")
+    settings = replace(real.settings, lease=timedelta(seconds=3))
+    async with made(real, works, settings) as run:
+        running = asyncio.create_task(run.run())
+        async with asyncio.timeout(PATIENCE):
+            await works.called.wait()
+            async with real.database.transaction() as connection:
+                # Its heartbeat waits for this, as for a network that swallows everything.
+                await connection.exec_driver_sql("LOCK TABLE tenantcron.worker IN EXCLUSIVE MODE")
+                await stopped.wait()
+            run.stop()
+            works.go.set()
+            await running
+
+    attempts = await real.rows("execution_attempt", "attempt")
+    assert [one["outcome"] for one in attempts][:1] == ["LOST"]

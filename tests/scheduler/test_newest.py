@@ -1,0 +1,45 @@
+"""Listing executions reads about as much as it shows, however long the history is."""
+
+import pytest
+from sqlalchemy import text
+from support.history import add_history
+from support.scheduling import Scheduling
+
+from tenantcron.core.names import TenantId
+from tenantcron.store.execution_history import Filter, newest
+from tenantcron.store.executions import State
+
+READ = (
+    "SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0) AS rows"
+    " FROM pg_stat_user_tables WHERE relname LIKE 'execution_past%'"
+)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Filter(),
+        Filter(states=(State.SUCCEEDED, State.SKIPPED)),
+        Filter(tenant=TenantId("t7")),
+        Filter(tenant=TenantId("t7"), schedule="work"),
+    ],
+    ids=["of all", "by states", "of a tenant", "of a schedule"],
+)
+async def test_the_newest_are_found_without_reading_history(
+    scheduling: Scheduling, wanted: Filter
+) -> None:
+    await add_history(scheduling, 20_000)
+    before = await rows_read(scheduling)
+
+    async with scheduling.database.transaction() as connection:
+        # Else the count may come a second later.
+        await connection.execute(text("SELECT pg_stat_force_next_flush()"))
+        found = await newest(connection, wanted, 20)
+
+    assert len(found) == 20
+    assert await rows_read(scheduling) - before < 1000
+
+
+async def rows_read(scheduling: Scheduling) -> int:
+    (row,) = await scheduling.query(READ)
+    return int(str(row["rows"]))

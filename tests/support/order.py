@@ -1,0 +1,23 @@
+"""The order of the tests: the few that take long come first.
+
+The first ones go to workers in long rows, so those of one file stay together and share what its
+fixtures make; the last ones go out by twos, and the workers end at about the same time.
+"""
+
+import pytest
+
+# Files and tests: whole environments are installed, or processes are killed for many seconds.
+_LONGEST = (
+    "test_pre_commit.py",
+    "test_the_wheel_holds_the_package_and_works_in_a_clean_environment",
+    "test_killed_at_random_again_and_again",
+    "test_what_a_page_shows_is_what_comes_out",
+    "test_the_commands_in_pipelines_work",
+    "test_the_second_signal_ends_it_at_once",
+)
+
+
+def longest_first(item: pytest.Item) -> int:
+    """Return the place of a test among the longest; all others come after them, as they were."""
+    places = (place for place, name in enumerate(_LONGEST) if name in item.nodeid)
+    return next(places, len(_LONGEST))

@@ -1,0 +1,256 @@
+"""The tables of the pages that are made from the code.
+
+- `fields: SCHEMA DEFINITION` lists the keys of one part of a JSON Schema.
+- `checked: KIND` has questions on the left and computed answers on the right; `ANSWERS` has the
+  kinds.
+- `listed: KIND` has a row for each of what there is, and no other; `LISTS` has the kinds.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields as fields_of
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import islice
+
+from support.pages import ROOT, Json
+
+from tenantcron.core.durations import format_duration, parse_duration
+from tenantcron.core.settings import PREFIX, Settings
+from tenantcron.cron.analysis import shortest_gap
+from tenantcron.cron.errors import CronError
+from tenantcron.cron.occurrences import upcoming
+from tenantcron.cron.parse import parse
+from tenantcron.cron.zones import zone
+from tenantcron.manifests.check import TenantHints, check_manifest
+from tenantcron.manifests.policy import default_policy
+from tenantcron.manifests.translate import every
+from tenantcron.reconciler.refusals import REFUSALS
+from tenantcron.store import tables
+
+
+def made_table(match: re.Match[str]) -> str:
+    """Write a table with what is true now."""
+    head, line, *rows = match["table"].splitlines()
+    if match["kind"] == "fields":
+        rows = [_row(cells) for cells in fields(*match["what"].split())]
+    elif match["kind"] == "listed":
+        rows = [
+            _row(cells) for cells in listed(match["what"], map(_cells, rows), head.count("|") - 1)
+        ]
+    else:
+        answer, questions = ANSWERS[match["what"]], [_cells(row) for row in rows]
+        rows = [_row(answer.complete(cells)) for cells in questions]
+    return match[0].replace(match["table"], "\n".join([head, line, *rows]) + "\n")
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+@cache
+def schema(name: str) -> Json:
+    text = (ROOT / "manifests" / f"{name}.schema.json").read_text(encoding="utf-8")
+    loaded: Json = json.loads(text)
+    return loaded
+
+
+def fields(name: str, definition: str | None = None) -> Iterator[list[str]]:
+    """Yield key, what it takes, its default and its meaning, as the schema has them."""
+    root = schema(name)
+    part = root["$defs"][definition] if definition else root
+    for key, field in part["properties"].items():
+        referred = root["$defs"].get(field.get("$ref", "").rpartition("/")[2], {})
+        required = key in part.get("required", ())
+        meaning = field.get("description") or referred.get("description", "")
+        yield [
+            f"`{key}`",
+            takes(root, field).replace("*", r"\*"),
+            "required" if required else default(field, referred),
+            meaning,
+        ]
+
+
+def default(field: Json, referred: Json) -> str:
+    """Say what holds for an absent key."""
+    if "default" in field:
+        return "`{}`".format(json.dumps(field["default"]).strip('"'))
+    inner = any("default" in part for part in referred.get("properties", {}).values())
+    return "see there" if inner else "none"
+
+
+def takes(root: Json, field: Json) -> str:
+    """Say what a key takes, in words."""
+    if "$ref" in field:
+        name = field["$ref"].rpartition("/")[2]
+        return "anything" if name == "JsonValue" else f"[a mapping]({place(root, name)})"
+    if "x-expects" in field:
+        return str(field["x-expects"])
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "anyOf" in field:
+        return " or ".join(takes(root, branch) for branch in field["anyOf"])
+    return TYPES[field["type"]](root, field)
+
+
+def place(root: Json, definition: str) -> str:
+    """Return where a definition is described; the policy's page borrows from the manifest's."""
+    page = "docs/manifest.md" if root is schema("policy") else ""
+    # An entry of `schedules:` and a preset are schedules without a name.
+    return f"{page}#{definition.lower().replace('timing', 'scheduled')}"
+
+
+def _number(_: Json, field: Json) -> str:
+    return f"a number from {field['minimum']} to {field['maximum']}"
+
+
+def _text(_: Json, field: Json) -> str:
+    return f"text of at most {field['maxLength']} characters" if "maxLength" in field else "text"
+
+
+def _list(root: Json, field: Json) -> str:
+    item = takes(root, field["items"])
+    if "enum" in field["items"]:
+        return f"a list, each entry one of {item}"
+    if "$ref" in field["items"]:
+        return f"a list of {item.replace('a mapping', 'mappings')}"
+    return f"a list, each entry {item}"
+
+
+def _mapping(root: Json, field: Json) -> str:
+    for entry in field.get("patternProperties", {}).values():
+        branches = [takes(root, branch) for branch in entry["anyOf"]]
+        return f"names, each with {' or '.join(branches)}"
+    return "a mapping"
+
+
+TYPES: dict[str, Callable[[Json, Json], str]] = {
+    "boolean": lambda *_: "true or false",
+    "integer": _number,
+    "number": _number,
+    "string": _text,
+    "array": _list,
+    "object": _mapping,
+}
+
+
+class Answer:
+    """How cells of a table follow from the first `asks` cells of their row."""
+
+    def __init__(self, asks: int, find: Callable[..., list[str]]) -> None:
+        self.asks = asks
+        self._find = find
+
+    def complete(self, cells: list[str]) -> list[str]:
+        """Return the row as it should be; cells behind the answers are words for people."""
+        questions, rest = cells[: self.asks], cells[self.asks :]
+        plain = [question.replace("`", "") for question in questions]
+        answers = self._find(*plain, count=rest[0].count(",") + 1)
+        return [*questions, *answers, *rest[len(answers) :]]
+
+
+def _fires(expression: str, place: str, after: str, *, count: int) -> list[str]:
+    moment = datetime.fromisoformat(after).replace(tzinfo=zone(place)).astimezone(UTC)
+    found = islice(upcoming(parse(expression), zone(place), moment), count)
+    local = (one.astimezone(zone(place)) for one in found)
+    return [", ".join(_shown(one, moment.year) for one in local)]
+
+
+def _shown(moment: datetime, year: int) -> str:
+    return f"{moment:%d %b %H:%M %Z}" if moment.year == year else f"{moment:%d %b %Y %H:%M %Z}"
+
+
+def _gap(expression: str, **_: int) -> list[str]:
+    gap = shortest_gap(parse(expression))
+    return [format_duration(gap) if gap else "none"]
+
+
+def _refused(expression: str, **_: int) -> list[str]:
+    try:
+        parse(expression)
+    except CronError as error:
+        return [error.message, error.hint or ""]
+    return ["is understood", ""]
+
+
+def _translated(interval: str, **_: int) -> list[str]:
+    return [f"`{every(parse_duration(interval), zone('UTC'))}`"]
+
+
+def _limits(key: str, low: str, high: str, **_: int) -> list[str]:
+    """Say whether the limits are where the table has them, from both sides."""
+    least, most = parse_duration(low), parse_duration(high)
+    second = timedelta(seconds=1)
+    inside, outside = [least, most], [most + second, *([least - second] if least else [])]
+    accepted = [_is_in_range(key, format_duration(value)) for value in inside]
+    refused = [not _is_in_range(key, format_duration(value)) for value in outside]
+    return ["TC305" if all(accepted + refused) else "the limits are others"]
+
+
+def _is_in_range(key: str, value: str) -> bool:
+    setting = {"retry": {key: value}} if key.endswith("backoff") else {key: value}
+    scheduled = {"once": "2099-01-01T00:00:00Z", **setting}
+    saga = {"name": "x", "trigger": {"scheduled": scheduled}}
+    content = json.dumps({"tenant": "x", "sagas": [saga]}).encode()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    checked = check_manifest(content, "json", default_policy(), TenantHints(), now)
+    codes = {problem.code for problem in checked.problems}
+    assert codes <= {"TC305"}, checked.problems
+    return not codes
+
+
+ANSWERS = {
+    "fires": Answer(3, _fires),
+    "gaps": Answer(1, _gap),
+    "refused": Answer(1, _refused),
+    "translations": Answer(1, _translated),
+    "limits": Answer(3, _limits),
+}
+
+
+def listed(what: str, rows: Iterable[list[str]], columns: int) -> Iterator[list[str]]:
+    """Yield a row for each thing that there is, with the words that the page has for it."""
+    words = {cells[0]: cells for cells in rows}
+    for known in LISTS[what]():
+        cells = [*known, *words.get(known[0], [])[len(known) :]]
+        assert len(cells) == columns and all(cells), f"write a row for {known[0]}"  # noqa: PT018
+        yield cells
+
+
+def listed_refusals() -> list[list[str]]:
+    return [
+        [f"`{rule.code}`", rule.name, rule.what, rule.why, rule.fix] for rule in REFUSALS.values()
+    ]
+
+
+def listed_tables() -> list[list[str]]:
+    control = [f"`{name}`" for name in tables.control.tables]
+    per_tenant = [f"`tenant_ID.{table.name}`" for table in tables.per_tenant.tables.values()]
+    return [[name] for name in (*control, *per_tenant)]
+
+
+def listed_settings() -> list[list[str]]:
+    """All but `folder`, which is the working folder, and `schedules`, which are no one value."""
+    settings = [field for field in fields_of(Settings) if field.name not in ("folder", "schedules")]
+    return [
+        [f"`{field.name}`", f"`{PREFIX}{field.name.upper()}`", shown_default(field.default)]
+        for field in settings
+    ]
+
+
+def shown_default(default: object) -> str:
+    if default is None:
+        return "none"
+    return f"`{format_duration(default) if isinstance(default, timedelta) else default}`"
+
+
+LISTS: dict[str, Callable[[], list[list[str]]]] = {
+    "refusals": listed_refusals,
+    "tables": listed_tables,
+    "settings": listed_settings,
+}

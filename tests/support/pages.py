@@ -1,0 +1,89 @@
+"""The pages of the documentation: where they are, and what their parts are."""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PAGES = [
+    README,
+    ROOT / "CHANGELOG.md",
+    ROOT / "bench" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+# This page is made of mistakes, of which some cannot even be read; it has tests of its own.
+MISTAKES = ROOT / "docs" / "diagnostics.md"
+
+BLOCK = re.compile(
+    r"(?:<!-- (?P<mark>[^\n]*?) -->\n+)?^```(?P<language>\w+)\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+TABLE = re.compile(
+    r"<!-- (?P<kind>fields|checked|listed): (?P<what>[^\n]*?) -->\n+(?P<table>(?:\|.*\n)+)"
+)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+
+Json = dict[str, Any]
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "yaml": YAML(typ="safe").load,
+    "toml": tomllib.loads,
+    "json": json.loads,
+}
+
+
+def data_blocks(page: Path) -> list[tuple[str, str]]:
+    """Return the blocks of a page that are data, with their language."""
+    if page == MISTAKES:
+        return []
+    blocks = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [(match["language"], match["body"]) for match in blocks if match["language"] in READERS]
+
+
+def yaml_blocks(page: Path) -> Iterator[Json]:
+    for language, body in data_blocks(page):
+        if language == "yaml":
+            yield YAML(typ="safe").load(body)
+
+
+def pipeline_commands(page: Path) -> Iterator[str]:
+    """Yield our commands in the pipelines that a page shows."""
+    for data in yaml_blocks(page):
+        for text in strings(data):
+            yield from re.findall(r"^tenantcron .*$", text, re.MULTILINE)
+
+
+def strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def each_page_with(part: Callable[[Path], object]) -> pytest.MarkDecorator:
+    """Take the pages that have such a part, so that no test has nothing to look at."""
+    return pytest.mark.parametrize("page", [page for page in PAGES if part(page)], ids=page_id)
+
+
+def marked(page: str, mark: str) -> str:
+    """Return the block of a page that stands behind a mark."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (body,) = (match["body"] for match in BLOCK.finditer(text) if match["mark"] == mark)
+    return body

@@ -1,0 +1,152 @@
+"""What the pages link to, list and promise is there."""
+
+import re
+import subprocess
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from support.page_tables import LISTS, listed_settings, schema
+from support.pages import (
+    HEADING,
+    LINK,
+    PAGES,
+    READERS,
+    README,
+    ROOT,
+    TABLE,
+    data_blocks,
+    each_page_with,
+    marked,
+    pipeline_commands,
+    yaml_blocks,
+)
+
+from tenantcron.cli.main import COMMANDS
+from tenantcron.core.settings import PREFIX, load_settings
+
+
+def links(page: Path) -> list[str]:
+    """Return the links of a page that stay inside the repository."""
+    targets = (match["target"] for match in LINK.finditer(page.read_text(encoding="utf-8")))
+    return [target for target in targets if "://" not in target]
+
+
+@each_page_with(links)
+def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
+    assert [target for target in links(page) if not leads_somewhere(page, target)] == []
+
+
+@each_page_with(data_blocks)
+def test_every_block_of_data_can_be_read(page: Path) -> None:
+    for language, body in data_blocks(page):
+        assert READERS[language](body)
+
+
+def test_the_pages_on_pipelines_show_github_and_gitlab_commands() -> None:
+    commands = list(pipeline_commands(ROOT / "docs" / "ci.md"))
+    assert any("--format github" in command for command in commands)
+    assert any("--format sarif" in command for command in commands)
+    assert len(commands) >= 3
+
+
+def test_workflows_of_github_actions_have_what_github_asks_for() -> None:
+    workflows = [data for page in PAGES for data in yaml_blocks(page) if "jobs" in data]
+    assert len(workflows) >= 3
+    for workflow in workflows:
+        assert workflow["on"]
+        for job in workflow["jobs"].values():
+            assert job["runs-on"]
+            assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+
+
+def test_the_configuration_of_pre_commit_names_the_hook_that_exists() -> None:
+    hooks = YAML(typ="safe").load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    configurations = [data for page in PAGES for data in yaml_blocks(page) if "repos" in data]
+    assert len(configurations) >= 2
+    for configuration in configurations:
+        used = [hook["id"] for repo in configuration["repos"] for hook in repo["hooks"]]
+        assert used == [hook["id"] for hook in hooks]
+
+
+def test_the_map_of_the_readme_shows_every_folder_and_no_other() -> None:
+    text = README.read_text(encoding="utf-8")
+    shown = re.findall(r"^\| \[`(\w+)/`\]\(", text, re.MULTILINE)
+    assert sorted(shown) == sorted(root_folders())
+
+
+def test_the_language_page_shows_every_part_of_the_schema() -> None:
+    text = (ROOT / "docs" / "manifest.md").read_text(encoding="utf-8")
+    shown = {match["what"] for match in TABLE.finditer(text) if match["kind"] == "fields"}
+    definitions = schema("manifest")["$defs"]
+    # An entry of `schedules:` is a schedule without a name, which the page says in words.
+    nameless = dict(definitions["Scheduled"]["properties"])
+    del nameless["name"]
+    assert definitions["Timing"]["properties"] == nameless
+    parts = set(definitions) - {"Timing", "JsonValue"}
+    assert shown == {"manifest", *(f"manifest {part}" for part in parts)}
+
+
+def test_the_readme_shows_every_field_of_the_policy() -> None:
+    assert "<!-- fields: policy -->" in README.read_text(encoding="utf-8")
+
+
+def test_no_page_promises_a_command_that_does_not_exist() -> None:
+    for page in PAGES:
+        used = re.findall(r"^(?:\$ )?tenantcron (\w[\w-]*)", page.read_text("utf-8"), re.MULTILINE)
+        assert set(used) <= set(COMMANDS), page
+
+
+def test_what_is_listed_is_listed_where_people_look_for_it() -> None:
+    places = {"refusals": "apply.md", "tables": "database.md", "settings": "settings.md"}
+    assert places.keys() == LISTS.keys()
+    for what, page in places.items():
+        assert f"<!-- listed: {what} -->" in (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def test_the_settings_file_of_the_page_sets_all_settings_as_the_environment_does(
+    tmp_path: Path,
+) -> None:
+    body = marked("settings.md", "settings")
+    (tmp_path / "tenantcron.toml").write_text(body, encoding="utf-8")
+    written = tomllib.loads(body)["settings"]
+    environment = {PREFIX + key.upper(): str(value) for key, value in written.items()}
+    assert {f"`{key}`" for key in written} == {row[0] for row in listed_settings()}
+    from_environment = load_settings(environment, tmp_path / "elsewhere")
+    assert load_settings({}, tmp_path) == replace(from_environment, folder=tmp_path)
+
+
+def test_decisions_are_short_numbered_and_have_the_same_parts() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [int(decision.name[:4]) for decision in decisions]
+    assert numbers == list(range(1, len(decisions) + 1))
+    for decision in decisions:
+        text = decision.read_text(encoding="utf-8")
+        assert len(text.splitlines()) < 60, decision
+        for part in ("Status", "Context", "Decision", "Consequences"):
+            assert re.search(rf"^(## )?\**{part}\b", text, re.MULTILINE), (decision, part)
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
+    path, _, anchor = target.partition("#")
+    file = (page.parent / path).resolve() if path else page
+    if not file.exists():
+        return False
+    return not anchor or anchor in anchors(file)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    titles = [match["title"] for match in HEADING.finditer(page.read_text(encoding="utf-8"))]
+    words = [re.sub(r"[^\w\s-]", "", title.lower()) for title in titles]
+    return {word.strip().replace(" ", "-") for word in words}
+
+
+def root_folders() -> set[str]:
+    """Return the folders that a clone has, hidden ones left out."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = (Path(name) for name in listed.split("\0") if name)
+    folders = {path.parts[0] for path in paths if len(path.parts) > 1 and (ROOT / path).exists()}
+    return {folder for folder in folders if not folder.startswith(".")}
