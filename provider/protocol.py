@@ -16,7 +16,7 @@ list. Killed after it: all of it is done.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -29,8 +29,7 @@ from tenantcron.store.tenants import Scope, Synced
 TENANTS_A_BATCH = 50
 
 
-@dataclass(frozen=True, slots=True)
-class ProvidedSchedule:
+class ProvidedSchedule(NamedTuple):
     """One schedule as its provider has it."""
 
     # The schedule's identity: whatever is deleted and made anew has another one.

@@ -1,8 +1,9 @@
-"""Rows of `tenant_schedule` as the provider reads them: whole, and of many tenants at a time."""
+"""Rows of `tenant_schedule` as the provider reads them: those of many tenants at a time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import sql
@@ -14,9 +15,8 @@ from tenantcron.store.batches import Batch, read_in_batches
 from tenantcron.store.tables import tenant_schedule
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRow:
-    """One schedule of one tenant; the fields are the columns, in their order."""
+class ScheduleRow(NamedTuple):
+    """One schedule of one tenant; the fields are columns."""
 
     id: UUID
     schedule_name: str
@@ -24,10 +24,7 @@ class ScheduleRow:
     cron_expr: str
     timezone: str
     enabled: bool
-    manifest_version_id: UUID
     definition: JsonValue
-    created_at: datetime
-    updated_at: datetime
     effective_from: datetime
 
 
@@ -47,15 +44,15 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
         found = await connection.exec_driver_sql(
             _union(batch), execution_options={"no_parameters": True}
         )
-        for tenant, *columns in map(tuple, found):
-            rows[tenant].append(ScheduleRow(*columns))
+        for row in found:
+            rows[row[0]].append(ScheduleRow._make(row[1:]))
 
     return Fleet(rows, await read_in_batches(connection, schemas, read))
 
 
 def _union(schemas: Batch) -> str:
     """Return one statement over several schemas; ids and schemas come from the tenant table."""
-    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in tenant_schedule.columns)
+    columns = sql.SQL(", ").join(map(sql.Identifier, ScheduleRow._fields))
     selects = [
         sql.SQL("SELECT {tenant}, {columns} FROM {table}").format(
             tenant=sql.Literal(str(tenant)),

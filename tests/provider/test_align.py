@@ -51,7 +51,7 @@ def after(provided: ProvidedSchedule, cursor: CursorRow | None = CURSOR) -> Curs
     ],
 )
 def test_a_new_schedule_counts_from_its_apply_strictly(applied: datetime, first: datetime) -> None:
-    assert after(replace(NIGHTLY, effective_from=applied), None).next_run_at == first
+    assert after(NIGHTLY._replace(effective_from=applied), None).next_run_at == first
 
 
 def test_a_new_schedule_has_no_past() -> None:
@@ -67,7 +67,7 @@ def test_a_new_schedule_has_no_past() -> None:
 
 
 def test_a_schedule_that_does_not_know_since_when_counts_from_now() -> None:
-    row = after(replace(NIGHTLY, effective_from=None), None)
+    row = after(NIGHTLY._replace(effective_from=None), None)
 
     assert (row.next_run_at, row.effective_from) == (utc(2026, 3, 11, 2), NOW)
 
@@ -83,7 +83,7 @@ def test_what_has_not_changed_is_equal() -> None:
 
 
 def test_an_edit_beside_the_timetable_keeps_all_that_happened() -> None:
-    row = after(replace(NIGHTLY, saga_name="other", definition={"timeout": "6m"}))
+    row = after(NIGHTLY._replace(saga_name="other", definition={"timeout": "6m"}))
 
     assert row == replace(CURSOR, saga_name="other", definition_id=row.definition_id)
     assert row.definition_id != CURSOR.definition_id
@@ -98,7 +98,7 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_timetable_counts_from_the_apply_and_never_before(edit: str) -> None:
     applied = utc(2026, 3, 10, 9, 10)
-    row = after(replace(NIGHTLY, effective_from=applied, **EDITS[edit]))  # type: ignore[arg-type] -- the columns above
+    row = after(NIGHTLY._replace(effective_from=applied, **EDITS[edit]))  # type: ignore[arg-type] -- the columns above
 
     assert row.next_run_at is not None
     assert applied < row.next_run_at <= applied + timedelta(days=1)
@@ -107,41 +107,41 @@ def test_an_edited_timetable_counts_from_the_apply_and_never_before(edit: str) -
 
 
 def test_what_came_due_between_an_edit_and_the_refresh_is_due() -> None:
-    edited = replace(NIGHTLY, cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
+    edited = NIGHTLY._replace(cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
 
     assert after(edited).next_run_at == utc(2026, 3, 10, 9)
 
 
 def test_an_edit_never_fires_again_what_was_fired() -> None:
     fired = replace(CURSOR, last_run_at=utc(2026, 3, 10, 9))
-    edited = replace(NIGHTLY, cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
+    edited = NIGHTLY._replace(cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
 
     assert after(edited, fired).next_run_at == utc(2026, 3, 11, 9)
 
 
 @pytest.mark.parametrize("said", [APPLIED, utc(2020, 1, 1)])
 def test_an_edit_by_hand_counts_from_now(said: datetime) -> None:
-    edited = replace(NIGHTLY, cron_expr="0 9 * * *", effective_from=said)
+    edited = NIGHTLY._replace(cron_expr="0 9 * * *", effective_from=said)
 
     assert after(edited).next_run_at == utc(2026, 3, 11, 9)
 
 
 def test_a_moment_set_back_by_hand_fires_nothing_back() -> None:
-    row = after(replace(NIGHTLY, effective_from=utc(2020, 1, 1)))
+    row = after(NIGHTLY._replace(effective_from=utc(2020, 1, 1)))
 
     assert row.next_run_at == CURSOR.next_run_at
 
 
 def test_a_timetable_changed_and_changed_back_counts_from_then() -> None:
     overdue = replace(CURSOR, next_run_at=utc(2026, 3, 9, 2), last_run_at=None)
-    row = after(replace(NIGHTLY, effective_from=utc(2026, 3, 10, 9)), overdue)
+    row = after(NIGHTLY._replace(effective_from=utc(2026, 3, 10, 9)), overdue)
 
     assert row.next_run_at == utc(2026, 3, 11, 2)
 
 
 def test_a_disabled_schedule_has_nothing_ahead_and_counts_anew_when_it_is_enabled() -> None:
-    off = after(replace(NIGHTLY, enabled=False, effective_from=utc(2026, 3, 10, 4)))
-    on = after(replace(NIGHTLY, effective_from=utc(2026, 3, 10, 9)), off)
+    off = after(NIGHTLY._replace(enabled=False, effective_from=utc(2026, 3, 10, 4)))
+    on = after(NIGHTLY._replace(effective_from=utc(2026, 3, 10, 9)), off)
 
     assert (off.next_run_at, off.enabled, off.fault) == (None, False, None)
     assert (on.next_run_at, on.last_run_at) == (utc(2026, 3, 11, 2), CURSOR.last_run_at)
@@ -149,7 +149,7 @@ def test_a_disabled_schedule_has_nothing_ahead_and_counts_anew_when_it_is_enable
 
 @pytest.mark.parametrize("cron", ["0 0 31 2 *", "@at 2026-01-01T00:00:00Z"])
 def test_what_does_not_occur_any_more_has_nothing_ahead(cron: str) -> None:
-    row = after(replace(NIGHTLY, cron_expr=cron), None)
+    row = after(NIGHTLY._replace(cron_expr=cron), None)
 
     assert (row.next_run_at, row.fault) == (None, None)
 
@@ -168,13 +168,13 @@ def test_what_cannot_be_evaluated_has_a_fault_and_mended_counts_from_now(
     what: str, before: CursorRow | None
 ) -> None:
     edit, words = BROKEN[what]
-    broken = after(replace(NIGHTLY, **edit), before)  # type: ignore[arg-type] -- the columns above
+    broken = after(NIGHTLY._replace(**edit), before)  # type: ignore[arg-type] -- the columns above
     mended = after(NIGHTLY, broken)
 
     assert broken.fault is not None
     assert broken.fault.startswith(words)
     assert broken.next_run_at is None
-    assert after(replace(NIGHTLY, **edit), broken) == broken  # type: ignore[arg-type] -- as above
+    assert after(NIGHTLY._replace(**edit), broken) == broken  # type: ignore[arg-type] -- as above
     assert (mended.fault, mended.next_run_at) == (None, utc(2026, 3, 11, 2))
 
 
@@ -189,7 +189,7 @@ def test_a_tenant_that_cannot_be_read_is_held_where_it_is() -> None:
 
 def test_a_fault_of_the_fire_step_stays_until_the_schedule_changes() -> None:
     held = replace(CURSOR, fault="overlap: unknown")
-    mended = after(replace(NIGHTLY, definition={"overlap": "skip"}), held)
+    mended = after(NIGHTLY._replace(definition={"overlap": "skip"}), held)
 
     assert after(NIGHTLY, held) == held
     assert (mended.fault, mended.next_run_at) == (None, CURSOR.next_run_at)
