@@ -3,8 +3,9 @@
 `store/claiming.py` has the protocol. Here are the batches and the log lines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 import structlog
 
@@ -72,6 +73,15 @@ async def give_back(replica: Replica, claimed: Sequence[Claimed]) -> None:
     async with replica.database.transaction(by_key=True) as connection:
         given = await claiming.give_back(connection, claimed)
     log.info("executions_given_back", executions=given)
+
+
+async def give_back_unstarted(replica: Replica, known: Collection[UUID]) -> None:
+    """Let others start what a claim has taken whose answer got lost: it is not among the known."""
+    async with replica.database.transaction() as connection:
+        found = await claiming.unstarted(connection, replica.worker_id, known)
+        given = await claiming.give_back(connection, found) if found else 0
+    if given:
+        log.info("executions_given_back", executions=given)
 
 
 def _report(skipped: Skipped) -> None:

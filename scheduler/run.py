@@ -34,7 +34,13 @@ from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.scheduler.attempts import Attempt, refused
-from tenantcron.scheduler.claim import STARTS_A_BATCH, Sweep, claim_batch, give_back
+from tenantcron.scheduler.claim import (
+    STARTS_A_BATCH,
+    Sweep,
+    claim_batch,
+    give_back,
+    give_back_unstarted,
+)
 from tenantcron.scheduler.definitions import Definition, UnreadableError
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
@@ -80,6 +86,8 @@ class Run:
         self._ended = Bell()
         self._claimed_at: datetime
         self._watch: Watch
+        # Whether executions may be claimed that this replica neither runs nor has given back.
+        self._in_doubt = False
         # How many cancellations were heard of.
         self._cancels = 0
 
@@ -157,6 +165,7 @@ class Run:
 
     async def _leave(self) -> None:
         self._watch.end()
+        await insist(self._settle_doubt)
         async with self._replica.database.transaction() as connection:
             await workers.remove(connection, self._replica.worker_id)
         log.info("scheduler_stopped", worker=self._replica.worker_id)
@@ -219,20 +228,34 @@ class Run:
 
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
+        await self._settle_doubt()
         batch = min(STARTS_A_BATCH, CAPACITY - self._executor.load)
         cancels = self._cancels
+        self._in_doubt = True
         claim = await claim_batch(self._replica, batch, self._sweep.after)
         self._claimed_at = claim.at
         if claim.started and self._stopping.is_set():
             await give_back(self._replica, claim.started)
+            self._in_doubt = False
             return False
         definitions = await self._definitions(claim.started)
         for claimed in claim.started:
             self._start(claimed, definitions[claimed.definition_id])
+        self._in_doubt = False
         # Who was cancelled since the claim did not run yet when the heartbeat looked.
         if claim.must_replace or cancels != self._cancels:
             self._beat.ring()
         return self._sweep.goes_on(claim)
+
+    async def _settle_doubt(self) -> None:
+        """Give back what a claim took that failed all the same, or could not be given back."""
+        if not self._in_doubt:
+            return
+        known = {one.lease_token for one in self._executor.running}
+        # What has ended by now runs by its row until its result is written.
+        await self._results.all_written()
+        await give_back_unstarted(self._replica, known)
+        self._in_doubt = False
 
     async def _recover(self) -> float:
         if await recover_lost(self._replica):

@@ -11,7 +11,7 @@ stays as it is. If anything that the statement reads cannot be read, it fails as
 starts: the check fails closed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -176,7 +176,34 @@ async def tell(connection: AsyncConnection, what: str) -> None:
     await connection.execute(select(func.pg_notify(WORK, what)))
 
 
-async def give_back(connection: AsyncConnection, claimed: Sequence[Claimed]) -> int:
+@dataclass(frozen=True, slots=True)
+class Unstarted:
+    """An execution that a replica has claimed and did not hear of."""
+
+    id: UUID
+    scheduled_for: datetime
+    lease_token: UUID
+
+
+_CLAIMED_BY = """
+SELECT id, scheduled_for, lease_token
+FROM tenantcron.execution
+WHERE
+    state = 'RUNNING' AND worker_id = %(worker_id)s
+    AND lease_token <> ALL(%(known)s::uuid[])
+"""
+
+
+async def unstarted(
+    connection: AsyncConnection, worker_id: str, known: Collection[UUID]
+) -> list[Unstarted]:
+    """Return what a replica has claimed, except by the claims whose tokens it knows."""
+    parameters = {"worker_id": worker_id, "known": list(known)}
+    rows = await connection.exec_driver_sql(_CLAIMED_BY, parameters)
+    return [Unstarted(*row) for row in rows]
+
+
+async def give_back(connection: AsyncConnection, claimed: Sequence[Claimed | Unstarted]) -> int:
     """Let executions wait again that were claimed and have not started; return how many."""
     parameters = {
         "ids": [one.id for one in claimed],

@@ -1,0 +1,102 @@
+"""A claim whose answer got lost: nothing was started by it, so no attempt is counted."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from structlog.testing import capture_logs
+from support.proxy import Network, network
+from support.replicas import PATIENCE, Works, at_work, due, made, until_state
+from support.scheduling import Scheduling
+
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler import run as run_module
+from tenantcron.store.engine import open_database
+
+CLAIM, GIVE_BACK = b"WITH RECURSIVE clock", b"attempt = e.attempt - 1"
+# Nothing is recovered by its lease while a test lasts.
+LEASE = timedelta(minutes=10)
+
+
+@pytest.fixture
+async def between(real: Scheduling, database_url: str) -> AsyncIterator[tuple[Network, Scheduling]]:
+    """The network of a replica, and the same database seen through it."""
+    async with network(database_url) as (lossy, url):
+        settings = Settings(database_url=url, folder=real.settings.folder)
+        async with open_database(settings) as database:
+            distant = replace(real.settings, lease=LEASE)
+            yield lossy, replace(real, database=database, settings=distant)
+
+
+async def quick(real: Scheduling) -> None:
+    """Let an execution wait that has one attempt."""
+    await real.waiting(saga_name="quick", not_before="2026-01-01", attempts_allowed=1)
+
+
+async def test_what_a_lost_claim_took_is_given_back_and_runs_as_the_first_attempt(
+    real: Scheduling, between: tuple[Network, Scheduling]
+) -> None:
+    lossy, distant = between
+    works = Works()
+    await quick(real)
+    lossy.lose_answer = CLAIM
+
+    with capture_logs() as logs:
+        async with at_work(distant, works):
+            await until_state(real, "SUCCEEDED")
+
+    assert lossy.lost == 1
+    assert [one["executions"] for one in logs if one["event"] == "executions_given_back"] == [1]
+    assert [call.attempt for call in works.calls] == [1]
+    (row,) = await real.rows()
+    assert (row["attempt"], len(await real.rows("execution_attempt", "1"))) == (1, 1)
+
+
+async def test_what_runs_here_is_not_given_back(
+    real: Scheduling, between: tuple[Network, Scheduling]
+) -> None:
+    lossy, distant = between
+    works = Works()
+    await due(real, "slow", start_within="1m")
+
+    async with at_work(distant, works):
+        async with asyncio.timeout(PATIENCE):
+            await works.called.wait()
+        await quick(real)
+        lossy.lose_answer = CLAIM
+        await until_state(real, "SUCCEEDED")
+        works.go.set()
+        await until_state(real, "SUCCEEDED", 2)
+
+    assert lossy.lost == 1
+    assert sorted((call.saga_name, call.attempt) for call in works.calls) == [
+        ("quick", 1),
+        ("slow", 1),
+    ]
+
+
+async def test_what_could_not_be_given_back_at_once_is_given_back_at_the_end(
+    real: Scheduling, between: tuple[Network, Scheduling], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lossy, distant = between
+    works, claim_batch = Works(), run_module.claim_batch
+    await quick(real)
+
+    async with made(distant, works) as run:
+
+        async def claim_and_stop(*arguments: object) -> object:
+            claim = await claim_batch(*arguments)  # type: ignore[arg-type] # as given
+            if claim.started:
+                lossy.lose_request = GIVE_BACK
+                run.stop()
+            return claim
+
+        monkeypatch.setattr(run_module, "claim_batch", claim_and_stop)
+        async with asyncio.timeout(PATIENCE):
+            await run.run()
+
+    assert (lossy.lost, works.calls) == (1, [])
+    (row,) = await real.rows()
+    assert (row["state"], row["attempt"], row["lease_token"]) == ("PENDING", 0, None)
