@@ -24,6 +24,7 @@ from tenantcron.scheduler.connections import HandlerConnections
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.run import Run
+from tenantcron.scheduler.tokens import Minter
 from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.registry import Handlers, load_handlers
 
@@ -86,7 +87,8 @@ def _settings(service: str | None) -> Settings:
 async def _serve(settings: Settings, handlers: Handlers, *, once: bool, span: float | None) -> None:
     async with migrated_database() as database:
         transactions = HandlerTransactions(database.target)
-        executor = Executor(handlers, HandlerConnections(transactions))
+        tokens = Minter(database, settings)
+        executor = Executor(handlers, HandlerConnections(transactions), tokens=tokens)
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
         work = Run(Replica(database, settings), executor, providers)
         _stop_on_signals(work)

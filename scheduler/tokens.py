@@ -1,0 +1,227 @@
+"""Tokens for executions: minted when a handler asks, for as long as its lease holds.
+
+Nothing is made ahead and nothing is kept. Each token is asked of the database anew, in one short
+statement: whether the execution still runs by this very lease, whether its tenant is active, which
+key signs, and what time it is. So a handler that asks again gets a fresh token; one whose lease was
+taken away, or whose tenant was suspended meanwhile, gets none and is told why.
+
+A token that cannot be minted is an error of the attempt, an event of the log, and counted.
+
+Tokens go by the scheduler's own connections, never by those of handlers: a handler may ask for one
+while it holds a transaction, and as many handlers as there are connections would wait for each
+other. Only a few are minted at a time, so that heartbeats find a connection, too. Plain handlers
+ask from their thread and wait for the event loop.
+"""
+
+import asyncio
+from collections import Counter
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import scheduler_actor
+from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.settings import Settings
+from tenantcron.store import minting
+from tenantcron.store.claiming import Claimed
+from tenantcron.store.engine import Database
+from tenantcron.store.errors import DatabaseError
+from tenantcron.store.explain import first_line
+from tenantcron.store.minting import Permit
+from tenantcron.store.tenants import TenantStatus
+from tenantcron.targets.tokens import TokenError
+
+if TYPE_CHECKING:
+    from tenantcron.scheduler.signing_keys import Signer
+
+LONGEST_AUDIENCE: Final = 255
+# At a time. Each is a short statement, so a few go a long way.
+_AT_A_TIME: Final = 4
+# How long a plain handler waits for the event loop.
+_PATIENCE: Final = timedelta(seconds=30)
+
+log = structlog.get_logger(__name__)
+
+
+class MintFailure(StrEnum):
+    """Why there is no token."""
+
+    AUDIENCE = "audience"
+    LEASE = "lease"
+    TENANT = "tenant"
+    IDENTITY = "identity"
+    KEY = "key"
+    DATABASE = "database"
+
+
+class _RefusedError(TokenError):
+    """A reason to count, and a text for people."""
+
+    def __init__(self, failure: MintFailure, text: str) -> None:
+        super().__init__(text)
+        self.failure = failure
+
+
+@dataclass(slots=True)
+class MintCounts:
+    """How many tokens this process has minted, and how many it could not, by reason."""
+
+    minted: int = 0
+    failed: Counter[MintFailure] = field(default_factory=Counter)
+
+
+class Minter:
+    """Mints tokens in one process; everything but `ExecutionTokens` happens in its event loop."""
+
+    def __init__(
+        self, database: Database, settings: Settings, clock: Clock = database_clock
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.counts = MintCounts()
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._identity = scheduler_actor(settings.service).id
+        self._slots = asyncio.Semaphore(_AT_A_TIME)
+        self._signer: Signer | None = None
+
+    def __call__(self, claimed: Claimed, timeout: timedelta) -> "ExecutionTokens":
+        """Return the tokens of one execution; nothing is asked or made yet."""
+        return ExecutionTokens(self, claimed, timeout)
+
+    async def mint(self, claimed: Claimed, timeout: timedelta, audience: str) -> str:
+        """Return a fresh token."""
+        try:
+            token = await self._mint(claimed, timeout, audience)
+        except _RefusedError as error:
+            self.counts.failed[error.failure] += 1
+            log.warning(
+                "token_refused",
+                tenant=claimed.tenant_id,
+                schedule=claimed.schedule_name,
+                saga=claimed.saga_name,
+                execution=str(claimed.id),
+                attempt=claimed.attempt,
+                audience=audience,
+                reason=error.failure.value,
+                error=str(error),
+            )
+            raise
+        self.counts.minted += 1
+        return token
+
+    async def _mint(self, claimed: Claimed, timeout: timedelta, audience: str) -> str:
+        _check_audience(audience)
+        try:
+            permit = _granted(await self._permit(claimed), claimed, self._identity)
+            return await self._signed(permit, claimed, audience, claimed.started_at + timeout)
+        except (DatabaseError, SQLAlchemyError) as error:
+            text = f"no token, for the database cannot be asked: {first_line(error)}"
+            raise _RefusedError(MintFailure.DATABASE, text) from error
+        except TenantcronError as error:
+            raise _RefusedError(MintFailure.KEY, f"no token: {error}") from error
+
+    async def _permit(self, claimed: Claimed) -> Permit | None:
+        async with self._slots, self._database.transaction() as connection:
+            return await minting.permit(
+                connection,
+                claimed.id,
+                claimed.lease_token,
+                identity=self._identity,
+                at=self._clock(),
+            )
+
+    async def _signed(
+        self, permit: Permit, claimed: Claimed, audience: str, until: datetime
+    ) -> str:
+        from tenantcron.actor.tokens import Claims, sign  # noqa: PLC0415 -- see `_signing`
+
+        key = await self._signing().key(permit.kid)
+        claims = Claims(
+            issuer=self._settings.issuer,
+            subject=self._identity,
+            audience=audience,
+            tenant=claimed.tenant_id,
+            execution=claimed.id,
+            now=permit.now,
+            until=until,
+        )
+        return sign(claims, key)
+
+    def _signing(self) -> "Signer":
+        # A scheduler whose handlers want no tokens does not pay for cryptography.
+        from tenantcron.scheduler import key_material, signing_keys  # noqa: PLC0415 -- as it says
+
+        if self._signer is None:
+            who = Attribution(scheduler_actor(self._settings.service))
+            material = key_material.KeyMaterial(self._settings)
+            keys = signing_keys.SigningKeys(self._database, material, who, self._clock)
+            self._signer = signing_keys.Signer(keys)
+        return self._signer
+
+
+class ExecutionTokens:
+    """The tokens of one claimed execution. There are thousands a second, so it only remembers."""
+
+    __slots__ = ("_claimed", "_minter", "_timeout")
+
+    def __init__(self, minter: Minter, claimed: Claimed, timeout: timedelta) -> None:
+        self._minter = minter
+        self._claimed = claimed
+        self._timeout = timeout
+
+    async def mint(self, audience: str) -> str:
+        """Return a fresh token for the audience; a TokenError if there can be none."""
+        return await self._minter.mint(self._claimed, self._timeout, audience)
+
+    def mint_plain(self, audience: str) -> str:
+        """Do so in a plain thread."""
+        minting = self.mint(audience)
+        try:
+            future = asyncio.run_coroutine_threadsafe(minting, self._minter.loop)
+        except RuntimeError:
+            minting.close()
+            raise TokenError("no token: the scheduler has gone") from None
+        try:
+            return future.result(_PATIENCE.total_seconds())
+        except CancelledError:
+            raise TokenError("no token: the scheduler goes down") from None
+        except TimeoutError:
+            future.cancel()
+            raise TokenError(f"no token: waited {_PATIENCE.seconds} s for one") from None
+
+
+def _check_audience(audience: str) -> None:
+    fits = 1 <= len(audience) <= LONGEST_AUDIENCE
+    if not fits or not audience.isprintable() or audience != audience.strip():
+        raise _RefusedError(
+            MintFailure.AUDIENCE,
+            f"no token: {audience[:LONGEST_AUDIENCE]!r} is not an audience. Name the service that "
+            f"it is for as that service knows itself, with 1 to {LONGEST_AUDIENCE} characters",
+        )
+
+
+def _granted(permit: Permit | None, claimed: Claimed, identity: str) -> Permit:
+    """Refuse what may have no token, and say why."""
+    tenant = claimed.tenant_id
+    if permit is None or not permit.lease_holds:
+        raise _RefusedError(
+            MintFailure.LEASE,
+            f"no token: execution {claimed.id} does not hold its lease any more. Its attempt is "
+            "over, and another one may be running",
+        )
+    if permit.tenant is not TenantStatus.ACTIVE:
+        raise _RefusedError(MintFailure.TENANT, f"no token: tenant {tenant} is {permit.tenant}")
+    if permit.identity is not TenantStatus.ACTIVE:
+        state = permit.identity or "unknown: a scheduler declares it when it starts"
+        raise _RefusedError(
+            MintFailure.IDENTITY, f"no token: the identity {identity} of {tenant} is {state}"
+        )
+    return permit
