@@ -1,8 +1,8 @@
 """Keys that sign execution tokens, and their public halves as verifiers read them.
 
 There are two kinds, and a key of one kind works with one algorithm only: what a token says about
-its algorithm never decides how a key is used. A key is named by the thumbprint of its public half
-(RFC 7638), so that a name cannot stand for two keys.
+its algorithm never decides how a key is used. A key is named by a digest of its public half, so
+that a name cannot stand for two keys.
 """
 
 import json
@@ -130,9 +130,12 @@ def from_jwk(jwk: Mapping[str, JsonValue]) -> PublicKey | None:
 
 
 def thumbprint(key: Public) -> str:
-    """Return the name of a key: the digest of its members in order, as RFC 7638 has it."""
+    """Return the name of a key: the first half of the digest that RFC 7638 defines.
+
+    In hexadecimal, unlike there: what begins with a dash cannot be typed as an argument.
+    """
     members = json.dumps(_members(key), sort_keys=True, separators=(",", ":"))
-    return _encoded(sha256(members.encode()).digest())
+    return sha256(members.encode()).hexdigest()[:32]
 
 
 def _signing(private: Private) -> SigningKey:

@@ -140,7 +140,8 @@ class SigningKeys:
             active_from = now if is_first else now + lead
             row = await self._add(connection, algorithm, now, active_from)
             await self._wipe(connection, known, now)
-            return standings([*(one.row for one in known), row], now)[-1]
+            rows = [*(one.row for one in known), row]
+            return next(one for one in standings(rows, now) if one.row is row)
 
     async def first(self) -> str:
         """Return the name of the key that signs, made now if there is none."""
