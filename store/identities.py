@@ -33,8 +33,8 @@ async def declare_service(connection: AsyncConnection, name: str) -> bool:
     # Only looked at where it is known: the trigger makes tenants wait that are being created.
     if (await connection.execute(select(service).where(service.c.name == name))).first():
         return False
-    statement = insert(service).values(name=name, declared_at=func.now())
-    return (await connection.execute(statement.on_conflict_do_nothing())).rowcount > 0
+    statement = insert(service).values(name=name, declared_at=func.now()).on_conflict_do_nothing()
+    return (await connection.execute(statement.returning(service.c.name))).first() is not None
 
 
 async def of_tenant(connection: AsyncConnection, tenant_id: TenantId) -> list[IdentityRow]:
