@@ -61,7 +61,7 @@ class MintFailure(StrEnum):
     DATABASE = "database"
 
 
-class _RefusedError(TokenError):
+class _RefusedError(Exception):
     """A reason to count, and a text for people."""
 
     def __init__(self, failure: MintFailure, text: str) -> None:
@@ -113,7 +113,7 @@ class Minter:
                 reason=error.failure.value,
                 error=str(error),
             )
-            raise
+            raise TokenError(str(error)) from error.__cause__
         self.counts.minted += 1
         return token
 

@@ -366,7 +366,7 @@ async def test_a_token_that_cannot_be_minted_fails_the_attempt(
     for work in (awaits, plain):
         attempt = await run(work, minter, claimed, transactions)
         assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
-        assert "no token: tenant acme is suspended" in str(attempt.error)
+        assert str(attempt.error).startswith("TokenError: no token: tenant acme is suspended\n")
     assert minter.counts.failed[MintFailure.TENANT] == 2
 
 
