@@ -17,7 +17,7 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
-from tenantcron.core.settings import Settings, load_settings
+from tenantcron.core.settings import Settings, has_keys, load_settings
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import HandlerConnections
@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     span = parse_duration(arguments.span).total_seconds() if arguments.span else None
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
+    _check_keys(settings)
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -82,6 +83,16 @@ def _settings(service: str | None) -> Settings:
     if not is_name(service):
         raise UsageError(f"--service {service!r} is not {NAME_EXPECTED}")
     return replace(settings, service=service)
+
+
+def _check_keys(settings: Settings) -> None:
+    """Tell of a secret that cannot be read now, not when the first handler asks for a token."""
+    if has_keys(settings):
+        from tenantcron.scheduler.key_material import KeyMaterial  # noqa: PLC0415 -- it is slow
+
+        material = KeyMaterial(settings)
+        material.masters()
+        material.own()
 
 
 async def _serve(settings: Settings, handlers: Handlers, *, once: bool, span: float | None) -> None:

@@ -15,7 +15,8 @@ ask from their thread and wait for the event loop.
 
 import asyncio
 from collections import Counter
-from concurrent.futures import CancelledError
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -179,16 +180,14 @@ class ExecutionTokens:
 
     async def mint(self, audience: str) -> str:
         """Return a fresh token for the audience; a TokenError if there can be none."""
-        return await self._minter.mint(self._claimed, self._timeout, audience)
+        if asyncio.get_running_loop() is self._minter.loop:
+            return await self._minting(audience)
+        # A plain handler may have an event loop of its own in its thread.
+        return await asyncio.wrap_future(self._handed_over(audience))
 
     def mint_plain(self, audience: str) -> str:
         """Do so in a plain thread."""
-        minting = self.mint(audience)
-        try:
-            future = asyncio.run_coroutine_threadsafe(minting, self._minter.loop)
-        except RuntimeError:
-            minting.close()
-            raise TokenError("no token: the scheduler has gone") from None
+        future = self._handed_over(audience)
         try:
             return future.result(_PATIENCE.total_seconds())
         except CancelledError:
@@ -196,6 +195,18 @@ class ExecutionTokens:
         except TimeoutError:
             future.cancel()
             raise TokenError(f"no token: waited {_PATIENCE.seconds} s for one") from None
+
+    def _minting(self, audience: str) -> Coroutine[object, object, str]:
+        return self._minter.mint(self._claimed, self._timeout, audience)
+
+    def _handed_over(self, audience: str) -> Future[str]:
+        """Let the scheduler's event loop do it: the connections are there."""
+        minting = self._minting(audience)
+        try:
+            return asyncio.run_coroutine_threadsafe(minting, self._minter.loop)  # type: ignore[arg-type] # what it may be sent does not matter
+        except RuntimeError:
+            minting.close()
+            raise TokenError("no token: the scheduler has gone") from None
 
 
 def _check_audience(audience: str) -> None:

@@ -139,6 +139,17 @@ def test_a_master_key_in_the_settings_file_is_wrong_use(shell: Shell) -> None:
     assert (called.code, "is a secret" in called.err, MASTER in called.err) == (2, True, False)
 
 
+def test_a_scheduler_does_not_start_with_a_secret_that_cannot_be_read(shell: Shell) -> None:
+    missing = shell("run", "--once", TENANTCRON_MASTER_KEY_FILE="missing")
+    assert (missing.code, "missing: TENANTCRON_MASTER_KEY_FILE names it" in missing.err) == (
+        2,
+        True,
+    )
+    (shell.folder / "own.pem").write_text("words", encoding="utf-8")
+    wrong = shell("run", "--once", TENANTCRON_SIGNING_KEY_FILE="own.pem")
+    assert (wrong.code, "own.pem: there is no private key in it" in wrong.err) == (2, True)
+
+
 def test_a_tenant_is_shown_with_its_identity(shell: Shell) -> None:
     shell("tenant", "create", "acme")
     shell("tenant", "suspend", "acme", "--reason", "unpaid")

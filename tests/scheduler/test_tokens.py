@@ -343,6 +343,23 @@ async def test_a_plain_handler_gets_its_token_in_its_thread(
     assert (await read(got[0], keys))["execution"] == str(claimed.id)
 
 
+async def test_a_plain_handler_with_an_event_loop_of_its_own_gets_its_token_there(
+    minter: Minter, keys: SigningKeys, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    got: list[str] = []
+
+    def work(execution: Execution) -> None:
+        async def inside() -> None:
+            got.extend(await asyncio.gather(execution.token(BILLING), execution.token(BILLING)))
+
+        asyncio.run(inside())
+
+    attempt = await run(work, minter, claimed, transactions)
+
+    assert attempt.error is None
+    assert len({(await read(token, keys))["jti"] for token in got}) == 2
+
+
 async def test_a_handler_that_holds_the_last_connection_gets_its_token(
     minter: Minter, claimed: Claimed, transactions: HandlerTransactions
 ) -> None:
