@@ -1,6 +1,6 @@
 """Tokens for executions: minted when a handler asks, for as long as its lease holds.
 
-Nothing is made ahead and nothing is kept. Each token is asked of the database anew, in one short
+Nothing is made ahead and nothing is kept. For each token the database is asked anew, in one short
 statement: whether the execution still runs by this very lease, whether its tenant is active, which
 key signs, and what time it is. So a handler that asks again gets a fresh token; one whose lease was
 taken away, or whose tenant was suspended meanwhile, gets none and is told why.
@@ -9,18 +9,20 @@ A token that cannot be minted is an error of the attempt, an event of the log, a
 
 Tokens go by the scheduler's own connections, never by those of handlers: a handler may ask for one
 while it holds a transaction, and as many handlers as there are connections would wait for each
-other. Only a few are minted at a time, so that heartbeats find a connection, too. Plain handlers
+other. They take one connection at a time, so that heartbeats find one, too: who asks while the
+database is being asked goes along with the next question, together with all others. Plain handlers
 ask from their thread and wait for the event loop.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     from tenantcron.scheduler.signing_keys import Signer
 
 LONGEST_AUDIENCE: Final = 255
-# At a time. Each is a short statement, so a few go a long way.
-_AT_A_TIME: Final = 4
+# Executions that one question is about.
+_AT_A_TIME: Final = 100
 # How long a plain handler waits for the event loop.
 _PATIENCE: Final = timedelta(seconds=30)
 
@@ -90,7 +92,7 @@ class Minter:
         self._settings = settings
         self._clock = clock
         self._identity = scheduler_actor(settings.service).id
-        self._slots = asyncio.Semaphore(_AT_A_TIME)
+        self._permits = _Permits(self._ask)
         self._signer: Signer | None = None
 
     def __call__(self, claimed: Claimed, timeout: timedelta) -> "ExecutionTokens":
@@ -121,7 +123,7 @@ class Minter:
     async def _mint(self, claimed: Claimed, timeout: timedelta, audience: str) -> str:
         _check_audience(audience)
         try:
-            permit = _granted(await self._permit(claimed), claimed, self._identity)
+            permit = _granted(await self._permits.of(claimed), claimed, self._identity)
             return await self._signed(permit, claimed, audience, claimed.started_at + timeout)
         except (DatabaseError, SQLAlchemyError) as error:
             text = f"no token, for the database cannot be asked: {first_line(error)}"
@@ -129,14 +131,10 @@ class Minter:
         except TenantcronError as error:
             raise _RefusedError(MintFailure.KEY, f"no token: {error}") from error
 
-    async def _permit(self, claimed: Claimed) -> Permit | None:
-        async with self._slots, self._database.transaction() as connection:
-            return await minting.permit(
-                connection,
-                claimed.id,
-                claimed.lease_token,
-                identity=self._identity,
-                at=self._clock(),
+    async def _ask(self, asked: Sequence[Claimed]) -> dict[UUID, Permit]:
+        async with self._database.transaction() as connection:
+            return await minting.permits(
+                connection, asked, identity=self._identity, at=self._clock()
             )
 
     async def _signed(
@@ -166,6 +164,47 @@ class Minter:
             keys = signing_keys.SigningKeys(self._database, material, who, self._clock)
             self._signer = signing_keys.Signer(keys)
         return self._signer
+
+
+class _Permits:
+    """Asks about many executions at a time, always after they have asked."""
+
+    def __init__(self, ask: Callable[[Sequence[Claimed]], Awaitable[dict[UUID, Permit]]]) -> None:
+        self._ask = ask
+        self._waiting: list[tuple[Claimed, asyncio.Future[Permit | None]]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    async def of(self, claimed: Claimed) -> Permit | None:
+        """Return what a token depends on, None if the lease is gone."""
+        answer: asyncio.Future[Permit | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((claimed, answer))
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask_for_all())
+        return await answer
+
+    async def _ask_for_all(self) -> None:
+        try:
+            while self._waiting:
+                now, self._waiting = self._waiting[:_AT_A_TIME], self._waiting[_AT_A_TIME:]
+                await self._answer(now)
+        finally:
+            self._asking = None
+
+    async def _answer(
+        self, waiting: Sequence[tuple[Claimed, "asyncio.Future[Permit | None]"]]
+    ) -> None:
+        # Who does not wait any more was cancelled.
+        asked = [claimed for claimed, answer in waiting if not answer.done()]
+        try:
+            permits = await self._ask(asked)
+        except Exception as error:  # noqa: BLE001 -- each of those who wait gets it
+            for _, answer in waiting:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for claimed, answer in waiting:
+            if not answer.done():
+                answer.set_result(permits.get(claimed.lease_token))
 
 
 class ExecutionTokens:

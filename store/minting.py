@@ -1,11 +1,14 @@
-"""Mint, as the database sees it: whether a running execution may have a token now."""
+"""Mint, as the database sees it: whether running executions may have tokens now."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.store.arrays import uuids
+from tenantcron.store.claiming import Claimed
 from tenantcron.store.statements import statement
 from tenantcron.store.tenants import TenantStatus
 
@@ -23,18 +26,20 @@ class Permit:
     kid: str | None
 
 
-async def permit(
-    connection: AsyncConnection,
-    execution: UUID,
-    lease_token: UUID,
-    *,
-    identity: str,
-    at: datetime | None,
-) -> Permit | None:
-    """Look at an execution, its lease, its tenant and the keys; None if the lease is gone."""
-    parameters = {"id": execution, "lease_token": lease_token, "identity": identity, "at": at}
-    row = (await connection.exec_driver_sql(statement("mint"), parameters)).one_or_none()
-    if row is None:
-        return None
-    holds, tenant, own, now, kid = tuple(row)
-    return Permit(holds, TenantStatus(tenant), TenantStatus(own) if own else None, now, kid)
+async def permits(
+    connection: AsyncConnection, asked: Sequence[Claimed], *, identity: str, at: datetime | None
+) -> dict[UUID, Permit]:
+    """Look at executions, their tenants and the keys; by lease, without those that are gone."""
+    parameters = {
+        "ids": uuids(one.id for one in asked),
+        "tokens": uuids(one.lease_token for one in asked),
+        "identity": identity,
+        "at": at,
+    }
+    rows = await connection.exec_driver_sql(statement("mint"), parameters)
+    return {lease: _permit(*columns) for lease, *columns in map(tuple, rows)}
+
+
+def _permit(holds: bool, tenant: str, identity: str | None, now: datetime, kid: str) -> Permit:
+    own = TenantStatus(identity) if identity else None
+    return Permit(holds, TenantStatus(tenant), own, now, kid)
