@@ -187,7 +187,7 @@ async def test_a_token_costs_a_few_pages_however_much_waits_and_however_many_ten
 
     used = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
     assert {"tenant_pkey", "identity_pkey"} <= used
-    # By its key, or among those that run: both are few pages, and the planner knows which are fewer.
+    # By its key, or among those that run: both are a few pages, and the planner knows which less.
     assert used & {"execution_live_pkey", "execution_active_idx"}
     scanned = {n["Relation Name"] for n in nodes(plan) if n["Node Type"] == "Seq Scan"}
     assert scanned <= {"signing_key"}

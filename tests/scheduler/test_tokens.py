@@ -295,6 +295,34 @@ async def test_as_many_as_want_one_at_once_get_one(
     assert len(await keys.list_all()) == 1
 
 
+async def test_those_who_ask_together_fail_together_and_the_next_ones_do_not(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed
+) -> None:
+    tokens = minter(claimed, TIMEOUT)
+    await scheduling.execute("ALTER TABLE tenantcron.identity RENAME TO elsewhere")
+    answers = await asyncio.gather(
+        *(tokens.mint(BILLING) for _ in range(5)), return_exceptions=True
+    )
+    assert [type(one) for one in answers] == [TokenError] * 5
+    assert minter.counts.failed[MintFailure.DATABASE] == 5
+
+    await scheduling.execute("ALTER TABLE tenantcron.elsewhere RENAME TO identity")
+    assert await tokens.mint(BILLING)
+
+
+async def test_one_that_is_cancelled_while_it_waits_takes_nobody_along(
+    minter: Minter, claimed: Claimed
+) -> None:
+    tokens = minter(claimed, TIMEOUT)
+    leaving, *staying = [asyncio.create_task(tokens.mint(BILLING)) for _ in range(4)]
+    await asyncio.sleep(0)  # they have asked, and nobody has answered
+    leaving.cancel()
+
+    assert len(set(await asyncio.gather(*staying))) == 3
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+
+
 # From here on with handlers: what `Execution` offers, and what becomes of the attempt.
 
 
