@@ -43,8 +43,9 @@ from tenantcron.scheduler.attempts import Attempt, Stop, ended, refused, stopped
 from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
 from tenantcron.targets.execution import Cancellation, Execution, Transactions
+from tenantcron.targets.no_tokens import NO_TOKENS
 from tenantcron.targets.registry import Handler, Handlers
-from tenantcron.targets.tokens import NO_TOKENS, Tokens
+from tenantcron.targets.tokens import Tokens
 
 GRACE: Final = timedelta(seconds=5)
 

@@ -112,7 +112,7 @@ class Minter:
                 saga=claimed.saga_name,
                 execution=str(claimed.id),
                 attempt=claimed.attempt,
-                audience=audience,
+                audience=audience[:LONGEST_AUDIENCE],
                 reason=error.failure.value,
                 error=str(error),
             )
@@ -242,7 +242,7 @@ class ExecutionTokens:
         """Let the scheduler's event loop do it: the connections are there."""
         minting = self._minting(audience)
         try:
-            return asyncio.run_coroutine_threadsafe(minting, self._minter.loop)  # type: ignore[arg-type] # what it may be sent does not matter
+            return asyncio.run_coroutine_threadsafe(minting, self._minter.loop)
         except RuntimeError:
             minting.close()
             raise TokenError("no token: the scheduler has gone") from None

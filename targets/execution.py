@@ -15,8 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.model import AnyActor
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonObject
+from tenantcron.targets.no_tokens import NO_TOKENS
 from tenantcron.targets.signals import Cancelled
-from tenantcron.targets.tokens import NO_TOKENS, Tokens
+from tenantcron.targets.tokens import Tokens
 
 Transaction = AbstractContextManager[Connection]
 AsyncTransaction = AbstractAsyncContextManager[AsyncConnection]

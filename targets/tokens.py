@@ -1,6 +1,6 @@
 """Tokens that prove an execution to the services it calls."""
 
-from typing import Final, Protocol
+from typing import Protocol
 
 
 class TokenError(Exception):
@@ -15,16 +15,3 @@ class Tokens(Protocol):
 
     def mint_plain(self, audience: str) -> str:
         """Do so in a plain thread."""
-
-
-class _NoTokens:
-    """For executions that nobody has given any, in tests for example."""
-
-    async def mint(self, audience: str) -> str:
-        return self.mint_plain(audience)
-
-    def mint_plain(self, audience: str) -> str:
-        raise TokenError(f"no token for {audience}: this execution was given none to mint")
-
-
-NO_TOKENS: Final[Tokens] = _NoTokens()
