@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -33,7 +32,7 @@ from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.settings import Settings
 from tenantcron.store import minting
-from tenantcron.store.claiming import Claimed
+from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.store.engine import Database
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.explain import first_line
@@ -131,7 +130,7 @@ class Minter:
         except TenantcronError as error:
             raise _RefusedError(MintFailure.KEY, f"no token: {error}") from error
 
-    async def _ask(self, asked: Sequence[Claimed]) -> dict[UUID, Permit]:
+    async def _ask(self, asked: Sequence[Claimed]) -> dict[Lease, Permit]:
         async with self._database.transaction() as connection:
             return await minting.permits(
                 connection, asked, identity=self._identity, at=self._clock()
@@ -169,7 +168,7 @@ class Minter:
 class _Permits:
     """Asks about many executions at a time, always after they have asked."""
 
-    def __init__(self, ask: Callable[[Sequence[Claimed]], Awaitable[dict[UUID, Permit]]]) -> None:
+    def __init__(self, ask: Callable[[Sequence[Claimed]], Awaitable[dict[Lease, Permit]]]) -> None:
         self._ask = ask
         self._waiting: list[tuple[Claimed, asyncio.Future[Permit | None]]] = []
         self._asking: asyncio.Task[None] | None = None
@@ -204,7 +203,7 @@ class _Permits:
             return
         for claimed, answer in waiting:
             if not answer.done():
-                answer.set_result(permits.get(claimed.lease_token))
+                answer.set_result(permits.get(claimed.lease))
 
 
 class ExecutionTokens:

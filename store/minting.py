@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.arrays import uuids
-from tenantcron.store.claiming import Claimed
+from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.store.statements import statement
 from tenantcron.store.tenants import TenantStatus
 
@@ -28,7 +27,7 @@ class Permit:
 
 async def permits(
     connection: AsyncConnection, asked: Sequence[Claimed], *, identity: str, at: datetime | None
-) -> dict[UUID, Permit]:
+) -> dict[Lease, Permit]:
     """Look at executions, their tenants and the keys; by lease, without those that are gone."""
     parameters = {
         "ids": uuids(one.id for one in asked),
@@ -37,7 +36,7 @@ async def permits(
         "at": at,
     }
     rows = await connection.exec_driver_sql(statement("mint"), parameters)
-    return {lease: _permit(*columns) for lease, *columns in map(tuple, rows)}
+    return {(row[0], row[1]): _permit(*row[2:]) for row in map(tuple, rows)}
 
 
 def _permit(holds: bool, tenant: str, identity: str | None, now: datetime, kid: str) -> Permit:

@@ -16,6 +16,7 @@ signing AS MATERIALIZED (
     LIMIT 1
 )
 SELECT
+    e.id,
     e.lease_token,
     e.lease_until > c.now,
     t.status,

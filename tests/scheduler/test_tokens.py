@@ -295,6 +295,28 @@ async def test_as_many_as_want_one_at_once_get_one(
     assert len(await keys.list_all()) == 1
 
 
+async def test_those_who_were_claimed_and_ask_together_are_judged_each_by_its_own_tenant(
+    scheduling: Scheduling, minter: Minter, keys: SigningKeys
+) -> None:
+    for tenant in ("acme", "globex", "initech"):
+        await scheduling.waiting(1, tenant=tenant)
+    started = {one.tenant_id: one for one in (await scheduling.claim()).started}
+    assert len({one.lease_token for one in started.values()}) == 1
+    await scheduling.execute(
+        "UPDATE tenantcron.tenant SET status = 'suspended' WHERE id = 'globex'"
+    )
+
+    answers = await asyncio.gather(
+        *(minter(one, TIMEOUT).mint(BILLING) for one in started.values()), return_exceptions=True
+    )
+
+    got = dict(zip(started, answers, strict=True))
+    assert str(got.pop("globex")) == "no token: tenant globex is suspended"  # type: ignore[call-overload] # a tenant
+    for tenant, token in got.items():
+        said = await read(str(token), keys)
+        assert (said["tenant"], said["execution"]) == (tenant, str(started[tenant].id))
+
+
 async def test_those_who_ask_together_fail_together_and_the_next_ones_do_not(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
