@@ -1,6 +1,7 @@
 """`tenantcron health`: tells what is wrong with the whole, and what to do about it."""
 
 import argparse
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
@@ -8,6 +9,7 @@ from rich.text import Text
 from tenantcron.cli.operating import Answer, add_format, respond, settings
 from tenantcron.cli.terminal import visible
 from tenantcron.core.durations import format_duration
+from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
 from tenantcron.scheduler.health import Finding, Severity, Vitals, examine, read_vitals
 from tenantcron.scheduler.situation import number_of
@@ -33,12 +35,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def _work(database: Database, _: argparse.Namespace) -> Answer:
     async with database.transaction() as connection:
         vitals = await read_vitals(connection, settings().lease, None)
+    vitals = replace(vitals, signing_fault=await _signing_fault(database, settings()))
     findings = examine(vitals)
 
     def show(console: Console) -> None:
         _show(vitals, findings, console)
 
     return Answer(_as_json(vitals, findings), show, int(bool(findings)))
+
+
+async def _signing_fault(database: Database, settings: Settings) -> str | None:
+    if not has_keys(settings):
+        return None
+    from tenantcron.cli.keys import signing_keys  # noqa: PLC0415 -- only who has keys pays for it
+    from tenantcron.scheduler.signing_keys import fault  # noqa: PLC0415 -- as above
+
+    return await fault(signing_keys(database, None))
 
 
 def _as_json(vitals: Vitals, findings: list[Finding]) -> JsonObject:

@@ -25,6 +25,7 @@ COMMANDS = {
     "schedule": "show, pause, resume and trigger schedules",
     "execution": "show, retry and cancel executions",
     "limits": "show or set how many executions run at once",
+    "keys": "show and rotate the keys that sign execution tokens",
     "health": "tell what is wrong with the whole",
     "audit": "hold what should have fired against what is on record",
     "why": "tell why a schedule did not run",

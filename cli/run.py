@@ -17,13 +17,14 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
-from tenantcron.core.settings import Settings, load_settings
+from tenantcron.core.settings import Settings, has_keys, load_settings
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import HandlerConnections
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.run import Run
+from tenantcron.scheduler.tokens import Minter
 from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.registry import Handlers, load_handlers
 
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     span = parse_duration(arguments.span).total_seconds() if arguments.span else None
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
+    _check_keys(settings)
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -83,10 +85,21 @@ def _settings(service: str | None) -> Settings:
     return replace(settings, service=service)
 
 
+def _check_keys(settings: Settings) -> None:
+    """Tell of a secret that cannot be read now, not when the first handler asks for a token."""
+    if has_keys(settings):
+        from tenantcron.scheduler.key_material import KeyMaterial  # noqa: PLC0415 -- it is slow
+
+        material = KeyMaterial(settings)
+        material.masters()
+        material.own()
+
+
 async def _serve(settings: Settings, handlers: Handlers, *, once: bool, span: float | None) -> None:
     async with migrated_database() as database:
         transactions = HandlerTransactions(database.target)
-        executor = Executor(handlers, HandlerConnections(transactions))
+        tokens = Minter(database, settings)
+        executor = Executor(handlers, HandlerConnections(transactions), tokens=tokens)
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
         work = Run(Replica(database, settings), executor, providers)
         _stop_on_signals(work)

@@ -12,12 +12,14 @@ from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.tables import output, plain_table
 from tenantcron.cli.terminal import visible
 from tenantcron.core.errors import UsageError
-from tenantcron.core.values import JsonObject
+from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.store.engine import Database
+from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow
 from tenantcron.tenants.registry import (
     Registry,
     TenantError,
+    find_identities,
     find_tenant,
     list_tenants,
     tenant_id,
@@ -64,18 +66,21 @@ def run(arguments: argparse.Namespace) -> int:
     if "id" in arguments:
         arguments.id = tenant_id(arguments.id)
 
-    async def work(database: Database) -> Sequence[TenantRow]:
+    async def work(database: Database) -> tuple[Sequence[TenantRow], list[IdentityRow]]:
         found: Sequence[TenantRow] = await arguments.work(database, arguments)
-        return found
+        is_shown = arguments.work is _show_one
+        return found, await find_identities(database, arguments.id) if is_shown else []
 
     try:
-        rows = with_database(work)
+        rows, identities = with_database(work)
     except TenantError as error:
         return refused(error)
     if arguments.format == "json":
-        print(json.dumps({"tenants": [_as_json(row) for row in rows]}, indent=2))
+        tenants = [_as_json(row) | _identities_as_json(identities) for row in rows]
+        print(json.dumps({"tenants": tenants}, indent=2))
     else:
         _show(rows)
+        _show_identities(identities)
     return 0
 
 
@@ -104,7 +109,7 @@ async def _list(database: Database, _: argparse.Namespace) -> Sequence[TenantRow
 
 
 async def _show_one(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """show one tenant"""
+    """show one tenant and its system identities"""
     return [await find_tenant(database, arguments.id)]
 
 
@@ -165,6 +170,25 @@ def _show(rows: Sequence[TenantRow]) -> None:
         cells = (row.id, row.status, str(row.schedule_revision), *shown, row.status_reason or "")
         table.add_row(*(Text(visible(cell)) for cell in cells))
     output().print(table if rows else "no tenants yet: `tenantcron tenant create ID`")
+
+
+def _show_identities(identities: Sequence[IdentityRow]) -> None:
+    if identities:
+        table = plain_table("identity", "role", "status")
+        for one in identities:
+            table.add_row(*(Text(visible(cell)) for cell in (one.id, one.role, one.status)))
+        output().print()
+        output().print(table)
+
+
+def _identities_as_json(identities: Sequence[IdentityRow]) -> JsonObject:
+    """Only where one tenant is shown: a list of all would be mostly identities."""
+    if not identities:
+        return {}
+    shown: list[JsonValue] = [
+        {"id": one.id, "role": one.role, "status": one.status.value} for one in identities
+    ]
+    return {"identities": shown}
 
 
 def _as_json(row: TenantRow) -> JsonObject:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.errors import UsageError
+from tenantcron.core.master_keys import MasterKeyError, parse_master_keys
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject, JsonValue
@@ -28,7 +29,10 @@ SHORTEST_REFRESH = timedelta(seconds=1)
 
 _COUNTS = ("max_concurrent", "max_concurrent_per_tenant")
 _DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention")
-_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, "log_format", "log_level")
+# Of tokens: what a file that is in Git must not hold, and where it can be instead.
+SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
+_TOKENS = ("issuer", *SECRETS, *SECRETS.values())
+_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, "log_format", "log_level", *_TOKENS)
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
 
@@ -70,6 +74,14 @@ class Settings:
     # None: console on a terminal, json elsewhere.
     log_format: LogFormat | None = None
     log_level: LogLevel = LogLevel.INFO
+    # Who signs tokens, as verifiers know it.
+    issuer: str = "tenantcron"
+    # With what private keys in the database are sealed; from the environment, or in a file.
+    master_key: str | None = field(default=None, repr=False)
+    master_key_file: Path | None = None
+    # Private keys to sign with, in place of those in the database.
+    signing_key: str | None = field(default=None, repr=False)
+    signing_key_file: Path | None = None
     # Schedules of the platform itself, as the file has them; nobody has checked them yet.
     schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
@@ -83,6 +95,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
     table = _settings_table(file)
     schedules = _schedules(file, table.pop(_SCHEDULES, []))
     values = _Values(_from_file(file, table) | _from_environment(environment))
+    values.refuse_both_of(SECRETS)
     default = Settings(folder=folder)
     return Settings(
         database_url=values.read("database_url", _database_url, default.database_url),
@@ -100,9 +113,20 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         retention=values.read("retention", _at_least(SHORTEST_RETENTION), default.retention),
         log_format=values.read("log_format", _one_of(LogFormat), default.log_format),
         log_level=values.read("log_level", _one_of(LogLevel), default.log_level),
+        issuer=values.read("issuer", _issuer, default.issuer),
+        master_key=values.read("master_key", _master_key, default.master_key),
+        master_key_file=values.read("master_key_file", _path, default.master_key_file),
+        signing_key=values.read("signing_key", _text, default.signing_key),
+        signing_key_file=values.read("signing_key_file", _path, default.signing_key_file),
         schedules=schedules,
         folder=folder,
     )
+
+
+def has_keys(settings: Settings) -> bool:
+    """Whether the settings have anything that tokens could be signed with."""
+    names = (*SECRETS, *SECRETS.values())
+    return any(getattr(settings, name) is not None for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +147,13 @@ class _Values:
         value = self.by_key.get(key)
         return default if value is None else reader(value)
 
+    def refuse_both_of(self, pairs: Mapping[str, str]) -> None:
+        """Which of the two counts would be a guess."""
+        for one, other in pairs.items():
+            if one in self.by_key and other in self.by_key:
+                places = f"{self.by_key[one].place} and {self.by_key[other].place}"
+                raise UsageError(f"{places} are both set: keep one of them")
+
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, _Value]:
     """An empty variable counts as not set: pipelines pass them on like that."""
@@ -136,6 +167,12 @@ def _from_file(file: Path, table: Mapping[str, object]) -> dict[str, _Value]:
     for key in table:
         if key not in _KEYS:
             raise UsageError(f"{file}: unknown setting {key!r}{_suggestion(key, _KEYS)}")
+        if key in SECRETS:
+            raise UsageError(
+                f"{file}: settings.{key} is a secret, and this file is for everybody who can read "
+                f"the repository: set {PREFIX}{key.upper()}, or name a file by "
+                f"settings.{SECRETS[key]}. What stood here is no secret any more: make a new one"
+            )
     return {key: _written(f"{file}: settings.{key}", key, value) for key, value in table.items()}
 
 
@@ -211,6 +248,29 @@ def _service(value: _Value) -> str:
     if not is_name(value.text):
         raise UsageError(f"{value.place}: {value.text!r} is not {NAME_EXPECTED}")
     return value.text
+
+
+def _issuer(value: _Value) -> str:
+    if not value.text.isprintable() or value.text != value.text.strip() or len(value.text) > 255:
+        raise UsageError(f"{value.place}: {value.text!a} is not an issuer: a name or an https URL")
+    return value.text
+
+
+def _master_key(value: _Value) -> str:
+    """Tell a wrong one at once; the text is never shown."""
+    try:
+        parse_master_keys(value.text)
+    except MasterKeyError as error:
+        raise UsageError(f"{value.place}: {error}") from None
+    return value.text
+
+
+def _text(value: _Value) -> str:
+    return value.text
+
+
+def _path(value: _Value) -> Path:
+    return Path(value.text)
 
 
 def _count(value: _Value) -> int:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from tenantcron.targets.execution import Execution
     from tenantcron.targets.registry import saga
     from tenantcron.targets.signals import Cancelled, Fail, Retry
+    from tenantcron.targets.tokens import TokenError
 
-__all__ = ["Cancelled", "Execution", "Fail", "Retry", "saga"]
+__all__ = ["Cancelled", "Execution", "Fail", "Retry", "TokenError", "saga"]
 
 # Type checkers read the imports above; to them this function would allow any name.
 if not TYPE_CHECKING:
@@ -20,6 +21,7 @@ if not TYPE_CHECKING:
         "Execution": "tenantcron.targets.execution",
         "Fail": "tenantcron.targets.signals",
         "Retry": "tenantcron.targets.signals",
+        "TokenError": "tenantcron.targets.tokens",
         "saga": "tenantcron.targets.registry",
     }
 

@@ -43,7 +43,9 @@ from tenantcron.scheduler.attempts import Attempt, Stop, ended, refused, stopped
 from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
 from tenantcron.targets.execution import Cancellation, Execution, Transactions
+from tenantcron.targets.no_tokens import NO_TOKENS
 from tenantcron.targets.registry import Handler, Handlers
+from tenantcron.targets.tokens import Tokens
 
 GRACE: Final = timedelta(seconds=5)
 
@@ -61,6 +63,12 @@ class Timer(Protocol):
 CallLater = Callable[[float, Callable[[], None]], Timer]
 # Is told how an attempt ended.
 OnEnd = Callable[[Attempt], None]
+# The tokens of an execution whose attempt may take that long.
+MakeTokens = Callable[[Claimed, timedelta], Tokens]
+
+
+def _no_tokens(_: Claimed, __: timedelta) -> Tokens:
+    return NO_TOKENS
 
 
 class _Running:
@@ -107,10 +115,12 @@ class Executor:
         handlers: Handlers,
         connections: Callable[[Claimed], Transactions],
         *,
+        tokens: MakeTokens = _no_tokens,
         call_later: CallLater | None = None,
     ) -> None:
         self._handlers = handlers
         self._connections = connections
+        self._tokens = tokens
         self._call_later = call_later
         # By lease: an execution that was lost and claimed again can be here twice.
         self._running: dict[Lease, _Running] = {}
@@ -144,7 +154,8 @@ class Executor:
             return
         running = _Running(claimed, settings.timeout, on_end)
         try:
-            execution = _execution(running, settings, self._connections(claimed))
+            tokens = self._tokens(claimed, settings.timeout)
+            execution = _execution(running, settings, self._connections(claimed), tokens)
         except KeyError as error:
             why = f"the payload has a placeholder that nothing fills: {error}"
             on_end(refused(claimed, why))
@@ -285,7 +296,9 @@ class Executor:
         return (self._call_later or loop.call_later)(after.total_seconds(), callback)
 
 
-def _execution(running: _Running, settings: Settings, transactions: Transactions) -> Execution:
+def _execution(
+    running: _Running, settings: Settings, transactions: Transactions, tokens: Tokens
+) -> Execution:
     claimed = running.claimed
     return Execution(
         id=claimed.id,
@@ -298,6 +311,7 @@ def _execution(running: _Running, settings: Settings, transactions: Transactions
         deadline=claimed.started_at + settings.timeout,
         actor=claimed.actor,
         _transactions=transactions,
+        _tokens=tokens,
         _cancellation=running.cancellation,
     )
 

@@ -90,6 +90,8 @@ class Vitals:
     queue: Queue
     limits: ClusterLimits
     running: int
+    # Why no token can be signed, if that is so.
+    signing_fault: str | None = None
 
     @property
     def replicas(self) -> tuple[WorkerRow, ...]:
@@ -322,8 +324,19 @@ def _closed(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
+def _no_signing(vitals: Vitals) -> Iterator[Finding]:
+    if vitals.signing_fault is not None:
+        yield Finding(
+            "signing-key-unusable",
+            Severity.ERROR,
+            f"no execution can get a token: {vitals.signing_fault}",
+            "mend the settings of keys, the same for every scheduler; see docs/identity.md",
+        )
+
+
 _CHECKS = (
     _no_replica,
+    _no_signing,
     _no_history,
     _overdue,
     _set_aside,

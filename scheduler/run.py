@@ -27,6 +27,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.actor.attribution import Attribution
 from tenantcron.core.names import TenantId
 from tenantcron.provider.listen import Hints, listen
 from tenantcron.provider.pace import Pace
@@ -50,7 +51,7 @@ from tenantcron.scheduler.leases import Watch, keep_up
 from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
-from tenantcron.store import claiming, firing, limits, workers
+from tenantcron.store import audit_records, claiming, firing, identities, limits, workers
 from tenantcron.store.claiming import CANCEL, Claimed
 
 log = structlog.get_logger(__name__)
@@ -158,6 +159,9 @@ class Run:
             await limits.declare(
                 connection, settings.max_concurrent, settings.max_concurrent_per_tenant
             )
+        async with replica.database.transaction() as connection:
+            await audit_records.act(connection, Attribution(replica.actor))
+            await identities.declare_service(connection, settings.service)
         await prepare_history(replica)
         await recompute_for_new_zones(replica.database, replica.clock())
         await self._keep_up()

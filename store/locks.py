@@ -22,6 +22,9 @@ class Lock(IntEnum):
     TENANT_MIGRATION = 1_952_672_001
     CLAIM = 1_952_672_002
     HISTORY = 1_952_672_003
+    # The triggers that make identities take it, too, by this number.
+    SERVICES = 1_952_672_004
+    SIGNING_KEYS = 1_952_672_005
 
 
 async def take_lock(connection: AsyncConnection, what: Lock, name: str = "") -> None:

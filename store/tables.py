@@ -20,6 +20,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     SmallInteger,
     String,
@@ -299,6 +300,47 @@ worker = Table(
     # Handlers in threads that run on after their time was up: nobody can stop a thread.
     Column("abandoned", Integer, nullable=False, server_default=text("0")),
     Column("draining", Boolean, nullable=False, server_default=false()),
+)
+
+# The names that schedulers run under; each has an identity in every tenant.
+service = Table(
+    "service",
+    control,
+    Column("name", String(128), primary_key=True),
+    _time("declared_at"),
+)
+
+# Who calls other services for a tenant: `system:scheduler:{service}`. Triggers on `tenant` and on
+# `service` write it, so that it lives and ends with its tenant whoever changes that.
+identity = Table(
+    "identity",
+    control,
+    Column("tenant_id", String(48), ForeignKey(tenant.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("id", String(255), primary_key=True),
+    Column("role", String(32), nullable=False),
+    Column("status", String(16), nullable=False),
+    _time("created_at"),
+    _time("updated_at"),
+    CheckConstraint("role IN ('service')", name="role"),
+    CheckConstraint("status IN ('active', 'suspended', 'deprovisioned')", name="status"),
+)
+
+# Keys that sign tokens. Their states follow from the times (see scheduler/signing_keys.py).
+signing_key = Table(
+    "signing_key",
+    control,
+    Column("kid", String(64), primary_key=True),
+    Column("algorithm", String(16), nullable=False),
+    # The private key, encrypted; None once it was taken out of use: then nobody has it.
+    Column("sealed", LargeBinary, nullable=True),
+    Column("sealed_by", String(32), nullable=True),
+    _time("created_at"),
+    # Verifiers know it before it signs.
+    _time("active_from"),
+    _time("retired_at", nullable=True),
+    CheckConstraint("algorithm IN ('EdDSA', 'ES256')", name="algorithm"),
+    CheckConstraint("(sealed IS NULL) = (sealed_by IS NULL)", name="sealed"),
+    CheckConstraint("sealed IS NOT NULL OR retired_at IS NOT NULL", name="retired"),
 )
 
 tenant_schedule = Table(

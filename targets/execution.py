@@ -1,5 +1,7 @@
-"""What a handler is given: the execution that it runs, and transactions on its tenant's schema."""
+"""What a handler is given: the execution that it runs, and how it gets transactions and tokens."""
 
+import asyncio
+from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.model import AnyActor
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonObject
+from tenantcron.targets.no_tokens import NO_TOKENS
 from tenantcron.targets.signals import Cancelled
+from tenantcron.targets.tokens import Tokens
 
 Transaction = AbstractContextManager[Connection]
 AsyncTransaction = AbstractAsyncContextManager[AsyncConnection]
@@ -62,6 +66,7 @@ class Execution:
     deadline: datetime
     actor: AnyActor
     _transactions: Transactions = field(repr=False, compare=False)
+    _tokens: Tokens = field(default=NO_TOKENS, repr=False, compare=False)
     _cancellation: Cancellation = field(default_factory=Cancellation, repr=False, compare=False)
 
     def connection(self) -> "TenantConnection":
@@ -71,6 +76,27 @@ class Execution:
         does the end of the attempt, if that came before: then `Cancelled` is raised.
         """
         return TenantConnection(self._transactions, self._cancellation)
+
+    def token(self, audience: str) -> Awaitable[str]:
+        """A fresh token that proves this execution to one service; for async handlers.
+
+        It is for that audience alone, and ends a minute after the deadline. Ask for it where it is
+        used. A `TokenError` if there can be none, `Cancelled` once the attempt has ended.
+        """
+        self._check_tokens(has_loop=True, instead="token_plain(audience)")
+        return self._tokens.mint(audience)
+
+    def token_plain(self, audience: str) -> str:
+        """The same, for plain handlers."""
+        self._check_tokens(has_loop=False, instead="await execution.token(audience)")
+        return self._tokens.mint_plain(audience)
+
+    def _check_tokens(self, *, has_loop: bool, instead: str) -> None:
+        """A coroutine that nobody awaits would be sent as a token; waiting would block the loop."""
+        if _in_event_loop() is not has_loop:
+            raise RuntimeError(f"this is {'not ' if has_loop else ''}an event loop: use {instead}")
+        if self._cancellation.closed:
+            raise Cancelled("the attempt has ended: there are no more tokens for it")
 
     @property
     def cancelled(self) -> bool:
@@ -146,3 +172,11 @@ class TenantConnection:
         if error is not None or not self._cancellation.closed:
             return None
         return Cancelled("the attempt ended before its transaction: rolled back")
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

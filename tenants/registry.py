@@ -4,6 +4,8 @@ A tenant is created active, may be suspended and resumed, and ends deprovisioned
 keeps the schema unless it is dropped on purpose; while it is kept, the tenant can be resumed. Every
 step locks the tenant's row, says who acts, and is put on record by the database. The schedules of a
 deprovisioned tenant do not count, so its revision goes up when it becomes one and when it returns.
+A tenant's system identities begin, pause and end with it: triggers see to that, in the same
+transaction.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -17,8 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
-from tenantcron.store import audit_records, ddl, tenants
+from tenantcron.store import audit_records, ddl, identities, tenants
 from tenantcron.store.engine import Database
+from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
 
 _ACTIVE, _SUSPENDED, _GONE = TenantStatus
@@ -133,6 +136,12 @@ async def find_tenant(database: Database, tenant: TenantId) -> TenantRow:
     if row is None:
         raise _unknown(tenant)
     return row
+
+
+async def find_identities(database: Database, tenant: TenantId) -> list[IdentityRow]:
+    """Return under which names schedulers act for a tenant."""
+    async with database.transaction() as connection:
+        return await identities.of_tenant(connection, tenant)
 
 
 async def list_tenants(database: Database) -> list[TenantRow]:

@@ -20,7 +20,7 @@ from tenantcron.actor.model import Actor, ActorType, AuthenticatedActor
 from tenantcron.actor.witness import WITNESS, Witness
 
 ROOT = Path(__file__).resolve().parents[2]
-# The verifier joins this list when there is one. Nobody else does.
+# The type and the verifier of tokens. Nobody else joins this list.
 MAY_IMPORT_THE_WITNESS = {"actor/model.py", "actor/verification.py"}
 
 NAMED = Actor("ada", ActorType.HUMAN, "token")
@@ -106,13 +106,45 @@ def test_only_a_proven_actor_is_written_down_as_authenticated() -> None:
 
 
 def test_only_the_verifier_imports_the_witness() -> None:
-    folders = [path for path in ROOT.iterdir() if (path / "__init__.py").is_file()]
-    modules = [module for folder in folders for module in folder.rglob("*.py")]
     importers = {
-        module.relative_to(ROOT).as_posix() for module in modules if imports_the_witness(module)
+        module.relative_to(ROOT).as_posix() for module in shipped() if imports_the_witness(module)
     }
-    assert "actor/model.py" in importers
-    assert importers <= MAY_IMPORT_THE_WITNESS
+    assert importers == MAY_IMPORT_THE_WITNESS
+
+
+def test_nothing_but_the_verifier_builds_an_authenticated_actor() -> None:
+    builders = {
+        module.relative_to(ROOT).as_posix()
+        for module in shipped()
+        if "AuthenticatedActor" in called(module)
+    }
+    assert builders == {"actor/verification.py"}
+
+
+def test_the_verifier_builds_one_in_one_place_after_the_signature() -> None:
+    source = (ROOT / "actor" / "verification.py").read_text(encoding="utf-8")
+    (builder,) = [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and "AuthenticatedActor(" in ast.unparse(node)
+    ]
+    assert builder == "_proof"
+    assert source.count("_proof(") == 2
+    assert "proof = _proof(payload)" in source
+    assert "payload = self._payload(token, self._key(token))" in source
+
+
+def shipped() -> list[Path]:
+    """Return all modules that ship."""
+    folders = [path for path in ROOT.iterdir() if (path / "__init__.py").is_file()]
+    return [module for folder in folders for module in folder.rglob("*.py")]
+
+
+def called(module: Path) -> set[str]:
+    """Return the names that a module calls."""
+    nodes = ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    return {ast.unparse(call).rpartition(".")[2] for call in calls}
 
 
 def imports_the_witness(module: Path) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tenantcron.core.errors import UsageError
-from tenantcron.core.settings import LogFormat, LogLevel, Settings, load_settings
+from tenantcron.core.settings import LogFormat, LogLevel, Settings, has_keys, load_settings
 
 URL = "postgresql://app:secret@db/scheduler"
 
@@ -188,3 +188,60 @@ def test_schedules_of_the_file_are_handed_on_as_plain_data(tmp_path: Path) -> No
 
 def test_without_schedules_in_the_file_there_are_none(tmp_path: Path) -> None:
     assert load_settings({}, tmp_path).schedules == ()
+
+
+MASTER_KEY = "e0" * 31 + "01"
+
+
+def test_secrets_come_from_the_environment_and_are_in_no_repr(tmp_path: Path) -> None:
+    pem = "-----BEGIN PRIVATE KEY-----"
+    environment = {"TENANTCRON_MASTER_KEY": MASTER_KEY, "TENANTCRON_SIGNING_KEY": pem}
+
+    settings = load_settings(environment, tmp_path)
+
+    assert (settings.master_key, settings.signing_key) == (MASTER_KEY, pem)
+    assert MASTER_KEY not in repr(settings)
+    assert pem not in repr(settings)
+    assert has_keys(settings)
+    assert not has_keys(load_settings({}, tmp_path))
+
+
+def test_the_file_can_name_files_with_secrets(tmp_path: Path) -> None:
+    settings_file(tmp_path, '[settings]\nmaster_key_file = "/run/secrets/master"\n')
+
+    settings = load_settings({"TENANTCRON_SIGNING_KEY_FILE": "signing.pem"}, tmp_path)
+
+    assert settings.master_key_file == Path("/run/secrets/master")
+    assert settings.signing_key_file == Path("signing.pem")
+    assert has_keys(settings)
+
+
+@pytest.mark.parametrize("key", ["master_key", "signing_key"])
+def test_a_secret_in_the_file_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
+    settings_file(tmp_path, f'[settings]\n{key} = "{MASTER_KEY}"\n')
+
+    with pytest.raises(UsageError, match=f"{key} is a secret.*{key}_file") as caught:
+        load_settings({}, tmp_path)
+
+    assert "tenantcron.toml" in str(caught.value)
+    assert MASTER_KEY not in str(caught.value)
+
+
+def test_a_secret_and_a_file_for_it_are_one_too_many(tmp_path: Path) -> None:
+    settings_file(tmp_path, '[settings]\nmaster_key_file = "x"\n')
+
+    with pytest.raises(UsageError, match=r"TENANTCRON_MASTER_KEY and .* are both set"):
+        load_settings({"TENANTCRON_MASTER_KEY": MASTER_KEY}, tmp_path)
+
+
+def test_a_wrong_master_key_is_told_at_once_without_showing_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"TENANTCRON_MASTER_KEY: .*openssl rand") as caught:
+        load_settings({"TENANTCRON_MASTER_KEY": "hunter2"}, tmp_path)
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_issuer_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    assert load_settings({}, tmp_path).issuer == "tenantcron"
+    with pytest.raises(UsageError, match=r"TENANTCRON_ISSUER: .* is not an issuer"):
+        load_settings({"TENANTCRON_ISSUER": " https://x "}, tmp_path)

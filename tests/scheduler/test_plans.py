@@ -81,6 +81,10 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
         "give_back": keys,
         "replace": {"at": at},
         "expired": {"at": at + timedelta(hours=1), "batch": 200},
+        "mint": {
+            "at": at, "ids": keys["ids"], "tokens": keys["tokens"],
+            "identity": "system:scheduler:scheduler",
+        },
     }  # fmt: skip
 
 
@@ -162,3 +166,29 @@ async def test_claim_and_due_use_the_indexes_that_are_made_for_them(
     assert "execution_active_idx" in used["claim"]
     for name in ("claim", "finish"):
         assert not [one for one in used[name] if "schedule_name" in one], name
+
+
+async def test_a_token_costs_a_few_pages_however_much_waits_and_however_many_tenants_there_are(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.execute(
+        "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
+        " SELECT 'many' || n, 'tenant_many' || n, :now, :now FROM generate_series(1, 3000) AS n",
+        now=NOON,
+    )
+    await scheduling.waiting(3000, start_deadline=None)
+    await scheduling.limit(5)
+    await scheduling.claim()
+    await add_history(scheduling, 20_000)
+    await scheduling.execute("ANALYZE tenantcron.tenant, tenantcron.identity")
+    given = (await statements(scheduling))["mint"]
+
+    plan = await explained(scheduling, "mint", **given)
+
+    used = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
+    assert {"tenant_pkey", "identity_pkey"} <= used
+    # By its key, or among those that run: both are a few pages, and the planner knows which less.
+    assert used & {"execution_live_pkey", "execution_active_idx"}
+    scanned = {n["Relation Name"] for n in nodes(plan) if n["Node Type"] == "Seq Scan"}
+    assert scanned <= {"signing_key"}
+    assert touched(plan) < 70

@@ -156,6 +156,22 @@ async def test_once_with_nothing_to_do_returns(real: Scheduling) -> None:
     assert await real.rows() == []
 
 
+async def test_a_scheduler_of_another_name_declares_its_identity_when_it_starts(
+    real: Scheduling,
+) -> None:
+    await real.tenant("acme")
+    named = replace(real.settings, service="billing")
+
+    async with made(real, Works(), named) as run, asyncio.timeout(PATIENCE):
+        await run.run_once()
+
+    found = await real.rows("identity", "id")
+    assert [(row["tenant_id"], row["id"], row["status"]) for row in found] == [
+        ("acme", "system:scheduler:billing", "active"),
+        ("acme", "system:scheduler:scheduler", "active"),
+    ]
+
+
 async def test_a_saga_without_a_handler_is_dead_and_says_what_to_load(real: Scheduling) -> None:
     await due(real, "nobody", start_within="1m")
 

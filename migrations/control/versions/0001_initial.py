@@ -396,12 +396,104 @@ CREATE TRIGGER limits_recorded
     EXECUTE FUNCTION tenantcron.record_limits();
 """
 
+# Identities: whoever changes a tenant changes them in the same transaction, by hand as well. A
+# tenant that is being created and a service that is being declared wait for each other, else
+# neither would see the other and one identity would be missing.
+_IDENTITIES = """
+CREATE TABLE tenantcron.service (
+    name varchar(128) NOT NULL,
+    declared_at timestamptz NOT NULL,
+    CONSTRAINT service_pkey PRIMARY KEY (name)
+);
+INSERT INTO tenantcron.service VALUES ('scheduler', now());
+CREATE TABLE tenantcron.identity (
+    tenant_id varchar(48) NOT NULL,
+    id varchar(255) NOT NULL,
+    role varchar(32) NOT NULL,
+    status varchar(16) NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    CONSTRAINT identity_pkey PRIMARY KEY (tenant_id, id),
+    CONSTRAINT identity_tenant_id_fkey FOREIGN KEY (tenant_id)
+        REFERENCES tenantcron.tenant (id) ON DELETE CASCADE,
+    CONSTRAINT identity_role_check CHECK (role IN ('service')),
+    CONSTRAINT identity_status_check CHECK (status IN ('active', 'suspended', 'deprovisioned'))
+);
+CREATE FUNCTION tenantcron.follow_tenant() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        PERFORM pg_advisory_xact_lock_shared(1952672004, 0);
+        INSERT INTO tenantcron.identity
+            SELECT NEW.id, 'system:scheduler:' || name, 'service', NEW.status, now(), now()
+            FROM tenantcron.service;
+    ELSE
+        UPDATE tenantcron.identity SET status = NEW.status, updated_at = now()
+            WHERE tenant_id = NEW.id;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER tenant_followed
+    AFTER INSERT OR UPDATE OF status ON tenantcron.tenant
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.follow_tenant();
+CREATE FUNCTION tenantcron.follow_service() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1952672004, 0);
+    INSERT INTO tenantcron.identity
+        SELECT id, 'system:scheduler:' || NEW.name, 'service', status, now(), now()
+        FROM tenantcron.tenant;
+    PERFORM tenantcron.put_on_record('service', NEW.name, 'create', NULL, to_jsonb(NEW));
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER service_followed
+    AFTER INSERT ON tenantcron.service
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.follow_service();
+"""
+
+# Which keys sign is on record like everything that people change; the private key is not.
+_SIGNING_KEYS = """
+CREATE TABLE tenantcron.signing_key (
+    kid varchar(64) NOT NULL,
+    algorithm varchar(16) NOT NULL,
+    sealed bytea,
+    sealed_by varchar(32),
+    created_at timestamptz NOT NULL,
+    active_from timestamptz NOT NULL,
+    retired_at timestamptz,
+    CONSTRAINT signing_key_pkey PRIMARY KEY (kid),
+    CONSTRAINT signing_key_algorithm_check CHECK (algorithm IN ('EdDSA', 'ES256')),
+    CONSTRAINT signing_key_sealed_check CHECK ((sealed IS NULL) = (sealed_by IS NULL)),
+    CONSTRAINT signing_key_retired_check CHECK (sealed IS NOT NULL OR retired_at IS NOT NULL)
+);
+CREATE FUNCTION tenantcron.record_signing_key() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    PERFORM tenantcron.put_on_record(
+        'signing_key',
+        coalesce(NEW.kid, OLD.kid),
+        CASE TG_OP WHEN 'INSERT' THEN 'create' WHEN 'UPDATE' THEN 'update' ELSE 'delete' END,
+        CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'sealed' END,
+        CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'sealed' END
+    );
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER signing_key_recorded
+    AFTER INSERT OR UPDATE OR DELETE ON tenantcron.signing_key
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_signing_key();
+"""
+
 _UNDO = """
+DROP TABLE tenantcron.signing_key, tenantcron.identity, tenantcron.service;
 DROP TABLE tenantcron.worker, tenantcron.execution_attempt, tenantcron.execution,
     tenantcron.schedule_cursor, tenantcron.schedule_definition, tenantcron.limits,
     tenantcron.audit_record, tenantcron.manifest_version, tenantcron.tenant;
 DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcron.record_tenant(),
-    tenantcron.record_pause(), tenantcron.record_limits(),
+    tenantcron.record_pause(), tenantcron.record_limits(), tenantcron.record_signing_key(),
+    tenantcron.follow_tenant(), tenantcron.follow_service(),
     tenantcron.put_on_record(text, text, text, jsonb, jsonb),
     tenantcron.record_schedules(), tenantcron.recording(text, text),
     tenantcron.notice_change_by_hand(text, bigint), tenantcron.acting();
@@ -412,6 +504,7 @@ def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control
     """Create the tables, and what writes the audit and keeps it append only."""
     recording = _ACTING + _PUTTING_ON_RECORD + _RECORDING_TENANTS + _RECORDING_SCHEDULES
     run_script(op.get_bind(), _TABLES + _APPEND_ONLY + recording + _OPERATING)
+    run_script(op.get_bind(), _IDENTITIES + _SIGNING_KEYS)
 
 
 def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above

@@ -1,0 +1,65 @@
+"""For services that executions call: proof of who calls, in FastAPI or Starlette.
+
+    prove = ProofOfExecution(Verifier(keys=FetchedKeys(url), issuer="tenantcron", audience=ours))
+
+    @app.post("/tenants/{tenant}/charges")
+    def charge(proof: Annotated[Proof, Depends(prove)]) -> None: ...
+
+Only this module needs a web framework: `pip install 'tenantcron[api]'`.
+"""
+
+from typing import Final, final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from tenantcron.actor.key_sets import KeysUnavailableError
+from tenantcron.actor.verification import InvalidTokenError, Proof, Refusal, Verifier
+
+_SCHEME: Final = "bearer"
+_UNAUTHORIZED, _FORBIDDEN, _UNAVAILABLE = 401, 403, 503
+TENANT: Final = "tenant"
+
+
+@final
+class ProofOfExecution:
+    """A dependency that lets nobody in without a valid token.
+
+    If the path has a part named `tenant`, the token must be of that tenant. A plain function on
+    purpose: fetching keys blocks, and frameworks call plain dependencies in a thread.
+    """
+
+    __slots__ = ("_tenant", "_verifier")
+
+    def __init__(self, verifier: Verifier, *, tenant: str = TENANT) -> None:
+        self._verifier = verifier
+        self._tenant = tenant
+
+    def __call__(self, request: Request) -> Proof:
+        """Return what the request's token proves; 401, 403 or 503 if nothing."""
+        tenant = request.path_params.get(self._tenant)
+        try:
+            return self._verifier.verify(_bearer(request), tenant=tenant)
+        except InvalidTokenError as error:
+            raise _refused(error) from None
+        except KeysUnavailableError as error:
+            raise HTTPException(_UNAVAILABLE, str(error)) from None
+
+
+def _bearer(request: Request) -> str:
+    given = request.headers.getlist("authorization")
+    # Two of them: whoever stands in between may have looked at the other one.
+    if len(given) == 1:
+        scheme, _, token = given[0].partition(" ")
+        if scheme.lower() == _SCHEME and token:
+            return token.strip()
+    raise HTTPException(
+        _UNAUTHORIZED, "a bearer token is missing", headers={"WWW-Authenticate": "Bearer"}
+    )
+
+
+def _refused(error: InvalidTokenError) -> HTTPException:
+    if error.refusal is Refusal.TENANT:
+        return HTTPException(_FORBIDDEN, str(error))
+    challenge = f'Bearer error="invalid_token", error_description="{error.refusal.value}"'
+    return HTTPException(_UNAUTHORIZED, str(error), headers={"WWW-Authenticate": challenge})

@@ -1,0 +1,301 @@
+"""From a token to an authenticated actor, and everything that does not get there."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from support.tokens import (
+    AUDIENCE,
+    CURVE_KEY,
+    EXECUTION,
+    ISSUER,
+    KEY,
+    KEYS,
+    VERIFIER,
+    by_hand,
+    encoded,
+    payload,
+    seconds,
+    signed,
+)
+
+from tenantcron.actor.context import acting_as, current_actor
+from tenantcron.actor.key_sets import FixedKeys
+from tenantcron.actor.keys import Algorithm, PublicKey, SigningKey, generate, jwks
+from tenantcron.actor.model import ActorType, AuthenticatedActor
+from tenantcron.actor.tokens import CLAIMS, Claims, sign
+from tenantcron.actor.verification import (
+    LEEWAY,
+    LONGEST_TOKEN,
+    InvalidTokenError,
+    Refusal,
+    Verifier,
+)
+from tenantcron.core.names import TenantId
+
+STRANGER = generate(Algorithm.EDDSA)
+KID = KEY.public.kid
+
+
+def public_pem(key: SigningKey) -> bytes:
+    return key.public.key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def public_raw(key: SigningKey) -> bytes:
+    return key.public.key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_a_token_that_we_sign_proves_who_acts_for_whom_and_in_which_execution(
+    algorithm: Algorithm,
+) -> None:
+    key, now = generate(algorithm), datetime.now(UTC)
+    claims = Claims(
+        issuer=ISSUER,
+        subject="system:scheduler:billing",
+        audience=AUDIENCE,
+        tenant=TenantId("acme"),
+        execution=EXECUTION,
+        now=now,
+        until=now + timedelta(minutes=5),
+    )
+
+    proof = replace(VERIFIER, keys=FixedKeys(jwks([key.public]))).verify(sign(claims, key))
+
+    assert type(proof.actor) is AuthenticatedActor
+    assert proof.actor.authenticated is True
+    assert (proof.actor.id, proof.actor.type, proof.actor.source) == (
+        "system:scheduler:billing",
+        ActorType.SCHEDULER,
+        "token",
+    )
+    assert (proof.tenant, proof.execution, proof.roles) == ("acme", EXECUTION, ("service",))
+    assert proof.expires_at == (now + timedelta(minutes=6)).replace(microsecond=0)
+
+
+def test_a_proven_actor_can_act() -> None:
+    with acting_as(VERIFIER.verify(signed(payload())).actor):
+        actor = current_actor()
+    assert actor is not None
+    assert actor.authenticated
+
+
+def test_no_two_tokens_have_the_same_id() -> None:
+    now = datetime.now(UTC)
+    claims = Claims(
+        issuer=ISSUER,
+        subject="system:scheduler:scheduler",
+        audience=AUDIENCE,
+        tenant=TenantId("acme"),
+        execution=EXECUTION,
+        now=now,
+        until=now,
+    )
+    assert len({VERIFIER.verify(sign(claims, KEY)).token_id for _ in range(50)}) == 50
+
+
+def tampered() -> str:
+    """Give a valid token another tenant, and leave its signature."""
+    header, _, signature = signed(payload()).split(".")
+    return f"{header}.{encoded(json.dumps(payload(tenant='globex')).encode())}.{signature}"
+
+
+def cut(token: str) -> str:
+    return token.rpartition(".")[0] + "."
+
+
+def with_rsa() -> str:
+    key = rsa.generate_private_key(65537, 2048)
+    return jwt.encode(payload(), key, "RS256", headers={"kid": KID})
+
+
+def with_another_curve() -> str:
+    key = ec.generate_private_key(ec.SECP384R1())
+    return jwt.encode(payload(), key, "ES384", headers={"kid": KID})
+
+
+def without(claim: str) -> dict[str, object]:
+    return {name: value for name, value in payload().items() if name != claim}
+
+
+FORGERIES: dict[str, tuple[Callable[[], str], Refusal]] = {
+    "no algorithm": (lambda: by_hand({"alg": "none", "kid": KID}, payload()), Refusal.ALGORITHM),
+    "no algorithm, in capitals": (
+        lambda: by_hand({"alg": "NONE", "kid": KID}, payload()),
+        Refusal.ALGORITHM,
+    ),
+    "algorithm is missing": (lambda: by_hand({"kid": KID}, payload()), Refusal.ALGORITHM),
+    "HMAC with the public key as PEM": (
+        lambda: by_hand({"alg": "HS256", "kid": KID}, payload(), public_pem(KEY)),
+        Refusal.ALGORITHM,
+    ),
+    "HMAC with the raw public key": (
+        lambda: by_hand({"alg": "HS256", "kid": KID}, payload(), public_raw(KEY)),
+        Refusal.ALGORITHM,
+    ),
+    "HMAC that says it is EdDSA": (
+        lambda: by_hand({"alg": "EdDSA", "kid": KID}, payload(), public_raw(KEY)),
+        Refusal.SIGNATURE,
+    ),
+    "RSA": (with_rsa, Refusal.ALGORITHM),
+    "another curve": (with_another_curve, Refusal.ALGORITHM),
+    "a key of the wrong type for the algorithm": (
+        lambda: signed(payload(), CURVE_KEY, kid=KID),
+        Refusal.ALGORITHM,
+    ),
+    "an algorithm of the wrong type for the key": (
+        lambda: signed(payload(), KEY, kid=CURVE_KEY.public.kid),
+        Refusal.ALGORITHM,
+    ),
+    "tampered": (tampered, Refusal.SIGNATURE),
+    "without its signature": (lambda: cut(signed(payload())), Refusal.SIGNATURE),
+    "signed by somebody else": (lambda: signed(payload(), STRANGER, kid=KID), Refusal.SIGNATURE),
+    "unknown key": (lambda: signed(payload(), STRANGER), Refusal.UNKNOWN_KEY),
+    "no name of a key": (
+        lambda: jwt.encode(payload(), KEY.private, "EdDSA"),
+        Refusal.UNKNOWN_KEY,
+    ),
+    "brings its own key": (
+        lambda: signed(payload(), STRANGER, jwk=STRANGER.public.as_jwk()),
+        Refusal.UNKNOWN_KEY,
+    ),
+    "demands an extension": (
+        lambda: signed(payload(), crit=["https://x"], **{"https://x": 1}),
+        Refusal.MALFORMED,
+    ),
+    "other audience": (
+        lambda: signed(payload(aud="https://ledger.internal")),
+        Refusal.AUDIENCE,
+    ),
+    "audience among others": (
+        lambda: signed(payload(aud=[AUDIENCE, "https://ledger.internal"])),
+        Refusal.AUDIENCE,
+    ),
+    "empty audience": (lambda: signed(payload(aud="")), Refusal.CLAIMS),
+    "other issuer": (lambda: signed(payload(iss="https://elsewhere")), Refusal.ISSUER),
+    "expired": (
+        lambda: signed(
+            payload(iat=seconds(hours=-1), nbf=seconds(hours=-1), exp=seconds(hours=-1))
+        ),
+        Refusal.EXPIRED,
+    ),
+    "just past the leeway": (
+        lambda: signed(payload(exp=seconds(seconds=-LEEWAY.seconds - 1))),
+        Refusal.EXPIRED,
+    ),
+    "not yet valid": (lambda: signed(payload(nbf=seconds(minutes=5))), Refusal.NOT_YET_VALID),
+    "issued in the future": (
+        lambda: signed(payload(iat=seconds(minutes=5))),
+        Refusal.NOT_YET_VALID,
+    ),
+    "end that is text": (lambda: signed(payload(exp="4102444800")), Refusal.CLAIMS),
+    "end that is nonsense": (lambda: signed(payload(exp="soon")), Refusal.MALFORMED),
+    "a person": (lambda: signed(payload(sub="ada")), Refusal.SUBJECT),
+    "a migration": (lambda: signed(payload(sub="system:migration")), Refusal.SUBJECT),
+    "a service that is no name": (
+        lambda: signed(payload(sub="system:scheduler:A B")),
+        Refusal.SUBJECT,
+    ),
+    "another role": (lambda: signed(payload(roles=["admin"])), Refusal.SUBJECT),
+    "roles that are text": (lambda: signed(payload(roles="service")), Refusal.SUBJECT),
+    "tenant that is none": (lambda: signed(payload(tenant="Acme; DROP")), Refusal.CLAIMS),
+    "execution that is none": (lambda: signed(payload(execution="7")), Refusal.CLAIMS),
+    "empty id": (lambda: signed(payload(jti="")), Refusal.CLAIMS),
+    "nothing": (lambda: "", Refusal.MALFORMED),
+    "words": (lambda: "let me in", Refusal.MALFORMED),
+    "three parts of nothing": (lambda: "..", Refusal.MALFORMED),
+    "too long": (lambda: "a" * (LONGEST_TOKEN + 1), Refusal.MALFORMED),
+    "not ascii": (lambda: "é.é.é", Refusal.MALFORMED),
+    **{
+        f"without {claim}": (lambda claim=claim: signed(without(claim)), Refusal.CLAIMS)  # type: ignore[misc] # bound now
+        for claim in CLAIMS
+    },
+}
+
+
+@pytest.mark.parametrize(("forge", "refusal"), FORGERIES.values(), ids=FORGERIES)
+def test_what_proves_nothing_is_refused(forge: Callable[[], str], refusal: Refusal) -> None:
+    token = forge()
+    with pytest.raises(InvalidTokenError) as caught:
+        VERIFIER.verify(token)
+    assert caught.value.refusal is refusal
+    assert not token or token not in str(caught.value)
+
+
+def test_a_key_that_was_handed_over_under_a_wrong_name_verifies_nothing() -> None:
+    class Mixed:
+        """Answers every name with the same key, as a careless receiver might."""
+
+        def find(self, _: str) -> PublicKey:
+            return CURVE_KEY.public
+
+    with pytest.raises(InvalidTokenError) as caught:
+        replace(VERIFIER, keys=Mixed()).verify(signed(payload()))
+    assert caught.value.refusal is Refusal.ALGORITHM
+
+
+def test_the_leeway_is_for_clocks_that_differ() -> None:
+    assert VERIFIER.verify(signed(payload(exp=seconds(seconds=-5)))).tenant == "acme"
+    assert VERIFIER.verify(signed(payload(nbf=seconds(seconds=5)))).tenant == "acme"
+    strict = replace(VERIFIER, leeway=timedelta(0))
+    with pytest.raises(InvalidTokenError, match="expired"):
+        strict.verify(signed(payload(exp=seconds(seconds=-5))))
+
+
+def test_another_tenants_token_is_refused_where_one_is_asked_for() -> None:
+    token = signed(payload(tenant="globex"))
+    assert VERIFIER.verify(token).tenant == "globex"
+    assert VERIFIER.verify(token, tenant="globex").tenant == "globex"
+    with pytest.raises(InvalidTokenError) as caught:
+        VERIFIER.verify(token, tenant="acme")
+    assert caught.value.refusal is Refusal.TENANT
+
+
+def test_a_token_is_taken_again_unless_the_receiver_keeps_track() -> None:
+    class Memory(set[str]):
+        """What a receiver may keep in a table."""
+
+        def is_new(self, token_id: str, expires_at: datetime) -> bool:
+            assert expires_at > datetime.now(UTC)
+            known = token_id in self
+            self.add(token_id)
+            return not known
+
+    token = signed(payload(jti=str(uuid4())))
+    assert VERIFIER.verify(token) == VERIFIER.verify(token)
+    once = replace(VERIFIER, seen=Memory())
+    once.verify(token)
+    with pytest.raises(InvalidTokenError) as caught:
+        once.verify(token)
+    assert caught.value.refusal is Refusal.REPLAYED
+
+
+def test_what_is_refused_is_not_remembered_as_seen() -> None:
+    class Nobody:
+        """Fails if it is asked."""
+
+        def is_new(self, token_id: str, expires_at: datetime) -> bool:
+            raise AssertionError((token_id, expires_at))
+
+    careful = replace(VERIFIER, seen=Nobody())
+    with pytest.raises(InvalidTokenError):
+        careful.verify(tampered())
+    with pytest.raises(InvalidTokenError):
+        careful.verify(signed(payload()), tenant="globex")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"issuer": ""}, {"audience": ""}, {"leeway": timedelta(hours=1)}, {"leeway": -LEEWAY}],
+    ids=str,
+)
+def test_a_verifier_that_would_accept_too_much_cannot_be_made(wrong: dict[str, object]) -> None:
+    given = {"keys": KEYS, "issuer": ISSUER, "audience": AUDIENCE, **wrong}
+    with pytest.raises(ValueError, match=r"issuer|leeway"):
+        Verifier(**given)  # type: ignore[arg-type] # as given

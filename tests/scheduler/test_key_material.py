@@ -1,0 +1,71 @@
+"""Keys of the settings: from the environment, or from files that change."""
+
+import os
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from tenantcron.actor.keys import Algorithm, SigningKey, generate
+from tenantcron.core.errors import UsageError
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler.key_material import KeyMaterial
+
+MASTER, OTHER = os.urandom(32), os.urandom(32)
+
+
+def pem(key: SigningKey) -> str:
+    return key.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def test_without_settings_there_are_no_keys(tmp_path: Path) -> None:
+    material = KeyMaterial(Settings(folder=tmp_path))
+    assert (material.masters(), material.own()) == ((), None)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\\n"])
+def test_a_private_key_may_stand_in_a_variable_also_on_one_line(
+    tmp_path: Path, newline: str
+) -> None:
+    key = generate(Algorithm.ES256)
+    text = pem(key).replace("\n", newline)
+    own = KeyMaterial(Settings(folder=tmp_path, signing_key=text)).own()
+    assert own is not None
+    assert own.signing.public == key.public
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    file, old, new = tmp_path / "key.pem", generate(Algorithm.EDDSA), generate(Algorithm.EDDSA)
+    file.write_text(pem(old), encoding="utf-8")
+    material = KeyMaterial(Settings(folder=tmp_path, signing_key_file=file))
+    first = material.own()
+    assert material.own() is first
+    file.write_text(pem(new) + pem(old), encoding="utf-8")
+    second = material.own()
+    assert second is not None
+    assert second.signing.public == new.public
+    assert second.published == (new.public, old.public)
+
+
+def test_master_keys_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "master"
+    file.write_text(f"{MASTER.hex()}\n{OTHER.hex()}\n", encoding="utf-8")
+    masters = KeyMaterial(Settings(folder=tmp_path, master_key_file=file)).masters()
+    assert [one.secret for one in masters] == [MASTER, OTHER]
+
+
+@pytest.mark.parametrize("content", [None, "hunter2", "", "-----BEGIN PRIVATE KEY-----"])
+def test_a_file_that_holds_no_key_is_told_with_its_name_and_never_shown(
+    tmp_path: Path, content: str | None
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    for settings in (
+        Settings(folder=tmp_path, master_key_file=file),
+        Settings(folder=tmp_path, signing_key_file=file),
+    ):
+        material = KeyMaterial(settings)
+        with pytest.raises(UsageError, match=str(file)) as caught:
+            material.masters() or material.own()
+        assert "hunter2" not in str(caught.value)

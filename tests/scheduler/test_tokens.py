@@ -1,0 +1,509 @@
+"""Tokens of executions: minted while the lease holds, refused with a reason after that."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from structlog.testing import capture_logs
+from support.attempts import SETTINGS, HandClock
+from support.scheduling import NOON, Scheduling
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.key_sets import FixedKeys
+from tenantcron.actor.keys import Algorithm, generate
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler import execute
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.connections import HandlerConnections
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.finish import recover_lost
+from tenantcron.scheduler.key_material import KeyMaterial
+from tenantcron.scheduler.leases import keep_up
+from tenantcron.scheduler.signing_keys import SigningKeys
+from tenantcron.scheduler.tokens import Minter, MintFailure
+from tenantcron.store.claiming import Claimed
+from tenantcron.store.handler_transactions import HandlerTransactions, PoolSize
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
+from tenantcron.targets.signals import Cancelled
+from tenantcron.targets.tokens import TokenError
+
+BILLING = "https://billing.internal"
+TIMEOUT = SETTINGS.timeout
+MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
+Payload = Mapping[str, object]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        folder=tmp_path, master_key=os.urandom(32).hex(), issuer="https://cron.internal"
+    )
+
+
+@pytest.fixture
+async def minter(scheduling: Scheduling, settings: Settings) -> Minter:
+    return Minter(scheduling.database, settings, scheduling.clock)
+
+
+@pytest.fixture
+async def keys(scheduling: Scheduling, settings: Settings) -> SigningKeys:
+    return SigningKeys(scheduling.database, KeyMaterial(settings), MARIA, scheduling.clock)
+
+
+@pytest.fixture
+async def claimed(scheduling: Scheduling) -> Claimed:
+    """An execution that runs since noon, with a lease of a minute."""
+    await scheduling.waiting(1, tenant="acme", actor_id="maria", actor_source="manual")
+    (started,) = (await scheduling.claim()).started
+    return started
+
+
+def kid_of(token: str) -> str:
+    return str(jwt.get_unverified_header(token)["kid"])
+
+
+async def read(token: str, keys: SigningKeys) -> Payload:
+    """Return what a token says, verified but for its times: those are the fake clock's."""
+    key = FixedKeys(await keys.key_set()).find(kid_of(token))
+    assert key is not None
+    unchecked = {f"verify_{name}": False for name in ("exp", "nbf", "iat", "aud")}
+    algorithms = [key.algorithm.value]
+    return jwt.decode(token, key.key, algorithms=algorithms, options=unchecked)  # type: ignore[arg-type] # names of options
+
+
+async def refusal(minter: Minter, claimed: Claimed, audience: str = BILLING) -> str:
+    with pytest.raises(TokenError) as caught:
+        await minter(claimed, TIMEOUT).mint(audience)
+    return str(caught.value)
+
+
+async def test_a_token_says_who_calls_whom_for_which_tenant_and_until_when(
+    minter: Minter, keys: SigningKeys, claimed: Claimed
+) -> None:
+    said = dict(await read(await minter(claimed, TIMEOUT).mint(BILLING), keys))
+
+    assert UUID(str(said.pop("jti"))).version == 4
+    noon = int(NOON.timestamp())
+    assert said == {
+        "iss": "https://cron.internal",
+        # Not maria, who has triggered it and proven nothing.
+        "sub": "system:scheduler:scheduler",
+        "aud": BILLING,
+        "tenant": "acme",
+        "roles": ["service"],
+        "execution": str(claimed.id),
+        "iat": noon,
+        "nbf": noon,
+        "exp": noon + int(TIMEOUT.total_seconds()) + 60,
+    }
+
+
+async def test_every_call_gets_a_fresh_one_that_ends_with_the_attempt(
+    scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
+) -> None:
+    tokens = minter(claimed, TIMEOUT)
+    first = await read(await tokens.mint(BILLING), keys)
+    scheduling.clock.go_on(seconds=30)
+    second = await read(await tokens.mint("https://ledger.internal"), keys)
+
+    assert first["jti"] != second["jti"]
+    assert (second["aud"], second["iat"]) == ("https://ledger.internal", int(first["iat"]) + 30)  # type: ignore[call-overload] # a number
+    assert first["exp"] == second["exp"]
+    assert minter.counts.minted == 2
+
+
+async def test_a_long_saga_gets_tokens_as_long_as_its_lease_is_kept_up_and_none_after(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed
+) -> None:
+    executor = running_forever(claimed)
+    for _ in range(5):
+        scheduling.clock.go_on(seconds=40)
+        await keep_up(scheduling.replica(), executor)
+        assert await minter(claimed, TIMEOUT).mint(BILLING)
+
+    scheduling.clock.go_on(seconds=60)
+    assert "does not hold its lease any more" in await refusal(minter, claimed)
+
+
+def running_forever(claimed: Claimed) -> Executor:
+    """Say that it runs here, so that heartbeats keep its lease up."""
+
+    class Running(Executor):
+        """Runs nothing but what it says."""
+
+        @property
+        def running(self) -> tuple[Claimed, ...]:
+            return (claimed,)
+
+    return Running(Handlers.of([]), lambda _: pytest.fail("nothing is opened"))
+
+
+async def test_after_the_end_of_its_attempt_there_is_none(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed
+) -> None:
+    await scheduling.finish(claimed)
+    assert "does not hold its lease any more" in await refusal(minter, claimed)
+
+
+async def test_who_was_taken_over_gets_none_and_who_took_over_does(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed
+) -> None:
+    scheduling.clock.go_on(seconds=61)
+    assert await recover_lost(scheduling.replica("two"))
+    scheduling.clock.go_on(seconds=60)
+    (taken,) = (await scheduling.claim(scheduling.replica("two"))).started
+    assert taken.id == claimed.id
+
+    assert "another one may be running" in await refusal(minter, claimed)
+    assert await minter(taken, TIMEOUT).mint(BILLING)
+
+
+@pytest.mark.parametrize("status", ["suspended", "deprovisioned"])
+async def test_a_tenant_that_is_not_active_any_more_gets_none(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed, status: str
+) -> None:
+    await minter(claimed, TIMEOUT).mint(BILLING)
+    await scheduling.execute("UPDATE tenantcron.tenant SET status = :status", status=status)
+
+    assert await refusal(minter, claimed) == f"no token: tenant acme is {status}"
+    await scheduling.execute("UPDATE tenantcron.tenant SET status = 'active'")
+    assert await minter(claimed, TIMEOUT).mint(BILLING)
+
+
+async def test_an_identity_that_was_suspended_by_itself_gets_none(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed
+) -> None:
+    await scheduling.execute("UPDATE tenantcron.identity SET status = 'suspended'")
+    assert "system:scheduler:scheduler of acme is suspended" in await refusal(minter, claimed)
+
+
+async def test_a_service_that_was_never_declared_has_no_identity(
+    scheduling: Scheduling, settings: Settings, claimed: Claimed
+) -> None:
+    stranger = Minter(scheduling.database, replace(settings, service="billing"), scheduling.clock)
+    assert "system:scheduler:billing of acme is unknown" in await refusal(stranger, claimed)
+
+
+@pytest.mark.parametrize("audience", ["", " x", "a\nb", "a" * 256])
+async def test_what_names_no_service_is_no_audience(
+    minter: Minter, claimed: Claimed, audience: str
+) -> None:
+    assert "is not an audience" in await refusal(minter, claimed, audience)
+
+
+async def test_a_rotated_key_signs_in_a_running_scheduler_from_its_moment_on(
+    scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
+) -> None:
+    tokens = minter(claimed, timedelta(days=1))
+    old = kid_of(await tokens.mint(BILLING))
+    new = (await keys.rotate(Algorithm.ES256, timedelta(seconds=30))).row.kid
+    assert kid_of(await tokens.mint(BILLING)) == old
+
+    scheduling.clock.go_on(seconds=30)
+    token = await tokens.mint(BILLING)
+
+    assert kid_of(token) == new
+    assert (await read(token, keys))["tenant"] == "acme"
+    assert jwt.get_unverified_header(token)["alg"] == "ES256"
+
+
+async def test_a_key_that_is_taken_back_signs_nothing_more(
+    scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
+) -> None:
+    stolen = kid_of(await minter(claimed, TIMEOUT).mint(BILLING))
+    scheduling.clock.go_on(seconds=1)
+    await keys.rotate(lead=timedelta(0))
+    await keys.retire(stolen)
+
+    token = await minter(claimed, TIMEOUT).mint(BILLING)
+
+    assert kid_of(token) != stolen
+
+
+async def test_a_key_of_the_settings_signs_in_place_of_those_in_the_database(
+    scheduling: Scheduling, settings: Settings, keys: SigningKeys, claimed: Claimed
+) -> None:
+    await keys.rotate()
+    own = generate(Algorithm.EDDSA)
+    pem = own.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    minter = Minter(scheduling.database, replace(settings, signing_key=pem), scheduling.clock)
+
+    assert kid_of(await minter(claimed, TIMEOUT).mint(BILLING)) == own.public.kid
+
+
+async def test_without_any_key_the_error_says_what_to_set(
+    scheduling: Scheduling, claimed: Claimed, tmp_path: Path
+) -> None:
+    bare = Minter(scheduling.database, Settings(folder=tmp_path), scheduling.clock)
+    assert "set TENANTCRON_MASTER_KEY or TENANTCRON_SIGNING_KEY_FILE" in await refusal(
+        bare, claimed
+    )
+    assert await scheduling.rows("signing_key", "kid") == []
+
+
+async def test_a_failure_is_counted_by_reason_and_logged_without_the_token(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed
+) -> None:
+    with capture_logs() as logs:
+        token = await minter(claimed, TIMEOUT).mint(BILLING)
+        await scheduling.execute("UPDATE tenantcron.tenant SET status = 'suspended'")
+        await refusal(minter, claimed)
+        await refusal(minter, claimed)
+        await scheduling.execute("ALTER TABLE tenantcron.identity RENAME TO elsewhere")
+        await refusal(minter, claimed)
+
+    assert minter.counts.minted == 1
+    assert minter.counts.failed == {MintFailure.TENANT: 2, MintFailure.DATABASE: 1}
+    assert [one["reason"] for one in logs] == ["tenant", "tenant", "database"]
+    assert logs[0] == {
+        "event": "token_refused",
+        "log_level": "warning",
+        "tenant": "acme",
+        "schedule": "work",
+        "saga": "work",
+        "execution": str(claimed.id),
+        "attempt": 1,
+        "audience": BILLING,
+        "reason": "tenant",
+        "error": "no token: tenant acme is suspended",
+    }
+    assert token not in str(logs)
+
+
+async def test_as_many_as_want_one_at_once_get_one(
+    scheduling: Scheduling, minter: Minter, keys: SigningKeys
+) -> None:
+    await scheduling.limit(60)
+    await scheduling.waiting(60, tenant="acme")
+    started = await scheduling.claim_all()
+
+    tokens = await asyncio.gather(*(minter(one, TIMEOUT).mint(BILLING) for one in started))
+
+    said = [await read(token, keys) for token in tokens]
+    assert [one["execution"] for one in said] == [str(one.id) for one in started]
+    assert len({one["jti"] for one in said}) == 60
+    assert len(await keys.list_all()) == 1
+
+
+async def test_those_who_were_claimed_and_ask_together_are_judged_each_by_its_own_tenant(
+    scheduling: Scheduling, minter: Minter, keys: SigningKeys
+) -> None:
+    for tenant in ("acme", "globex", "initech"):
+        await scheduling.waiting(1, tenant=tenant)
+    started = {one.tenant_id: one for one in (await scheduling.claim()).started}
+    assert len({one.lease_token for one in started.values()}) == 1
+    await scheduling.execute(
+        "UPDATE tenantcron.tenant SET status = 'suspended' WHERE id = 'globex'"
+    )
+
+    answers = await asyncio.gather(
+        *(minter(one, TIMEOUT).mint(BILLING) for one in started.values()), return_exceptions=True
+    )
+
+    got = dict(zip(started, answers, strict=True))
+    assert str(got.pop("globex")) == "no token: tenant globex is suspended"  # type: ignore[call-overload] # a tenant
+    for tenant, token in got.items():
+        said = await read(str(token), keys)
+        assert (said["tenant"], said["execution"]) == (tenant, str(started[tenant].id))
+
+
+async def test_those_who_ask_together_fail_together_and_the_next_ones_do_not(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed
+) -> None:
+    tokens = minter(claimed, TIMEOUT)
+    await scheduling.execute("ALTER TABLE tenantcron.identity RENAME TO elsewhere")
+    answers = await asyncio.gather(
+        *(tokens.mint(BILLING) for _ in range(5)), return_exceptions=True
+    )
+    assert [type(one) for one in answers] == [TokenError] * 5
+    assert minter.counts.failed[MintFailure.DATABASE] == 5
+
+    await scheduling.execute("ALTER TABLE tenantcron.elsewhere RENAME TO identity")
+    assert await tokens.mint(BILLING)
+
+
+async def test_one_that_is_cancelled_while_it_waits_takes_nobody_along(
+    minter: Minter, claimed: Claimed
+) -> None:
+    tokens = minter(claimed, TIMEOUT)
+    leaving, *staying = [asyncio.create_task(tokens.mint(BILLING)) for _ in range(4)]
+    await asyncio.sleep(0)  # they have asked, and nobody has answered
+    leaving.cancel()
+
+    assert len(set(await asyncio.gather(*staying))) == 3
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+
+
+# From here on with handlers: what `Execution` offers, and what becomes of the attempt.
+
+
+@pytest.fixture
+async def transactions(scheduling: Scheduling) -> AsyncIterator[HandlerTransactions]:
+    opened = HandlerTransactions(scheduling.database.target, PoolSize(kept=1, more=0))
+    yield opened
+    await opened.close()
+
+
+async def run(
+    function: HandlerFunction, minter: Minter, claimed: Claimed, transactions: HandlerTransactions
+) -> Attempt:
+    is_async = asyncio.iscoroutinefunction(function)
+    handler = Handler("work", function, is_async, Place("m", "f", "x", 1))
+    connections = HandlerConnections(transactions)
+    executor = Executor(Handlers.of([handler]), connections, tokens=minter, call_later=HandClock())
+    return await executor.run(claimed, SETTINGS)
+
+
+async def test_an_async_handler_awaits_its_token(
+    minter: Minter, keys: SigningKeys, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    got: list[str] = []
+
+    async def work(execution: Execution) -> None:
+        got.append(await execution.token(BILLING))
+
+    attempt = await run(work, minter, claimed, transactions)
+
+    assert attempt.outcome is AttemptOutcome.SUCCEEDED
+    assert (await read(got[0], keys))["execution"] == str(claimed.id)
+
+
+async def test_a_plain_handler_gets_its_token_in_its_thread(
+    minter: Minter, keys: SigningKeys, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    got: list[str] = []
+
+    def work(execution: Execution) -> None:
+        got.append(execution.token_plain(BILLING))
+
+    attempt = await run(work, minter, claimed, transactions)
+
+    assert attempt.outcome is AttemptOutcome.SUCCEEDED
+    assert (await read(got[0], keys))["execution"] == str(claimed.id)
+
+
+async def test_a_plain_handler_with_an_event_loop_of_its_own_gets_its_token_there(
+    minter: Minter, keys: SigningKeys, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    got: list[str] = []
+
+    def work(execution: Execution) -> None:
+        async def inside() -> None:
+            got.extend(await asyncio.gather(execution.token(BILLING), execution.token(BILLING)))
+
+        asyncio.run(inside())
+
+    attempt = await run(work, minter, claimed, transactions)
+
+    assert attempt.error is None
+    assert len({(await read(token, keys))["jti"] for token in got}) == 2
+
+
+async def test_a_handler_that_holds_the_last_connection_gets_its_token(
+    minter: Minter, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    async def work(execution: Execution) -> None:
+        async with execution.connection():
+            await execution.token(BILLING)
+
+    assert (await run(work, minter, claimed, transactions)).error is None
+
+
+async def test_a_token_that_cannot_be_minted_fails_the_attempt(
+    scheduling: Scheduling, minter: Minter, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    async def awaits(execution: Execution) -> None:
+        await execution.token(BILLING)
+
+    def plain(execution: Execution) -> None:
+        execution.token_plain(BILLING)
+
+    await scheduling.execute("UPDATE tenantcron.tenant SET status = 'suspended'")
+    for work in (awaits, plain):
+        attempt = await run(work, minter, claimed, transactions)
+        assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
+        assert str(attempt.error).startswith("TokenError: no token: tenant acme is suspended\n")
+    assert minter.counts.failed[MintFailure.TENANT] == 2
+
+
+async def test_the_wrong_one_of_the_two_says_which_is_right(
+    minter: Minter, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    async def awaits(execution: Execution) -> None:
+        execution.token_plain(BILLING)
+
+    def plain(execution: Execution) -> None:
+        execution.token(BILLING)
+
+    told = [str((await run(work, minter, claimed, transactions)).error) for work in (awaits, plain)]
+
+    assert "use await execution.token(audience)" in told[0]
+    assert "use token_plain(audience)" in told[1]
+
+
+async def test_once_the_attempt_has_ended_a_handler_that_runs_on_is_told(
+    minter: Minter, claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    go_on, raised = threading.Event(), list[BaseException]()
+    begun, over = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(execution: Execution) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait()
+        try:
+            execution.token_plain(BILLING)
+        except BaseException as error:  # noqa: BLE001 -- which one it is, is the question
+            raised.append(error)
+        loop.call_soon_threadsafe(over.set)
+
+    handler = Handler("work", work, is_async=False, place=Place("m", "f", "x", 1))
+    connections = HandlerConnections(transactions)
+    executor = Executor(Handlers.of([handler]), connections, tokens=minter, call_later=HandClock())
+    attempt = asyncio.create_task(executor.run(claimed, SETTINGS))
+    await begun.wait()
+    executor.cancel(claimed.id, execute.Stop.TIMED_OUT)
+    await attempt
+    go_on.set()
+    await over.wait()
+
+    assert [type(one) for one in raised] == [Cancelled]
+    assert "no more tokens" in str(raised[0])
+    assert minter.counts.minted == 0
+
+
+async def test_a_thread_that_outlives_the_scheduler_gets_a_clear_error(
+    scheduling: Scheduling, settings: Settings, claimed: Claimed
+) -> None:
+    minter = Minter(scheduling.database, settings, scheduling.clock)
+    gone = asyncio.new_event_loop()
+    gone.close()
+    minter.loop = gone
+
+    with pytest.raises(TokenError, match="the scheduler has gone"):
+        await asyncio.to_thread(minter(claimed, TIMEOUT).mint_plain, BILLING)
+
+
+async def test_an_executor_without_tokens_says_so(
+    claimed: Claimed, transactions: HandlerTransactions
+) -> None:
+    async def work(execution: Execution) -> None:
+        await execution.token(BILLING)
+
+    handler = Handler("work", work, is_async=True, place=Place("m", "f", "x", 1))
+    executor = Executor(
+        Handlers.of([handler]), HandlerConnections(transactions), call_later=HandClock()
+    )
+
+    assert "given none to mint" in str((await executor.run(claimed, SETTINGS)).error)
