@@ -28,7 +28,7 @@ SHORTEST_REFRESH = timedelta(seconds=1)
 
 _COUNTS = ("max_concurrent", "max_concurrent_per_tenant")
 _DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention")
-_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, "log_format", "log_level")
+_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, "log_format", "log_level", "ca_file")
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
 
@@ -70,6 +70,8 @@ class Settings:
     # None: console on a terminal, json elsewhere.
     log_format: LogFormat | None = None
     log_level: LogLevel = LogLevel.INFO
+    # Certificates that HTTP targets may be vouched for by, beside those of the public web.
+    ca_file: Path | None = None
     # Schedules of the platform itself, as the file has them; nobody has checked them yet.
     schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
@@ -100,6 +102,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         retention=values.read("retention", _at_least(SHORTEST_RETENTION), default.retention),
         log_format=values.read("log_format", _one_of(LogFormat), default.log_format),
         log_level=values.read("log_level", _one_of(LogLevel), default.log_level),
+        ca_file=values.read("ca_file", _file_in(folder), default.ca_file),
         schedules=schedules,
         folder=folder,
     )
@@ -236,6 +239,15 @@ def _at_least(shortest: timedelta) -> Callable[[_Value], timedelta]:
             least = format_duration(shortest)
             raise UsageError(f"{value.place}: {value.text!r} is too short: at least {least}")
         return duration
+
+    return read
+
+
+def _file_in(folder: Path) -> Callable[[_Value], Path | None]:
+    """The one who reads the file says what is wrong with it."""
+
+    def read(value: _Value) -> Path | None:
+        return folder / value.text
 
     return read
 
