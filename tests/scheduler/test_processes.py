@@ -3,18 +3,15 @@
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
-from time import monotonic, sleep
-from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.rows import DictRow, dict_row
 from support.fleet import Shell, manifest
+from support.processes import Fleet, all_ended, executions, make_due, query, until
 
 # Each call is noted in a transaction of its own, before and after: what a killed one began stays.
 HANDLERS = '''
@@ -44,51 +41,7 @@ for number in range(6):
     saga(f"slow{number}")(slow)
 '''
 SECONDS = 14.0
-FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
 SAGAS = [f"{kind}{number}" for kind in ("quick", "slow") for number in range(6)]
-
-
-def query(url: str, statement: str, *values: object) -> list[DictRow]:
-    with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
-        cursor = connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    patience = monotonic() + seconds
-    while not condition():
-        assert monotonic() < patience, "it never came"
-        sleep(0.02)
-
-
-class Fleet:
-    """Schedulers as processes."""
-
-    def __init__(self, shell: Shell, url: str) -> None:
-        self.shell, self.url = shell, url
-        self.running: list[subprocess.Popen[str]] = []
-
-    def start(self) -> subprocess.Popen[str]:
-        process = self.shell.start(
-            "run",
-            "--handlers",
-            "work",
-            TENANTCRON_LEASE="5s",
-            TENANTCRON_LOG_LEVEL="error",
-            PYTHONPATH=str(self.shell.folder),
-        )
-        self.running.append(process)
-        return process
-
-    def kill(self, process: subprocess.Popen[str]) -> None:
-        self.running.remove(process)
-        process.kill()
-        process.communicate()
-
-    def is_up(self, process: subprocess.Popen[str]) -> bool:
-        assert process.poll() is None, process.communicate()
-        pid = f"%:{process.pid}:%"
-        return bool(query(self.url, "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s", pid))
 
 
 @pytest.fixture
@@ -106,36 +59,11 @@ def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
         "CREATE TABLE public.called (execution_id uuid, attempt int, what text, pid int)",
     )
     query(database_url, "UPDATE tenantcron.limits SET operator = 100, operator_per_tenant = 100")
-    fleet = Fleet(shell, database_url)
+    fleet = Fleet(shell, database_url, "--handlers", "work")
     try:
         yield fleet
     finally:
-        for process in fleet.running:
-            process.kill()
-            process.communicate()
-
-
-def make_due(url: str, saga: str) -> tuple[UUID, datetime] | None:
-    """Let the schedule be due now; None if it still is, or has no cursor yet."""
-    rows = query(
-        url,
-        "UPDATE tenantcron.schedule_cursor SET next_run_at = date_trunc('milliseconds', now())"
-        " WHERE schedule_name = %s AND next_run_at > now() RETURNING schedule_id, next_run_at",
-        saga,
-    )
-    return (rows[0]["schedule_id"], rows[0]["next_run_at"]) if rows else None
-
-
-def executions(url: str) -> list[DictRow]:
-    return query(url, "SELECT * FROM tenantcron.execution ORDER BY scheduled_for")
-
-
-def all_ended(url: str) -> bool:
-    return not query(
-        url,
-        "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'RUNNING', 'FAILED')"
-        " UNION ALL SELECT 1 FROM tenantcron.schedule_cursor WHERE next_run_at <= now()",
-    )
+        fleet.close()
 
 
 def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_that_succeeds(
@@ -145,26 +73,14 @@ def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_tha
     fleet.start()
     fleet.start()
     until(lambda: all(fleet.is_up(process) for process in fleet.running))
-    expected: list[tuple[UUID, datetime]] = []
-    end, kills = monotonic() + SECONDS, 0
-    next_kill = monotonic() + 0.5
-    # On a busy machine it takes longer until enough has happened.
-    while monotonic() < end or kills < FEWEST_KILLS or len(expected) < FEWEST_EXECUTIONS:
-        made = make_due(url, random.choice(SAGAS))
-        expected += [made] if made else []
-        sleep(random.uniform(0.0, 0.02))
-        if monotonic() > next_kill:
-            fleet.kill(random.choice(fleet.running))
-            fleet.start()
-            kills += 1
-            next_kill = monotonic() + random.uniform(0.3, 2.0)
+    chaos = fleet.kill_at_random(random, SAGAS, SECONDS)
     until(lambda: all_ended(url), seconds=40)
 
     rows = executions(url)
     found = Counter((row["schedule_id"], row["scheduled_for"]) for row in rows)
     assert set(found.values()) == {1}
-    assert set(expected) == set(found)
-    assert Counter(row["state"] for row in rows) == {"SUCCEEDED": len(expected)}
+    assert set(chaos.expected) == set(found)
+    assert Counter(row["state"] for row in rows) == {"SUCCEEDED": len(chaos.expected)}
     called = Counter(
         (row["execution_id"], row["attempt"])
         for row in query(url, "SELECT * FROM public.called WHERE what = 'began'")
