@@ -4,6 +4,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from tenantcron.core.auth import Auth
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonValue
 from tenantcron.cron.timetable import Timetable
@@ -87,6 +88,7 @@ class HttpTarget(NamedTuple):
     url: str
     method: str
     headers: dict[str, str]
+    auth: Auth | None = None
 
 
 class DesiredSchedule(NamedTuple):

@@ -8,8 +8,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeVar
 
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.durations import DurationError, parse_duration
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import shortened
 from tenantcron.manifests.desired import CatchUp, HttpTarget, Overlap, Priority, Retry, Settings
@@ -47,10 +49,32 @@ def read_target(definition: JsonObject) -> HttpTarget | None:
     match definition.get("target"):
         case None:
             return None
-        case {"http": {"url": str(url), "method": str(method), "headers": dict(headers)}}:
-            return HttpTarget(url, method, {name: str(text) for name, text in headers.items()})
+        case {
+            "http": {
+                "url": str(url),
+                "method": str(method),
+                "headers": dict(headers),
+                "auth": auth,
+            }
+        }:
+            texts = {name: str(text) for name, text in headers.items()}
+            return HttpTarget(url, method, texts, _auth(auth))
         case other:
-            raise _unreadable("target", other, "an HTTP target with url, method and headers")
+            raise _unreadable("target", other, "an HTTP target with url, method, headers and auth")
+
+
+def _auth(auth: JsonValue) -> Auth | None:
+    match auth:
+        case "none":
+            return None
+        case {"execution_token": {"audience": str() | None as audience}}:
+            return TokenAuth(audience)
+        case {"hmac": {"secret": {"env": str(name)}}}:
+            return HmacAuth(SecretRef("env", name))
+        case {"hmac": {"secret": {"file": str(name)}}}:
+            return HmacAuth(SecretRef("file", name))
+        case other:
+            raise _unreadable("auth", other, "none, an execution token or an hmac")
 
 
 def _retry(retry: JsonObject) -> Retry:

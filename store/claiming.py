@@ -200,7 +200,7 @@ async def unstarted(
     """Return what a replica has claimed, except by the claims whose tokens it knows."""
     parameters = {"worker_id": worker_id, "known": list(known)}
     rows = await connection.exec_driver_sql(_CLAIMED_BY, parameters)
-    return [Unstarted(*row) for row in rows]
+    return [Unstarted(*columns) for columns in map(tuple, rows)]
 
 
 async def give_back(connection: AsyncConnection, claimed: Sequence[Claimed | Unstarted]) -> int:

@@ -3,18 +3,15 @@
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
-from time import monotonic, sleep
-from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.rows import DictRow, dict_row
 from support.fleet import Shell, manifest
+from support.processes import Fleet, all_ended, executions, make_due, query, until
 
 # Each call is noted in a transaction of its own, before and after: what a killed one began stays.
 HANDLERS = '''
@@ -57,61 +54,7 @@ SUCCEEDED_TOO_EARLY = (
     " AND c.attempt = a.attempt AND c.what = 'ended' AND c.at <= a.finished_at)"
 )
 SECONDS = 14.0
-PATIENCE = 30.0
-FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
 SAGAS = [f"{kind}{number}" for kind in ("quick", "slow") for number in range(6)]
-
-
-def query(url: str, statement: str, *values: object) -> list[DictRow]:
-    with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
-        cursor = connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    patience = monotonic() + seconds
-    while not condition():
-        assert monotonic() < patience, "it never came"
-        sleep(0.02)
-
-
-class Fleet:
-    """Schedulers as processes."""
-
-    def __init__(self, shell: Shell, url: str) -> None:
-        self.shell, self.url = shell, url
-        self.running: list[subprocess.Popen[str]] = []
-
-    def start(self) -> subprocess.Popen[str]:
-        process = self.shell.start(
-            "run",
-            "--handlers",
-            "work",
-            TENANTCRON_LEASE="5s",
-            TENANTCRON_LOG_LEVEL="error",
-            PYTHONPATH=str(self.shell.folder),
-        )
-        self.running.append(process)
-        return process
-
-    def kill(self, process: subprocess.Popen[str]) -> None:
-        self.running.remove(process)
-        process.kill()
-        process.communicate()
-
-    def lost_work_runs(self, process: subprocess.Popen[str]) -> bool:
-        """Whether something that a process has lost is at work elsewhere."""
-        statement = (
-            "SELECT 1 FROM tenantcron.execution AS e JOIN tenantcron.execution_attempt AS a"
-            " ON a.execution_id = e.id AND a.scheduled_for = e.scheduled_for"
-            " WHERE e.state = 'RUNNING' AND a.outcome = 'LOST' AND a.worker_id LIKE %s"
-        )
-        return bool(query(self.url, statement, f"%:{process.pid}:%"))
-
-    def is_up(self, process: subprocess.Popen[str]) -> bool:
-        assert process.poll() is None, process.communicate()
-        pid = f"%:{process.pid}:%"
-        return bool(query(self.url, "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s", pid))
 
 
 @pytest.fixture
@@ -130,66 +73,11 @@ def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
         " at timestamptz DEFAULT clock_timestamp())",
     )
     query(database_url, "UPDATE tenantcron.limits SET operator = 100, operator_per_tenant = 100")
-    fleet = Fleet(shell, database_url)
+    fleet = Fleet(shell, database_url, "--handlers", "work")
     try:
         yield fleet
     finally:
-        for process in fleet.running:
-            process.kill()
-            process.communicate()
-
-
-def make_due(url: str, saga: str) -> tuple[UUID, datetime] | None:
-    """Let the schedule be due now; None if it still is, or has no cursor yet."""
-    rows = query(
-        url,
-        "UPDATE tenantcron.schedule_cursor SET next_run_at = date_trunc('milliseconds', now())"
-        " WHERE schedule_name = %s AND next_run_at > now() RETURNING schedule_id, next_run_at",
-        saga,
-    )
-    return (rows[0]["schedule_id"], rows[0]["next_run_at"]) if rows else None
-
-
-def restore(url: str, saga: str) -> None:
-    """Put a cursor back by one occurrence, as an old backup of its table would."""
-    query(
-        url,
-        "UPDATE tenantcron.schedule_cursor SET next_run_at = last_run_at, last_run_at = NULL"
-        " WHERE schedule_name = %s AND next_run_at > now() AND last_run_at IS NOT NULL",
-        saga,
-    )
-
-
-def executions(url: str) -> list[DictRow]:
-    return query(url, "SELECT * FROM tenantcron.execution ORDER BY scheduled_for")
-
-
-class Stalled:
-    """A process that stands still until others have taken over what it ran, and then goes on."""
-
-    def __init__(self, fleet: Fleet, process: subprocess.Popen[str], since: float) -> None:
-        self.fleet, self.process, self.since = fleet, process, since
-        self.stands = self.is_over = False
-
-    def look(self) -> None:
-        """Stop it or let it go on, if it is time for that."""
-        if self.is_over or monotonic() < self.since:
-            return
-        if not self.stands:
-            if self.fleet.is_up(self.process):
-                self.process.send_signal(signal.SIGSTOP)
-                self.stands = True
-        elif self.fleet.lost_work_runs(self.process) or monotonic() > self.since + PATIENCE:
-            self.process.send_signal(signal.SIGCONT)
-            self.is_over = True
-
-
-def all_ended(url: str) -> bool:
-    return not query(
-        url,
-        "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'RUNNING', 'FAILED')"
-        " UNION ALL SELECT 1 FROM tenantcron.schedule_cursor WHERE next_run_at <= now()",
-    )
+        fleet.close()
 
 
 def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_that_succeeds(
@@ -199,35 +87,14 @@ def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_tha
     fleet.start()
     fleet.start()
     until(lambda: all(fleet.is_up(process) for process in fleet.running))
-    expected: list[tuple[UUID, datetime]] = []
-    end, kills = monotonic() + SECONDS, 0
-    next_kill = monotonic() + 0.5
-    stalled = Stalled(fleet, fleet.start(), since=monotonic() + 2.0)
-    # On a busy machine it takes longer until enough has happened.
-    while (
-        monotonic() < end
-        or kills < FEWEST_KILLS
-        or len(expected) < FEWEST_EXECUTIONS
-        or not stalled.is_over
-    ):
-        made = make_due(url, random.choice(SAGAS))
-        expected += [made] if made else []
-        if random.random() < 0.1:
-            restore(url, random.choice(SAGAS))
-        sleep(random.uniform(0.0, 0.02))
-        stalled.look()
-        if monotonic() > next_kill:
-            fleet.kill(random.choice([one for one in fleet.running if one is not stalled.process]))
-            fleet.start()
-            kills += 1
-            next_kill = monotonic() + random.uniform(0.3, 2.0)
+    chaos = fleet.kill_at_random(random, SAGAS, SECONDS)
     until(lambda: all_ended(url), seconds=40)
 
     rows = executions(url)
     found = Counter((row["schedule_id"], row["scheduled_for"]) for row in rows)
     assert set(found.values()) == {1}
-    assert set(expected) == set(found)
-    assert Counter(row["state"] for row in rows) == {"SUCCEEDED": len(expected)}
+    assert set(chaos.expected) == set(found)
+    assert Counter(row["state"] for row in rows) == {"SUCCEEDED": len(chaos.expected)}
     called = Counter(
         (row["execution_id"], row["attempt"])
         for row in query(url, "SELECT * FROM public.called WHERE what = 'began'")

@@ -1,0 +1,172 @@
+"""Schedulers as real processes on one database, to be killed at any point."""
+
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from random import Random
+from time import monotonic, sleep
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from support.fleet import Shell
+
+FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
+PATIENCE = 30.0
+
+
+def query(url: str, statement: str, *values: object) -> list[DictRow]:
+    """Run a statement by hand."""
+    with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait for what must come."""
+    patience = monotonic() + seconds
+    while not condition():
+        assert monotonic() < patience, "it never came"
+        sleep(0.02)
+
+
+class Fleet:
+    """Schedulers as processes."""
+
+    def __init__(self, shell: Shell, url: str, *options: str, **variables: str) -> None:
+        self.shell, self.url = shell, url
+        self.options, self.variables = options, variables
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start one more."""
+        process = self.shell.start(
+            "run",
+            *self.options,
+            TENANTCRON_LEASE="5s",
+            TENANTCRON_LOG_LEVEL="error",
+            PYTHONPATH=str(self.shell.folder),
+            **self.variables,
+        )
+        self.running.append(process)
+        return process
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """End one as a crash does."""
+        self.running.remove(process)
+        process.kill()
+        process.communicate()
+
+    def is_up(self, process: subprocess.Popen[str]) -> bool:
+        """Whether it has reported itself."""
+        assert process.poll() is None, process.communicate()
+        pid = f"%:{process.pid}:%"
+        return bool(query(self.url, "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s", pid))
+
+    def kill_at_random(self, random: Random, sagas: Sequence[str], seconds: float) -> "Chaos":
+        """Make schedules due, kill schedulers and set cursors back, all at random, for that long.
+
+        One scheduler stands still in between, for longer than its leases.
+        """
+        chaos, stalled = Chaos(), Stalled(self, self.start(), since=monotonic() + 2.0)
+        end, next_kill = monotonic() + seconds, monotonic() + 0.5
+        # On a busy machine it takes longer until enough has happened.
+        while monotonic() < end or not chaos.is_enough or not stalled.is_over:
+            made = make_due(self.url, random.choice(sagas))
+            chaos.expected += [made] if made else []
+            if random.random() < 0.1:
+                restore(self.url, random.choice(sagas))
+            sleep(random.uniform(0.0, 0.02))
+            stalled.look()
+            if monotonic() > next_kill:
+                others = [one for one in self.running if one is not stalled.process]
+                self.kill(random.choice(others))
+                self.start()
+                chaos.kills += 1
+                next_kill = monotonic() + random.uniform(0.3, 2.0)
+        return chaos
+
+    def lost_work_runs(self, process: subprocess.Popen[str]) -> bool:
+        """Whether something that a process has lost is at work elsewhere."""
+        statement = (
+            "SELECT 1 FROM tenantcron.execution AS e JOIN tenantcron.execution_attempt AS a"
+            " ON a.execution_id = e.id AND a.scheduled_for = e.scheduled_for"
+            " WHERE e.state = 'RUNNING' AND a.outcome = 'LOST' AND a.worker_id LIKE %s"
+        )
+        return bool(query(self.url, statement, f"%:{process.pid}:%"))
+
+    def close(self) -> None:
+        """Kill those that are left."""
+        for process in self.running:
+            process.kill()
+            process.communicate()
+
+
+class Stalled:
+    """A process that stands still until others have taken over what it ran, and then goes on."""
+
+    def __init__(self, fleet: Fleet, process: subprocess.Popen[str], since: float) -> None:
+        self.fleet, self.process, self.since = fleet, process, since
+        self.stands = self.is_over = False
+
+    def look(self) -> None:
+        """Stop it or let it go on, if it is time for that."""
+        if self.is_over or monotonic() < self.since:
+            return
+        if not self.stands:
+            if self.fleet.is_up(self.process):
+                self.process.send_signal(signal.SIGSTOP)
+                self.stands = True
+        elif self.fleet.lost_work_runs(self.process) or monotonic() > self.since + PATIENCE:
+            self.process.send_signal(signal.SIGCONT)
+            self.is_over = True
+
+
+@dataclass(slots=True)
+class Chaos:
+    """What was due meanwhile, and how often somebody was killed."""
+
+    expected: list[tuple[UUID, datetime]] = field(default_factory=list)
+    kills: int = 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it shows something."""
+        return self.kills >= FEWEST_KILLS and len(self.expected) >= FEWEST_EXECUTIONS
+
+
+def make_due(url: str, saga: str) -> tuple[UUID, datetime] | None:
+    """Let the schedule be due now; None if it still is, or has no cursor yet."""
+    rows = query(
+        url,
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = date_trunc('milliseconds', now())"
+        " WHERE schedule_name = %s AND next_run_at > now() RETURNING schedule_id, next_run_at",
+        saga,
+    )
+    return (rows[0]["schedule_id"], rows[0]["next_run_at"]) if rows else None
+
+
+def restore(url: str, saga: str) -> None:
+    """Put a cursor back by one occurrence, as an old backup of its table would."""
+    query(
+        url,
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = last_run_at, last_run_at = NULL"
+        " WHERE schedule_name = %s AND next_run_at > now() AND last_run_at IS NOT NULL",
+        saga,
+    )
+
+
+def executions(url: str) -> list[DictRow]:
+    """Return all executions."""
+    return query(url, "SELECT * FROM tenantcron.execution ORDER BY scheduled_for")
+
+
+def all_ended(url: str) -> bool:
+    """Whether nothing runs, waits or is due."""
+    return not query(
+        url,
+        "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'RUNNING', 'FAILED')"
+        " UNION ALL SELECT 1 FROM tenantcron.schedule_cursor WHERE next_run_at <= now()",
+    )
