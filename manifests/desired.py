@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
+from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonValue
 from tenantcron.cron.timetable import Timetable
 
@@ -81,12 +82,28 @@ class Timing(NamedTuple):
         return self.timetable.expression
 
 
+class TokenAuth(NamedTuple):
+    """A bearer token that proves the execution; its audience is the URL's origin by default."""
+
+    audience: str | None = None
+
+
+class HmacAuth(NamedTuple):
+    """A signature with a secret that is kept elsewhere."""
+
+    secret: SecretRef
+
+
+Auth = TokenAuth | HmacAuth
+
+
 class HttpTarget(NamedTuple):
     """An HTTP endpoint that runs the saga."""
 
     url: str
     method: str
     headers: dict[str, str]
+    auth: Auth | None = None
 
 
 class DesiredSchedule(NamedTuple):

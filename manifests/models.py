@@ -8,13 +8,16 @@ A key that is absent and a key with null behind it are different things here, an
 say so. `default` is what holds when the key is absent.
 """
 
-from typing import Annotated, Any, Literal, Required
+from collections.abc import Sized
+from typing import Annotated, Any, Literal, Required, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict
 
-from tenantcron.core import durations, names
+from tenantcron.core import durations, names, secret_refs
 from tenantcron.manifests.timing import FORMS
+
+T = TypeVar("T", bound=Sized)
 
 _CLOSED = ConfigDict(extra="forbid")
 _OPEN = ConfigDict(extra="allow")
@@ -230,6 +233,61 @@ def _is_not_empty(trigger: Trigger) -> Trigger:
     return trigger
 
 
+def _is_one(mapping: T) -> T:
+    if len(mapping) != 1:
+        raise ValueError("exactly one of its keys")
+    return mapping
+
+
+_ONE_KEY = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+
+@with_config(_ONE_KEY)
+class Secret(TypedDict, total=False):
+    """Where a secret is kept; the policy's allowed_secrets says which may be named."""
+
+    env: Annotated[
+        str,
+        _says(
+            "A variable of the scheduler's environment.",
+            pattern=f"^{secret_refs.ENV_PATTERN}$",
+            extra={"x-expects": secret_refs.ENV_EXPECTED},
+        ),
+    ]
+    file: Annotated[
+        str,
+        _says(
+            "A file on the scheduler's machine.",
+            pattern=f"^{secret_refs.FILE_PATTERN}$",
+            extra={"x-expects": secret_refs.FILE_EXPECTED},
+        ),
+    ]
+
+
+@with_config(_CLOSED)
+class TokenAuth(TypedDict, total=False):
+    """A token that proves the execution, as a bearer token."""
+
+    audience: Annotated[
+        str, _says("Whom the token is for. Default: the origin of the URL.", max_length=512)
+    ]
+
+
+@with_config(_CLOSED)
+class HmacAuth(TypedDict):
+    """A signature over time, idempotency key and body."""
+
+    secret: Annotated[Secret, AfterValidator(_is_one)]
+
+
+@with_config(_ONE_KEY)
+class Auth(TypedDict, total=False):
+    """How a request proves whom it is from."""
+
+    execution_token: TokenAuth
+    hmac: HmacAuth
+
+
 @with_config(_CLOSED)
 class HttpTarget(TypedDict, total=False):
     """An HTTP endpoint that does the work."""
@@ -246,6 +304,10 @@ class HttpTarget(TypedDict, total=False):
     ]
     method: Annotated[Literal["POST", "PUT", "PATCH"], _says("How.", default="POST")]
     headers: Annotated[dict[str, str], _says("Headers to send along.")]
+    auth: Annotated[
+        Literal["none", "execution_token"] | Annotated[Auth, AfterValidator(_is_one)],
+        _says("How the request proves whom it is from.", default="none"),
+    ]
 
 
 @with_config(_CLOSED)
@@ -311,6 +373,22 @@ AllowedHost = Annotated[
 ]
 
 
+AllowedNetwork = Annotated[
+    str,
+    Field(
+        pattern="^[0-9A-Fa-f:.]+/[0-9]{1,3}$",
+        json_schema_extra={"x-expects": "a network such as 10.0.0.0/8"},
+    ),
+]
+AllowedSecret = Annotated[
+    str,
+    Field(
+        pattern=f"^{secret_refs.ENTRY_PATTERN}$",
+        json_schema_extra={"x-expects": secret_refs.ENTRY_EXPECTED},
+    ),
+]
+
+
 @with_config(_CLOSED)
 class Policy(TypedDict, total=False):
     """The `[policy]` table of tenantcron.toml: what the platform allows its tenants."""
@@ -327,6 +405,18 @@ class Policy(TypedDict, total=False):
     ]
     allowed_hosts: Annotated[
         list[AllowedHost], _says("Hosts that HTTP targets may call; none by default.")
+    ]
+    allowed_networks: Annotated[
+        list[AllowedNetwork],
+        _says("Networks that hosts may be in; public addresses need no entry."),
+    ]
+    allowed_ports: Annotated[
+        list[Annotated[int, Field(ge=1, le=65_535)]],
+        _says("Ports that may be called. Default: 443, and 80 for http:// entries."),
+    ]
+    allowed_secrets: Annotated[
+        list[AllowedSecret],
+        _says("Secrets that manifests may sign with, by reference; none by default."),
     ]
     idempotency_retention: Annotated[
         str, _duration("How long targets remember an idempotency key.", "24h")

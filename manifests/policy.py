@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tenantcron.core.durations import parse_duration
+from tenantcron.core.egress import Egress, is_network
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
+from tenantcron.core.secret_refs import of_tenant
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
+from tenantcron.core.words import shortened
 from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.rules import RULES, Severity
@@ -35,16 +38,21 @@ class Policy(NamedTuple):
     minimum_interval: timedelta
     max_schedules_per_tenant: int
     presets: Mapping[str, Timing]
-    allowed_hosts: tuple[str, ...]
+    egress: Egress
+    # Entries such as `env:BILLING_*`: what requests may be signed with.
+    allowed_secrets: tuple[str, ...]
     idempotency_retention: timedelta
     # Tenants with a cap of their own; only the database knows them.
     caps: Mapping[TenantId, int]
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy as it holds for one tenant."""
-        if tenant is None or tenant not in self.caps:
+        if tenant is None or not (tenant in self.caps or self.allowed_secrets):
             return self
-        return self._replace(max_schedules_per_tenant=self.caps[tenant])
+        return self._replace(
+            max_schedules_per_tenant=self.caps.get(tenant, self.max_schedules_per_tenant),
+            allowed_secrets=of_tenant(self.allowed_secrets, tenant),
+        )
 
 
 @cache
@@ -94,7 +102,8 @@ def _read(data: JsonValue, source: str) -> Policy:
         minimum_interval=floor,
         max_schedules_per_tenant=default_cap if cap is None else cap,
         presets=_presets(view.get("presets"), floor, faults),
-        allowed_hosts=_texts(view.get("allowed_hosts")),
+        egress=_egress(view, faults),
+        allowed_secrets=_texts(view.get("allowed_secrets")),
         idempotency_retention=_duration(view, "idempotency_retention"),
         caps={},
     )
@@ -108,6 +117,19 @@ def _presets(view: View | None, floor: timedelta, faults: list[Fault]) -> dict[s
     entries = view.entries() if view else ()
     read = {name: reader.read(preset, {}) for name, preset in entries}
     return {name: timing for name, timing in read.items() if timing is not None}
+
+
+def _egress(view: View, faults: list[Fault]) -> Egress:
+    networks, ports = view.get("allowed_networks"), view.get("allowed_ports")
+    for entry in networks.items() if networks else ():
+        if not is_network(str(entry.value)):
+            message = f"{shortened(str(entry.value))} is not a network"
+            faults.append(Fault("TC106", message, entry.pointer, "write it as 10.0.0.0/8"))
+    return Egress(
+        hosts=_texts(view.get("allowed_hosts")),
+        networks=_texts(networks),
+        ports=None if ports is None else tuple(int(str(port.value)) for port in ports.items()),
+    )
 
 
 def _duration(view: View, key: str) -> timedelta:

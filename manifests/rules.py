@@ -374,6 +374,38 @@ _ALL = (
         "Fewer attempts, a shorter timeout or backoff; or a longer idempotency_retention.",
     ),
     Rule(
+        "TC405",
+        "port-not-allowed",
+        "A target's port is not among those that may be called.",
+        "Beside its web server a host has other services, which do not expect such requests.",
+        "Use 443 (80 for http), or add the port to `allowed_ports` in the [policy] table: "
+        "allowed_ports = [443, 8443].",
+    ),
+    Rule(
+        "TC406",
+        "address-not-allowed",
+        "A target's address is private, local or reserved.",
+        "Such addresses lead into the platform's own network, where the metadata of clouds is, "
+        "too.",
+        "Call a public address, or name the network in the [policy] table: "
+        'allowed_networks = ["10.20.0.0/16"].',
+    ),
+    Rule(
+        "TC407",
+        "secret-in-manifest",
+        "A header, the query of a URL or the auth section holds what looks like a secret.",
+        "Manifests are kept in Git, in the database and in plans: too many can read them.",
+        "Let requests be signed: `auth: {hmac: {secret: {env: NAME}}}`, or `auth: "
+        "execution_token`; and replace the secret, for it has been seen.",
+    ),
+    Rule(
+        "TC408",
+        "secret-not-allowed",
+        "A target is signed with a secret that this tenant may not use.",
+        "Whoever may name any secret can have the scheduler sign with everybody's.",
+        'Add the reference to `allowed_secrets` in the [policy] table: allowed_secrets = ["env:…"].',
+    ),
+    Rule(
         "TC501",
         "tenant-declared-twice",
         "Two manifests are for the same tenant.",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
             "patternProperties": dict[str, "Schema"],
             "propertyNames": "Schema",
             "minProperties": int,
+            "maxProperties": int,
             "anyOf": list["Schema"],
             "oneOf": list["Schema"],
             "default": str | int | bool,

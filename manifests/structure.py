@@ -120,7 +120,7 @@ def _check_array(
 def _check_object(
     rule: Schema, value: dict[str, JsonValue], at: Pointer, suggestions: Suggestions
 ) -> Iterator[Fault]:
-    yield from _missing_keys(rule, value, at)
+    yield from _number_of_keys(rule, value, at)
     if "oneOf" in rule:
         yield from _timetable_count(rule, value, at)
     for key, item in value.items():
@@ -144,13 +144,16 @@ def _entry_rule(rule: Schema, key: str) -> Schema | None:
     return other if isinstance(other, dict) else None
 
 
-def _missing_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
+def _number_of_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
     for key in rule.get("required", ()):
         if key not in value:
             yield Fault("TC102", f"{_label(at)} has no `{key}`", at, f"add `{key}:`")
     if len(value) < rule.get("minProperties", 0):
         keys = ", ".join(rule["properties"])
         yield Fault("TC102", f"{_label(at)} is empty", at, f"add one of {keys}")
+    if len(value) > rule.get("maxProperties", len(value)):
+        keys = " and ".join(f"`{shortened(key)}`" for key in value)
+        yield Fault("TC106", f"{_label(at)} has {keys}", at, "keep one of them")
 
 
 def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:

@@ -1,27 +1,23 @@
-"""Judges where a saga may be run: URLs, hosts and headers of HTTP targets.
+"""Judges where a saga may be run: URLs, hosts, headers and secrets of HTTP targets.
 
-What can be known without a network is checked here; addresses are checked again when they are
-called. URLs are matched whole against one strict form rather than taken apart by a lenient parser,
-because what two parsers read differently is what attackers look for.
+What can be known without a network is checked here, by the rules of `core/egress.py`, by which
+calls are judged again when they are made.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tenantcron.core.durations import format_duration
+from tenantcron.core.egress import read_url
+from tenantcron.core.secret_refs import SecretRef, may_use
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import DesiredSchedule, HttpTarget
+from tenantcron.manifests.desired import Auth, DesiredSchedule, HmacAuth, HttpTarget, TokenAuth
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.schemas import defaults
+from tenantcron.manifests.secret_texts import is_secret, secrets_of_query
 from tenantcron.manifests.view import View
 
-_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_URL = re.compile(
-    rf"(?P<scheme>https?)://(?P<host>{_LABEL}(\.{_LABEL})*|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{{1,5}}))?"
-    r"([/?]([!$&'()*+,\-./0-9:;=?@A-Z_a-z~]|%[0-9a-f]{2})*)?",
-    re.ASCII | re.IGNORECASE,  # without ASCII, the Kelvin sign would be a k
-)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]{0,4094}[\x21-\x7e])?")
 
@@ -32,6 +28,7 @@ _RESERVED_HEADERS = frozenset(
         "connection",
         "content-length",
         "content-type",
+        "accept-encoding",
         "cookie",
         "host",
         "idempotency-key",
@@ -47,6 +44,10 @@ _RESERVED_HEADERS = frozenset(
 _RESERVED_PREFIX = "x-tenantcron-"
 
 
+# The code of each kind of refusal.
+_CODES = {"scheme": "TC401", "host": "TC402", "port": "TC405", "address": "TC406"}
+
+
 def read_target(saga: View) -> HttpTarget | None:
     """Return a saga's HTTP target, None if it has none or a broken one."""
     target = saga.get("target")
@@ -59,7 +60,26 @@ def read_target(saga: View) -> HttpTarget | None:
         url=url,
         method=http.text("method") or str(defaults("manifest", "HttpTarget")["method"]),
         headers={key: str(view.value) for key, view in headers.entries()} if headers else {},
+        auth=_read_auth(http),
     )
+
+
+def _read_auth(http: View) -> Auth | None:
+    if http.text("auth") == "execution_token":
+        return TokenAuth()
+    auth = http.get("auth")
+    if auth is None:
+        return None
+    if (token := auth.get("execution_token")) is not None:
+        return TokenAuth(token.text("audience"))
+    hmac = auth.get("hmac")
+    secret = hmac and hmac.get("secret")
+    if secret is None:
+        return None
+    if (name := secret.text("env")) is not None:
+        return HmacAuth(SecretRef("env", name))
+    path = secret.text("file")
+    return None if path is None else HmacAuth(SecretRef("file", path))
 
 
 def judge_target(saga: View, policy: Policy) -> Iterator[Fault]:
@@ -71,6 +91,8 @@ def judge_target(saga: View, policy: Policy) -> Iterator[Fault]:
     yield from _judge_url(target.url, policy, (*at, "url"))
     for name, value in target.headers.items():
         yield from _judge_header(name, value, (*at, "headers", name))
+    yield from _judge_auth(target.auth, policy, (*at, "auth"))
+    yield from _secrets_in_auth(saga, at)
 
 
 def judge_retention(schedule: DesiredSchedule, policy: Policy, at: Pointer) -> Iterator[Fault]:
@@ -85,38 +107,16 @@ def judge_retention(schedule: DesiredSchedule, policy: Policy, at: Pointer) -> I
         yield Fault("TC404", message, at)
 
 
-def _judge_url(url: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
-    match = _URL.fullmatch(url)
-    if match is None:
+def _judge_url(text: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
+    url = read_url(text)
+    if url is None:
         hint = "write https://host/path: no user, no fragment, other characters as %XX"
-        yield Fault("TC401", f"{shortened(url)} is not a URL that can be called", at, hint)
+        yield Fault("TC401", f"{shortened(text)} is not a URL that can be called", at, hint)
         return
-    scheme, host = match["scheme"].lower(), match["host"].lower()
-    if match["port"] and not 1 <= int(match["port"]) <= 65_535:
-        yield Fault("TC401", f"there is no port {match['port']}", at)
-    if is_allowed(scheme, host, policy.allowed_hosts):
-        return
-    if scheme == "http" and is_allowed("https", host, policy.allowed_hosts):
-        yield Fault("TC401", f"{host} may be called by https only", at, "write https instead")
-        return
-    entry = host if scheme == "https" else f"http://{host}"
-    hint = f'the platform team can add "{entry}" to allowed_hosts in the [policy] table'
-    yield Fault("TC402", f"{host} is not among the hosts that may be called", at, hint)
-
-
-def is_allowed(scheme: str, host: str, allowed: Iterable[str]) -> bool:
-    """Whether a host is listed; plain http only by an entry that says http://."""
-    entries = (entry.lower() for entry in allowed)
-    prefix = "http://" if scheme == "http" else ""
-    hosts = [
-        entry.removeprefix(prefix)
-        for entry in entries
-        if entry.startswith("http://") == (scheme == "http")
-    ]
-    return any(
-        host.endswith(entry[1:]) and host != entry[1:] if entry.startswith("*.") else host == entry
-        for entry in hosts
-    )
+    if (refusal := policy.egress.refusal(url)) is not None:
+        yield Fault(_CODES[refusal.kind], refusal.message, at, refusal.hint)
+    for name in secrets_of_query(url.target):
+        yield _secret_in(f"`{shortened(name)}` in the query of the URL", at)
 
 
 def _judge_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
@@ -124,5 +124,34 @@ def _judge_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
         yield Fault("TC403", f"`{shortened(name)}` cannot name a header", at, at_key=True)
     elif name.lower() in _RESERVED_HEADERS or name.lower().startswith(_RESERVED_PREFIX):
         yield Fault("TC403", f"`{name}` is reserved", at, "remove it", at_key=True)
+    elif is_secret(name, value):
+        yield _secret_in(f"the value of `{name}`", at)
     if _HEADER_VALUE.fullmatch(value) is None:
         yield Fault("TC403", f"the value of `{shortened(name)}` must be printable ASCII", at)
+
+
+def _judge_auth(auth: Auth | None, policy: Policy, at: Pointer) -> Iterator[Fault]:
+    if isinstance(auth, TokenAuth) and auth.audience is not None:
+        if _HEADER_VALUE.fullmatch(auth.audience) is None:
+            where = (*at, "execution_token", "audience")
+            yield Fault("TC106", "the audience must be printable ASCII", where)
+    elif isinstance(auth, HmacAuth) and not may_use(auth.secret, policy.allowed_secrets):
+        message = f"{auth.secret} is not among the secrets that this tenant may sign with"
+        hint = f'the platform team can add "{auth.secret}" to allowed_secrets in the [policy] table'
+        yield Fault("TC408", message, (*at, "hmac", "secret", auth.secret.kind), hint)
+
+
+def _secrets_in_auth(saga: View, at: Pointer) -> Iterator[Fault]:
+    """Look at the text as it is written: a secret in the place of a reference is a broken one."""
+    match saga.value:
+        case {"target": {"http": {"auth": {"hmac": {"secret": str()}}}}}:
+            yield _secret_in("`secret`", (*at, "auth", "hmac", "secret"))
+        case {"target": {"http": {"auth": {"hmac": {"secret": {**entries}}}}}}:
+            for key, value in entries.items():
+                if isinstance(value, str) and is_secret("", value):
+                    yield _secret_in(f"`{shortened(key)}`", (*at, "auth", "hmac", "secret", key))
+
+
+def _secret_in(what: str, at: Pointer) -> Fault:
+    hint = "sign requests instead: auth: {hmac: {secret: {env: NAME}}}, or auth: execution_token"
+    return Fault("TC407", f"{what} looks like a secret, which has no place in a manifest", at, hint)

@@ -14,7 +14,7 @@ from typing import overload
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.manifests.desired import DesiredSchedule, Settings
+from tenantcron.manifests.desired import Auth, DesiredSchedule, HmacAuth, Settings, TokenAuth
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +159,20 @@ def _target(schedule: DesiredSchedule) -> dict[str, JsonValue]:
     if target is None:
         return {"target": None}
     headers: dict[str, JsonValue] = dict(target.headers)
-    return {"target": {"http": {"url": target.url, "method": target.method, "headers": headers}}}
+    http: dict[str, JsonValue] = {
+        "url": target.url,
+        "method": target.method,
+        "headers": headers,
+        "auth": _auth(target.auth),
+    }
+    return {"target": {"http": http}}
+
+
+def _auth(auth: Auth | None) -> JsonValue:
+    match auth:
+        case None:
+            return "none"
+        case TokenAuth(audience):
+            return {"execution_token": {"audience": audience}}
+        case HmacAuth(secret):
+            return {"hmac": {"secret": {secret.kind: secret.name}}}

@@ -10,9 +10,20 @@ from typing import TypeVar
 
 from tenantcron.core.durations import DurationError, parse_duration
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import CatchUp, HttpTarget, Overlap, Priority, Retry, Settings
+from tenantcron.manifests.desired import (
+    Auth,
+    CatchUp,
+    HmacAuth,
+    HttpTarget,
+    Overlap,
+    Priority,
+    Retry,
+    Settings,
+    TokenAuth,
+)
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -47,10 +58,25 @@ def read_target(definition: JsonObject) -> HttpTarget | None:
     match definition.get("target"):
         case None:
             return None
-        case {"http": {"url": str(url), "method": str(method), "headers": dict(headers)}}:
-            return HttpTarget(url, method, {name: str(text) for name, text in headers.items()})
+        case {"http": {"url": str(url), "method": str(method), "headers": dict(headers)} as http}:
+            texts = {name: str(text) for name, text in headers.items()}
+            return HttpTarget(url, method, texts, _auth(http.get("auth", "none")))
         case other:
             raise _unreadable("target", other, "an HTTP target with url, method and headers")
+
+
+def _auth(auth: JsonValue) -> Auth | None:
+    match auth:
+        case "none":
+            return None
+        case {"execution_token": {"audience": str() | None as audience}}:
+            return TokenAuth(audience)
+        case {"hmac": {"secret": {"env": str(name)}}}:
+            return HmacAuth(SecretRef("env", name))
+        case {"hmac": {"secret": {"file": str(name)}}}:
+            return HmacAuth(SecretRef("file", name))
+        case other:
+            raise _unreadable("auth", other, "none, an execution token or an hmac")
 
 
 def _retry(retry: JsonObject) -> Retry:

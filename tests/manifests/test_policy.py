@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.manifests import check_data, codes, manifest
 
+from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import default_policy, find_policy, load_policy
@@ -24,7 +25,8 @@ def test_without_a_file_the_documented_defaults_hold() -> None:
     assert policy.minimum_interval == timedelta(minutes=15)
     assert policy.max_schedules_per_tenant == 20
     assert policy.presets == {}
-    assert policy.allowed_hosts == ()
+    assert policy.egress == Egress(hosts=(), networks=(), ports=None)
+    assert policy.allowed_secrets == ()
     assert policy.idempotency_retention == timedelta(hours=24)
 
 
@@ -39,6 +41,9 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     minimum_interval = "1h"
     max_schedules_per_tenant = 3
     allowed_hosts = ["billing.internal", "*.grid.internal", "http://localhost", "[::1]"]
+    allowed_networks = ["10.20.0.0/16", "::1/128"]
+    allowed_ports = [443, 8443]
+    allowed_secrets = ["env:BILLING_*", "file:/run/secrets/{tenant}/*"]
     idempotency_retention = "7d"
     [policy.presets]
     hourly = "0 * * * *"
@@ -48,12 +53,12 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     policy = load_policy(policy_file(tmp_path, text))
     assert policy.minimum_interval == timedelta(hours=1)
     assert policy.max_schedules_per_tenant == 3
-    assert policy.allowed_hosts == (
-        "billing.internal",
-        "*.grid.internal",
-        "http://localhost",
-        "[::1]",
+    assert policy.egress == Egress(
+        hosts=("billing.internal", "*.grid.internal", "http://localhost", "[::1]"),
+        networks=("10.20.0.0/16", "::1/128"),
+        ports=(443, 8443),
     )
+    assert policy.allowed_secrets == ("env:BILLING_*", "file:/run/secrets/{tenant}/*")
     assert policy.idempotency_retention == timedelta(days=7)
     assert {name: preset.cron for name, preset in policy.presets.items()} == {
         "hourly": "0 * * * *",
@@ -96,6 +101,19 @@ BAD = (
     Bad("allowed_hosts = ['*']", "policy.allowed_hosts.0: TC106 "),
     Bad("allowed_hosts = ['a.*.internal']", "policy.allowed_hosts.0: TC106 "),
     Bad("allowed_hosts = ['']", "policy.allowed_hosts.0: TC106 "),
+    Bad("allowed_networks = ['10.0.0.1/8']", "policy.allowed_networks.0: TC106 "),
+    Bad("allowed_networks = ['10.0.0.0/33']", "policy.allowed_networks.0: TC106 "),
+    Bad("allowed_networks = ['10.0.0.0']", "policy.allowed_networks.0: TC106 "),
+    Bad("allowed_networks = ['localhost']", "policy.allowed_networks.0: TC106 "),
+    Bad("allowed_ports = [0]", "policy.allowed_ports.0: TC106 "),
+    Bad("allowed_ports = [65536]", "policy.allowed_ports.0: TC106 "),
+    Bad("allowed_ports = ['443']", "policy.allowed_ports.0: TC103 "),
+    Bad("allowed_secrets = ['BILLING']", "policy.allowed_secrets.0: TC106 "),
+    Bad("allowed_secrets = ['env:*']", "policy.allowed_secrets.0: TC106 "),
+    Bad("allowed_secrets = ['env:A_{tenant}']", "policy.allowed_secrets.0: TC106 "),
+    Bad("allowed_secrets = ['file:run/secrets']", "policy.allowed_secrets.0: TC106 "),
+    Bad("allowed_secrets = ['file:/run/../etc']", "policy.allowed_secrets.0: TC106 "),
+    Bad("allowed_secrets = ['file:/*']", "policy.allowed_secrets.0: TC106 "),
     Bad("presets = { Nightly = '0 2 * * *' }", "policy.presets.Nightly: TC107 "),
     Bad("presets = { nightly = '0 2 * *' }", "policy.presets.nightly: TC201 "),
     Bad("presets = { nightly = {} }", "policy.presets.nightly: TC111 "),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tenantcron.core.egress import Egress
 from tenantcron.manifests.check import Checked, TenantHints, check_manifest
 from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.document import JsonValue, Syntax
@@ -47,10 +48,14 @@ def policy_with(
     cap: int = 20,
     presets: dict[str, Timing] | None = None,
     hosts: tuple[str, ...] = (),
+    networks: tuple[str, ...] = (),
+    ports: tuple[int, ...] | None = None,
+    secrets: tuple[str, ...] = (),
     retention: timedelta = timedelta(hours=24),
 ) -> Policy:
     """Return a policy that differs from the default in what is given."""
-    return Policy(floor, cap, presets or {}, hosts, retention, caps={})
+    egress = Egress(hosts, networks, ports)
+    return Policy(floor, cap, presets or {}, egress, secrets, retention, caps={})
 
 
 def manifest(scheduled: JsonValue, **saga: JsonValue) -> dict[str, JsonValue]:

@@ -1,0 +1,253 @@
+"""Egress: what HTTP targets may call. The rules for manifests and for calls, in one place.
+
+A URL is matched whole against one strict form rather than taken apart by a lenient parser, because
+what two parsers read differently is what attackers look for. Its host must be listed, its port and
+its scheme too. Every address that a host stands for must be a public one or lie in a network that
+the policy names. Forms of IPv6 that carry an address of IPv4 are judged by what they carry.
+
+The tables are our own: what `ipaddress` calls global or private has changed between versions of
+Python, and never had the whole list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tenantcron.core.words import shortened
+
+# Only URLs with an address in them need it, and it doubles what this module costs to import.
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+    Address = IPv4Address | IPv6Address
+    Network = IPv4Network | IPv6Network
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_URL = re.compile(
+    rf"(?P<scheme>https?)://(?P<host>{_LABEL}(\.{_LABEL})*|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{{1,5}}))?"
+    r"(?P<target>[/?]([!$&'()*+,\-./0-9:;=?@A-Z_a-z~]|%[0-9a-f]{2})*)?",
+    re.ASCII | re.IGNORECASE,  # without ASCII, the Kelvin sign would be a k
+)
+# What resolvers take for an address however it is spelled: 2130706433, 0x7f.1, 127.1.
+_ENDS_IN_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
+
+# Not the public internet, each with its own reason (IANA's registries of special addresses).
+_SPECIAL = (
+    ("0.0.0.0/8", "this network"),
+    ("10.0.0.0/8", "private"),
+    ("100.64.0.0/10", "shared by a provider"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local, where clouds keep their metadata"),
+    ("172.16.0.0/12", "private"),
+    ("192.0.0.0/24", "reserved"),
+    ("192.0.2.0/24", "reserved for documentation"),
+    ("192.88.99.0/24", "reserved"),
+    ("192.168.0.0/16", "private"),
+    ("168.63.129.16/32", "the metadata of a cloud"),
+    ("198.18.0.0/15", "reserved for benchmarks"),
+    ("198.51.100.0/24", "reserved for documentation"),
+    ("203.0.113.0/24", "reserved for documentation"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "reserved"),
+    ("::1/128", "loopback"),
+    ("fc00::/7", "private"),
+    ("fe80::/10", "link-local"),
+    ("ff00::/8", "multicast"),
+    ("2001::/32", "Teredo"),
+    ("2001::/23", "reserved"),
+    ("2001:db8::/32", "reserved for documentation"),
+    ("2002::/16", "6to4"),
+    ("3fff::/20", "reserved for documentation"),
+)
+# All that is not in here is special in IPv6, too.
+_PUBLIC_IPV6 = "2000::/3"
+_NAT64 = "64:ff9b::/96"
+
+
+class Url(NamedTuple):
+    """A URL that can be called; scheme and host are in small letters."""
+
+    scheme: str
+    host: str
+    port: int
+    # Path and query, as they are written.
+    target: str
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host, and the port if it is not the scheme's own."""
+        port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{self.host}{port}"
+
+    @property
+    def place(self) -> str:
+        """What may be shown: queries hold secrets at times."""
+        return f"{self.origin}{self.target.partition('?')[0]}"
+
+    def __str__(self) -> str:
+        """Write it out in full."""
+        return f"{self.origin}{self.target}"
+
+
+def read_url(text: str) -> Url | None:
+    """Read a URL; None if it cannot be called safely."""
+    match = _URL.fullmatch(text)
+    if match is None:
+        return None
+    scheme, host = match["scheme"].lower(), match["host"].lower()
+    port = int(match["port"]) if match["port"] else DEFAULT_PORTS[scheme]
+    if not 1 <= port <= 65_535 or _is_odd_address(host):
+        return None
+    target = match["target"] or "/"
+    return Url(scheme, host, port, target if target.startswith("/") else f"/{target}")
+
+
+class Refusal(NamedTuple):
+    """Why a URL may not be called, and what to do about it."""
+
+    kind: Literal["scheme", "host", "port", "address"]
+    message: str
+    hint: str
+
+
+class Egress(NamedTuple):
+    """What may be called: hosts, networks beside the public ones, and ports; None: the usual."""
+
+    hosts: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    ports: tuple[int, ...] | None = None
+
+    def refusal(self, url: Url) -> Refusal | None:
+        """Return why a URL may not be called, as far as it tells by itself."""
+        return self._host_refusal(url) or self._port_refusal(url) or self._literal_refusal(url)
+
+    def forbids(self, address: str) -> Refusal | None:
+        """Return why an address may not be connected to."""
+        found = _carried(_address(address))
+        if any(found in network for network in map(_network, self.networks)):
+            return None
+        why = _special(found)
+        if why is None:
+            return None
+        entry = f"{found}/{found.max_prefixlen}"
+        return Refusal("address", f"{address} is not a public address: {why}", _add_network(entry))
+
+    def _host_refusal(self, url: Url) -> Refusal | None:
+        if is_listed(url.scheme, url.host, self.hosts):
+            return None
+        if url.scheme == "http" and is_listed("https", url.host, self.hosts):
+            message = f"{url.host} may be called by https only"
+            return Refusal("scheme", message, "write https instead")
+        entry = url.host if url.scheme == "https" else f"http://{url.host}"
+        message = f"{url.host} is not among the hosts that may be called"
+        return Refusal(
+            "host",
+            message,
+            f'the platform team can add "{entry}" to allowed_hosts in the [policy] table',
+        )
+
+    def _port_refusal(self, url: Url) -> Refusal | None:
+        ports = (DEFAULT_PORTS[url.scheme],) if self.ports is None else self.ports
+        if url.port in ports:
+            return None
+        listed = ", ".join(str(port) for port in sorted({*ports, url.port}))
+        return Refusal(
+            "port",
+            f"port {url.port} is not among those that may be called",
+            f"the platform team can write allowed_ports = [{listed}] in the [policy] table",
+        )
+
+    def _literal_refusal(self, url: Url) -> Refusal | None:
+        return self.forbids(bare(url.host)) if is_address(url.host) else None
+
+
+def is_listed(scheme: str, host: str, hosts: Iterable[str]) -> bool:
+    """Whether a host is listed; plain http only by an entry that says http://."""
+    entries = (entry.lower() for entry in hosts)
+    prefix = "http://" if scheme == "http" else ""
+    listed = [
+        entry.removeprefix(prefix)
+        for entry in entries
+        if entry.startswith("http://") == (scheme == "http")
+    ]
+    return any(
+        host.endswith(entry[1:]) and host != entry[1:] if entry.startswith("*.") else host == entry
+        for entry in listed
+    )
+
+
+def is_address(host: str) -> bool:
+    """Whether the host of a URL is an address, so that there is nothing to look up."""
+    return host.startswith("[") or _ENDS_IN_A_NUMBER.fullmatch(host) is not None
+
+
+def bare(host: str) -> str:
+    """Return an address as it is written outside of URLs."""
+    return host.removeprefix("[").removesuffix("]")
+
+
+def is_network(text: str) -> bool:
+    """Whether a text is a network such as 10.0.0.0/8, with no bits behind its prefix."""
+    try:
+        _network(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_odd_address(host: str) -> bool:
+    if not is_address(host):
+        return False
+    try:
+        found = _address(bare(host))
+    except ValueError:
+        return True
+    return host.startswith("[") != (found.version == 6)
+
+
+def _address(text: str) -> Address:
+    from ipaddress import ip_address  # noqa: PLC0415 -- as above
+
+    try:
+        return ip_address(text)
+    except ValueError:
+        raise ValueError(f"{shortened(text)} is not an address") from None
+
+
+@lru_cache(maxsize=256)
+def _network(text: str) -> Network:
+    from ipaddress import ip_network  # noqa: PLC0415 -- as above
+
+    return ip_network(text)
+
+
+def _carried(address: Address) -> Address:
+    """Return the address of IPv4 that one of IPv6 stands for, else the address itself."""
+    from ipaddress import IPv4Address  # noqa: PLC0415 -- as above
+
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _network(_NAT64):
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address
+
+
+def _special(address: Address) -> str | None:
+    for network, why in _SPECIAL:
+        if address in _network(network):
+            return why
+    if address.version == 6 and address not in _network(_PUBLIC_IPV6):
+        return "reserved"
+    return None
+
+
+def _add_network(entry: str) -> str:
+    return (
+        f'the platform team can add "{entry}", or the network around it, to allowed_networks in '
+        "the [policy] table"
+    )
