@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -18,14 +18,18 @@ from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.settings import Settings, has_keys, load_settings
+from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import HandlerConnections
+from tenantcron.scheduler.deliver import Deliveries, begun_in
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.retention import Retention
 from tenantcron.scheduler.run import Run
 from tenantcron.scheduler.tokens import Minter
 from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.targets.http import Caller
 from tenantcron.targets.registry import Handlers, load_handlers
 
 _EXAMPLES = """\
@@ -41,11 +45,15 @@ _STOPPED_AT_ONCE = 130
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Run the scheduler: fire what is due, and run it with Python handlers."
+    parser.description = (
+        "Run the scheduler: fire what is due, and run it with Python handlers or by calling HTTP "
+        "targets."
+    )
     parser.epilog = _EXAMPLES
     parser.add_argument(
         "--handlers", action="append", default=[], metavar="MODULE", help="module with handlers"
     )
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
     parser.add_argument("--service", metavar="NAME", help="default: the setting, or scheduler")
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--once", action="store_true", help="do what is due now, then stop")
@@ -60,11 +68,24 @@ def run(arguments: argparse.Namespace) -> int:
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
     _check_keys(settings)
+    policy = _policy(arguments.policy, settings.folder)
+    caller = _caller(policy, settings)
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
+    parts = Parts(settings, handlers, policy, caller)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, handlers, once=arguments.once, span=span))
+        runner.run(_serve(parts, once=arguments.once, span=span))
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a scheduler is made of before it has a database."""
+
+    settings: Settings
+    handlers: Handlers
+    policy: Policy
+    caller: Caller
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -95,13 +116,31 @@ def _check_keys(settings: Settings) -> None:
         material.own()
 
 
-async def _serve(settings: Settings, handlers: Handlers, *, once: bool, span: float | None) -> None:
+def _policy(given: Path | None, folder: Path) -> Policy:
+    file = given or find_policy(folder)
+    return default_policy() if file is None else load_policy(file)
+
+
+def _caller(policy: Policy, settings: Settings) -> Caller:
+    """Where no host may be called, nothing is loaded that could call one."""
+    caller = Caller(policy.egress, ca_file=settings.ca_file)
+    if policy.egress.hosts:
+        caller.open()
+    return caller
+
+
+async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
+    settings, policy = parts.settings, parts.policy
     async with migrated_database() as database:
+        replica = Replica(database, settings, retention=Retention(policy.idempotency_retention))
         transactions = HandlerTransactions(database.target)
         tokens = Minter(database, settings)
-        executor = Executor(handlers, HandlerConnections(transactions), tokens=tokens)
+        deliveries = Deliveries(parts.caller, policy, begun_in(database, replica.clock), tokens)
+        executor = Executor(
+            parts.handlers, HandlerConnections(transactions), tokens=tokens, deliveries=deliveries
+        )
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
-        work = Run(Replica(database, settings), executor, providers)
+        work = Run(replica, executor, providers)
         _stop_on_signals(work)
         if span is not None:
             asyncio.get_running_loop().call_later(span, work.stop)
@@ -109,6 +148,7 @@ async def _serve(settings: Settings, handlers: Handlers, *, once: bool, span: fl
             await (work.run_once() if once else work.run())
         finally:
             await transactions.close()
+            await parts.caller.close()
 
 
 def _stop_on_signals(work: Run) -> None:

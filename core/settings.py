@@ -32,7 +32,8 @@ _DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention
 # Of tokens: what a file that is in Git must not hold, and where it can be instead.
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 _TOKENS = ("issuer", *SECRETS, *SECRETS.values())
-_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, "log_format", "log_level", *_TOKENS)
+_LOGS = ("log_format", "log_level")
+_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, *_LOGS, "ca_file", *_TOKENS)
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
 
@@ -82,6 +83,8 @@ class Settings:
     # Private keys to sign with, in place of those in the database.
     signing_key: str | None = field(default=None, repr=False)
     signing_key_file: Path | None = None
+    # Certificates that HTTP targets may be vouched for by, beside those of the public web.
+    ca_file: Path | None = None
     # Schedules of the platform itself, as the file has them; nobody has checked them yet.
     schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
@@ -118,6 +121,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         master_key_file=values.read("master_key_file", _path, default.master_key_file),
         signing_key=values.read("signing_key", _text, default.signing_key),
         signing_key_file=values.read("signing_key_file", _path, default.signing_key_file),
+        ca_file=values.read("ca_file", _file_in(folder), default.ca_file),
         schedules=schedules,
         folder=folder,
     )
@@ -296,6 +300,15 @@ def _at_least(shortest: timedelta) -> Callable[[_Value], timedelta]:
             least = format_duration(shortest)
             raise UsageError(f"{value.place}: {value.text!r} is too short: at least {least}")
         return duration
+
+    return read
+
+
+def _file_in(folder: Path) -> Callable[[_Value], Path | None]:
+    """The one who reads the file says what is wrong with it."""
+
+    def read(value: _Value) -> Path | None:
+        return folder / value.text
 
     return read
 

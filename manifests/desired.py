@@ -4,8 +4,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from tenantcron.core.auth import Auth
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
-from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonValue
 from tenantcron.cron.timetable import Timetable
 
@@ -80,21 +80,6 @@ class Timing(NamedTuple):
     def cron(self) -> str:
         """The translation of whatever form the manifest used."""
         return self.timetable.expression
-
-
-class TokenAuth(NamedTuple):
-    """A bearer token that proves the execution; its audience is the URL's origin by default."""
-
-    audience: str | None = None
-
-
-class HmacAuth(NamedTuple):
-    """A signature with a secret that is kept elsewhere."""
-
-    secret: SecretRef
-
-
-Auth = TokenAuth | HmacAuth
 
 
 class HttpTarget(NamedTuple):

@@ -403,7 +403,8 @@ _ALL = (
         "secret-not-allowed",
         "A target is signed with a secret that this tenant may not use.",
         "Whoever may name any secret can have the scheduler sign with everybody's.",
-        'Add the reference to `allowed_secrets` in the [policy] table: allowed_secrets = ["env:…"].',
+        "Add the reference to `allowed_secrets` in the [policy] table: "
+        'allowed_secrets = ["env:…"].',
     ),
     Rule(
         "TC501",

@@ -7,11 +7,13 @@ calls are judged again when they are made.
 import re
 from collections.abc import Iterator
 
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.durations import format_duration
 from tenantcron.core.egress import read_url
+from tenantcron.core.headers import is_reserved_header
 from tenantcron.core.secret_refs import SecretRef, may_use
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import Auth, DesiredSchedule, HmacAuth, HttpTarget, TokenAuth
+from tenantcron.manifests.desired import DesiredSchedule, HttpTarget
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.schemas import defaults
@@ -20,29 +22,6 @@ from tenantcron.manifests.view import View
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]{0,4094}[\x21-\x7e])?")
-
-# Ours, the connection's, and those that carry credentials: they have no place in Git.
-_RESERVED_HEADERS = frozenset(
-    {
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "accept-encoding",
-        "cookie",
-        "host",
-        "idempotency-key",
-        "proxy-authorization",
-        "te",
-        "traceparent",
-        "tracestate",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-_RESERVED_PREFIX = "x-tenantcron-"
-
 
 # The code of each kind of refusal.
 _CODES = {"scheme": "TC401", "host": "TC402", "port": "TC405", "address": "TC406"}
@@ -122,7 +101,7 @@ def _judge_url(text: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
 def _judge_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
     if _TOKEN.fullmatch(name) is None:
         yield Fault("TC403", f"`{shortened(name)}` cannot name a header", at, at_key=True)
-    elif name.lower() in _RESERVED_HEADERS or name.lower().startswith(_RESERVED_PREFIX):
+    elif is_reserved_header(name):
         yield Fault("TC403", f"`{name}` is reserved", at, "remove it", at_key=True)
     elif is_secret(name, value):
         yield _secret_in(f"the value of `{name}`", at)
@@ -146,10 +125,9 @@ def _secrets_in_auth(saga: View, at: Pointer) -> Iterator[Fault]:
     match saga.value:
         case {"target": {"http": {"auth": {"hmac": {"secret": str()}}}}}:
             yield _secret_in("`secret`", (*at, "auth", "hmac", "secret"))
-        case {"target": {"http": {"auth": {"hmac": {"secret": {**entries}}}}}}:
-            for key, value in entries.items():
-                if isinstance(value, str) and is_secret("", value):
-                    yield _secret_in(f"`{shortened(key)}`", (*at, "auth", "hmac", "secret", key))
+        case {"target": {"http": {"auth": {"hmac": {"secret": {"env": str(name)}}}}}}:
+            if is_secret("", name):
+                yield _secret_in("`env`", (*at, "auth", "hmac", "secret", "env"))
 
 
 def _secret_in(what: str, at: Pointer) -> Fault:

@@ -12,9 +12,10 @@ from functools import cached_property
 from hashlib import sha256
 from typing import overload
 
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.durations import format_duration
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.manifests.desired import Auth, DesiredSchedule, HmacAuth, Settings, TokenAuth
+from tenantcron.manifests.desired import DesiredSchedule, Settings
 
 
 @dataclass(frozen=True, slots=True)

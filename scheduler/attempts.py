@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from tenantcron.store.claiming import Claimed
+from tenantcron.targets.answers import Answer
 from tenantcron.targets.calls import Raised
 from tenantcron.targets.faults import described, storable
 from tenantcron.targets.signals import Fail, Retry
@@ -52,6 +53,8 @@ class Attempt(NamedTuple):
     error: str | None = None
     retry_after: timedelta | None = None
     final: bool = False
+    # What a service answered, if the saga is an HTTP target.
+    answer: Answer | None = None
 
     @property
     def succeeded(self) -> bool:

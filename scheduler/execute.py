@@ -9,6 +9,8 @@ is ever raised for what a handler does.
   lease is gone: LOST. The first of these that comes decides, whatever the handler does after it: a
   handler that cleans up and returns has not done its work.
 
+The call of an HTTP target is an async handler like any other, made for the occasion.
+
 Who stops a handler: an async one gets a CancelledError and a grace to clean up in. A plain one
 cannot be stopped: its attempt ends at once, and a flag tells it. Once an attempt has ended its
 transactions are rolled back, whatever the handler wants. A handler that runs on after that is
@@ -40,6 +42,7 @@ from tenantcron.core.values import JsonObject
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.payload import fill
 from tenantcron.scheduler.attempts import Attempt, Stop, ended, refused, stopped
+from tenantcron.scheduler.deliver import Delivery
 from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
 from tenantcron.targets.execution import Cancellation, Execution, Transactions
@@ -65,6 +68,8 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 OnEnd = Callable[[Attempt], None]
 # The tokens of an execution whose attempt may take that long.
 MakeTokens = Callable[[Claimed, timedelta], Tokens]
+# Makes the handler of one call of an HTTP target.
+Deliver = Callable[[Claimed, Settings, HttpTarget], Delivery]
 
 
 def _no_tokens(_: Claimed, __: timedelta) -> Tokens:
@@ -116,11 +121,13 @@ class Executor:
         connections: Callable[[Claimed], Transactions],
         *,
         tokens: MakeTokens = _no_tokens,
+        deliveries: Deliver | None = None,
         call_later: CallLater | None = None,
     ) -> None:
         self._handlers = handlers
         self._connections = connections
         self._tokens = tokens
+        self._deliveries = deliveries
         self._call_later = call_later
         # By lease: an execution that was lost and claimed again can be here twice.
         self._running: dict[Lease, _Running] = {}
@@ -145,10 +152,14 @@ class Executor:
         self, claimed: Claimed, settings: Settings, target: HttpTarget | None, on_end: OnEnd
     ) -> None:
         """Start a claimed execution; one that cannot be started has ended when this returns."""
-        if target is not None:
-            on_end(refused(claimed, "HTTP targets are not there yet"))
+        if target is None:
+            handler = self._handlers.find(claimed.saga_name)
+        elif self._deliveries is None:
+            on_end(refused(claimed, "this scheduler calls no HTTP targets"))
             return
-        handler = self._handlers.find(claimed.saga_name)
+        else:
+            delivery = self._deliveries(claimed, settings, target)
+            handler, on_end = delivery.handler, delivery.telling(on_end)
         if handler is None:
             on_end(refused(claimed, _no_handler(claimed.saga_name, self._handlers.names)))
             return

@@ -19,6 +19,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.attempts import WORDS, Attempt, AttemptOutcome
 from tenantcron.scheduler.definitions import Definition, UnreadableError
 from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.retention import Retried
 from tenantcron.scheduler.retry import Settled, settle
 from tenantcron.store import audit_records, executions, finishing
 from tenantcron.store.executions import State
@@ -113,24 +114,48 @@ async def _settle(
     """Decide what follows from each; what has succeeded needs no look at its settings."""
     ids = {one.claimed.definition_id for one in attempts if not one.succeeded}
     definitions = await replica.definitions.read(connection, ids)
-    return [
-        _succeeded(attempt)
-        if attempt.succeeded
-        else _ended(attempt, definitions[attempt.claimed.definition_id], replica.random)
-        for attempt in attempts
+    judged = [
+        _judged(one, definitions[one.claimed.definition_id], replica.random)
+        for one in attempts
+        if not one.succeeded
     ]
+    retried = [one.retried for one in judged if one.retried is not None]
+    too_late = await replica.retention.hold(connection, replica.clock, retried)
+    ended = [_ended(one, too_late.get(one.attempt.claimed.lease, one.settled)) for one in judged]
+    return [_succeeded(one) for one in attempts if one.succeeded] + ended
 
 
 def _succeeded(attempt: Attempt) -> Ended:
-    return Ended(attempt.claimed, State.SUCCEEDED, None, _AT_ONCE, "SUCCEEDED", None, 0)
+    ended = Ended(attempt.claimed, State.SUCCEEDED, None, _AT_ONCE, "SUCCEEDED", None, 0)
+    answer = attempt.answer
+    if answer is None:
+        return ended
+    return ended._replace(http_status=answer.status, answer=answer.text)
 
 
-def _ended(attempt: Attempt, definition: Definition, random: Random) -> Ended:
+class _Judged(NamedTuple):
+    """An attempt, what follows from it, and whether the retention has a word in that."""
+
+    attempt: Attempt
+    settled: Settled
+    auto_pause_after: int = 0
+    retried: Retried | None = None
+
+
+def _judged(attempt: Attempt, definition: Definition, random: Random) -> _Judged:
     if isinstance(definition, UnreadableError):
-        settled, auto_pause_after = Settled("DEAD", str(definition)), 0
-    else:
-        settled = settle(attempt, definition.settings, random)
-        auto_pause_after = definition.settings.auto_pause_after
+        return _Judged(attempt, Settled("DEAD", str(definition)))
+    settings = definition.settings
+    settled = settle(attempt, settings, random)
+    # A handler may retry as long as its manifest says, unless it puts the next attempt off.
+    is_bound = definition.target is not None or attempt.retry_after is not None
+    held = settled.state == "FAILED" and is_bound
+    retried = Retried(attempt, settings, settled) if held else None
+    return _Judged(attempt, settled, settings.auto_pause_after, retried)
+
+
+def _ended(judged: _Judged, settled: Settled) -> Ended:
+    attempt, answer = judged.attempt, judged.attempt.answer
     return Ended(
         claimed=attempt.claimed,
         state=State(settled.state),
@@ -138,7 +163,9 @@ def _ended(attempt: Attempt, definition: Definition, random: Random) -> Ended:
         wait=settled.wait,
         outcome=attempt.outcome.value,
         error=attempt.error,
-        auto_pause_after=auto_pause_after,
+        auto_pause_after=judged.auto_pause_after,
+        http_status=None if answer is None else answer.status,
+        answer=None if answer is None else answer.text,
     )
 
 

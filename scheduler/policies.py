@@ -8,22 +8,13 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeVar
 
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.durations import DurationError, parse_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import (
-    Auth,
-    CatchUp,
-    HmacAuth,
-    HttpTarget,
-    Overlap,
-    Priority,
-    Retry,
-    Settings,
-    TokenAuth,
-)
+from tenantcron.manifests.desired import CatchUp, HttpTarget, Overlap, Priority, Retry, Settings
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -58,11 +49,18 @@ def read_target(definition: JsonObject) -> HttpTarget | None:
     match definition.get("target"):
         case None:
             return None
-        case {"http": {"url": str(url), "method": str(method), "headers": dict(headers)} as http}:
+        case {
+            "http": {
+                "url": str(url),
+                "method": str(method),
+                "headers": dict(headers),
+                "auth": auth,
+            }
+        }:
             texts = {name: str(text) for name, text in headers.items()}
-            return HttpTarget(url, method, texts, _auth(http.get("auth", "none")))
+            return HttpTarget(url, method, texts, _auth(auth))
         case other:
-            raise _unreadable("target", other, "an HTTP target with url, method and headers")
+            raise _unreadable("target", other, "an HTTP target with url, method, headers and auth")
 
 
 def _auth(auth: JsonValue) -> Auth | None:

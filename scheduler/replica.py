@@ -10,6 +10,7 @@ from tenantcron.actor.model import Actor, scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.definitions import Definitions
+from tenantcron.scheduler.retention import Retention
 from tenantcron.store.engine import Database
 
 
@@ -28,6 +29,7 @@ class Replica:
     definitions: Definitions = field(default_factory=Definitions)
     clock: Clock = database_clock
     random: Random = field(default_factory=Random)
+    retention: Retention = field(default_factory=Retention)
 
     @property
     def actor(self) -> Actor:

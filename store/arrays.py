@@ -21,6 +21,11 @@ def words(items: Iterable[str | int | float]) -> str:
     return "{" + ",".join([str(one) for one in items]) + "}"
 
 
+def numbers(items: Iterable[int | None]) -> str:
+    """Write numbers that may be missing."""
+    return "{" + ",".join(["NULL" if one is None else str(one) for one in items]) + "}"
+
+
 def times(items: Iterable[datetime | None]) -> str:
     """Write moments."""
     return "{" + ",".join(["NULL" if one is None else _time(one) for one in items]) + "}"

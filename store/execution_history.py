@@ -76,6 +76,8 @@ class AttemptRow:
     finished_at: datetime
     outcome: str
     error: str | None
+    http_status: int | None
+    answer: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.store.arrays import texts, times, uuids, words
+from tenantcron.store.arrays import numbers, texts, times, uuids, words
 from tenantcron.store.claiming import Claimed, Lease, claimed_row
 from tenantcron.store.executions import State
 from tenantcron.store.statements import statement
@@ -32,6 +32,9 @@ class Ended(NamedTuple):
     outcome: str
     error: str | None
     auto_pause_after: int
+    # What an HTTP target answered.
+    http_status: int | None = None
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,16 @@ class Finished:
         )
 
 
+def _answers(ended: Sequence[Ended]) -> dict[str, str | None]:
+    """Batches without HTTP targets have none, and need not say so row by row."""
+    if all(one.http_status is None for one in ended):
+        return {"http_statuses": None, "answers": None}
+    return {
+        "http_statuses": numbers(one.http_status for one in ended),
+        "answers": texts(one.answer for one in ended),
+    }
+
+
 async def finish(
     connection: AsyncConnection, ended: Sequence[Ended], *, actor_id: str, at: datetime | None
 ) -> Finished:
@@ -71,6 +84,7 @@ async def finish(
         "outcomes": words(one.outcome for one in ended),
         "errors": texts(one.error for one in ended),
         "auto_pause_after": words(one.auto_pause_after for one in ended),
+        **_answers(ended),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
     ids, tokens, paused, waiting, *cancelled = tuple(found.one())

@@ -281,6 +281,9 @@ execution_attempt = Table(
     _time("finished_at"),
     Column("outcome", String(16), nullable=False),
     Column("error", Text, nullable=True),
+    # Of HTTP targets: what the service answered, and how that began.
+    Column("http_status", Integer, nullable=True),
+    Column("answer", Text, nullable=True),
     CheckConstraint(
         "outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED')",
         name="outcome",

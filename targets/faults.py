@@ -4,7 +4,7 @@ import traceback
 from types import TracebackType
 from typing import Final
 
-from tenantcron.targets.signals import Fail, Retry
+from tenantcron.targets.signals import Fail, Retry, Said
 
 LONGEST_TEXT: Final = 4 * 1024
 LONGEST_HEADLINE: Final = 1024
@@ -14,6 +14,8 @@ DEEPEST_FRAMES: Final = 8
 def described(error: BaseException, headline: str | None = None) -> str:
     """Return a headline, then the last frames and causes; at most 4 KiB, fit for the database."""
     head = _cut(storable(headline or headline_of(error)), LONGEST_HEADLINE)
+    if isinstance(error, Said):
+        return head
     frames = storable(_frames(error))
     return f"{head}\n\n{_cut_front(frames, LONGEST_TEXT - len(head.encode()) - 2)}"
 

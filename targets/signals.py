@@ -26,6 +26,10 @@ class Fail(Exception):  # noqa: N818 -- as above
         self.reason = reason
 
 
+class Said:
+    """Marks what our own targets raise: the reason says all, where it was raised says nothing."""
+
+
 class Cancelled(BaseException):
     """The execution was cancelled or its time is up; let it pass, nobody waits for a result.
 

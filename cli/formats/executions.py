@@ -49,6 +49,8 @@ def attempt_as_json(attempt: AttemptRow) -> JsonObject:
         "started_at": attempt.started_at.isoformat(),
         "finished_at": attempt.finished_at.isoformat(),
         "error": attempt.error,
+        "http_status": attempt.http_status,
+        "answer": attempt.answer,
     }
 
 

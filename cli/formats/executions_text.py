@@ -54,6 +54,8 @@ def show_story(told: Told, console: Console) -> None:
         console.print(Text(f"  {_attempt(attempt)}"), soft_wrap=True)
         for line in (attempt.error or "").splitlines():
             console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
+        for line in _answer(attempt):
+            console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
     console.print(Text(visible(f"  {_end(row)}")), soft_wrap=True)
 
 
@@ -75,6 +77,15 @@ def _attempt(attempt: AttemptRow) -> str:
         f"attempt {attempt.attempt} {attempt.outcome} at {in_utc(attempt.finished_at)} "
         f"after {took} on {attempt.worker_id}"
     )
+
+
+def _answer(attempt: AttemptRow) -> Iterator[str]:
+    """Yield what a service answered, as far as it is kept."""
+    if attempt.http_status is None:
+        return
+    yield f"HTTP {attempt.http_status}" + (", with the answer" if attempt.answer else "")
+    for line in (attempt.answer or "").splitlines():
+        yield f"  | {line}"
 
 
 def _end(row: ExecutionRow) -> str:

@@ -6,9 +6,10 @@ given AS MATERIALIZED (
     FROM unnest(
         %(ids)s::uuid[], %(scheduled_for)s::timestamptz[], %(tokens)s::uuid[], %(states)s::text[],
         %(reasons)s::text[], %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[],
-        %(auto_pause_after)s::int[]
+        %(auto_pause_after)s::int[], %(http_statuses)s::int[], %(answers)s::text[]
     ) AS g (
-        id, scheduled_for, token, state, reason, wait, outcome, error, auto_pause_after
+        id, scheduled_for, token, state, reason, wait, outcome, error, auto_pause_after,
+        http_status, answer
     )
 ),
 -- The fence: only who still holds the lease may say how it ended. Retries wait for a slot; what
@@ -38,13 +39,16 @@ ended AS (
         AND e.state = 'RUNNING' AND e.lease_token = g.token
     RETURNING
         e.id, g.token, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
-        e.reason, g.outcome, g.error, g.auto_pause_after
+        e.reason, g.outcome, g.error, g.auto_pause_after, g.http_status, g.answer
 ),
 attempts AS (
     INSERT INTO tenantcron.execution_attempt (
-        execution_id, scheduled_for, attempt, worker_id, started_at, finished_at, outcome, error
+        execution_id, scheduled_for, attempt, worker_id, started_at, finished_at, outcome, error,
+        http_status, answer
     )
-    SELECT id, scheduled_for, attempt, worker_id, started_at, clock.now, outcome, error
+    SELECT
+        id, scheduled_for, attempt, worker_id, started_at, clock.now, outcome, error,
+        http_status, answer
     FROM ended, clock
 ),
 -- A success ends a row of failures; nearly always there is none, and nothing to write.

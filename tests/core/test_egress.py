@@ -7,7 +7,7 @@ from tenantcron.core.egress import Egress, Url, read_url
 NOTHING_NAMED = Egress(hosts=("billing.internal",))
 
 FORBIDDEN = (
-    "0.0.0.0",
+    "0.0.0.0",  # noqa: S104 -- nothing is bound to it
     "10.0.0.1",
     "100.64.0.1",
     "100.100.100.200",

@@ -269,8 +269,9 @@ HEADERS = (
         for name in (
             "Authorization", "AUTHORIZATION", "authorization", "Host", "hOsT", "Cookie",
             "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "TE",
-            "Accept-Encoding", "Trailer", "Idempotency-Key", "idempotency-key", "Proxy-Authorization", "Traceparent",
-            "tracestate", "X-Tenantcron-Tenant", "x-tenantcron-anything",
+            "Accept-Encoding", "Trailer", "Idempotency-Key", "idempotency-key",
+            "Proxy-Authorization", "Traceparent", "tracestate", "X-Tenantcron-Tenant",
+            "x-tenantcron-anything",
         )
     ),
 )  # fmt: skip

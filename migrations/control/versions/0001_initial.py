@@ -180,6 +180,8 @@ CREATE TABLE tenantcron.execution_attempt (
     finished_at timestamptz NOT NULL,
     outcome varchar(16) NOT NULL,
     error text,
+    http_status integer,
+    answer text,
     CONSTRAINT execution_attempt_pkey PRIMARY KEY (execution_id, scheduled_for, attempt),
     CONSTRAINT execution_attempt_outcome_check CHECK (
         outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED')

@@ -1,0 +1,248 @@
+"""The call of an HTTP target: one request, one answer, no second thoughts.
+
+A call ends like a handler: it returns, or raises whether another attempt makes sense.
+
+- 2xx: done, once the answer has come to its end or to 2 KiB. 408, 409, 425, 429 and 5xx, no
+  connection, no answer, an answer that breaks off: another attempt, not before `Retry-After`.
+- Any other status, a redirect, a host or an address that may not be called: no other attempt.
+
+The time of the attempt bounds all of it, from the look-up of the name on: whoever runs the call
+cancels it then. What the service has said by that time stands in the `Answer`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
+from tenantcron.core.egress import Egress, Url, read_url
+from tenantcron.core.headers import is_reserved_header
+from tenantcron.targets.answers import (
+    LONGEST_ANSWER,
+    Answer,
+    FailCall,
+    RetryCall,
+    judge,
+    redacted,
+    shown,
+)
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError
+from tenantcron.targets.signing import read_secret, signature
+from tenantcron.targets.tokens import TokenError, Tokens
+
+# A scheduler that may call no host never loads it.
+if TYPE_CHECKING:
+    import httpx
+
+# Nobody listens who takes longer to pick up.
+LONGEST_CONNECT: Final = timedelta(seconds=10)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What one attempt sends, but for what the execution itself says."""
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
+    auth: Auth | None
+    # The same for every attempt of an execution, and for no other execution.
+    key: str
+    started_at: datetime
+    timeout: timedelta
+    # What this tenant's requests may be signed with.
+    allowed_secrets: tuple[str, ...] = ()
+    tokens: Tokens | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """Headers that prove whom a request is from, and what of them must never be shown."""
+
+    headers: Mapping[str, str]
+    hidden: tuple[str, ...] = ()
+
+
+class Caller:
+    """Calls HTTP targets, within what egress allows, with one client for all."""
+
+    def __init__(
+        self, egress: Egress, *, ca_file: Path | None = None, resolve: Resolve | None = None
+    ) -> None:
+        self._egress = egress
+        self._ca_file = ca_file
+        self._resolve = resolve or Resolver()
+        self._client: httpx.AsyncClient | None = None
+
+    def open(self) -> "httpx.AsyncClient":
+        """Make the client; the first call would do so, and be late for it."""
+        if self._client is None:
+            from tenantcron.targets.connecting import new_client  # noqa: PLC0415 -- as above
+
+            self._client = new_client(self._egress, self._resolve, self._ca_file)
+        return self._client
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def call(self, request: Request, execution: Execution, answer: Answer) -> None:
+        """Make the call; what the service says is put into the answer as it comes."""
+        began = monotonic()
+        url = self._allowed(request.url)
+        body = content(execution)
+        proof = await _prove(request, url, body)
+        headers = {**_free(request.headers), **own_headers(request, execution), **proof.headers}
+        sent = _Sent(url, request.method, headers, body, request.timeout, proof.hidden)
+        answered = await self._send(sent, answer)
+        log.debug("http_answered", url=url.place, status=answered.status_code)
+        now = request.started_at + timedelta(seconds=monotonic() - began)
+        judge(answered.status_code, answered.headers, now)
+
+    def _allowed(self, text: str) -> Url:
+        url = read_url(text)
+        if url is None:
+            raise FailCall("the target is not a URL that can be called: apply its manifest again")
+        refusal = self._egress.refusal(url)
+        if refusal is not None:
+            raise FailCall(f"{url.origin} may not be called: {refusal.message}; {refusal.hint}")
+        return url
+
+    async def _send(self, sent: "_Sent", answer: Answer) -> "httpx.Response":
+        """Send a request, read what is kept of the answer, and say in words what went wrong."""
+        client = self.open()
+        from tenantcron.targets.connecting import (  # noqa: PLC0415 -- as above
+            ForbiddenAddressError,
+            broken,
+        )
+
+        try:
+            return await _exchange(client, sent, answer)
+        except ForbiddenAddressError as error:
+            raise FailCall(str(error)) from None
+        except ResolvingError as error:
+            raise RetryCall(f"no connection to {sent.url.origin}: {error}") from None
+        except Exception as error:
+            what = broken(error)
+            if what is None:
+                raise
+            said = redacted(f"{what.said} {sent.url.origin}{what.why}", sent.hidden)
+            raise (RetryCall if what.may_pass else FailCall)(said) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """One request in full, and what of it must never be shown."""
+
+    url: Url
+    method: str
+    headers: Mapping[str, str]
+    body: bytes
+    timeout: timedelta
+    hidden: tuple[str, ...]
+
+
+async def _exchange(client: "httpx.AsyncClient", sent: _Sent, answer: Answer) -> "httpx.Response":
+    seconds = sent.timeout.total_seconds()
+    connect = min(seconds, LONGEST_CONNECT.total_seconds())
+    async with client.stream(
+        sent.method,
+        str(sent.url),
+        content=sent.body,
+        headers=dict(sent.headers),
+        # For each step; whoever runs the call has an eye on the whole.
+        timeout=(connect, seconds, seconds, seconds),
+    ) as response:
+        answer.status = response.status_code
+        await _read(response, sent.hidden, answer)
+        return response
+
+
+def content(execution: Execution) -> bytes:
+    """Return the body: the same bytes for every attempt of an execution."""
+    document = {
+        "execution_id": str(execution.id),
+        "tenant": execution.tenant_id,
+        "schedule": execution.schedule_name,
+        "saga": execution.saga_name,
+        "scheduled_for": _utc(execution.scheduled_for),
+        "payload": execution.payload,
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+
+
+def own_headers(request: Request, execution: Execution) -> dict[str, str]:
+    """Return the headers that no manifest can set."""
+    return {
+        "Content-Type": "application/json",
+        # What is packed could unpack to anything.
+        "Accept-Encoding": "identity",
+        "Idempotency-Key": request.key,
+        # One trace for all attempts, each with a span of its own.
+        "traceparent": f"00-{execution.id.hex}-{token_hex(8)}-01",
+        "X-Tenantcron-Execution": str(execution.id),
+        "X-Tenantcron-Tenant": execution.tenant_id,
+        "X-Tenantcron-Schedule": execution.schedule_name,
+        "X-Tenantcron-Saga": execution.saga_name,
+        "X-Tenantcron-Scheduled-For": _utc(execution.scheduled_for),
+        "X-Tenantcron-Attempt": str(execution.attempt),
+    }
+
+
+def _free(headers: Mapping[str, str]) -> dict[str, str]:
+    """A definition lies in a database, where somebody may have put in what no manifest can."""
+    return {name: text for name, text in headers.items() if not is_reserved_header(name)}
+
+
+async def _prove(request: Request, url: Url, body: bytes) -> _Proof:
+    match request.auth:
+        case None:
+            return _Proof({})
+        case TokenAuth(audience):
+            token = await _token(request.tokens, audience or url.origin)
+            return _Proof({"Authorization": f"Bearer {token}"}, (token,))
+        case HmacAuth(ref):
+            secret = await read_secret(ref, request.allowed_secrets)
+            headers = signature(secret, request.started_at, request.key, body)
+            text = secret.decode(errors="replace")
+            return _Proof(headers, (text, headers["X-Tenantcron-Signature"].partition("=")[2]))
+
+
+async def _token(tokens: Tokens | None, audience: str) -> str:
+    if tokens is None:
+        raise FailCall("the target asks for an execution token, and this scheduler makes none")
+    try:
+        return await tokens.mint(audience)
+    except TokenError as error:
+        raise RetryCall(f"no execution token for {audience}: {error}") from error
+
+
+async def _read(response: "httpx.Response", hidden: tuple[str, ...], answer: Answer) -> None:
+    """Read the beginning of the answer; whatever ends the reading, what has come is kept.
+
+    A secret that begins inside of what is kept must be seen to its end to be found.
+    """
+    body, enough = bytearray(), LONGEST_ANSWER + max(map(len, hidden), default=0) * 4
+    try:
+        async for part in response.aiter_raw():
+            body += part[: enough - len(body)]
+            if len(body) >= enough:
+                return
+    finally:
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        answer.text = shown(bytes(body), encoding, hidden)
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()

@@ -1,0 +1,55 @@
+"""Signatures of requests, with secrets that are kept elsewhere.
+
+The signature covers the time, the idempotency key and the body, so that none of them can be
+changed, and an old request is told from a new one.
+"""
+
+import asyncio
+import hmac
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from tenantcron.core.secret_refs import SecretRef, may_use
+from tenantcron.targets.answers import FailCall, RetryCall
+
+LONGEST_SECRET: Final = 64 * 1024
+VERSION: Final = "v1"
+
+
+async def read_secret(ref: SecretRef, allowed: Iterable[str]) -> bytes:
+    """Return a secret; it may appear later, so that a missing one is worth another attempt."""
+    if not may_use(ref, allowed):
+        raise FailCall(
+            f"{ref} is not among the secrets that this tenant may sign with: the platform team can "
+            f'add "{ref}" to allowed_secrets in the [policy] table'
+        )
+    if ref.kind == "env":
+        secret = os.environ.get(ref.name, "").encode(errors="surrogateescape")
+    else:
+        secret = await asyncio.to_thread(_content, ref)
+    if not secret:
+        raise RetryCall(f"the secret {ref} is not there, or empty: the request cannot be signed")
+    return secret
+
+
+def signature(secret: bytes, at: datetime, key: str, body: bytes) -> dict[str, str]:
+    """Return the headers that sign a request."""
+    timestamp = str(int(at.timestamp()))
+    signed = f"{VERSION}:{timestamp}:{key}:".encode() + body
+    digest = hmac.new(secret, signed, "sha256").hexdigest()
+    return {
+        "X-Tenantcron-Timestamp": timestamp,
+        "X-Tenantcron-Signature": f"{VERSION}={digest}",
+    }
+
+
+def _content(ref: SecretRef) -> bytes:
+    """Files of secrets often end with a line break that nobody means."""
+    try:
+        with Path(ref.name).open("rb") as file:
+            return file.read(LONGEST_SECRET).rstrip(b"\r\n")
+    except OSError as error:
+        raise RetryCall(f"the secret {ref} cannot be read: {error.strerror}") from None
