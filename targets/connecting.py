@@ -8,6 +8,7 @@ handshake, the check of the certificate, and which connections may be used again
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
@@ -84,10 +85,11 @@ def broken(error: Exception) -> Broken | None:
 
 def _cause(error: BaseException) -> str:
     """Return what the system said, which stands at the end of the chain of causes."""
-    while isinstance(error.__cause__, Exception):
-        error = error.__cause__
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return text or type(error).__name__
+    while isinstance(before := error.__cause__ or error.__context__, Exception):
+        error = before
+    if isinstance(error, ssl.SSLError) or not isinstance(error, OSError) or not error.errno:
+        return str(error) or type(error).__name__
+    return os.strerror(error.errno)
 
 
 class CheckedBackend(httpcore.AsyncNetworkBackend):
@@ -111,7 +113,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             async with asyncio.timeout(timeout):
                 addresses = await self._checked(host)
         except TimeoutError:
-            raise httpcore.ConnectTimeout(f"{host} was not looked up in time") from None
+            raise ResolvingError(f"{host} was not looked up in time") from None
         *others, last = addresses
         for address in others:
             try:

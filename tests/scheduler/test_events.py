@@ -11,7 +11,9 @@ LISTED = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 def logged() -> set[str]:
-    sources = [file.read_text(encoding="utf-8") for file in (ROOT / "scheduler").glob("*.py")]
+    folders = ("scheduler", "targets")
+    files = [file for folder in folders for file in (ROOT / folder).glob("*.py")]
+    sources = [file.read_text(encoding="utf-8") for file in files]
     events = {event for source in sources for event in LOGGED.findall(source)}
     # The one event whose name is put together: an execution ends without a start in two ways.
     return {event for event in events if "{" not in event} | {"execution_skipped"}

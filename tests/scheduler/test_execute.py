@@ -153,7 +153,7 @@ async def test_an_http_target_fails_for_good_also_where_a_handler_has_the_name()
     attempt = await runs(doing_nothing).executor.run(claimed(), SETTINGS, target)
 
     assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, True)
-    assert attempt.error == "HTTP targets are not there yet"
+    assert attempt.error == "this scheduler calls no HTTP targets"
 
 
 async def test_a_placeholder_that_nothing_fills_fails_for_good() -> None:

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
+from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.desired import DesiredSchedule, HttpTarget
@@ -53,8 +55,18 @@ def test_without_a_target_there_is_none() -> None:
     assert read_target(DEFINITION) is None
 
 
-def test_a_target_is_read_back_as_it_was() -> None:
-    target = HttpTarget("https://billing.internal/run", "POST", {"X-Team": "billing"})
+AUTHS: tuple[Auth | None, ...] = (
+    None,
+    TokenAuth(),
+    TokenAuth("billing"),
+    HmacAuth(SecretRef("env", "BILLING_HMAC")),
+    HmacAuth(SecretRef("file", "/run/secrets/acme/hmac")),
+)
+
+
+@pytest.mark.parametrize("auth", AUTHS, ids=str)
+def test_a_target_is_read_back_as_it_was(auth: Auth | None) -> None:
+    target = HttpTarget("https://billing.internal/run", "POST", {"X-Team": "billing"}, auth)
     definition = define(desired()[0]._replace(target=target)).definition
 
     assert read_target(definition) == target
@@ -98,6 +110,13 @@ def test_a_missing_key_is_told(key: str) -> None:
 
     with pytest.raises(PoliciesError, match=key):
         read_policies(without)
+
+
+@pytest.mark.parametrize("auth", [None, "basic", {}, {"hmac": {"secret": "abc"}}])
+def test_an_auth_that_is_none_is_told(auth: JsonValue) -> None:
+    http: JsonValue = {"url": "https://a.test", "method": "POST", "headers": {}, "auth": auth}
+    with pytest.raises(PoliciesError, match="auth"):
+        read_target({"target": {"http": http}})
 
 
 @pytest.mark.parametrize("target", ["http", {}, {"http": {"url": 5}}, []])

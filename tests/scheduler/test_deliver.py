@@ -1,0 +1,434 @@
+"""HTTP targets in the hands of the scheduler: keys, attempts, stops, and what is kept of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from structlog.testing import capture_logs
+from support.attempts import SETTINGS, HandClock, claimed
+from support.manifests import policy_with
+from support.scheduling import NOON, Row, Scheduling
+from support.services import Service, answering, forever, service
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.values import JsonValue
+from tenantcron.manifests.desired import HttpTarget, Settings
+from tenantcron.manifests.policy import Policy, default_policy
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
+from tenantcron.scheduler.deliver import Deliveries, begun_in, idempotency_key
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.finish import finish_batch
+from tenantcron.scheduler.operate import Operator
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.retention import DEFAULT_RETENTION, Retention
+from tenantcron.scheduler.situation import ScheduleRef
+from tenantcron.store.claiming import Claimed
+from tenantcron.targets.answers import Answer
+from tenantcron.targets.execution import AsyncTransaction, Transaction
+from tenantcron.targets.http import Caller
+from tenantcron.targets.registry import Handlers
+
+NIGHTLY = ScheduleRef("acme", "nightly")  # type: ignore[arg-type] # a test's own id
+MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
+OFTEN: JsonValue = {"max_attempts": 5, "backoff": "1s", "max_backoff": "1s"}
+
+
+class NoDatabase:
+    """For calls, which need none."""
+
+    def begin(self) -> AsyncTransaction:
+        raise AssertionError
+
+    def begin_plain(self) -> Transaction:
+        raise AssertionError
+
+
+def policy_for(target: Service, keeps: timedelta = timedelta(hours=24)) -> Policy:
+    return policy_with(
+        hosts=("http://127.0.0.1",),
+        networks=("127.0.0.0/8",),
+        ports=(target.port,),
+        retention=keeps,
+    )
+
+
+async def just_begun(_: Claimed, __: Settings) -> timedelta:
+    return timedelta(0)
+
+
+class Calls:
+    """An executor of calls; its clock is moved by hand, or by the machine if there is none."""
+
+    def __init__(self, target: Service, clock: HandClock | None = None) -> None:
+        self.caller = Caller(policy_for(target).egress)
+        deliveries = Deliveries(self.caller, policy_for(target), just_begun)
+        self.executor = Executor(
+            Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries, call_later=clock
+        )
+        self.target = HttpTarget(f"{target.url}/run", "POST", {})
+
+    def start(
+        self, of: Claimed | None = None, settings: Settings = SETTINGS
+    ) -> asyncio.Task[Attempt]:
+        return asyncio.create_task(self.executor.run(of or claimed(), settings, self.target))
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[Service]:
+    """A service that answers 200."""
+    async with service() as running:
+        yield running
+
+
+class TestAttempts:
+    async def test_a_call_that_is_answered_has_succeeded_with_the_answer(
+        self, target: Service
+    ) -> None:
+        target.behaviour = answering(201, b"made")
+        calls, one = Calls(target), claimed()
+        attempt = await calls.start(one)
+        await calls.caller.close()
+        assert attempt == Attempt(one, AttemptOutcome.SUCCEEDED, answer=Answer(201, "made"))
+        assert calls.executor.running == ()
+
+    async def test_a_status_that_may_pass_has_failed_in_one_line(self, target: Service) -> None:
+        target.behaviour = answering(503, b"busy", Retry_After="7")
+        calls = Calls(target)
+        attempt = await calls.start()
+        await calls.caller.close()
+        assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
+        assert attempt.error == "the service answered 503 Service Unavailable"
+        assert attempt.retry_after == timedelta(seconds=7)
+        assert attempt.answer == Answer(503, "busy")
+
+    async def test_a_status_that_would_come_again_is_final(self, target: Service) -> None:
+        target.behaviour = answering(404)
+        calls = Calls(target)
+        attempt = await calls.start()
+        await calls.caller.close()
+        assert (attempt.final, attempt.error) == (True, "the service answered 404 Not Found")
+
+    async def test_when_its_time_is_up_the_call_is_hung_up(self, target: Service) -> None:
+        target.behaviour = forever
+        clock = HandClock()
+        calls = Calls(target, clock)
+        run = calls.start()
+        await target.arrived.wait()
+        (timer,) = clock.pending
+        assert timer.seconds == SETTINGS.timeout.total_seconds()
+        timer.go_off()
+        attempt = await run
+        assert attempt.outcome is AttemptOutcome.TIMED_OUT
+        assert attempt.error == "timed out after 5m"
+        await asyncio.wait_for(target.hung_up.wait(), 5)
+        assert calls.executor.abandoned == 0
+        await calls.caller.close()
+
+    async def test_the_time_of_an_attempt_bounds_the_look_up_of_the_name(
+        self, target: Service
+    ) -> None:
+        async def hangs(_: str) -> list[str]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        policy = policy_with(hosts=("http://billing.test",), ports=(target.port,))
+        caller = Caller(policy.egress, resolve=hangs)
+        executor = Executor(
+            Handlers.of([]),
+            lambda _: NoDatabase(),
+            deliveries=Deliveries(caller, policy, just_begun),
+        )
+        url = f"http://billing.test:{target.port}/"
+        settings = SETTINGS._replace(timeout=timedelta(seconds=0.2))
+        attempt = await asyncio.wait_for(
+            executor.run(claimed(), settings, HttpTarget(url, "POST", {})), 5
+        )
+        assert attempt.outcome in (AttemptOutcome.TIMED_OUT, AttemptOutcome.FAILED)
+        assert not attempt.final
+        await caller.close()
+
+    @pytest.mark.parametrize("stop", [Stop.CANCELLED, Stop.INTERRUPTED, Stop.LOST])
+    async def test_a_call_that_is_stopped_is_hung_up(self, target: Service, stop: Stop) -> None:
+        target.behaviour = forever
+        calls, one = Calls(target, HandClock()), claimed()
+        run = calls.start(one)
+        await target.arrived.wait()
+        assert calls.executor.cancel(one.id, stop, "because")
+        attempt = await run
+        assert (attempt.outcome, attempt.error) == (AttemptOutcome(stop.value), "because")
+        await asyncio.wait_for(target.hung_up.wait(), 5)
+        await calls.caller.close()
+
+    async def test_by_default_nothing_may_be_called(self, target: Service) -> None:
+        policy = default_policy()
+        deliveries = Deliveries(Caller(policy.egress), policy, just_begun)
+        executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
+        target_of = HttpTarget(target.url, "POST", {})
+        attempt = await executor.run(claimed(), SETTINGS, target_of)
+        assert attempt.final
+        assert 'add "http://127.0.0.1" to allowed_hosts' in str(attempt.error)
+        assert target.connections == 0
+
+
+class Deliverer:
+    """Takes the steps of a replica, with calls of a real service."""
+
+    def __init__(
+        self, scheduling: Scheduling, target: Service, keeps: timedelta = DEFAULT_RETENTION
+    ) -> None:
+        self.scheduling = scheduling
+        policy = policy_for(target, keeps)
+        self.caller = Caller(policy.egress)
+        self.replica: Replica = replace(scheduling.replica(), retention=Retention(keeps))
+        begun = begun_in(scheduling.database, scheduling.clock)
+        self.executor = Executor(
+            Handlers.of([]),
+            lambda _: NoDatabase(),
+            deliveries=Deliveries(self.caller, policy, begun),
+        )
+        self.definition: JsonValue = {
+            "http": {
+                "url": f"{target.url}/run",
+                "method": "POST",
+                "headers": {},
+                "auth": "none",
+            }
+        }
+
+    async def schedule(self, **definition: JsonValue) -> UUID:
+        return await self.scheduling.schedule(
+            **{"target": self.definition, "retry": OFTEN, **definition}
+        )
+
+    async def work(self) -> list[Row]:
+        """Fire, claim, call and finish once; return the executions."""
+        await self.scheduling.fire(self.replica)
+        started = await self.scheduling.claim_all(self.replica)
+        async with self.scheduling.database.transaction() as connection:
+            ids = {one.definition_id for one in started}
+            definitions = await self.replica.definitions.read(connection, ids)
+        attempts = []
+        for one in started:
+            definition = definitions[one.definition_id]
+            assert not isinstance(definition, Exception)
+            run = self.executor.run(one, definition.settings, definition.target)
+            attempts.append(await run)
+        await finish_batch(self.replica, attempts)
+        return await self.scheduling.rows()
+
+
+@pytest.fixture
+async def deliverer(scheduling: Scheduling, target: Service) -> AsyncIterator[Deliverer]:
+    """A replica that calls the service."""
+    made = Deliverer(scheduling, target)
+    yield made
+    await made.caller.close()
+
+
+class TestExecutions:
+    async def test_attempts_of_an_occurrence_send_the_same_and_are_kept_with_their_answers(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        schedule = await deliverer.schedule(payload={"as_of": "{{fire_time}}", "a": [1, 2.5]})
+        due = scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(500, b"no")
+        await deliverer.work()
+        scheduling.clock.go_on(seconds=2)
+        target.behaviour = answering(200, b"yes")
+        (row,) = await deliverer.work()
+
+        assert (row["state"], row["attempt"]) == ("SUCCEEDED", 2)
+        first, second = target.received
+        key = f"sched:{schedule}:{int(due.timestamp()) * 1000}"
+        assert first.headers["idempotency-key"] == second.headers["idempotency-key"] == key
+        assert first.body == second.body
+        assert b'"as_of":"2026-12-01T13:00:00+00:00"' in first.body
+        attempts = await scheduling.rows("execution_attempt", "attempt")
+        assert [(one["http_status"], one["answer"], one["error"]) for one in attempts] == [
+            (500, "no", "the service answered 500 Internal Server Error"),
+            (200, "yes", None),
+        ]
+
+    async def test_each_occurrence_has_a_key_of_its_own(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        await deliverer.schedule()
+        for _ in range(3):
+            scheduling.clock.go_on(hours=1)
+            await deliverer.work()
+        assert len({request.headers["idempotency-key"] for request in target.received}) == 3
+
+    async def test_triggers_by_hand_in_the_same_millisecond_have_keys_of_their_own(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        await deliverer.schedule(overlap="allow")
+        scheduling.clock.go_on(hours=1)
+        operator = Operator(scheduling.database, scheduling.settings, MARIA, scheduling.clock)
+        await operator.trigger(NIGHTLY, None)
+        await operator.trigger(NIGHTLY, None)
+        rows = await deliverer.work()
+        assert {row["scheduled_for"] for row in rows} == {NOON + timedelta(hours=1)}
+        keys = {request.headers["idempotency-key"] for request in target.received}
+        assert (len(rows), len(keys)) == (3, 3)
+
+    async def test_retry_after_decides_when_the_next_attempt_comes(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        await deliverer.schedule()
+        now = scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(409, Retry_After="90")
+        (row,) = await deliverer.work()
+        assert (row["state"], row["not_before"]) == ("FAILED", now + timedelta(seconds=90))
+
+    async def test_a_retry_by_hand_has_the_same_key(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        await deliverer.schedule()
+        scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(400)
+        (row,) = await deliverer.work()
+        assert row["state"] == "DEAD"
+        scheduling.clock.go_on(minutes=1)
+        operator = Operator(scheduling.database, scheduling.settings, MARIA, scheduling.clock)
+        await operator.retry(str(row["id"]))
+        await deliverer.work()
+        assert len({request.headers["idempotency-key"] for request in target.received}) == 1
+        assert len(target.received) == 2
+
+
+class TestRetention:
+    async def test_the_default_is_the_policys(self) -> None:
+        assert default_policy().idempotency_retention == DEFAULT_RETENTION
+
+    async def test_a_retry_that_would_come_after_the_key_is_forgotten_ends_the_execution(
+        self, scheduling: Scheduling, target: Service
+    ) -> None:
+        deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
+        await deliverer.schedule()
+        scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(503, Retry_After="3600")
+        (row,) = await deliverer.work()
+        assert row["state"] == "DEAD"
+        assert row["reason"] == (
+            "another attempt would come when the target may have forgotten the idempotency key, "
+            "which it remembers for 1h (the attempt before it: the service answered 503 Service "
+            "Unavailable)"
+        )
+        await deliverer.caller.close()
+
+    async def test_what_counts_is_the_time_since_the_first_attempt(
+        self, scheduling: Scheduling, target: Service
+    ) -> None:
+        # An attempt may take 5 minutes; so the last one may begin 55 minutes after the first.
+        deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
+        await deliverer.schedule()
+        scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(503, Retry_After="1500")
+        states = []
+        for _ in range(3):
+            (row,) = await deliverer.work()
+            states.append(row["state"])
+            scheduling.clock.go_on(seconds=1500)
+        assert states == ["FAILED", "FAILED", "DEAD"]
+        assert len(target.received) == 3
+        await deliverer.caller.close()
+
+    async def test_a_retry_that_waited_too_long_for_a_slot_is_not_sent(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        await deliverer.schedule(overlap="queue", catch_up="none")
+        scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(503)
+        await deliverer.work()
+        scheduling.clock.go_on(hours=24)
+        sent = len(target.received)
+        await scheduling.execute("UPDATE tenantcron.schedule_cursor SET next_run_at = NULL")
+        (row, *_) = await deliverer.work()
+        assert row["state"] == "DEAD"
+        assert "may have forgotten the idempotency key" in str(row["reason"])
+        assert len(target.received) == sent
+
+    async def test_an_operators_retry_begins_a_new_series(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        await deliverer.schedule()
+        scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(400)
+        (row,) = await deliverer.work()
+        await scheduling.execute("UPDATE tenantcron.schedule_cursor SET next_run_at = NULL")
+        scheduling.clock.go_on(days=2)
+        operator = Operator(scheduling.database, scheduling.settings, MARIA, scheduling.clock)
+        await operator.retry(str(row["id"]))
+        target.behaviour = answering(503)
+        (row,) = await deliverer.work()
+        assert row["state"] == "FAILED"
+        scheduling.clock.go_on(seconds=2)
+        target.behaviour = answering(200)
+        (row,) = await deliverer.work()
+        assert (row["state"], row["attempt"]) == ("SUCCEEDED", 3)
+
+    async def test_a_handler_that_puts_itself_off_too_far_is_ended_too(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule()
+        scheduling.clock.go_on(hours=1)
+        await scheduling.fire()
+        (one,) = await scheduling.claim_all()
+        await scheduling.finish(
+            one, AttemptOutcome.FAILED, "not yet", retry_after=timedelta(days=2)
+        )
+        (row,) = await scheduling.rows()
+        assert row["state"] == "DEAD"
+        assert "(the attempt before it: not yet)" in str(row["reason"])
+
+    async def test_the_margin_can_be_read_and_is_told_when_it_is_small(
+        self, scheduling: Scheduling, target: Service
+    ) -> None:
+        deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
+        retention = deliverer.replica.retention
+        assert retention.margin is None
+        await deliverer.schedule()
+        scheduling.clock.go_on(hours=1)
+        target.behaviour = answering(503, Retry_After="60")
+        with capture_logs() as logs:
+            await deliverer.work()
+        # 60 minutes, without the wait and the 5 minutes that the next attempt may take.
+        assert retention.margin == 54 * 60
+        assert not [line for line in logs if line["event"] == "retention_margin_small"]
+
+        scheduling.clock.go_on(seconds=60)
+        target.behaviour = answering(503, Retry_After="3200")
+        with capture_logs() as logs:
+            await deliverer.work()
+        assert retention.margin == 40
+        (line,) = [line for line in logs if line["event"] == "retention_margin_small"]
+        assert (line["tenant"], line["margin_seconds"]) == ("acme", 40)
+        await deliverer.caller.close()
+
+    async def test_the_margin_of_the_tightest_retry_counts(
+        self, scheduling: Scheduling, deliverer: Deliverer, target: Service
+    ) -> None:
+        await deliverer.schedule()
+        scheduling.clock.go_on(hours=1)
+        margins = []
+        for after in ("3600", "60"):
+            target.behaviour = answering(503, Retry_After=after)
+            await deliverer.work()
+            margins.append(deliverer.replica.retention.margin)
+            scheduling.clock.go_on(hours=1)
+            await scheduling.execute("UPDATE tenantcron.schedule_cursor SET next_run_at = NULL")
+        assert margins[0] == (24 - 1) * 3600 - 300
+        assert margins[1] == min(m for m in margins if m is not None)
+
+
+def test_the_key_of_an_occurrence_has_its_time_in_milliseconds() -> None:
+    assert idempotency_key(claimed()) == f"sched:{UUID(int=2)}:1794794400000"
+
+
+def test_the_key_of_a_trigger_by_hand_has_its_execution() -> None:
+    one = claimed(actor=Actor("maria", ActorType.HUMAN, "manual"))
+    assert idempotency_key(one) == f"sched:{UUID(int=2)}:1794794400000:{one.id}"
