@@ -147,9 +147,7 @@ class Ended:
         return self.error.reason
 
 
-async def called(
-    at: Service, behaviour: Behaviour | None = None, **fields: object
-) -> Ended:
+async def called(at: Service, behaviour: Behaviour | None = None, **fields: object) -> Ended:
     """Make one call of a service."""
     if behaviour is not None:
         at.behaviour = behaviour
@@ -365,7 +363,7 @@ async def test_a_packed_answer_is_not_unpacked(target: Service) -> None:
     assert end == Ended(Answer(200, "(not shown: it is packed as gzip)"))
 
 
-async def test_nobody_listens(target: Service) -> None:
+async def test_nobody_listens() -> None:
     async with service() as gone:
         port = gone.port
     async with calling(port) as caller:
@@ -649,9 +647,11 @@ async def test_a_connection_of_one_name_is_not_used_for_another_at_the_same_addr
 
 
 async def test_an_authority_that_nobody_named_is_not_trusted(authority: Authority) -> None:
-    async with service(tls=authority.context(NAME)) as target:
-        async with calling(target.port, resolve=resolving([LOOPBACK])) as caller:
-            end = await ended(caller, a_request(f"https://{NAME}:{target.port}/run"))
+    async with (
+        service(tls=authority.context(NAME)) as target,
+        calling(target.port, resolve=resolving([LOOPBACK])) as caller,
+    ):
+        end = await ended(caller, a_request(f"https://{NAME}:{target.port}/run"))
     assert "CERTIFICATE_VERIFY_FAILED" in end.reason
 
 
@@ -689,9 +689,7 @@ async def test_a_request_is_signed_with_a_secret_of_the_environment(
     assert target.only.headers["x-tenantcron-timestamp"] == str(int(STARTED_AT.timestamp()))
 
 
-async def test_a_request_is_signed_with_a_secret_of_a_file(
-    target: Service, tmp_path: Path
-) -> None:
+async def test_a_request_is_signed_with_a_secret_of_a_file(target: Service, tmp_path: Path) -> None:
     file = tmp_path / "hmac"
     file.write_text(f"{SECRET}\n", encoding="utf-8")
     await called(target, auth=hmac_by("file", str(file)), allowed_secrets=(f"file:{file}",))

@@ -1,0 +1,222 @@
+"""Real schedulers that are killed, and a service that counts effects by idempotency key."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from random import Random
+from threading import Event, Lock, Thread
+
+import psycopg
+import pytest
+from support.fleet import Shell
+from support.processes import Fleet, all_ended, executions, make_due, query, until
+
+SECONDS = 14.0
+SAGAS = [f"{kind}{number}" for kind in ("quick", "slow", "flaky") for number in range(4)]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Ledger(ThreadingHTTPServer):
+    """A service that does its work once for each idempotency key, as targets are asked to."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.lock, self.closing = Lock(), Event()
+        self.random = Random(11)  # noqa: S311 -- chance for a test
+        self.requests: Counter[str] = Counter()
+        self.bodies: defaultdict[str, set[bytes]] = defaultdict(set)
+        self.attempts: defaultdict[str, list[str]] = defaultdict(list)
+        self.effects: list[str] = []
+
+    def handle_error(self, *_: object) -> None:
+        """Killed clients do not read their answers."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Ledger
+
+    def do_POST(self) -> None:
+        ledger, key = self.server, self.headers["Idempotency-Key"]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with ledger.lock:
+            ledger.requests[key] += 1
+            ledger.bodies[key].add(body)
+            ledger.attempts[key].append(self.headers["X-Tenantcron-Attempt"])
+            fails = self.path == "/flaky" and ledger.random.random() < 0.3
+            if not fails and key not in ledger.effects:
+                ledger.effects.append(key)
+        if self.path == "/slow":
+            ledger.closing.wait(1.0)
+        self.send_response(503 if fails else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    """The service, in threads of its own."""
+    with Ledger() as running:
+        thread = Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield running
+        running.closing.set()
+        running.shutdown()
+        thread.join()
+
+
+def saga(name: str, url: str) -> str:
+    kind = name.rstrip("0123456789")
+    timing = 'cron: "0 0 1 1 *", overlap: allow, start_within: 1h, payload: {at: "{{fire_time}}"}'
+    retry = "retry: {max_attempts: 20, backoff: 1s, max_backoff: 1s}, timeout: 10s"
+    return (
+        f"  - name: {name}\n    trigger:\n      scheduled: {{{timing}, {retry}}}\n"
+        f"    target:\n      http: {{url: '{url}/{kind}'}}\n"
+    )
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, database_url: str, ledger: Ledger) -> Iterator[Fleet]:
+    """A tenant whose sagas are calls of the service."""
+    port = ledger.server_address[1]
+    policy = (
+        '[policy]\nallowed_hosts = ["http://127.0.0.1"]\nallowed_networks = ["127.0.0.0/8"]\n'
+        f"allowed_ports = [{port}]\n"
+    )
+    (tmp_path / "tenantcron.toml").write_text(policy, encoding="utf-8")
+    sagas = "".join(saga(name, f"http://127.0.0.1:{port}") for name in SAGAS)
+    text = f'version: "1.0"\ntenant: acme\nsagas:\n{sagas}'
+    (tmp_path / "acme.yaml").write_text(text, encoding="utf-8")
+    shell = Shell(tmp_path, database_url)
+    applied = shell("apply-manifest", "acme.yaml", "--create-tenants")
+    assert applied.code == 0, applied
+    query(database_url, "UPDATE tenantcron.limits SET operator = 100, operator_per_tenant = 100")
+    fleet = Fleet(shell, database_url)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def keys(url: str) -> set[str]:
+    """Return the keys that the rows of the database stand for."""
+    milliseconds = timedelta(milliseconds=1)
+    return {
+        f"sched:{row['schedule_id']}:{(row['scheduled_for'] - EPOCH) // milliseconds}"
+        for row in executions(url)
+    }
+
+
+def test_a_service_that_heeds_the_key_sees_each_occurrence_once_while_schedulers_are_killed(
+    fleet: Fleet, ledger: Ledger
+) -> None:
+    url, random = fleet.url, Random(13)  # noqa: S311 -- chance for a test
+    fleet.start()
+    fleet.start()
+    until(lambda: all(fleet.is_up(process) for process in fleet.running))
+    chaos = fleet.kill_at_random(random, SAGAS, SECONDS)
+    until(lambda: all_ended(url), seconds=60)
+
+    rows = executions(url)
+    assert Counter(row["state"] for row in rows) == {"SUCCEEDED": len(chaos.expected)}
+    assert len(keys(url)) == len(rows) == len(chaos.expected)
+    # Each occurrence had its one effect, and nothing else had any.
+    assert len(ledger.effects) == len(set(ledger.effects))
+    assert set(ledger.effects) == keys(url)
+    # Kills and failures made others call again, with the same key and the same bytes.
+    assert sum(ledger.requests.values()) > len(rows)
+    assert {len(bodies) for bodies in ledger.bodies.values()} == {1}
+    assert all(len(set(attempts)) == len(attempts) for attempts in ledger.attempts.values())
+
+
+def test_a_call_is_shown_with_its_status_and_answer(fleet: Fleet, ledger: Ledger) -> None:
+    process = fleet.start()
+    until(lambda: fleet.is_up(process))
+    until(lambda: make_due(fleet.url, "quick0") is not None)
+    until(lambda: bool(executions(fleet.url)) and all_ended(fleet.url))
+    query(fleet.url, "UPDATE tenantcron.execution_attempt SET answer = E'done\\nand dusted'")
+
+    (row,) = executions(fleet.url)
+    text = fleet.shell("execution", "show", str(row["id"])).out
+    assert "HTTP 200, with the answer\n        | done\n        | and dusted\n" in text
+    told = fleet.shell("execution", "show", str(row["id"]), "--format", "json").out
+    (attempt,) = json.loads(told)["execution"]["attempts"]
+    assert (attempt["http_status"], attempt["answer"]) == (200, "done\nand dusted")
+    assert len(ledger.effects) == 1
+
+
+def test_without_a_policy_nothing_is_called_and_the_error_names_the_line(
+    fleet: Fleet, ledger: Ledger
+) -> None:
+    (fleet.shell.folder / "tenantcron.toml").unlink()
+    process = fleet.start()
+    until(lambda: fleet.is_up(process))
+    until(lambda: make_due(fleet.url, "quick0") is not None)
+    until(lambda: bool(executions(fleet.url)) and all_ended(fleet.url))
+
+    (row,) = executions(fleet.url)
+    assert (row["state"], row["attempt"]) == ("DEAD", 1)
+    assert 'add "http://127.0.0.1" to allowed_hosts in the [policy] table' in row["reason"]
+    assert not ledger.requests
+
+
+def test_the_policy_can_be_another_file(fleet: Fleet, ledger: Ledger) -> None:
+    folder = fleet.shell.folder
+    (folder / "tenantcron.toml").rename(folder / "platform.toml")
+    made = Fleet(fleet.shell, fleet.url, "--policy", "platform.toml")
+    try:
+        process = made.start()
+        until(lambda: made.is_up(process))
+        until(lambda: make_due(made.url, "quick0") is not None)
+        until(lambda: bool(executions(made.url)) and all_ended(made.url))
+    finally:
+        made.close()
+    assert len(ledger.effects) == 1
+
+
+@pytest.mark.parametrize("content", ["[policy]\nallowed_hosts = 5\n", None])
+def test_a_policy_that_cannot_be_read_stops_the_scheduler(
+    tmp_path: Path, database_url: str, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "policy.toml").write_text(content, encoding="utf-8")
+    called = Shell(tmp_path, database_url)("run", "--once", "--policy", "policy.toml")
+    assert called.code == 2
+    assert "policy.toml" in called.err
+
+
+def test_certificates_that_cannot_be_read_stop_the_scheduler(
+    tmp_path: Path, database_url: str
+) -> None:
+    text = '[policy]\nallowed_hosts = ["a.test"]\n[settings]\nca_file = "ca.pem"\n'
+    (tmp_path / "tenantcron.toml").write_text(text, encoding="utf-8")
+    called = Shell(tmp_path, database_url)("run", "--once")
+    assert called.code == 2
+    assert "ca.pem: no certificates can be read" in called.err
+
+
+def test_apply_refuses_retries_beyond_the_retention_of_the_policy_in_force(
+    tmp_path: Path, database_url: str
+) -> None:
+    policy = '[policy]\nallowed_hosts = ["a.test"]\nidempotency_retention = "{}"\n'
+    text = (
+        "tenant: acme\nsagas:\n  - name: reconcile\n    trigger: 'scheduled:nightly:0 2 * * *'\n"
+        "    target: {http: {url: 'https://a.test/'}}\n"
+    )
+    (tmp_path / "acme.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "tenantcron.toml").write_text(policy.format("10m"), encoding="utf-8")
+    shell = Shell(tmp_path, database_url)
+    refused = shell("apply-manifest", "acme.yaml", "--create-tenants")
+    assert refused.code == 1
+    assert "TC404" in refused.out + refused.err
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT count(*) FROM tenantcron.tenant").fetchone() == (0,)
+    (tmp_path / "tenantcron.toml").write_text(policy.format("16m"), encoding="utf-8")
+    assert shell("apply-manifest", "acme.yaml", "--create-tenants").code == 0
