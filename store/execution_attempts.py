@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.arrays import times, uuids, words
+from tenantcron.store.statements import statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +25,6 @@ class Series:
     latest: datetime
 
 
-# By the primary key, for the few executions that are retried.
-_BEGUN = """
-SELECT
-    g.id,
-    coalesce(%(at)s::timestamptz, statement_timestamp())
-        - least(g.latest, (
-            SELECT min(a.started_at)
-            FROM tenantcron.execution_attempt AS a
-            WHERE
-                a.execution_id = g.id AND a.scheduled_for = g.scheduled_for
-                AND a.attempt >= g.first
-        ))
-FROM unnest(
-    %(ids)s::uuid[], %(scheduled_for)s::timestamptz[], %(firsts)s::int[], %(latest)s::timestamptz[]
-) AS g (id, scheduled_for, first, latest)
-"""
-
-
 async def begun(
     connection: AsyncConnection, series: Sequence[Series], at: datetime | None
 ) -> dict[UUID, timedelta]:
@@ -53,5 +36,5 @@ async def begun(
         "firsts": words(one.first for one in series),
         "latest": times(one.latest for one in series),
     }
-    rows = await connection.exec_driver_sql(_BEGUN, parameters)
+    rows = await connection.exec_driver_sql(statement("begun"), parameters)
     return {row[0]: row[1] for row in map(tuple, rows)}

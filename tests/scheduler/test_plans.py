@@ -76,6 +76,11 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "at": at, "actor_id": "x", **keys, "states": ["DEAD"] * number,
             "reasons": [None] * number, "waits": [0.0] * number, "outcomes": ["FAILED"] * number,
             "errors": [None] * number, "auto_pause_after": [0] * number,
+            "http_statuses": [503] * number, "answers": ["busy"] * number,
+        },
+        "begun": {
+            "at": at, "ids": keys["ids"], "scheduled_for": keys["scheduled_for"],
+            "firsts": [1] * number, "latest": [at] * number,
         },
         "fire": await firing(scheduling),
         "give_back": keys,

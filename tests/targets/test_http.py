@@ -34,10 +34,11 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject
+from tenantcron.manifests.policy import load_policy
 from tenantcron.targets.answers import LONGEST_ANSWER, Answer
 from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
 from tenantcron.targets.http import Caller, Request
-from tenantcron.targets.resolving import Resolve, ResolvingError
+from tenantcron.targets.resolving import ResolvingError
 from tenantcron.targets.signals import Fail, Retry
 from tenantcron.targets.tokens import TokenError
 
@@ -674,6 +675,37 @@ def verified(request: Received, secret: str) -> bool:
     return hmac.compare_digest(f"v1={digest}", request.headers["x-tenantcron-signature"])
 
 
+async def test_the_documentation_tells_services_how_to_check_a_signature(
+    target: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"<!-- verify -->\n+```python\n(.*?)```", page, re.DOTALL)
+    shown: dict[str, Callable[..., bool]] = {}
+    exec(source, shown)  # noqa: S102 -- our own page
+    monkeypatch.setenv("BILLING_HMAC", SECRET)
+    now = datetime.now(UTC)
+    for started_at in (now, now - timedelta(minutes=6)):
+        await called(target, auth=hmac_by("env", "BILLING_HMAC"), started_at=started_at)
+
+    def is_genuine(request: Received, body: bytes, secret: str = SECRET) -> bool:
+        headers = {name.title(): value for name, value in request.headers.items()}
+        return shown["is_genuine"](headers, body, secret.encode())
+
+    fresh, old = target.received
+    assert is_genuine(fresh, fresh.body)
+    assert not is_genuine(fresh, fresh.body + b" ")
+    assert not is_genuine(fresh, fresh.body, "wrong")
+    assert not is_genuine(old, old.body)
+
+
+def test_the_policy_of_the_documentation_can_be_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"<!-- policy -->\n+```toml\n(.*?)```", page, re.DOTALL)
+    file = tmp_path / "tenantcron.toml"
+    file.write_text(text, encoding="utf-8")
+    assert load_policy(file).egress.ports == (443, 8443)
+
+
 def hmac_by(kind: str, name: str) -> HmacAuth:
     return HmacAuth(SecretRef("env" if kind == "env" else "file", name))
 
@@ -799,8 +831,3 @@ async def test_nothing_of_the_query_is_logged(
     assert target.only.target == "/run?token=abc123"
     output = capsys.readouterr()
     assert "abc123" not in caplog.text + output.out + output.err
-
-
-def test_resolvers_of_tests_are_resolvers() -> None:
-    resolve: Resolve = resolving(["127.0.0.1"])  # type: ignore[assignment] # it is one
-    assert resolve
