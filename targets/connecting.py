@@ -26,7 +26,8 @@ from tenantcron.targets.resolving import Resolve, ResolvingError
 
 # A little more than a replica runs at a time: a call never waits for a connection of others.
 _CONNECTIONS: Final = 1024
-_IDLE_CONNECTIONS: Final = 100
+# The pool looks at each of them for every request.
+_IDLE_CONNECTIONS: Final = 20
 # Shorter than services wait before they close: a request on a connection that is being closed is
 # an attempt lost.
 _IDLE_SECONDS: Final = 2.0

@@ -1,0 +1,206 @@
+"""How many calls of HTTP targets a scheduler makes in a second, compared with httpx itself.
+
+    .venv/bin/python bench/http_targets.py [--quick]
+
+A service in a process of its own answers 204 to everything. It is called by the executor, with
+headers, signature, checks and all, and by a bare `httpx.AsyncClient`, in turns within one run.
+Calls are counted by the second of this process's own computing time, which is what a call costs
+here, and by the second that passes. The ratio of the former has an aim; the script ends with 1 if
+it is missed. Nothing is written to a database: `scheduler.py` measures that.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import sys
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Awaitable, Callable
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime, timedelta
+from multiprocessing.connection import Connection
+from statistics import median
+from time import perf_counter, process_time
+from uuid import UUID, uuid4
+
+import httpx
+import structlog
+
+from tenantcron.actor.model import scheduler_actor
+from tenantcron.core.auth import HmacAuth
+from tenantcron.core.egress import Egress
+from tenantcron.core.names import TenantId
+from tenantcron.core.secret_refs import SecretRef
+from tenantcron.manifests.desired import HttpTarget, Settings
+from tenantcron.manifests.policy import default_policy
+from tenantcron.provider.static_settings import DEFAULTS
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.deliver import Deliveries
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.policies import read_policies
+from tenantcron.store.claiming import Claimed
+from tenantcron.targets.execution import AsyncTransaction, Transaction
+from tenantcron.targets.http import Caller
+from tenantcron.targets.registry import Handlers
+
+AT_A_TIME = 50
+ROUNDS = 5
+# The executor adds a signature, ten headers and the rules to what httpx does.
+LEAST_RATIO = 0.5
+SECRET = "BENCH_HMAC"  # noqa: S105 -- the name of a variable
+_ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+Call = Callable[[], Awaitable[None]]
+
+
+class NoDatabase:
+    """Calls need none."""
+
+    def begin(self) -> AsyncTransaction:
+        """Begin nothing."""
+        raise NotImplementedError
+
+    def begin_plain(self) -> Transaction:
+        """Begin nothing."""
+        raise NotImplementedError
+
+
+def serve(told: Connection) -> None:
+    """Answer everything with 204, until the process is ended."""
+    asyncio.run(_serve(told))
+
+
+async def _serve(told: Connection) -> None:
+    server = await asyncio.start_server(_answer, "127.0.0.1", 0)
+    told.send(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+async def _answer(reader: StreamReader, writer: StreamWriter) -> None:
+    while True:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+            return
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await reader.readexactly(int(length or 0))
+        writer.write(_ANSWER)
+
+
+def by_executor(caller: Caller, port: int) -> Call:
+    """Return a call as the scheduler makes it."""
+    policy = default_policy()._replace(egress=_egress(port), allowed_secrets=(f"env:{SECRET}",))
+    deliveries = Deliveries(caller, policy, _just_begun)
+    executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
+    settings = read_policies(DEFAULTS)
+    auth = HmacAuth(SecretRef("env", SECRET))
+    target = HttpTarget(f"http://127.0.0.1:{port}/run", "POST", {"X-Team": "billing"}, auth)
+
+    async def call() -> None:
+        attempt = await executor.run(_claimed(), settings, target)
+        if attempt.outcome is not AttemptOutcome.SUCCEEDED:
+            raise RuntimeError(attempt.error)
+
+    return call
+
+
+def by_httpx(client: httpx.AsyncClient, port: int) -> Call:
+    """Return a call as anybody would make it."""
+    url = f"http://127.0.0.1:{port}/run"
+
+    async def call() -> None:
+        answer = await client.post(url, json={"payload": {}})
+        answer.raise_for_status()
+
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Calls a second: of computing, and as time passes."""
+
+    computed: float
+    passed: float
+
+
+async def rate(call: Call, number: int) -> Rate:
+    """Make calls, so many at a time."""
+    left = iter(range(number))
+
+    async def work() -> None:
+        for _ in left:
+            await call()
+
+    began, computed = perf_counter(), process_time()
+    await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
+    return Rate(number / (process_time() - computed), number / (perf_counter() - began))
+
+
+async def measure(port: int, number: int) -> int:
+    """Measure both in turns, and print what came out."""
+    os.environ[SECRET] = "0123456789abcdef" * 2
+    caller = Caller(_egress(port))
+    limits = httpx.Limits(max_connections=1024, max_keepalive_connections=100)
+    async with httpx.AsyncClient(trust_env=False, limits=limits) as client:
+        calls = {"executor": by_executor(caller, port), "httpx": by_httpx(client, port)}
+        rates: dict[str, list[Rate]] = {name: [] for name in calls}
+        for call in calls.values():
+            await rate(call, number // 10)
+        for _ in range(ROUNDS):
+            for name, call in calls.items():
+                rates[name].append(await rate(call, number))
+    await caller.close()
+    turns = zip(rates["executor"], rates["httpx"], strict=True)
+    ratio = median(ours.computed / bare.computed for ours, bare in turns)
+    for name, found in rates.items():
+        computed, passed = (median(of) for of in zip(*map(astuple, found), strict=True))
+        print(f"{name:10} {computed:8.0f} calls/s of computing, {passed:8.0f} as time passes")
+    print(f"{'ratio':10} {ratio:8.2f} (aim: at least {LEAST_RATIO})")
+    return int(ratio < LEAST_RATIO)
+
+
+def _egress(port: int) -> Egress:
+    return Egress(("http://127.0.0.1",), ("127.0.0.0/8",), (port,))
+
+
+async def _just_begun(_: Claimed, __: Settings) -> timedelta:
+    return timedelta(0)
+
+
+def _claimed() -> Claimed:
+    return Claimed(
+        id=uuid4(),
+        scheduled_for=datetime(2026, 12, 1, tzinfo=UTC),
+        tenant_id=TenantId("acme"),
+        schema_name="tenant_acme",
+        schedule_id=UUID(int=2),
+        schedule_name="nightly",
+        saga_name="reconcile",
+        definition_id=UUID(int=3),
+        attempt=1,
+        attempts_allowed=3,
+        lease_token=uuid4(),
+        started_at=datetime.now(UTC),
+        actor=scheduler_actor("bench"),
+    )
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer calls")
+    number = 500 if parser.parse_args().quick else 3000
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    heard, told = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.Process(target=serve, args=(told,), daemon=True)
+    process.start()
+    try:
+        return asyncio.run(measure(heard.recv(), number))
+    finally:
+        process.terminate()
+        process.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
