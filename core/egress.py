@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_URL = re.compile(
+_URL = (
     rf"(?P<scheme>https?)://(?P<host>{_LABEL}(\.{_LABEL})*|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{{1,5}}))?"
-    r"(?P<target>[/?]([!$&'()*+,\-./0-9:;=?@A-Z_a-z~]|%[0-9a-f]{2})*)?",
-    re.ASCII | re.IGNORECASE,  # without ASCII, the Kelvin sign would be a k
+    r"(?P<target>[/?]([!$&'()*+,\-./0-9:;=?@A-Z_a-z~]|%[0-9a-f]{2})*)?"
 )
 # What resolvers take for an address however it is spelled: 2130706433, 0x7f.1, 127.1.
-_ENDS_IN_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
+_ENDS_IN_A_NUMBER = r"(.*\.)?([0-9]+|0x[0-9a-f]*)"
 
 # Not the public internet, each with its own reason (IANA's registries of special addresses).
 _SPECIAL = (
@@ -96,7 +95,8 @@ class Url(NamedTuple):
 
 def read_url(text: str) -> Url | None:
     """Read a URL; None if it cannot be called safely."""
-    match = _URL.fullmatch(text)
+    # Without ASCII, the Kelvin sign would be a k. Compiled when the first URL comes, and kept.
+    match = re.fullmatch(_URL, text, re.ASCII | re.IGNORECASE)
     if match is None:
         return None
     scheme, host = match["scheme"].lower(), match["host"].lower()
@@ -183,7 +183,7 @@ def is_listed(scheme: str, host: str, hosts: Iterable[str]) -> bool:
 
 def is_address(host: str) -> bool:
     """Whether the host of a URL is an address, so that there is nothing to look up."""
-    return host.startswith("[") or _ENDS_IN_A_NUMBER.fullmatch(host) is not None
+    return host.startswith("[") or re.fullmatch(_ENDS_IN_A_NUMBER, host) is not None
 
 
 def bare(host: str) -> str:

@@ -10,32 +10,33 @@ from collections.abc import Iterator
 from math import log2
 
 # `x-api-key`, `sig`, `client_secret`, `access-token`; not `x-token-kind`, `key` or `keyword`.
-_NAME = re.compile(
+_NAME = (
     r"(.*[-_.])?(api[-_]?key|access[-_]?key|(private|secret|signing)[-_]?key|auth[-_]?key|token"
-    r"|secret|password|passwd|pwd|credentials?|signature|sig|auth)",
-    re.IGNORECASE,
+    r"|secret|password|passwd|pwd|credentials?|signature|sig|auth)"
 )
-_KNOWN = re.compile(
+_KNOWN = (
     r"(bearer|basic|digest|token|apikey) +\S{8,}.*"
     r"|(sk|pk|rk)_(live|test)_\w+|gh[pousr]_\w+|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+"
-    r"|(AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*|.*-----BEGIN .*",
-    re.IGNORECASE,
+    r"|(AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]+(\.[\w-]*)?|.*-----BEGIN .*"
 )
-_HEX = re.compile(r"[0-9a-f]{32,}", re.IGNORECASE)
-_LONG = re.compile(r"[A-Za-z0-9+/_=-]{24,}")
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = "[0-9a-f]{32,}"
+_LONG = "[A-Za-z0-9+/_=-]{24,}"
+_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _COMMIT = 40
 # Bits a character: words have about 3, random text of such a length more than 4.
 _RANDOM, _RANDOM_HEX = 4.0, 3.0
 # What is shorter is a word or a switch, whatever its name.
 _SHORTEST = 8
+# Of longer ones the beginning is looked at: a hook must stay quick whatever it is given.
+_LONGEST = 512
 
 
 def is_secret(name: str, text: str) -> bool:
     """Whether a text looks like a secret, also by the name that it has."""
-    if _KNOWN.fullmatch(text) is not None:
+    text = text[:_LONGEST]
+    if _is(_KNOWN, text):
         return True
-    if _NAME.fullmatch(name) is not None and len(text) >= _SHORTEST:
+    if _is(_NAME, name) and len(text) >= _SHORTEST:
         return True
     return _is_random(text)
 
@@ -45,21 +46,26 @@ def secrets_of_query(target: str) -> Iterator[str]:
     _, _, query = target.partition("?")
     for part in re.split("[&;]", query):
         name, _, text = part.partition("=")
-        if is_secret(name, text):
+        if is_secret(name[:_LONGEST], text):
             yield name
 
 
+def _is(pattern: str, text: str) -> bool:
+    """Patterns are compiled when they are needed first: most manifests need none of them."""
+    return re.fullmatch(pattern, text, re.IGNORECASE) is not None
+
+
 def _is_random(text: str) -> bool:
-    if _ID.fullmatch(text) is not None:
+    if _is(_ID, text):
         return False
-    if _HEX.fullmatch(text) is not None:
+    if _is(_HEX, text):
         return len(text) != _COMMIT and _entropy(text) > _RANDOM_HEX
-    return _LONG.fullmatch(text) is not None and _is_mixed(text) and _entropy(text) > _RANDOM
+    return _is(_LONG, text) and _is_mixed(text) and _entropy(text) > _RANDOM
 
 
 def _is_mixed(text: str) -> bool:
     """Words joined by dashes have no such mixture, and paths neither."""
-    return all(re.search(kind, text) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
+    return all(re.search(kind, text) is not None for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 
 
 def _entropy(text: str) -> float:
