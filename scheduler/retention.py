@@ -20,7 +20,7 @@ from tenantcron.core.clock import Clock
 from tenantcron.core.durations import format_duration
 from tenantcron.manifests.desired import Settings
 from tenantcron.scheduler.attempts import Attempt
-from tenantcron.scheduler.retry import Settled
+from tenantcron.scheduler.retry import LONGEST_REASON, Settled
 from tenantcron.store import execution_attempts
 from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.store.execution_attempts import Series
@@ -94,7 +94,7 @@ class Retention:
 
     def _too_late(self, one: Retried) -> Settled:
         why = f"{forgotten(self.keeps)} (the attempt before it: {one.settled.reason})"
-        return replace(one.settled, state="DEAD", reason=why, wait=timedelta(0))
+        return replace(one.settled, state="DEAD", reason=why[:LONGEST_REASON], wait=timedelta(0))
 
 
 def forgotten(keeps: timedelta) -> str:

@@ -6,6 +6,8 @@ import hmac
 import json
 import re
 import ssl
+import subprocess
+import sys
 from asyncio import StreamWriter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -581,6 +583,17 @@ async def test_proxies_and_netrc_files_of_the_environment_are_ignored(
         assert end.error is None
         assert proxy.connections == 0
     assert "authorization" not in target.only.headers
+
+
+def test_a_scheduler_that_may_call_nothing_loads_nothing_that_calls() -> None:
+    program = (
+        "import sys, tenantcron.cli.run;"
+        "sys.exit(str([name for name in ('httpx', 'httpcore', 'certifi') if name in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "[]"
 
 
 # TLS
