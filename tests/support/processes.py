@@ -14,6 +14,7 @@ from support.fleet import Shell
 
 FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
 
+
 def query(url: str, statement: str, *values: object) -> list[DictRow]:
     """Run a statement by hand."""
     with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
