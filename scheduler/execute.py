@@ -70,8 +70,6 @@ OnEnd = Callable[[Attempt], None]
 Deliver = Callable[[Claimed, Settings, HttpTarget], Delivery]
 # The tokens of an execution whose attempt may take that long.
 MakeTokens = Callable[[Claimed, timedelta], Tokens]
-# Makes the handler of one call of an HTTP target.
-Deliver = Callable[[Claimed, Settings, HttpTarget], Delivery]
 
 
 def _no_tokens(_: Claimed, __: timedelta) -> Tokens:
@@ -124,14 +122,12 @@ class Executor:
         *,
         deliveries: Deliver | None = None,
         tokens: MakeTokens = _no_tokens,
-        deliveries: Deliver | None = None,
         call_later: CallLater | None = None,
     ) -> None:
         self._handlers = handlers
         self._connections = connections
         self._deliveries = deliveries
         self._tokens = tokens
-        self._deliveries = deliveries
         self._call_later = call_later
         # By lease: an execution that was lost and claimed again can be here twice.
         self._running: dict[Lease, _Running] = {}
