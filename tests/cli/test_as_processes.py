@@ -20,6 +20,7 @@ ARGUMENTS = {
     "schedule": ["show", "acme/nightly"],
     "execution": ["list"],
     "limits": [],
+    "keys": ["list"],
     "health": [],
     "audit": [],
     "why": ["acme/nightly"],

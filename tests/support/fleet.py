@@ -13,6 +13,7 @@ from typing import TextIO
 from uuid import UUID
 
 import psycopg
+import structlog
 from psycopg.rows import DictRow, dict_row
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import event
@@ -197,6 +198,18 @@ def call(
             return main(arguments)
         except SystemExit as stop:  # how argparse ends
             return int(stop.code or 0)
+        finally:
+            _forget_logs()
+
+
+def _forget_logs() -> None:
+    """Undo what a scheduler does to the log of its process, which is the tests' own here."""
+    structlog.reset_defaults()
+    kind = type(structlog.get_logger())
+    for module in tuple(sys.modules.values()):
+        log = vars(module).get("log")
+        if isinstance(log, kind):
+            vars(log).pop("bind", None)  # what it has kept of the settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,23 @@ class Fleet:
                 next_kill = monotonic() + random.uniform(0.3, 2.0)
         return chaos
 
+    def is_at_work(self, process: subprocess.Popen[str]) -> bool:
+        """Whether a process has begun something lately that takes a while."""
+        statement = (
+            "SELECT 1 FROM tenantcron.execution WHERE state = 'RUNNING' AND worker_id LIKE %s"
+            " AND started_at BETWEEN now() - interval '1 second' AND now() - interval '0.1 second'"
+        )
+        return bool(query(self.url, statement, f"%:{process.pid}:%"))
+
+    def somebody_holds_others_up(self) -> bool:
+        """Whether a session stands still inside a transaction."""
+        sleep(0.3)
+        statement = (
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+            " AND state = 'idle in transaction' AND state_change < now() - interval '0.2 second'"
+        )
+        return bool(query(self.url, statement))
+
     def lost_work_runs(self, process: subprocess.Popen[str]) -> bool:
         """Whether something that a process has lost is at work elsewhere."""
         statement = (
@@ -116,12 +133,19 @@ class Stalled:
         if self.is_over or monotonic() < self.since:
             return
         if not self.stands:
-            if self.fleet.is_up(self.process):
-                self.process.send_signal(signal.SIGSTOP)
-                self.stands = True
+            is_late = monotonic() > self.since + PATIENCE / 6
+            if self.fleet.is_at_work(self.process) or (is_late and self.fleet.is_up(self.process)):
+                self.stand()
         elif self.fleet.lost_work_runs(self.process) or monotonic() > self.since + PATIENCE:
             self.process.send_signal(signal.SIGCONT)
             self.is_over = True
+
+    def stand(self) -> None:
+        """Stop it, unless that was within a transaction that all others wait for."""
+        self.process.send_signal(signal.SIGSTOP)
+        self.stands = not self.fleet.somebody_holds_others_up()
+        if not self.stands:
+            self.process.send_signal(signal.SIGCONT)
 
 
 @dataclass(slots=True)
