@@ -14,7 +14,9 @@ arithmetic on its wall clock.
 The steps of the scheduler look up a few hundred rows at a time by their keys, and say so
 (`by_key`). Left to itself the planner reads the whole table while that is small, which costs more
 than everything else; and its bitmap scans pass over the index entries of everything that has ended
-since the last vacuum, where a plain scan marks them the first time and is rid of them.
+since the last vacuum, where a plain scan marks them the first time and is rid of them. They hold
+locks that others wait for, the lock of claims foremost: a process that stands still in the midst of
+one loses its transaction after a while.
 
 psycopg would send its own BEGIN ahead of ours, so the driver is put in autocommit mode and the
 `begin` event sends the transaction's first words. Commit and rollback stay the driver's: it looks
@@ -45,7 +47,10 @@ _BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
     " SET LOCAL search_path TO pg_catalog; SET LOCAL timezone TO 'UTC'"
 )
-_BEGIN_BY_KEY = f"{_BEGIN}; SET LOCAL enable_seqscan TO off; SET LOCAL enable_bitmapscan TO off"
+_BEGIN_BY_KEY = (
+    f"{_BEGIN}; SET LOCAL enable_seqscan TO off; SET LOCAL enable_bitmapscan TO off;"
+    " SET LOCAL idle_in_transaction_session_timeout TO '10s'"
+)
 _BY_KEY = "tenantcron_by_key"
 
 

@@ -9,7 +9,7 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.attempts import AttemptOutcome
 from tenantcron.scheduler.claim import claim_batch, give_back
-from tenantcron.store import claiming
+from tenantcron.store import claiming, engine
 from tenantcron.store.errors import DatabaseError
 
 NO_SLOT = "concurrency limit reached"
@@ -343,3 +343,23 @@ async def test_what_was_cancelled_and_is_given_back_ends(scheduling: Scheduling)
     await give_back(scheduling.replica(), [claimed])
 
     assert await scheduling.states() == [("CANCELLED", "by maria")]
+
+
+async def test_a_replica_that_stands_still_in_a_claim_does_not_stop_the_others(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scheduling.waiting(3)
+    monkeypatch.setattr(engine, "_BEGIN_BY_KEY", engine._BEGIN_BY_KEY.replace("'10s'", "'200ms'"))
+    stalled = scheduling.database.transaction(by_key=True)
+    connection = await stalled.__aenter__()
+    await claiming.claim(
+        connection, "one", batch=3, lease=timedelta(seconds=60), at=scheduling.clock.now
+    )
+
+    async with asyncio.timeout(20):
+        claim = await scheduling.claim(scheduling.replica("two"))
+
+    assert len(claim.started) == 3
+    with pytest.raises(DatabaseError):
+        await stalled.__aexit__(None, None, None)
+    assert {row["worker_id"] for row in await scheduling.rows()} == {"two"}
