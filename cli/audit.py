@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.formats.executions import iso
+from tenantcron.answers.executions import iso
 from tenantcron.cli.operating import Answer, add_format, respond, settings, time
 from tenantcron.cli.terminal import visible
 from tenantcron.core.values import JsonObject

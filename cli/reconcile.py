@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 
-from tenantcron.cli.formats.outcomes import answer
+from tenantcron.answers.outcomes import answer
+from tenantcron.answers.shapes import OutcomesAnswer
 from tenantcron.cli.formats.outcomes_markdown import markdown
 from tenantcron.cli.formats.outcomes_text import show
 from tenantcron.cli.tables import output
@@ -86,19 +86,23 @@ class Report:
         """Report; the next executions count from the database's time."""
         async with database.transaction() as connection:
             now = await database_time(connection)
-        if self.output == "json":
-            print(json.dumps(answer(outcomes, now), indent=2))
-        else:
-            show(outcomes, now, output())
-        self._tell_pipeline(outcomes, now)
+        self.show(answer(outcomes, now))
 
-    def _tell_pipeline(self, outcomes: Sequence[Outcome], now: datetime) -> None:
+    def show(self, told: OutcomesAnswer) -> None:
+        """Report an answer."""
+        if self.output == "json":
+            print(json.dumps(told, indent=2))
+        else:
+            show(told, output())
+        self._tell_pipeline(told)
+
+    def _tell_pipeline(self, told: OutcomesAnswer) -> None:
         page = os.environ.get("GITHUB_STEP_SUMMARY")
         if not page:
             return
         try:
             with Path(page).open("a", encoding="utf-8") as stream:
-                stream.write(markdown(self.title, outcomes, now))
+                stream.write(markdown(self.title, told))
         except OSError as error:
             # What was to be done is done; a page that cannot be written must not fail the pipeline.
             print(f"warning: {page}: {error.strerror}", file=sys.stderr)

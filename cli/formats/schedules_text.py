@@ -6,8 +6,8 @@ from datetime import UTC
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.answers.schedules import next_or_fault
 from tenantcron.cli.formats.executions_text import table
-from tenantcron.cli.formats.schedules import next_or_fault
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
 from tenantcron.cli.terminal import visible

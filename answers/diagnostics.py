@@ -1,10 +1,10 @@
 """Diagnostics for programs; the keys are stable."""
 
-from tenantcron.core.values import JsonObject
+from tenantcron.answers.shapes import ToldDiagnostic
 from tenantcron.manifests.diagnostics import Diagnostic, json_pointer
 
 
-def as_json(diagnostic: Diagnostic) -> JsonObject:
+def as_json(diagnostic: Diagnostic) -> ToldDiagnostic:
     """Return one diagnostic as JSON has it."""
     problem, span = diagnostic.problem, diagnostic.problem.span
     return {
