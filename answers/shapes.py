@@ -4,9 +4,11 @@ Those who make an answer, those who read one from a server and the description o
 them. Nothing here may import a database driver: a command that asks a server needs none.
 """
 
-from typing import Literal, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Literal, NotRequired
 
-from tenantcron.core.values import JsonObject
+# The API describes itself by these, and pydantic takes no others on older versions of Python.
+from typing_extensions import TypedDict
 
 
 class ToldDiagnostic(TypedDict):
@@ -33,7 +35,7 @@ class ToldDefinition(TypedDict):
     cron_expr: str
     timezone: str
     enabled: bool
-    definition: JsonObject
+    definition: Mapping[str, object]
 
 
 class ToldChange(TypedDict):
@@ -155,7 +157,7 @@ class ToldSituation(ToldSchedule):
     """A schedule with where it stands, and its last executions."""
 
     tenant: str
-    definition: JsonObject
+    definition: Mapping[str, object]
     cursor: ToldCursor | None
     executions: list[ToldExecution]
 
@@ -218,6 +220,80 @@ class ToldTenant(TypedDict):
     schedule_revision: int
     created_at: str
     updated_at: str
+
+
+class TenantPage(TypedDict):
+    """Some tenants, by id."""
+
+    tenants: list[ToldTenant]
+    next: str | None
+
+
+class SchedulePage(TypedDict):
+    """Some schedules of a tenant, by name."""
+
+    schedules: list[ToldSchedule]
+    next: str | None
+
+
+class ExecutionPage(TypedDict):
+    """Some executions, the newest first."""
+
+    executions: list[ToldExecution]
+    next: str | None
+
+
+class ToldVersion(TypedDict):
+    """One version of a tenant's manifest."""
+
+    tenant: str
+    version: int
+    checksum: str
+    applied_by: str
+    applied_at: str
+    source_ref: str | None
+
+
+class ToldDocument(ToldVersion):
+    """A version with the schedules that it declares."""
+
+    document: Mapping[str, object]
+
+
+class VersionPage(TypedDict):
+    """Some versions, the newest first."""
+
+    manifest_versions: list[ToldVersion]
+    next: str | None
+
+
+class ToldChangedBy(TypedDict):
+    """Who made a change, and whether a token proves it."""
+
+    id: str
+    type: str
+    source: str
+    authenticated: bool
+
+
+class ToldRecord(TypedDict):
+    """One change, as the database has put it on record."""
+
+    entity_type: str
+    entity_id: str
+    operation: str
+    changed_at: str
+    changed_by: ToldChangedBy
+    correlation_id: str | None
+    before: object
+    after: object
+
+
+class RecordPage(TypedDict):
+    """Some records of a tenant, the newest first."""
+
+    audit_records: list[ToldRecord]
+    next: str | None
 
 
 class ToldError(TypedDict):

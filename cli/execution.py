@@ -17,7 +17,7 @@ from tenantcron.cli.operating import (
     respond,
     time,
 )
-from tenantcron.cli.terminal import visible
+from tenantcron.core.words import visible
 from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, id_range, told
 from tenantcron.scheduler.situation import (
     ScheduleRef,

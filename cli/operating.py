@@ -13,8 +13,8 @@ from rich.console import Console
 from tenantcron.cli.database import acting, refused, with_database
 from tenantcron.cli.moments import moment
 from tenantcron.cli.tables import output
-from tenantcron.cli.terminal import visible
 from tenantcron.core.settings import Settings, load_settings
+from tenantcron.core.words import visible
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.operate import OperationError, Operator
 from tenantcron.scheduler.situation import UnknownError

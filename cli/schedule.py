@@ -27,8 +27,8 @@ from tenantcron.cli.operating import (
     settings,
     time,
 )
-from tenantcron.cli.terminal import visible
 from tenantcron.core.names import TenantId
+from tenantcron.core.words import visible
 from tenantcron.reconciler.outcome import live_schedules
 from tenantcron.reconciler.state import TenantState, read_states
 from tenantcron.scheduler.situation import (

@@ -11,9 +11,9 @@ from tenantcron.answers.tenants import tenant_as_json
 from tenantcron.cli.database import acting, refused, with_database
 from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.tables import output, plain_table
-from tenantcron.cli.terminal import visible
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.words import visible
 from tenantcron.store.engine import Database
 from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow

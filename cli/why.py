@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tenantcron.answers.why import why_as_json
 from tenantcron.cli.operating import Answer, add_format, respond, settings
-from tenantcron.cli.terminal import visible
+from tenantcron.core.words import visible
 from tenantcron.scheduler.situation import ScheduleRef, UnknownError, read_situation, schedule_ref
 from tenantcron.scheduler.why import Reason, explain
 from tenantcron.store.engine import Database

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from psycopg.errors import UniqueViolation
-from sqlalchemy import Row, func, select, update
+from sqlalchemy import RowMapping, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -90,7 +90,7 @@ async def add(  # noqa: PLR0913 -- the columns of a token
 async def list_all(connection: AsyncConnection) -> Sequence[TokenRow]:
     """Return all tokens, the newest first."""
     rows = await connection.execute(_SHOWN.order_by(_row.created_at.desc(), _row.id))
-    return [_read(row) for row in rows]
+    return [_read(row._mapping) for row in rows]
 
 
 async def revoke(connection: AsyncConnection, token_id: str) -> TokenRow | None:
@@ -114,11 +114,11 @@ _SHOWN = select(
 
 async def _one(connection: AsyncConnection, token_id: str) -> TokenRow | None:
     row = (await connection.execute(_SHOWN.where(_row.id == token_id))).one_or_none()
-    return None if row is None else _read(row)
+    return None if row is None else _read(row._mapping)
 
 
-def _read(row: Row[tuple[object, ...]]) -> TokenRow:
-    values = dict(row._mapping)
+def _read(row: RowMapping) -> TokenRow:
+    values = dict(row)
     grant = _grant(values.pop("role"), values.pop("tenant_id"))
     return TokenRow(grant=grant, **values)
 

@@ -28,10 +28,12 @@ ON CONFLICT (caller) DO UPDATE SET
 RETURNING
     requests,
     ceil(extract(epoch FROM window_start + interval '1 minute' - statement_timestamp()))::integer
+        AS seconds_left
 """
 
 
 async def count(connection: AsyncConnection, caller: str) -> Usage:
     """Count a request of a caller."""
     found = await connection.exec_driver_sql(_COUNT, {"caller": caller})
-    return Usage(*found.one())
+    row = found.one()
+    return Usage(row.requests, row.seconds_left)

@@ -25,7 +25,7 @@ class KeptAnswer:
 
     request_hash: str
     status: int
-    answer: object
+    answer: str
 
 
 async def take(
@@ -44,7 +44,7 @@ async def take(
 
 
 async def keep(
-    connection: AsyncConnection, caller: str, key: str, status: int, answer: object
+    connection: AsyncConnection, caller: str, key: str, status: int, answer: str
 ) -> None:
     """Keep the answer beside the work."""
     this = update(idempotency_key).where(_row.caller == caller, _row.key == key)

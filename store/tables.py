@@ -404,7 +404,8 @@ idempotency_key = Table(
     Column("request_hash", String(64), nullable=False),
     # None only inside the transaction that does the work.
     Column("status", SmallInteger, nullable=True),
-    Column("answer", JSONB, nullable=True),
+    # As it was sent, to the byte.
+    Column("answer", Text, nullable=True),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 Index(None, idempotency_key.c.created_at)

@@ -131,13 +131,16 @@ async def page(
     after: str | None,
     limit: int,
     statuses: Collection[TenantStatus] = (),
+    only: TenantId | None = None,
 ) -> list[TenantRow]:
-    """Return some tenants by id, those after an id."""
+    """Return some tenants by id, those after an id; `only` leaves out all but one."""
     statement = select(tenant).order_by(tenant.c.id).limit(limit)
     if after is not None:
         statement = statement.where(tenant.c.id > after)
     if statuses:
         statement = statement.where(tenant.c.status.in_(statuses))
+    if only is not None:
+        statement = statement.where(tenant.c.id == only)
     return [_read(row) for row in await connection.execute(statement)]
 
 

@@ -5,7 +5,7 @@ from datetime import UTC
 
 from tenantcron.answers.shapes import OutcomesAnswer, TenantAnswer
 from tenantcron.cli.formats.outcomes_text import first_execution, why_none, worth_reading
-from tenantcron.cli.terminal import visible
+from tenantcron.core.words import visible
 
 # GitHub takes a mebibyte and nothing of a page that is longer; a character may take four bytes.
 _LONGEST_PAGE = 250_000

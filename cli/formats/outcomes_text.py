@@ -21,8 +21,8 @@ from tenantcron.answers.shapes import (
 )
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
-from tenantcron.cli.terminal import visible
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.words import visible
 from tenantcron.cron.zones import zone
 
 _SIGNS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}

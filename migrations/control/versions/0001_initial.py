@@ -531,7 +531,7 @@ CREATE TABLE tenantcron.idempotency_key (
     key varchar(255) NOT NULL,
     request_hash varchar(64) NOT NULL,
     status smallint,
-    answer jsonb,
+    answer text,
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT idempotency_key_pkey PRIMARY KEY (caller, key)
 );
