@@ -6,12 +6,12 @@ from typing import Annotated, Final
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from tenantcron.actor.origin import LONGEST_SOURCE_REF
 from tenantcron.api.pages import DEFAULT, LARGEST
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
 from tenantcron.core.settings import MOST_CONCURRENT
 from tenantcron.core.words import visible
 from tenantcron.store.idempotency_keys import LONGEST_KEY
-from tenantcron.store.manifest_versions import LONGEST_SOURCE_REF
 from tenantcron.store.tenants import HIGHEST_LIMIT
 
 LONGEST_REASON: Final = 500

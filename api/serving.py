@@ -1,8 +1,9 @@
 """Serving: opens the database, says under which conditions it serves, and serves until stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,8 +91,24 @@ async def serve(service: Service, address: Address) -> None:
         row_level_security=service.row_level_security,
     )
     async with _sweeping(service.database):
-        await uvicorn.Server(config).serve()
+        await _Server(config).serve()
     log.info("api_stopped")
+
+
+class _Server(uvicorn.Server):
+    """Stops in order on a signal; uvicorn's own would send the signal on to us afterwards."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals for as long as it serves."""
+        loop, signals = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+        for one in signals:
+            loop.add_signal_handler(one, self.handle_exit, one, None)
+        try:
+            yield
+        finally:
+            for one in signals:
+                loop.remove_signal_handler(one)
 
 
 @asynccontextmanager

@@ -12,8 +12,6 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.store.tables import manifest_version
 
-LONGEST_SOURCE_REF = 255
-
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
