@@ -1,11 +1,13 @@
 """The application: routes, problems, and a description of both."""
 
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
 
 from tenantcron.api import executions, manifests, records, schedules, status, tenants
 from tenantcron.api.edge import Edge
@@ -64,9 +66,22 @@ def _wrong(where: object, *name: object, message: str) -> dict[str, str]:
     return {"in": str(where), "name": ".".join(map(str, name)), "message": message}
 
 
-async def _of_the_framework(_: Request, error: Exception) -> Response:
+async def _of_the_framework(request: Request, error: Exception) -> Response:
     status_code = error.status_code if isinstance(error, HTTPException) else 500
-    headers = (error.headers if isinstance(error, HTTPException) else None) or {}
+    headers = {"Allow": _allowed(request)} if status_code == 405 else {}
     code = _OF_STATUS.get(status_code, "TC707" if status_code < 500 else "TC714")
     detail = "there is nothing at this address" if status_code == 404 else str(error)
     return refused(Problem(code, detail, headers=headers))
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods of a path; the framework names those of the first route only."""
+    methods: set[str] = set()
+    for route in _routes(request.app.routes):
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    return ", ".join(sorted(methods))
+
+
+def _routes(routes: Iterable[BaseRoute]) -> Iterator[Route]:
+    return (route for route in routes if isinstance(route, Route))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Header, Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from tenantcron.actor.origin import LONGEST_SOURCE_REF
 from tenantcron.api.pages import DEFAULT, LARGEST
@@ -92,11 +92,19 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 5.0 is a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Whole = Annotated[int, BeforeValidator(_whole)]
+
+
 class Limits(_Body):
     """Limits of a tenant's own; null gives one back to the platform, absent leaves it."""
 
-    max_schedules: Annotated[int, Field(ge=0, le=HIGHEST_LIMIT)] | None = None
-    max_concurrent: Annotated[int, Field(ge=1, le=HIGHEST_LIMIT)] | None = None
+    max_schedules: Annotated[_Whole, Field(ge=0, le=HIGHEST_LIMIT)] | None = None
+    max_concurrent: Annotated[_Whole, Field(ge=1, le=HIGHEST_LIMIT)] | None = None
 
 
 class NewTenant(Limits):
