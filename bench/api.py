@@ -4,8 +4,9 @@
 
 Runs on a fresh embedded server with its durable defaults: 200 tenants with history, one process of
 `tenantcron serve`, one of `tenantcron run` with occurrences coming due. Reads of several kinds are
-sent at a fixed pace over some connections, with a token bound to a tenant and with one for all. Ends
-with 1 if an aim is missed. The machine should have nothing else to do; the client needs a core, too.
+sent at a fixed pace over some connections, with a token bound to a tenant and with one for all.
+Ends with 1 if an aim is missed. The machine should have nothing else to do; the client needs a
+core, too.
 """
 
 import argparse
@@ -235,8 +236,8 @@ def report(
     print(f"99 % {quantiles(ms, n=100)[98]:.1f} ms, by status {dict(codes)}")
     for what, found in late.items():
         print(
-            f"scheduler {what}: {len(found)} executions, late by a median of {median(found):.0f} ms,"
-            f" 99 % {quantiles(found, n=100)[98]:.0f} ms"
+            f"scheduler {what}: {len(found)} executions, late by a median of {median(found):.0f}"
+            f" ms, 99 % {quantiles(found, n=100)[98]:.0f} ms"
         )
     return set(codes) == {200} and rate >= AIM * 0.98
 

@@ -64,3 +64,12 @@ def acting(given: str | None) -> Attribution:
     except (OSError, KeyError):  # a container user without a name
         login = None
     return Attribution(deploying_actor(os.environ, login, given), uuid4())
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the loop of uvloop where the extra `fast` is installed; None is Python's own."""
+    try:
+        import uvloop  # noqa: PLC0415 -- an extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

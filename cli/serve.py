@@ -5,7 +5,7 @@ import asyncio
 import sys
 
 from tenantcron.actor.logs import add_actor
-from tenantcron.cli.database import migrated_database
+from tenantcron.cli.database import loop_factory, migrated_database
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import settings
 from tenantcron.core.errors import UsageError
@@ -48,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped."""
     address = Address(arguments.host, arguments.port, arguments.anonymous)
     configure_logs(settings(), sys.stderr, add_actor)
-    asyncio.run(_serve(address))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(address))
     return 0
 
 
