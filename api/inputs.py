@@ -1,5 +1,6 @@
 """What requests may say: the parameters and bodies, checked where they come in."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -20,6 +21,7 @@ _LARGEST_INTEGER: Final = 2**31 - 1
 _LARGEST_REVISION: Final = 2**53
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _SAYS_SOMETHING: Final = r"\S"
 
 
@@ -32,11 +34,18 @@ def _in_utc(moment: datetime) -> datetime:
         return _FIRST if aware.year == 1 else _LAST
 
 
+def _written(value: object) -> object:
+    """Take times as they are written, and no numbers: nobody can tell seconds from milliseconds."""
+    if isinstance(value, str) and _DATE.match(value) is None:
+        raise ValueError("a time such as 2026-12-01T09:00:00Z")
+    return value
+
+
 def _clean(text: str) -> str:
     return visible(text).strip()
 
 
-Moment = Annotated[datetime, AfterValidator(_in_utc)]
+Moment = Annotated[datetime, BeforeValidator(_written), AfterValidator(_in_utc)]
 Reason = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_REASON, pattern=_SAYS_SOMETHING),
