@@ -11,8 +11,9 @@
 What is told about a token that does not count is always the same: why is in the log.
 """
 
+import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -23,7 +24,7 @@ from tenantcron.actor import api_tokens, oidc
 from tenantcron.actor.grants import Grant, NotProvenError, Proven, Role
 from tenantcron.actor.model import Actor, ActorType, AnyActor
 from tenantcron.api.key_sets import KeySet
-from tenantcron.api.problems import Problem, unauthenticated
+from tenantcron.api.problems import Problem, unauthenticated, unavailable
 from tenantcron.store import api_tokens as kept_tokens
 from tenantcron.store import api_usage
 from tenantcron.store.api_usage import Usage
@@ -61,6 +62,7 @@ class Callers:
 
     database: Database
     rate_limit: int
+    patience: timedelta
     issuer: OidcIssuer | None = None
     anonymous: bool = False
 
@@ -87,8 +89,11 @@ class Callers:
         return Caller(_ANONYMOUS, Grant(Role.ADMIN, None), "anonymous")
 
     async def _with_token(self, presented: api_tokens.PresentedToken) -> Caller:
-        async with self.database.transaction() as connection:
-            found = await kept_tokens.request(connection, presented)
+        try:
+            async with asyncio.timeout(self.patience.total_seconds()):
+                found = await kept_tokens.request(self.database, presented)
+        except TimeoutError as error:
+            raise unavailable() from error
         token = None if found is None else found.token
         now = datetime.now(UTC) if found is None else found.now
         caller = _caller(api_tokens.prove(presented, token, now), f"token:{presented.id}")

@@ -57,7 +57,13 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
         database=patient,
         settings=settings,
         policy=Policies(None).of(settings.folder / FILE_NAME),
-        callers=Callers(patient, settings.api_rate_limit, _issuer(settings), anonymous),
+        callers=Callers(
+            patient,
+            settings.api_rate_limit,
+            settings.api_timeout,
+            _issuer(settings),
+            anonymous,
+        ),
         row_level_security=usable,
     )
 

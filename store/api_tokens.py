@@ -14,6 +14,7 @@ from tenantcron.actor.api_tokens import KeptToken, NewToken, PresentedToken
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.core.names import TenantId
 from tenantcron.store.api_usage import Usage
+from tenantcron.store.engine import Database
 from tenantcron.store.statements import statement
 from tenantcron.store.tables import api_token
 
@@ -44,17 +45,32 @@ class TokenRequest:
     usage: Usage | None
 
 
-async def request(connection: AsyncConnection, presented: PresentedToken) -> TokenRequest | None:
+async def request(database: Database, presented: PresentedToken) -> TokenRequest | None:
     """Find the token of a request and count the request; None if there is no such token."""
     parameters = {"id": presented.id, "digest": presented.digest}
-    found = await connection.exec_driver_sql(statement("token_request"), parameters)
-    row = found.one_or_none()
-    if row is None:
-        return None
-    usage = None if row.requests is None else Usage(row.requests, row.seconds_left)
-    grant = _grant(row.role, row.tenant_id)
-    token = KeptToken(row.id, row.name, row.digest, grant, row.expires_at, row.revoked_at)
-    return TokenRequest(token, row.now, usage)
+    match await database.ask(statement("token_request"), parameters):
+        case [(str(token), str(name), bytes(digest), str(role), tenant, *rest)]:
+            expires_at, revoked_at, now, *counted = rest
+            grant = _grant(role, tenant if isinstance(tenant, str) else None)
+            kept = KeptToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
+            return TokenRequest(kept, _time(now), _usage(*counted))
+    return None
+
+
+def _usage(requests: object, seconds_left: object) -> Usage | None:
+    if isinstance(requests, int) and isinstance(seconds_left, int):
+        return Usage(requests, seconds_left)
+    return None
+
+
+def _time(value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise TypeError("the columns of a token have changed")
+    return value
+
+
+def _past(value: object) -> datetime | None:
+    return None if value is None else _time(value)
 
 
 async def add(  # noqa: PLR0913 -- the columns of a token

@@ -24,11 +24,12 @@ Whoever works for somebody who may not see all opens the database again with `se
 `patient`: the same connections, and transactions that begin with a few words more.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import psycopg
 from psycopg.sql import SQL, Literal
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
@@ -93,6 +94,31 @@ class Database:
         What several steps do is then done whole or not at all, with what the caller adds to it.
         """
         return replace(self, joined=connection)
+
+    async def ask(
+        self, statement: str, parameters: Mapping[str, object]
+    ) -> list[tuple[object, ...]]:
+        """Run one statement outside of a transaction: one round trip instead of three.
+
+        It meets the session's own search path, so it must name everything in full. If it has to be
+        sent again, because the server was restarted since, it must do no harm twice.
+        """
+        try:
+            return await self._asked(statement, parameters)
+        except psycopg.OperationalError:
+            return await self._asked(statement, parameters)
+
+    async def _asked(
+        self, statement: str, parameters: Mapping[str, object]
+    ) -> list[tuple[object, ...]]:
+        try:
+            async with self.engine.connect() as connection:
+                return await _sent(connection, statement, parameters)
+        except DBAPIError as error:
+            explained = explain(error, self.target)
+            if explained is None:
+                raise
+            raise explained from error
 
     @asynccontextmanager
     async def transaction(self, *, by_key: bool = False) -> AsyncIterator[AsyncConnection]:
@@ -187,6 +213,22 @@ async def _engine(target: Target, patience: timedelta) -> AsyncIterator[AsyncEng
         yield engine
     finally:
         await engine.dispose()
+
+
+async def _sent(
+    connection: AsyncConnection, statement: str, parameters: Mapping[str, object]
+) -> list[tuple[object, ...]]:
+    driver = (await connection.get_raw_connection()).driver_connection
+    if not isinstance(driver, psycopg.AsyncConnection):
+        raise TypeError("the engine is made for psycopg")
+    try:
+        # The driver is in autocommit mode, so there is nothing to end.
+        cursor = await driver.execute(statement.encode(), parameters)
+        return list(await cursor.fetchall())
+    except BaseException:
+        # Somebody who waited no longer leaves a connection in the middle of something.
+        await connection.invalidate()
+        raise
 
 
 def _begin(connection: Connection) -> None:
