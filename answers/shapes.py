@@ -133,6 +133,8 @@ class ToldAttempt(TypedDict):
     started_at: str
     finished_at: str
     error: str | None
+    http_status: int | None
+    answer: str | None
 
 
 class ToldStory(ToldExecution):

@@ -16,6 +16,7 @@ log = structlog.get_logger()
 
 # After that a key that the issuer has withdrawn counts no more.
 _FRESH_FOR: Final = 600.0
+_TRUSTED_FOR: Final = 3600.0
 # Tokens with made-up keys must not turn into requests to the issuer.
 _AT_MOST_EVERY: Final = 10.0
 _PATIENCE: Final = 5.0
@@ -57,9 +58,9 @@ class KeySet:
             self._keys = _readable(await _get(self.url))
         except (httpx.HTTPError, ValueError, jwt.PyJWTError) as error:
             log.warning("issuer_away", url=self.url, error=str(error))
-            # Keys that were fetched before go on to count: an issuer that is away for a moment
-            # has withdrawn nothing.
-            if not self._keys:
+            # Keys that were fetched before go on to count for a while: an issuer that is away for
+            # a moment has withdrawn nothing. For ever would keep what was withdrawn alive.
+            if not self._keys or monotonic() - self._fetched_at > _TRUSTED_FOR:
                 raise unavailable("the issuer of tokens does not answer: try again") from error
             return
         self._fetched_at = monotonic()

@@ -1,6 +1,6 @@
 """The service behind the API: the database as each caller sees it, and all that requests share."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -25,9 +25,9 @@ class Service:
     callers: Callers
     # Whether the database keeps tenants apart, too; see `store.api_role`.
     row_level_security: bool
-    # Places for others: how it goes, for Prometheus, and the keys that our tokens are signed with.
+    # How it goes, for Prometheus, and the public keys of our execution tokens; None: not told here.
     metrics: Callable[[], bytes] | None = None
-    key_set: Callable[[], dict[str, object]] | None = None
+    key_set: Callable[[], Awaitable[Mapping[str, object]]] | None = None
 
     def work(self, caller: Caller, correlation_id: UUID) -> "Work":
         """Return what one request works with."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 from sqlalchemy.exc import DBAPIError
 
+from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.oidc import Issuer
 from tenantcron.api.app import create_app
 from tenantcron.api.callers import LOOPBACK, Callers, OidcIssuer
@@ -20,6 +21,8 @@ from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import FILE_NAME
+from tenantcron.scheduler.key_material import KeyMaterial
+from tenantcron.scheduler.signing_keys import SigningKeys
 from tenantcron.store import api_role, idempotency_keys
 from tenantcron.store.engine import Database
 
@@ -65,7 +68,18 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
             anonymous,
         ),
         row_level_security=usable,
+        key_set=_key_set(patient, settings),
     )
+
+
+def _key_set(
+    database: Database, settings: Settings
+) -> Callable[[], Awaitable[Mapping[str, object]]] | None:
+    """Return what tells the public keys; it takes the master key, or keys of the settings."""
+    material = KeyMaterial(settings)
+    if material.own() is None and not material.masters():
+        return None
+    return SigningKeys(database, material, Attribution(None)).key_set
 
 
 def _issuer(settings: Settings) -> OidcIssuer | None:

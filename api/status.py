@@ -57,4 +57,4 @@ async def key_set(request: Request) -> Response:
     service: Service = request.app.state.service
     if service.key_set is None:
         raise Problem("TC703", "there are no keys here")
-    return done(service.key_set(), headers={"Cache-Control": "public, max-age=300"})
+    return done(await service.key_set(), headers={"Cache-Control": "public, max-age=300"})

@@ -1,6 +1,8 @@
 """Callers: who is let in, what each role may do, and what is put on record about them."""
 
+import asyncio
 import json
+from base64 import b64encode
 from datetime import timedelta
 from pathlib import Path
 
@@ -276,8 +278,24 @@ async def test_probes_need_no_token(api: Api) -> None:
 
     assert healthy.json() == {"healthy": True}
     assert ready.json() == {"ready": True, "row_level_security": True}
-    # Places that are not taken yet.
+    # There are no metrics yet, and without a master key there are no keys to show.
     assert (metrics.status_code, keys.status_code) == (404, 404)
+
+
+async def test_the_public_keys_of_execution_tokens_are_shown_to_everybody(
+    database: Database, tmp_path: Path, database_url: str
+) -> None:
+    master = b64encode(bytes(range(32))).decode()
+    shell = Shell(tmp_path, database_url)
+    made = await asyncio.to_thread(
+        shell, "keys", "rotate", "--format", "json", TENANTCRON_MASTER_KEY=master
+    )
+    async with api_on(database, tmp_path, master_key=master) as api, api.with_token(None) as client:
+        keys = await client.get("/.well-known/jwks.json")
+
+    (key,) = keys.json()["keys"]
+    assert key["kid"] == json.loads(made.out)["kid"]
+    assert "d" not in key
 
 
 async def test_a_database_that_does_not_answer_is_503_and_says_when_to_come_again(
