@@ -71,6 +71,7 @@ bench: $(READY) ## Measure what it costs, compared with others in the same run
 	$(BIN)/python bench/provider.py
 	$(BIN)/python bench/scheduler.py
 	$(BIN)/python bench/http_targets.py
+	$(BIN)/python bench/api.py
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -13,6 +13,8 @@ from tenantcron.actor.model import LONGEST_ID, Actor, ActorType
 
 CLI_SOURCE: Final = "cli"
 UNKNOWN_NAME: Final = "unknown"
+# Of what is said about where a manifest came from, such as a commit.
+LONGEST_SOURCE_REF: Final = 255
 
 
 @dataclass(frozen=True, slots=True)

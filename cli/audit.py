@@ -5,10 +5,10 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.formats.executions import iso
+from tenantcron.answers.executions import iso
 from tenantcron.cli.operating import Answer, add_format, respond, settings, time
-from tenantcron.cli.terminal import visible
 from tenantcron.core.values import JsonObject
+from tenantcron.core.words import visible
 from tenantcron.scheduler.audit import Audited, AuditFinding, audit
 from tenantcron.scheduler.situation import in_utc, number_of
 from tenantcron.store.engine import Database

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -16,7 +17,7 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.core.settings import load_settings
 from tenantcron.migrations.runner import migrate_control
-from tenantcron.store.engine import Database, open_database
+from tenantcron.store.engine import PATIENCE, Database, open_database
 from tenantcron.store.versions import require_migrated
 
 T = TypeVar("T")
@@ -35,10 +36,10 @@ def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def migrated_database() -> AsyncIterator[Database]:
+async def migrated_database(patience: timedelta = PATIENCE) -> AsyncIterator[Database]:
     """Open the database; the embedded one is set up on the way, any other must have been."""
     settings = load_settings(os.environ, Path.cwd())
-    async with open_database(settings) as database:
+    async with open_database(settings, patience) as database:
         if settings.database_url is None:
             await migrate_control(database)
         else:
@@ -63,3 +64,12 @@ def acting(given: str | None) -> Attribution:
     except (OSError, KeyError):  # a container user without a name
         login = None
     return Attribution(deploying_actor(os.environ, login, given), uuid4())
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the loop of uvloop where the extra `fast` is installed; None is Python's own."""
+    try:
+        import uvloop  # noqa: PLC0415 -- an extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

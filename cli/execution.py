@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.formats.executions import as_json, attempt_as_json
+from tenantcron.answers.executions import as_json, story_as_json
 from tenantcron.cli.formats.executions_text import show_story, table
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import (
@@ -17,9 +17,8 @@ from tenantcron.cli.operating import (
     respond,
     time,
 )
-from tenantcron.cli.terminal import visible
-from tenantcron.core.values import JsonObject
-from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, Told, id_range, told
+from tenantcron.core.words import visible
+from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, id_range, told
 from tenantcron.scheduler.situation import (
     ScheduleRef,
     existing_tenant,
@@ -111,7 +110,7 @@ async def _show(database: Database, arguments: argparse.Namespace) -> Answer:
     def show(console: Console) -> None:
         show_story(found, console)
 
-    return Answer({"execution": _told_as_json(found)}, show)
+    return Answer({"execution": story_as_json(found)}, show)
 
 
 async def _retry(database: Database, arguments: argparse.Namespace) -> Answer:
@@ -141,8 +140,3 @@ def _changed(row: ExecutionRow, what: str) -> Answer:
         console.print(f"follow it with `tenantcron execution show {row.id}`", soft_wrap=True)
 
     return Answer({"execution": as_json(row)}, show)
-
-
-def _told_as_json(found: Told) -> JsonObject:
-    attempts = [attempt_as_json(one) for one in found.attempts]
-    return {**as_json(found.execution), "attempts": [*attempts]}

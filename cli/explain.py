@@ -3,6 +3,7 @@
 import argparse
 import json
 
+from tenantcron.answers.problems import PROBLEMS
 from tenantcron.core.errors import UsageError
 from tenantcron.core.suggest import close_match
 from tenantcron.manifests.rules import RULES, Rule
@@ -15,8 +16,8 @@ examples:
   tenantcron explain                         list all codes
 """
 
-# What is wrong with a manifest, and why an apply is refused.
-_ALL = RULES | REFUSALS
+# What is wrong with a manifest, why an apply is refused, what the API answers.
+_ALL = RULES | REFUSALS | {code: kind.rule for code, kind in PROBLEMS.items()}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

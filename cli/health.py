@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.text import Text
 
 from tenantcron.cli.operating import Answer, add_format, respond, settings
-from tenantcron.cli.terminal import visible
 from tenantcron.core.durations import format_duration
 from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
+from tenantcron.core.words import visible
 from tenantcron.scheduler.health import Finding, Severity, Vitals, examine, read_vitals
 from tenantcron.scheduler.situation import number_of
 from tenantcron.store.engine import Database

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from tenantcron.actor.keys import Algorithm, PemKeys
 from tenantcron.actor.sealing import SealError
+from tenantcron.answers.executions import iso
 from tenantcron.cli.database import acting, refused
-from tenantcron.cli.formats.executions import iso
 from tenantcron.cli.operating import Answer, Work, add_actor, add_format, respond, settings
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration

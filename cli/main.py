@@ -21,6 +21,8 @@ COMMANDS = {
     "plan": "show what applying manifests would change",
     "apply-manifest": "bring the tenants' schedules in line with their manifests",
     "run": "run the scheduler",
+    "serve": "serve the REST API",
+    "token": "make, list and revoke tokens of the API",
     "tenant": "create, show and change tenants",
     "schedule": "show, pause, resume and trigger schedules",
     "execution": "show, retry and cancel executions",

@@ -12,9 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tenantcron.cli.terminal import Palette, visible
+from tenantcron.cli.terminal import Palette
 from tenantcron.core.settings import load_settings
 from tenantcron.core.values import JsonObject
+from tenantcron.core.words import visible
 from tenantcron.migrations.outcome import Outcome, TenantOutcome, TenantState
 from tenantcron.migrations.runner import OnProgress, migrate
 from tenantcron.store.engine import open_database

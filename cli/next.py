@@ -11,9 +11,10 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from tenantcron.cli.moments import in_words, moment
-from tenantcron.cli.terminal import Palette, visible
+from tenantcron.cli.terminal import Palette
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.words import visible
 from tenantcron.cron.analysis import never_fires, shortest_gap
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.occurrences import upcoming

@@ -3,7 +3,7 @@
 import argparse
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +13,8 @@ from rich.console import Console
 from tenantcron.cli.database import acting, refused, with_database
 from tenantcron.cli.moments import moment
 from tenantcron.cli.tables import output
-from tenantcron.cli.terminal import visible
 from tenantcron.core.settings import Settings, load_settings
-from tenantcron.core.values import JsonObject
+from tenantcron.core.words import visible
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.operate import OperationError, Operator
 from tenantcron.scheduler.situation import UnknownError
@@ -29,7 +28,7 @@ _REFUSALS = (OperationError, UnknownError, TenantError)
 class Answer:
     """What a command says: to programs, to people, and by its exit code."""
 
-    data: JsonObject
+    data: Mapping[str, object]
     show: Callable[[Console], None]
     code: int = 0
 

@@ -4,26 +4,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from tenantcron.cli.database import with_database
-from tenantcron.cli.reconcile import (
-    Report,
-    any_failed,
-    configure_sources,
-    manifests,
-    progress,
-    rules,
-)
-from tenantcron.core.errors import TenantcronError
-from tenantcron.reconciler.fleet import plan_all, prepare_all
-from tenantcron.reconciler.outcome import Outcome, Status
-from tenantcron.reconciler.planfile import save_plan
-from tenantcron.store.engine import Database
+from tenantcron.answers.shapes import OutcomesAnswer
+from tenantcron.cli.report import Report, any_failed, any_planned
+from tenantcron.cli.sources import configure_sources
+from tenantcron.core.errors import TenantcronError, UsageError
 
 _EXAMPLES = """\
 examples:
   tenantcron plan manifests/
   tenantcron plan manifests/ --out reviewed.plan     then: apply-manifest --plan reviewed.plan
   tenantcron plan manifests/ --detailed-exitcode     0 no change, 1 error, 2 changes
+  tenantcron plan manifests/ --server https://cron.internal
 """
 _FAILED, _CHANGES = 1, 2
 
@@ -52,19 +43,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    files = manifests(arguments)
-
-    async def work(database: Database) -> list[Outcome]:
-        with progress("Checking", len(files)) as step:
-            prepared = await prepare_all(database, files, step)
-        outcomes = await plan_all(database, prepared, rules(arguments))
-        await Report("tenantcron plan", arguments.format).tell(database, outcomes)
-        return outcomes
-
-    outcomes = with_database(work)
-    if any_failed(outcomes):
+    told = _answer(arguments)
+    Report("tenantcron plan", arguments.format).tell(told)
+    if any_failed(told):
         return _FAILED
-    if arguments.out:
-        save_plan(arguments.out, outcomes, rules(arguments))
-    changes = any(one.status is Status.PLANNED for one in outcomes)
-    return _CHANGES if changes and arguments.detailed_exitcode else 0
+    return _CHANGES if any_planned(told) and arguments.detailed_exitcode else 0
+
+
+def _answer(arguments: argparse.Namespace) -> OutcomesAnswer:
+    """Ask a server or a database; only the second needs a driver."""
+    if arguments.server:
+        from tenantcron.cli.remote import ask  # noqa: PLC0415 -- see above
+
+        if arguments.out:
+            raise UsageError("--out does not go with --server: save plans next to the database")
+        return ask(arguments, "plan")
+    from tenantcron.cli.reconcile import plan  # noqa: PLC0415 -- see above
+
+    return plan(arguments)

@@ -1,63 +1,73 @@
-"""What `plan` and `apply-manifest` share: their options, the manifests, and how they report."""
+"""`plan` and `apply-manifest` on a database."""
 
 import argparse
-import json
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from rich.console import Console
-from rich.progress import Progress
-
-from tenantcron.cli.formats.outcomes import answer
-from tenantcron.cli.formats.outcomes_markdown import markdown
-from tenantcron.cli.formats.outcomes_text import show
-from tenantcron.cli.tables import output
-from tenantcron.manifests.files import ManifestFile, Policies, find_files, read_files
-from tenantcron.reconciler.fleet import Progress as Step
-from tenantcron.reconciler.outcome import Outcome, Status
+from tenantcron.answers.outcomes import answer
+from tenantcron.answers.shapes import OutcomesAnswer
+from tenantcron.cli.database import acting, with_database
+from tenantcron.cli.report import any_failed, progress
+from tenantcron.cli.sources import manifests
+from tenantcron.manifests.files import ManifestFile
+from tenantcron.reconciler.apply import Applier
+from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
+from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
+from tenantcron.reconciler.planfile import load_plan, save_plan
+from tenantcron.reconciler.sources import Prepared
 from tenantcron.store.engine import Database
 from tenantcron.store.times import database_time
+from tenantcron.tenants.registry import create_tenant
 
 _NO_RULES = Rules()
 
 
-def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Declare the options that say what is to be applied, and how it is reported."""
-    paths = "+" if required else "*"
-    parser.add_argument("paths", nargs=paths, type=Path, metavar="PATH", help="files or folders")
-    parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
-    parser.add_argument("--tenant", metavar="ID", help="whose manifest it is, if it does not say")
-    parser.add_argument(
-        "--max-deletes",
-        type=_max_deletes,
-        metavar="N",
-        help="delete at most N schedules of a tenant (default: half of them, at least 5)",
+def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
+    """Plan, and save the plan if that is asked for."""
+    files = manifests(arguments)
+
+    async def work(database: Database) -> tuple[list[Outcome], OutcomesAnswer]:
+        prepared = await _prepare(database, files)
+        outcomes = await plan_all(database, prepared, _rules(arguments))
+        return outcomes, await _answer(database, outcomes)
+
+    outcomes, told = with_database(work)
+    if arguments.out and not any_failed(told):
+        save_plan(arguments.out, outcomes, _rules(arguments))
+    return told
+
+
+def apply(arguments: argparse.Namespace, source_ref: str | None) -> OutcomesAnswer:
+    """Apply manifests or a saved plan."""
+    saved = load_plan(arguments.plan) if arguments.plan else None
+    files = manifests(arguments) if saved is None else []
+    applier = _applier(
+        arguments, _rules(arguments, saved.rules if saved else _NO_RULES), source_ref
     )
-    parser.add_argument(
-        "--create-tenants", action="store_true", help="create tenants that do not exist"
+
+    async def work(database: Database) -> OutcomesAnswer:
+        prepared = saved.prepared if saved is not None else await _prepare(database, files)
+        outcomes = await _reconcile(applier(database), prepared, dry_run=arguments.dry_run)
+        return await _answer(database, outcomes)
+
+    return with_database(work)
+
+
+def _applier(
+    arguments: argparse.Namespace, allowed: Rules, source_ref: str | None
+) -> Callable[[Database], Applier]:
+    """Settle in whose name and by which rules is applied, before a database is opened."""
+    return partial(
+        Applier,
+        rules=allowed,
+        who=acting(arguments.actor),
+        source_ref=source_ref,
+        create_tenant=create_tenant,
     )
-    parser.add_argument("--format", choices=["text", "json"], default="text")
 
 
-def manifests(arguments: argparse.Namespace) -> list[ManifestFile]:
-    """Read the manifests."""
-    files = find_files(arguments.paths)
-    return list(read_files(files, Policies(arguments.policy), arguments.tenant))
-
-
-def _max_deletes(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
-    return int(text)
-
-
-def rules(arguments: argparse.Namespace, reviewed: Rules = _NO_RULES) -> Rules:
+def _rules(arguments: argparse.Namespace, reviewed: Rules = _NO_RULES) -> Rules:
     """Return what the apply may do: what was reviewed with a plan, and what the options add."""
     given = arguments.max_deletes
     return Rules(
@@ -66,44 +76,22 @@ def rules(arguments: argparse.Namespace, reviewed: Rules = _NO_RULES) -> Rules:
     )
 
 
-@contextmanager
-def progress(title: str, total: int) -> Iterator[Step]:
-    """Show a bar on a terminal while many tenants are worked on."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
+async def _prepare(database: Database, files: list[ManifestFile]) -> list[Prepared]:
+    with progress("Checking", len(files)) as step:
+        return await prepare_all(database, files, step)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Tells what became of the tenants, on the terminal, to programs, and to the pipeline."""
-
-    title: str
-    output: str
-
-    async def tell(self, database: Database, outcomes: Sequence[Outcome]) -> None:
-        """Report; the next executions count from the database's time."""
-        async with database.transaction() as connection:
-            now = await database_time(connection)
-        if self.output == "json":
-            print(json.dumps(answer(outcomes, now), indent=2))
-        else:
-            show(outcomes, now, output())
-        self._tell_pipeline(outcomes, now)
-
-    def _tell_pipeline(self, outcomes: Sequence[Outcome], now: datetime) -> None:
-        page = os.environ.get("GITHUB_STEP_SUMMARY")
-        if not page:
-            return
-        try:
-            with Path(page).open("a", encoding="utf-8") as stream:
-                stream.write(markdown(self.title, outcomes, now))
-        except OSError as error:
-            # What was to be done is done; a page that cannot be written must not fail the pipeline.
-            print(f"warning: {page}: {error.strerror}", file=sys.stderr)
+async def _reconcile(
+    applier: Applier, prepared: Sequence[Prepared], *, dry_run: bool
+) -> list[Outcome]:
+    if dry_run:
+        return await plan_all(applier.database, prepared, applier.rules)
+    with progress("Applying", len(prepared)) as step:
+        return await apply_all(applier, prepared, step)
 
 
-def any_failed(outcomes: Sequence[Outcome]) -> bool:
-    """Whether any tenant was refused."""
-    return any(one.status is Status.FAILED for one in outcomes)
+async def _answer(database: Database, outcomes: Sequence[Outcome]) -> OutcomesAnswer:
+    """Return the answer; the next executions count from the database's time."""
+    async with database.transaction() as connection:
+        now = await database_time(connection)
+    return answer(outcomes, now)

@@ -5,13 +5,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
 from tenantcron.actor.logs import add_actor
-from tenantcron.cli.database import migrated_database
+from tenantcron.cli.database import loop_factory, migrated_database
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
@@ -73,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
     parts = Parts(settings, handlers, policy, caller)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(parts, once=arguments.once, span=span))
     return 0
 
@@ -86,15 +85,6 @@ class Parts:
     handlers: Handlers
     policy: Policy
     caller: Caller
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the loop of uvloop where the extra `fast` is installed; None is Python's own."""
-    try:
-        import uvloop  # noqa: PLC0415 -- an extra
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _settings(service: str | None) -> Settings:

@@ -8,10 +8,14 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.formats.executions import iso
-from tenantcron.cli.formats.outcomes import schedule
+from tenantcron.answers.outcomes import schedule
+from tenantcron.answers.schedules import (
+    paused_as_json,
+    resumed_as_json,
+    situation_as_json,
+    triggered_as_json,
+)
 from tenantcron.cli.formats.outcomes_text import next_executions
-from tenantcron.cli.formats.schedules import pause_as_json, situation_as_json
 from tenantcron.cli.formats.schedules_text import show_situation
 from tenantcron.cli.operating import (
     Answer,
@@ -23,9 +27,8 @@ from tenantcron.cli.operating import (
     settings,
     time,
 )
-from tenantcron.cli.terminal import visible
 from tenantcron.core.names import TenantId
-from tenantcron.core.values import JsonObject
+from tenantcron.core.words import visible
 from tenantcron.reconciler.outcome import live_schedules
 from tenantcron.reconciler.state import TenantState, read_states
 from tenantcron.scheduler.situation import (
@@ -93,11 +96,9 @@ async def _pause(database: Database, arguments: argparse.Namespace) -> Answer:
     until: datetime | None = arguments.until
     paused = await operator(database, arguments).pause(ref, arguments.reason, until)
     cursor = paused.cursor
-    data: JsonObject = {"paused": pause_as_json(cursor), "ended": paused.ended}
     ends = f" until {in_utc(until)}" if until else ""
     return _changed(
-        ref,
-        data,
+        paused_as_json(ref, paused),
         f"`{ref}` is paused{ends}: {cursor.paused_reason}",
         *(
             [f"{number_of(paused.ended, 'execution')} that waited ended with it"]
@@ -113,16 +114,10 @@ async def _resume(database: Database, arguments: argparse.Namespace) -> Answer:
     ref: ScheduleRef = arguments.schedule
     resumed = await operator(database, arguments).resume(ref, arguments.reason)
     after = resumed.cursor.next_run_at
-    data: JsonObject = {
-        "paused": None,
-        "passed_over": resumed.passed_over,
-        "next_run_at": iso(after),
-    }
     upcoming = f"it fires next at {in_utc(after)}" if after else "it has no occurrence ahead"
     skipped = f"on record as skipped: {number_of(resumed.passed_over, 'occurrence')} of the pause"
     return _changed(
-        ref,
-        data,
+        resumed_as_json(ref, resumed),
         f"`{ref}` is resumed: {upcoming}",
         *([skipped] if resumed.passed_over else []),
         f"`tenantcron schedule trigger {ref}` runs it now",
@@ -132,10 +127,8 @@ async def _resume(database: Database, arguments: argparse.Namespace) -> Answer:
 async def _trigger(database: Database, arguments: argparse.Namespace) -> Answer:
     ref: ScheduleRef = arguments.schedule
     made = await operator(database, arguments).trigger(ref, arguments.reason)
-    data: JsonObject = {"execution": str(made.id), "scheduled_for": iso(made.scheduled_for)}
     return _changed(
-        ref,
-        data,
+        triggered_as_json(ref, made),
         f"execution {made.id} of `{ref}` starts as soon as limits and overlap let it",
         f"follow it with `tenantcron execution show {made.id}`",
     )
@@ -149,12 +142,12 @@ _ACTIONS = {
 }
 
 
-def _changed(ref: ScheduleRef, data: JsonObject, *lines: str) -> Answer:
+def _changed(data: Mapping[str, object], *lines: str) -> Answer:
     def show(console: Console) -> None:
         for line in lines:
             console.print(Text(visible(line)), soft_wrap=True)
 
-    return Answer({"tenant": ref.tenant, "schedule": ref.schedule, **data}, show)
+    return Answer(data, show)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +178,7 @@ async def _read(database: Database, tenant: TenantId | None) -> Listing:
     return Listing(await read_states(database, tenants), now)
 
 
-def _as_json(listing: Listing) -> JsonObject:
+def _as_json(listing: Listing) -> Mapping[str, object]:
     return {
         "schedules": [
             {"tenant": tenant, **schedule(one)}
@@ -206,6 +199,7 @@ def _show(listing: Listing, console: Console) -> None:
         if state.broken:
             console.print(Text(visible(f"  cannot be read: {state.broken}"), "red"))
         elif state.live:
-            console.print(next_executions(live_schedules(state, listing.now), listing.now))
+            live = [schedule(one) for one in live_schedules(state, listing.now)]
+            console.print(next_executions(live, listing.now))
         else:
             console.print("  no schedules")

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from tenantcron.answers.tenants import tenant_as_json
 from tenantcron.cli.database import acting, refused, with_database
 from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.tables import output, plain_table
-from tenantcron.cli.terminal import visible
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.words import visible
 from tenantcron.store.engine import Database
 from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     except TenantError as error:
         return refused(error)
     if arguments.format == "json":
-        tenants = [_as_json(row) | _identities_as_json(identities) for row in rows]
+        tenants = [{**tenant_as_json(row), **_identities_as_json(identities)} for row in rows]
         print(json.dumps({"tenants": tenants}, indent=2))
     else:
         _show(rows)
@@ -189,18 +190,3 @@ def _identities_as_json(identities: Sequence[IdentityRow]) -> JsonObject:
         {"id": one.id, "role": one.role, "status": one.status.value} for one in identities
     ]
     return {"identities": shown}
-
-
-def _as_json(row: TenantRow) -> JsonObject:
-    return {
-        "tenant": row.id,
-        "schema": row.schema_name,
-        "status": row.status.value,
-        "status_reason": row.status_reason,
-        "max_schedules": row.max_schedules,
-        "max_concurrent": row.max_concurrent,
-        "weight": row.weight,
-        "schedule_revision": row.schedule_revision,
-        "created_at": row.created_at.isoformat(),
-        "updated_at": row.updated_at.isoformat(),
-    }

@@ -26,8 +26,3 @@ def width() -> int:
     from shutil import get_terminal_size  # noqa: PLC0415 -- pipes and hooks do not pay for it
 
     return get_terminal_size((_WIDE, 24)).columns
-
-
-def visible(text: str) -> str:
-    """Replace what is not printable, so that a manifest cannot send escapes to the terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

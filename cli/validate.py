@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
+from tenantcron.answers.diagnostics import as_json
 from tenantcron.cli.formats import text
-from tenantcron.cli.formats.data import as_json
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.terminal import Palette, width
 from tenantcron.core.memory import collect_rarely

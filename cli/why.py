@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.answers.why import why_as_json
 from tenantcron.cli.operating import Answer, add_format, respond, settings
-from tenantcron.cli.terminal import visible
-from tenantcron.core.values import JsonObject
+from tenantcron.core.words import visible
 from tenantcron.scheduler.situation import ScheduleRef, UnknownError, read_situation, schedule_ref
 from tenantcron.scheduler.why import Reason, explain
 from tenantcron.store.engine import Database
@@ -49,12 +49,4 @@ def _answer(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> Answer:
             console.print(Text(visible(f"- {one.message}")), soft_wrap=True)
             console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
 
-    data: JsonObject = {
-        "tenant": ref.tenant,
-        "schedule": ref.schedule,
-        "answer": reasons[0].message,
-        "findings": [
-            {"code": one.code, "message": one.message, "hint": one.hint} for one in reasons
-        ],
-    }
-    return Answer(data, show, code)
+    return Answer(why_as_json(ref, reasons), show, code)

@@ -26,16 +26,22 @@ MOST_CONCURRENT = 100_000
 SHORTEST_LEASE = timedelta(seconds=5)
 SHORTEST_RETENTION = timedelta(days=1)
 SHORTEST_REFRESH = timedelta(seconds=1)
+SHORTEST_TIMEOUT = timedelta(seconds=1)
 
-_COUNTS = ("max_concurrent", "max_concurrent_per_tenant")
-_DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention")
+_COUNTS = ("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit")
+_DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention", "api_timeout")
 # Of tokens: what a file that is in Git must not hold, and where it can be instead.
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 _TOKENS = ("issuer", *SECRETS, *SECRETS.values())
 _LOGS = ("log_format", "log_level")
-_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, *_LOGS, "ca_file", *_TOKENS)
+_OIDC = ("oidc_issuer", "oidc_audience", "oidc_jwks_url")
+_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, *_LOGS, "ca_file", *_TOKENS, *_OIDC)
+# Variables that are no settings: what a command that asks a server shows there.
+_OF_COMMANDS = (f"{PREFIX}TOKEN",)
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
+
+_SAFE_SCHEMES = ("https://", "http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -85,6 +91,14 @@ class Settings:
     signing_key_file: Path | None = None
     # Certificates that HTTP targets may be vouched for by, beside those of the public web.
     ca_file: Path | None = None
+    # Requests a minute that one caller may make, over all processes of the API.
+    api_rate_limit: int = 600
+    # How long a request waits for the database before it is told to come again.
+    api_timeout: timedelta = timedelta(seconds=10)
+    # Whose tokens the API takes besides its own; all three or none.
+    oidc_issuer: str | None = None
+    oidc_audience: str | None = None
+    oidc_jwks_url: str | None = None
     # Schedules of the platform itself, as the file has them; nobody has checked them yet.
     schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
@@ -122,6 +136,11 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         signing_key=values.read("signing_key", _text, default.signing_key),
         signing_key_file=values.read("signing_key_file", _path, default.signing_key_file),
         ca_file=values.read("ca_file", _file_in(folder), default.ca_file),
+        api_rate_limit=values.read("api_rate_limit", _count, default.api_rate_limit),
+        api_timeout=values.read("api_timeout", _at_least(SHORTEST_TIMEOUT), default.api_timeout),
+        oidc_issuer=values.read("oidc_issuer", _safe_url, default.oidc_issuer),
+        oidc_audience=values.read("oidc_audience", _audience, default.oidc_audience),
+        oidc_jwks_url=values.read("oidc_jwks_url", _safe_url, default.oidc_jwks_url),
         schedules=schedules,
         folder=folder,
     )
@@ -232,7 +251,9 @@ def _refuse_misspelt_variables(environment: Mapping[str, str]) -> None:
     """A slip in TENANTCRON_DATABASE_URL would quietly start an embedded server instead."""
     known = [PREFIX + key.upper() for key in _KEYS]
     for name in environment:
-        if name.startswith(PREFIX) and name not in known and close_match(name, known):
+        if name in _OF_COMMANDS or name in known or not name.startswith(PREFIX):
+            continue
+        if close_match(name, known):
             raise UsageError(f"unknown variable {name}{_suggestion(name, known)}")
 
 
@@ -245,6 +266,19 @@ def _database_url(value: _Value) -> str:
     """Check the scheme only; the driver knows the rest. The text is never shown."""
     if not value.text.startswith(URL_SCHEMES):
         raise UsageError(f"{value.place} is not a PostgreSQL URL: expected {URL_EXPECTED}")
+    return value.text
+
+
+def _audience(value: _Value) -> str:
+    if not value.text.isprintable():
+        raise UsageError(f"{value.place} has characters that cannot be shown")
+    return value.text
+
+
+def _safe_url(value: _Value) -> str:
+    """Keys that came unprotected would prove nothing; on this machine nobody is in between."""
+    if not value.text.isprintable() or not value.text.startswith(_SAFE_SCHEMES):
+        raise UsageError(f"{value.place} must begin with https://, or name this machine")
     return value.text
 
 

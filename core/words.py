@@ -3,6 +3,11 @@
 LONGEST = 60
 
 
+def visible(text: str) -> str:
+    """Replace what is not printable: no escapes for a terminal, nothing a database cannot hold."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
 def shortened(text: str) -> str:
     """Cut a text that would drown the sentence it is quoted in."""
     return f"{text[:LONGEST]}…" if len(text) > LONGEST else text

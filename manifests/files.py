@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TENANT_EXPECTED, is_reserved, is_tenant_id
 from tenantcron.manifests.check import Checked, TenantHints, check_manifest
-from tenantcron.manifests.diagnostics import Diagnostic, Problem
+from tenantcron.manifests.diagnostics import START, Diagnostic, Problem
 from tenantcron.manifests.document import Syntax
 from tenantcron.manifests.loading.source import MAX_BYTES
 from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
@@ -116,6 +116,12 @@ def _read(file: Path) -> bytes:
             return stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def declared_in_several(tenant: str, files: int, file: Path) -> Diagnostic:
+    """Say in one of the files of a tenant that there are others: each would undo the rest."""
+    message = f"tenant `{tenant}` is declared in {files} files"
+    return Diagnostic(file.as_posix(), Problem("TC501", message, ("tenant",), START))
 
 
 class TenantsSeen:

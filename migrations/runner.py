@@ -34,6 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.migrations.outcome import ControlOutcome, Outcome, TenantOutcome, TenantState
+from tenantcron.store import api_role
 from tenantcron.store.ddl import ensure_control_schema
 from tenantcron.store.engine import Database
 from tenantcron.store.explain import first_line
@@ -43,6 +44,7 @@ from tenantcron.store.tenant_versions import TenantVersion, tenant_versions, ver
 from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
 
 _PATIENCE = "10s"
+_SCHEMAS_A_TRANSACTION = 100
 
 Kind = Literal["control", "tenant"]
 # Called with what has ended, and how many there are in all.
@@ -59,7 +61,24 @@ async def migrate(
     """Migrate the control schema, then the tenants."""
     control = await migrate_control(database)
     tenants = await migrate_tenants(database, on_progress=on_progress, concurrency=concurrency)
+    await open_to_api(database)
     return Outcome(control, tenants)
+
+
+async def open_to_api(database: Database) -> None:
+    """Make the role of the API if that is allowed now, and let it read what it could not yet."""
+    async with database.transaction() as connection:
+        closed = await api_role.closed_schemas(connection) if await _has_role(connection) else []
+    for start in range(0, len(closed), _SCHEMAS_A_TRANSACTION):
+        async with database.transaction() as connection:
+            some = closed[start : start + _SCHEMAS_A_TRANSACTION]
+            await api_role.open_schemas(connection, some)
+
+
+async def _has_role(connection: AsyncConnection) -> bool:
+    """Two runs at once would both change the same rights: one waits for the other."""
+    await take_lock(connection, Lock.CONTROL_MIGRATION)
+    return await api_role.ensure(connection)
 
 
 async def migrate_control(database: Database) -> ControlOutcome:

@@ -46,7 +46,8 @@ class Check:
                 yield found
             return
         for file in files:
-            yield self._one(file)
+            # A server goes on serving meanwhile.
+            yield await asyncio.to_thread(self._one, file)
 
     async def _in_processes(self, files: Sequence[ManifestFile]) -> AsyncIterator[Found]:
         from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- few need it

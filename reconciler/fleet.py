@@ -17,8 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
-from tenantcron.manifests.diagnostics import START, Diagnostic, Problem
-from tenantcron.manifests.files import ManifestFile
+from tenantcron.manifests.files import ManifestFile, declared_in_several
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.checking import Check
 from tenantcron.reconciler.definition import Stored
@@ -82,9 +81,7 @@ def _without_doubles(prepared: Sequence[Prepared]) -> Iterator[Prepared]:
         if one.tenant is None or files[one.tenant] == 1:
             yield one
             continue
-        message = f"tenant `{one.tenant}` is declared in {files[one.tenant]} files"
-        problem = Problem("TC501", message, ("tenant",), START)
-        double = Diagnostic(one.file.as_posix(), problem)
+        double = declared_in_several(one.tenant, files[one.tenant], one.file)
         yield replace(one, wanted=None, diagnostics=(*one.diagnostics, double))
 
 

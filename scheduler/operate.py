@@ -27,6 +27,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import AnyActor, scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
 from tenantcron.cron.zones import tz_version
@@ -132,7 +133,7 @@ class Operator:
             passed_over = await self._pass_over(connection, found)
             resumed = await schedule_cursors.resume(connection, found.schedule_id)
             if reason is not None:
-                await self._explain(connection, (PAUSE, str(ref)), reason)
+                await self._explain(connection, (PAUSE, str(ref)), reason, ref.tenant)
         return Resumed(resumed or found, passed_over)
 
     async def trigger(self, ref: ScheduleRef, reason: str | None) -> Triggered:
@@ -155,7 +156,7 @@ class Operator:
             if made is None:  # the cursor is locked, so it is there
                 raise await unknown_schedule(connection, ref, ())
             after: JsonObject = {"schedule": str(ref), "reason": reason}
-            await self._record(connection, made[0], "trigger", after=after)
+            await self._record(connection, (made[0], ref.tenant), "trigger", after=after)
             await claiming.tell(connection, "trigger")
         return Triggered(*made, found)
 
@@ -174,7 +175,8 @@ class Operator:
                 more_attempts=policies.retry.max_attempts,
                 at=self.clock(),
             )
-            await self._record(connection, found.id, "retry", before=_state(found))
+            one = (found.id, found.tenant_id)
+            await self._record(connection, one, "retry", before=_state(found))
             await claiming.tell(connection, "retry")
             return await locked(connection, found)
 
@@ -188,7 +190,8 @@ class Operator:
                 connection, found.id, found.scheduled_for, reason=why, at=self.clock()
             )
             after: JsonObject = {"reason": why}
-            await self._record(connection, found.id, "cancel", before=_state(found), after=after)
+            one = (found.id, found.tenant_id)
+            await self._record(connection, one, "cancel", before=_state(found), after=after)
             await claiming.tell(connection, claiming.CANCEL)
             return await locked(connection, found)
 
@@ -240,27 +243,34 @@ class Operator:
         return owed.steps
 
     async def _explain(
-        self, connection: AsyncConnection, entity: tuple[str, str], reason: str
+        self,
+        connection: AsyncConnection,
+        entity: tuple[str, str],
+        reason: str,
+        tenant: TenantId | None = None,
     ) -> None:
         """Put beside a trigger's record why it was done; the correlation id ties them together."""
+        after: JsonObject = {"reason": reason}
         await audit_records.record(
-            connection, self.who, entity=entity, operation="reason", after={"reason": reason}
+            connection, self.who, entity=entity, operation="reason", tenant=tenant, after=after
         )
 
     async def _record(
         self,
         connection: AsyncConnection,
-        execution: UUID,
+        of: tuple[UUID, TenantId],
         operation: str,
         *,
         before: JsonObject | None = None,
         after: JsonObject | None = None,
     ) -> None:
+        execution, tenant = of
         await audit_records.record(
             connection,
             self.who,
             entity=(EXECUTION, str(execution)),
             operation=operation,
+            tenant=tenant,
             before=before,
             after=after,
         )

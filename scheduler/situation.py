@@ -183,7 +183,7 @@ async def read_situation(
         last=tuple(last),
         last_attempt=await _last_attempt(connection, last),
         limits=await limits.read(connection),
-        running=sum(running.values()),
+        running=await execution_history.running_overall(connection),
         running_of_tenant=running.get(tenant.id, 0),
         replicas=alive(await workers.list_all(connection), now, lease),
     )

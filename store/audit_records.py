@@ -11,15 +11,32 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from uuid import UUID
 
 from psycopg import sql
-from sqlalchemy import ARRAY, Row, Select, Text, bindparam, func, insert, null, select, text
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Row,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    text,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.names import TenantId
-from tenantcron.core.values import JsonObject
+from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.store.engine import of_tenant
 from tenantcron.store.tables import audit_record, control_audit_record
 
@@ -28,6 +45,104 @@ TENANT = "tenant"
 EXECUTION = "execution"
 PAUSE = "pause"
 LIMITS = "limits"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One record of either audit; the fields are the columns."""
+
+    entity_type: str
+    entity_id: str
+    id: int
+    operation: str
+    changed_by: str
+    actor_type: str
+    actor_source: str
+    authenticated: bool
+    correlation_id: UUID | None
+    before: JsonValue
+    after: JsonValue
+    changed_at: datetime
+    # Of schedules the tenant's schema keeps the records, of all else the control schema.
+    in_tenant: bool
+
+    @property
+    def place(self) -> "AuditPlace":
+        """Where it stands in the list."""
+        return AuditPlace(self.changed_at, self.in_tenant, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlace:
+    """A place in the list of a tenant's records, which is ordered by time."""
+
+    changed_at: datetime
+    in_tenant: bool
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditWanted:
+    """Which records are asked for; what is not said does not matter."""
+
+    entity_type: str | None = None
+    entity_id: str | None = None
+    since: datetime | None = None
+
+
+async def page(  # noqa: PLR0913 -- whose records, which of them, and from where on
+    connection: AsyncConnection,
+    tenant: TenantId,
+    schema: str | None,
+    wanted: AuditWanted,
+    *,
+    before: AuditPlace | None,
+    limit: int,
+) -> list[AuditRow]:
+    """Return some records of a tenant, the newest first, those before a place.
+
+    Each of the two audits gives as many as are wanted at most, and these are merged. Without a
+    schema, which a deprovisioned tenant may have lost, there is only the control schema's.
+    """
+    parts = [
+        _some(control_audit_record, wanted, before)
+        .where(control_audit_record.c.tenant_id == tenant)
+        .limit(limit)
+    ]
+    if schema is not None:
+        of_tenant(connection, schema)
+        parts.append(_some(audit_record, wanted, before).limit(limit))
+    merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
+    columns = merged.c
+    newest = select(merged).order_by(
+        columns.changed_at.desc(), columns.in_tenant.desc(), columns.id.desc()
+    )
+    return [AuditRow(*row) for row in await connection.execute(newest.limit(limit))]
+
+
+def _some(
+    table: Table, wanted: AuditWanted, before: AuditPlace | None
+) -> Select[tuple[object, ...]]:
+    columns = [table.c[name] for name in AuditRow.__dataclass_fields__ if name != "in_tenant"]
+    statement = select(*columns, literal(table is audit_record).label("in_tenant"))
+    if wanted.entity_type is not None:
+        statement = statement.where(table.c.entity_type == wanted.entity_type)
+    if wanted.entity_id is not None:
+        statement = statement.where(table.c.entity_id == wanted.entity_id)
+    if wanted.since is not None:
+        statement = statement.where(table.c.changed_at >= wanted.since)
+    if before is not None:
+        statement = statement.where(_is_before(table, before))
+    return statement.order_by(table.c.changed_at.desc(), table.c.id.desc())
+
+
+def _is_before(table: Table, place: AuditPlace) -> ColumnElement[bool]:
+    """Of one moment, the tenant's own records come first, and of one audit the later ones."""
+    if place.in_tenant == (table is audit_record):
+        return tuple_(table.c.changed_at, table.c.id) < tuple_(place.changed_at, place.id)
+    if place.in_tenant:
+        return table.c.changed_at <= place.changed_at
+    return table.c.changed_at < place.changed_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +172,7 @@ async def record(  # noqa: PLR0913 -- the columns of a record
     *,
     entity: tuple[str, str],
     operation: str,
+    tenant: TenantId | None = None,
     before: JsonObject | None = None,
     after: JsonObject | None = None,
 ) -> None:
@@ -69,6 +185,7 @@ async def record(  # noqa: PLR0913 -- the columns of a record
         "entity_type": entity_type,
         "entity_id": entity_id,
         "operation": operation,
+        "tenant_id": tenant,
         # Nothing is a null of SQL here, never one of JSON.
         "before": null() if before is None else before,
         "after": null() if after is None else after,

@@ -41,6 +41,14 @@ CREATE TRIGGER tenant_schedule_no_truncate
     BEFORE TRUNCATE ON {schema}.tenant_schedule
     FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_truncate();
 """
+# What the API's role sees of it (docs/decisions/0017).
+_SEEN = """
+ALTER TABLE {schema}.tenant_schedule ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON {schema}.tenant_schedule USING (tenantcron.sees_schema({name}));
+ALTER TABLE {schema}.audit_record ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON {schema}.audit_record USING (tenantcron.sees_schema({name}));
+SELECT tenantcron.open_to_api({name});
+"""
 # As Alembic would make it.
 _VERSION = """
 CREATE TABLE {schema}.schema_version (
@@ -80,7 +88,15 @@ async def drop_tenant_schema(connection: AsyncConnection, schema: str) -> None:
 
 @cache
 def _creation() -> LiteralString:
-    parts = ["CREATE SCHEMA {schema};", _declared(), _APPEND_ONLY, _RECORDING, _VERSION, _stamp()]
+    parts = [
+        "CREATE SCHEMA {schema};",
+        _declared(),
+        _APPEND_ONLY,
+        _RECORDING,
+        _SEEN,
+        _VERSION,
+        _stamp(),
+    ]
     # Nothing of it comes from outside: declared tables and the constants above.
     return "\n".join(parts)
 

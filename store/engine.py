@@ -21,16 +21,23 @@ one loses its transaction after a while.
 psycopg would send its own BEGIN ahead of ours, so the driver is put in autocommit mode and the
 `begin` event sends the transaction's first words. Commit and rollback stay the driver's: it looks
 at the state of the connection, not at the mode.
+
+Whoever works for somebody who may not see all opens the database again with `seen_by` or
+`patient`: the same connections, and transactions that begin with a few words more.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
+import psycopg
+from psycopg.sql import SQL, Literal
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store.embedded import embedded_server
 from tenantcron.store.errors import ServerTooOldError
@@ -42,6 +49,14 @@ OLDEST_SERVER = 14
 # At most; each is opened when it is needed and kept from then on. One beyond the pool's size would
 # be closed after every transaction, and a new one costs more than most transactions.
 _CONNECTIONS = 16
+
+# How long a transaction waits for a connection where nothing else is said.
+PATIENCE = timedelta(seconds=30)
+# The name under which a connection carries the words that its transactions begin with.
+_OPENING = "tenantcron_opening"
+# The role that row-level security holds for, and whom it acts for.
+_SEEN_BY = SQL("; SET LOCAL ROLE tenantcron_api; SET LOCAL tenantcron.tenant TO {}")
+_PATIENT = SQL("; SET LOCAL statement_timeout TO {}")
 
 _BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
@@ -60,6 +75,55 @@ class Database:
 
     engine: AsyncEngine
     target: Target
+    # What transactions begin with, besides what all do.
+    opening: str = ""
+    # The transaction that others have become a part of.
+    joined: AsyncConnection | None = None
+
+    def seen_by(self, tenant: TenantId | None) -> "Database":
+        """Return the database as a request sees it: one tenant, or all with None; read only.
+
+        The role must be there, as `api_role.is_usable` tells.
+        """
+        words = _SEEN_BY.format(Literal("*" if tenant is None else str(tenant)))
+        return replace(self, opening=self.opening + words.as_string())
+
+    def patient(self, span: timedelta) -> "Database":
+        """Return the database with statements that are given up after a while."""
+        words = _PATIENT.format(Literal(int(span.total_seconds() * 1000)))
+        return replace(self, opening=self.opening + words.as_string())
+
+    def joining(self, connection: AsyncConnection) -> "Database":
+        """Return the database with all transactions as parts of the one that the connection is in.
+
+        What several steps do is then done whole or not at all, with what the caller adds to it.
+        """
+        return replace(self, joined=connection)
+
+    async def ask(
+        self, statement: str, parameters: Mapping[str, object]
+    ) -> list[tuple[object, ...]]:
+        """Run one statement outside of a transaction: one round trip instead of three.
+
+        It meets the session's own search path, so it must name everything in full. If it has to be
+        sent again, because the server was restarted since, it must do no harm twice.
+        """
+        try:
+            return await self._asked(statement, parameters)
+        except psycopg.OperationalError:
+            return await self._asked(statement, parameters)
+
+    async def _asked(
+        self, statement: str, parameters: Mapping[str, object]
+    ) -> list[tuple[object, ...]]:
+        try:
+            async with self.engine.connect() as connection:
+                return await _sent(connection, statement, parameters)
+        except DBAPIError as error:
+            explained = explain(error, self.target)
+            if explained is None:
+                raise
+            raise explained from error
 
     @asynccontextmanager
     async def transaction(self, *, by_key: bool = False) -> AsyncIterator[AsyncConnection]:
@@ -83,8 +147,12 @@ class Database:
         Its first words find out if the server was restarted since the connection was last used:
         then all that the pool has are dead, and the second try makes a new one.
         """
+        if self.joined is not None:
+            async with self.joined.begin_nested():
+                yield self.joined
+            return
         async with self.engine.connect() as connection:
-            await connection.execution_options(**{_BY_KEY: by_key})
+            await connection.execution_options(**{_BY_KEY: by_key, _OPENING: self.opening})
             try:
                 await connection.begin()
             except DBAPIError as error:
@@ -97,9 +165,14 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
-    """Connect to the database of the settings, or to the embedded server if they name none."""
-    async with _target(settings) as target, _engine(target) as engine:
+async def open_database(
+    settings: Settings, patience: timedelta = PATIENCE
+) -> AsyncIterator[Database]:
+    """Connect to the database of the settings, or to the embedded server if they name none.
+
+    `patience` is how long a transaction waits for one of the connections.
+    """
+    async with _target(settings) as target, _engine(target, patience) as engine:
         database = Database(engine, target)
         await _check_server(database)
         yield database
@@ -129,7 +202,7 @@ async def _target(settings: Settings) -> AsyncIterator[Target]:
 
 
 @asynccontextmanager
-async def _engine(target: Target) -> AsyncIterator[AsyncEngine]:
+async def _engine(target: Target, patience: timedelta) -> AsyncIterator[AsyncEngine]:
     engine = create_async_engine(
         "postgresql+psycopg://",
         # Not in the URL: an engine shows its URL in messages, and this holds the password.
@@ -137,6 +210,7 @@ async def _engine(target: Target) -> AsyncIterator[AsyncEngine]:
         isolation_level="AUTOCOMMIT",
         pool_size=_CONNECTIONS,
         max_overflow=0,
+        pool_timeout=patience.total_seconds(),
         use_native_hstore=False,
     )
     event.listen(engine.sync_engine, "begin", _begin)
@@ -146,9 +220,26 @@ async def _engine(target: Target) -> AsyncIterator[AsyncEngine]:
         await engine.dispose()
 
 
+async def _sent(
+    connection: AsyncConnection, statement: str, parameters: Mapping[str, object]
+) -> list[tuple[object, ...]]:
+    driver = (await connection.get_raw_connection()).driver_connection
+    if not isinstance(driver, psycopg.AsyncConnection):
+        raise TypeError("the engine is made for psycopg")
+    try:
+        # The driver is in autocommit mode, so there is nothing to end.
+        cursor = await driver.execute(statement.encode(), parameters)
+        return list(await cursor.fetchall())
+    except BaseException:
+        # Somebody who waited no longer leaves a connection in the middle of something.
+        await connection.invalidate()
+        raise
+
+
 def _begin(connection: Connection) -> None:
-    by_key = connection.get_execution_options().get(_BY_KEY, False)
-    connection.exec_driver_sql(_BEGIN_BY_KEY if by_key else _BEGIN)
+    options = connection.get_execution_options()
+    begin = _BEGIN_BY_KEY if options.get(_BY_KEY, False) else _BEGIN
+    connection.exec_driver_sql(begin + options.get(_OPENING, ""))
 
 
 async def _check_server(database: Database) -> None:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     func,
     select,
     text,
+    tuple_,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -88,10 +89,10 @@ class Filter:
     schedule: str | None = None
     states: tuple[State, ...] = ()
     since: datetime | None = None
+    until: datetime | None = None
 
 
-async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> list[ExecutionRow]:
-    """Return executions, the newest first."""
+def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if wanted.tenant is not None:
         conditions.append(_row.tenant_id == wanted.tenant)
@@ -101,7 +102,14 @@ async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> lis
         conditions.append(_row.state.in_(wanted.states))
     if wanted.since is not None:
         conditions.append(_row.scheduled_for >= wanted.since)
-    found = select(execution).where(*conditions)
+    if wanted.until is not None:
+        conditions.append(_row.scheduled_for < wanted.until)
+    return conditions
+
+
+async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> list[ExecutionRow]:
+    """Return executions, the newest first."""
+    found = select(execution).where(*_conditions(wanted))
     if wanted.tenant is not None and wanted.schedule is None:
         # By its own index: along that of the newest of all, a tenant that has not run for long
         # would be looked for through everybody's history.
@@ -112,6 +120,33 @@ async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> lis
         .order_by(rows.c.scheduled_for.desc(), rows.c.created_at.desc(), rows.c.id)
         .limit(limit)
     )
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the list of executions, which is ordered by time and then by id."""
+
+    scheduled_for: datetime
+    id: UUID
+
+
+async def page(
+    connection: AsyncConnection, wanted: Filter, *, before: Place | None, limit: int
+) -> list[ExecutionRow]:
+    """Return some executions, the newest first, those before a place.
+
+    The order is that of two indexes, one of all executions and one of each tenant's.
+    """
+    statement = (
+        select(execution)
+        .where(*_conditions(wanted))
+        .order_by(_row.scheduled_for.desc(), _row.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        place = tuple_(_row.scheduled_for, _row.id)
+        statement = statement.where(place < tuple_(before.scheduled_for, before.id))
     return [_read(row) for row in await connection.execute(statement)]
 
 
@@ -169,6 +204,11 @@ async def running_by_tenant(connection: AsyncConnection) -> dict[TenantId, int]:
         .group_by(_row.tenant_id)
     )
     return {TenantId(tenant): number for tenant, number in await connection.execute(statement)}
+
+
+async def running_overall(connection: AsyncConnection) -> int:
+    """Count what runs, of all tenants, also for those who see one tenant only."""
+    return int(await connection.scalar(text("SELECT tenantcron.running_now()")) or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.store.tables import manifest_version
 
-LONGEST_SOURCE_REF = 255
-
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
@@ -78,6 +76,34 @@ async def latest(
     """Return the newest version of each tenant that has one."""
     rows = await connection.execute(_LATEST, {"tenant_ids": list(tenant_ids)})
     return {row.tenant_id: VersionRow(*row) for row in rows}
+
+
+async def page(
+    connection: AsyncConnection, tenant_id: TenantId, *, before: int | None, limit: int
+) -> list[VersionRow]:
+    """Return some versions of a tenant, the newest first, those before a number."""
+    columns = manifest_version.c
+    statement = (
+        select(*_COLUMNS)
+        .where(columns.tenant_id == tenant_id)
+        .order_by(columns.version.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(columns.version < before)
+    return [VersionRow(*row) for row in await connection.execute(statement)]
+
+
+async def find(
+    connection: AsyncConnection, tenant_id: TenantId, version: int
+) -> tuple[VersionRow, JsonObject] | None:
+    """Return one version of a tenant with its document."""
+    columns = manifest_version.c
+    statement = select(*_COLUMNS, columns.document).where(
+        columns.tenant_id == tenant_id, columns.version == version
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else (VersionRow(*row[:-1]), row[-1])
 
 
 async def made_from(

@@ -2,13 +2,16 @@
 
 from typing import LiteralString
 
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 from sqlalchemy import Connection
 
 
 def for_schema(script: LiteralString, schema: str) -> str:
-    """Put a schema, quoted, in all places of a reviewed script that say `{schema}`."""
-    return SQL(script).format(schema=Identifier(schema)).as_string()
+    """Put a schema, quoted, in all places of a reviewed script that say `{schema}`.
+
+    `{name}` stands for the same as text.
+    """
+    return SQL(script).format(schema=Identifier(schema), name=Literal(schema)).as_string()
 
 
 def run_script(connection: Connection, script: str) -> None:

@@ -121,7 +121,20 @@ manifest_version = Table(
 Index(None, manifest_version.c.source_checksum)
 
 # What happens to control rows, beside them: it outlives a tenant's schema.
-control_audit_record = Table("audit_record", control, *_audit_columns())
+control_audit_record = Table(
+    "audit_record",
+    control,
+    *_audit_columns(),
+    # Whose tenant's it is; None for what concerns the cluster.
+    Column("tenant_id", String(48), nullable=True),
+)
+Index(
+    "audit_record_tenant_idx",
+    control_audit_record.c.tenant_id,
+    control_audit_record.c.changed_at,
+    control_audit_record.c.id,
+    postgresql_where=text("tenant_id IS NOT NULL"),
+)
 
 # How many executions may run at once, over all replicas. One row; what an operator sets goes
 # before what the scheduler's settings declare.
@@ -262,7 +275,9 @@ CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
 CREATE INDEX execution_history_idx
     ON tenantcron.execution_past (tenant_id, schedule_name, scheduled_for);
 CREATE INDEX execution_newest_idx
-    ON tenantcron.execution_past (scheduled_for);
+    ON tenantcron.execution_past (scheduled_for, id);
+CREATE INDEX execution_timeline_idx
+    ON tenantcron.execution_past (tenant_id, scheduled_for, id);
 """
 event.listen(
     execution,
@@ -345,6 +360,55 @@ signing_key = Table(
     CheckConstraint("(sealed IS NULL) = (sealed_by IS NULL)", name="sealed"),
     CheckConstraint("sealed IS NOT NULL OR retired_at IS NOT NULL", name="retired"),
 )
+
+# What people and pipelines prove themselves with at the API; of the secret only its digest.
+api_token = Table(
+    "api_token",
+    control,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(128), nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("role", String(16), nullable=False),
+    # None: it sees all tenants.
+    Column("tenant_id", String(48), ForeignKey(tenant.c.id), nullable=True),
+    Column("created_by", String(255), nullable=False),
+    _time("created_at"),
+    _time("expires_at"),
+    _time("revoked_at", nullable=True),
+    CheckConstraint("role IN ('viewer', 'operator', 'deployer', 'admin')", name="role"),
+)
+Index(
+    "api_token_name_idx",
+    api_token.c.name,
+    unique=True,
+    postgresql_where=text("revoked_at IS NULL"),
+)
+
+# How many requests a caller has made in the current window, over all processes of the API.
+api_usage = Table(
+    "api_usage",
+    control,
+    Column("caller", String(320), primary_key=True),
+    _time("window_start"),
+    Column("requests", Integer, nullable=False),
+    # A crash of the server empties it, which only begins the window anew.
+    prefixes=["UNLOGGED"],
+)
+
+# The answers of writes that may come twice, by the caller's own key.
+idempotency_key = Table(
+    "idempotency_key",
+    control,
+    Column("caller", String(320), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("request_hash", String(64), nullable=False),
+    # None only inside the transaction that does the work.
+    Column("status", SmallInteger, nullable=True),
+    # As it was sent, to the byte.
+    Column("answer", Text, nullable=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+)
+Index(None, idempotency_key.c.created_at)
 
 tenant_schedule = Table(
     "tenant_schedule",

@@ -113,6 +113,39 @@ async def _read(
     return [(tenant, LiveSchedules(*columns)) for tenant, *columns in map(tuple, rows)]
 
 
+@dataclass(frozen=True, slots=True)
+class SchedulesWanted:
+    """Which schedules are asked for; what is not said does not matter."""
+
+    saga: str | None = None
+    enabled: bool | None = None
+
+
+async def page(
+    connection: AsyncConnection,
+    schema: str,
+    wanted: SchedulesWanted,
+    *,
+    after: str | None,
+    limit: int,
+) -> list[tuple[UUID, JsonObject]]:
+    """Return some schedules of a tenant by name, those after a name: ids, definition columns."""
+    columns = tenant_schedule.c
+    statement = (
+        select(columns.id, *(columns[name] for name in DEFINITION))
+        .order_by(columns.schedule_name)
+        .limit(limit)
+    )
+    if after is not None:
+        statement = statement.where(columns.schedule_name > after)
+    if wanted.saga is not None:
+        statement = statement.where(columns.saga_name == wanted.saga)
+    if wanted.enabled is not None:
+        statement = statement.where(columns.enabled == wanted.enabled)
+    rows = await of_tenant(connection, schema).execute(statement)
+    return [(row.id, {name: row._mapping[name] for name in DEFINITION}) for row in rows]
+
+
 async def add(
     connection: AsyncConnection, schema: str, rows: Sequence[JsonObject], version_id: UUID
 ) -> None:

@@ -125,6 +125,25 @@ async def list_all(connection: AsyncConnection) -> Sequence[TenantRow]:
     return [_read(row) for row in await connection.execute(select(tenant).order_by(tenant.c.id))]
 
 
+async def page(
+    connection: AsyncConnection,
+    *,
+    after: str | None,
+    limit: int,
+    statuses: Collection[TenantStatus] = (),
+    only: TenantId | None = None,
+) -> list[TenantRow]:
+    """Return some tenants by id, those after an id; `only` leaves out all but one."""
+    statement = select(tenant).order_by(tenant.c.id).limit(limit)
+    if after is not None:
+        statement = statement.where(tenant.c.id > after)
+    if statuses:
+        statement = statement.where(tenant.c.status.in_(statuses))
+    if only is not None:
+        statement = statement.where(tenant.c.id == only)
+    return [_read(row) for row in await connection.execute(statement)]
+
+
 async def schedule_caps(connection: AsyncConnection) -> dict[TenantId, int]:
     """Return the tenants that have a cap of their own, with it."""
     statement = select(tenant.c.id, tenant.c.max_schedules).where(

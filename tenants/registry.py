@@ -31,6 +31,10 @@ class TenantError(TenantcronError):
     """A tenant is not there, or not in a state that allows this."""
 
 
+class UnknownTenantError(TenantError):
+    """There is no such tenant."""
+
+
 def tenant_id(text: str) -> TenantId:
     """Check an id where it comes in; from here on it may become an identifier."""
     if not is_tenant_id(text):
@@ -157,5 +161,7 @@ async def _locked(connection: AsyncConnection, tenant: TenantId) -> TenantRow:
     return row
 
 
-def _unknown(tenant: TenantId) -> TenantError:
-    return TenantError(f"tenant `{tenant}` does not exist: `tenantcron tenant list` shows all")
+def _unknown(tenant: TenantId) -> UnknownTenantError:
+    return UnknownTenantError(
+        f"tenant `{tenant}` does not exist: `tenantcron tenant list` shows all"
+    )

@@ -99,7 +99,13 @@ def test_no_page_promises_a_command_that_does_not_exist() -> None:
 
 
 def test_what_is_listed_is_listed_where_people_look_for_it() -> None:
-    places = {"refusals": "apply.md", "tables": "database.md", "settings": "settings.md"}
+    places = {
+        "refusals": "apply.md",
+        "tables": "database.md",
+        "settings": "settings.md",
+        "problems": "api.md",
+        "roles": "api.md",
+    }
     assert places.keys() == LISTS.keys()
     for what, page in places.items():
         assert f"<!-- listed: {what} -->" in (ROOT / "docs" / page).read_text(encoding="utf-8")

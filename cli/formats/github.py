@@ -1,6 +1,6 @@
 """Diagnostics as GitHub workflow commands, which GitHub shows beside the changed lines."""
 
-from tenantcron.cli.terminal import visible
+from tenantcron.core.words import visible
 from tenantcron.manifests.diagnostics import Diagnostic
 
 

@@ -6,12 +6,12 @@ from datetime import UTC
 from rich.console import Console
 from rich.text import Text
 
+from tenantcron.answers.schedules import next_or_fault
 from tenantcron.cli.formats.executions_text import table
-from tenantcron.cli.formats.schedules import next_or_fault
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
-from tenantcron.cli.terminal import visible
 from tenantcron.core.values import JsonValue
+from tenantcron.core.words import visible
 from tenantcron.scheduler.situation import Situation, in_utc
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from itertools import accumulate, takewhile
 from pathlib import Path
 
-from tenantcron.cli.terminal import Palette, visible
+from tenantcron.cli.terminal import Palette
+from tenantcron.core.words import visible
 from tenantcron.manifests.diagnostics import Diagnostic, Span
 
 _TAB = "    "

@@ -7,11 +7,12 @@ import sys
 import pytest
 from support.manifests import ROOT
 
+from tenantcron.answers.problems import PROBLEMS
 from tenantcron.cli.main import main
 from tenantcron.manifests.rules import RULES, Rule
 from tenantcron.reconciler.refusals import REFUSALS
 
-EVERY = RULES | REFUSALS
+EVERY = RULES | REFUSALS | {code: kind.rule for code, kind in PROBLEMS.items()}
 
 
 @pytest.mark.parametrize("rule", EVERY.values(), ids=EVERY.keys())

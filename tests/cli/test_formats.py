@@ -11,8 +11,8 @@ import pytest
 from support.cli import tenantcron
 from support.manifests import MISTAKES
 
+from tenantcron.answers.diagnostics import as_json
 from tenantcron.cli.formats import text
-from tenantcron.cli.formats.data import as_json
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.formats.sarif import sarif_log
 from tenantcron.cli.main import main

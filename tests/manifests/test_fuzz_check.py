@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenantcron.cli.formats import data, github, sarif, text
+from tenantcron.answers import diagnostics as data
+from tenantcron.cli.formats import github, sarif, text
 from tenantcron.cli.terminal import Palette
 from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.diagnostics import Diagnostic

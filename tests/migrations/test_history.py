@@ -11,7 +11,8 @@ from tenantcron.store import tables
 from tenantcron.store.ddl import create_tenant_schema, ensure_control_schema
 from tenantcron.store.engine import Database, open_database
 
-TRIGGERS = ("triggers", "functions")
+# Declared in the migrations only.
+TRIGGERS = ("triggers", "functions", "policies")
 
 
 def create_declared(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The page of log events lists exactly what the scheduler logs."""
+"""The page of log events lists exactly what the scheduler and the API log."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ LISTED = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 def logged() -> set[str]:
-    folders = ("scheduler", "targets")
+    folders = ("scheduler", "targets", "api")
     files = [file for folder in folders for file in (ROOT / folder).glob("*.py")]
     sources = [file.read_text(encoding="utf-8") for file in files]
     events = {event for source in sources for event in LOGGED.findall(source)}

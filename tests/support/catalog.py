@@ -1,5 +1,7 @@
 """A schema as the database's own catalog describes it, to be compared with another."""
 
+from functools import reduce
+
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -38,6 +40,11 @@ _PARTS = {
         "format('%s enabled %s', pg_get_triggerdef(g.oid), g.tgenabled)",
         "JOIN pg_trigger AS g ON g.tgrelid = t.oid AND NOT g.tgisinternal",
     ),
+    "policies": _of_relations(
+        "format('%s rls %s %s %s', t.relname, t.relrowsecurity, p.polname,"
+        " pg_get_expr(p.polqual, p.polrelid))",
+        "JOIN pg_policy AS p ON p.polrelid = t.oid",
+    ),
     "functions": text(
         "SELECT pg_get_functiondef(p.oid) FROM pg_proc AS p"
         " JOIN pg_namespace AS n ON n.oid = p.pronamespace AND n.nspname = :schema"
@@ -59,5 +66,5 @@ def without(description: Description, table: str) -> Description:
 
 async def _lines(connection: AsyncConnection, part: str, schema: str) -> list[str]:
     found = await connection.scalars(_PARTS[part], {"schema": schema})
-    own = (f'"{schema}".', f"{schema}.")
-    return sorted(line.replace(own[0], "").replace(own[1], "") for line in found)
+    own = (f'"{schema}".', f"{schema}.", f"'{schema}'")
+    return sorted(reduce(lambda line, name: line.replace(name, ""), own, line) for line in found)

@@ -16,6 +16,9 @@ from itertools import islice
 
 from support.pages import ROOT, Json
 
+from tenantcron.actor.grants import Role
+from tenantcron.answers.problems import PROBLEMS
+from tenantcron.api.roles import ALLOWED, Permission
 from tenantcron.core.durations import format_duration, parse_duration
 from tenantcron.core.settings import PREFIX, Settings
 from tenantcron.cron.analysis import shortest_gap
@@ -249,8 +252,24 @@ def shown_default(default: object) -> str:
     return f"`{format_duration(default) if isinstance(default, timedelta) else default}`"
 
 
+def listed_problems() -> list[list[str]]:
+    return [
+        [f"`{code}`", str(kind.status.value), kind.rule.name, kind.rule.what]
+        for code, kind in PROBLEMS.items()
+    ]
+
+
+def listed_roles() -> list[list[str]]:
+    return [
+        [f"`{role}`", *("yes" if one in ALLOWED[role] else "no" for one in Permission)]
+        for role in Role
+    ]
+
+
 LISTS: dict[str, Callable[[], list[list[str]]]] = {
     "refusals": listed_refusals,
     "tables": listed_tables,
     "settings": listed_settings,
+    "problems": listed_problems,
+    "roles": listed_roles,
 }

@@ -58,8 +58,12 @@ CREATE TABLE tenantcron.audit_record (
     before jsonb,
     after jsonb,
     changed_at timestamptz NOT NULL DEFAULT now(),
+    tenant_id varchar(48),
     CONSTRAINT audit_record_pkey PRIMARY KEY (entity_type, entity_id, id)
 );
+CREATE INDEX audit_record_tenant_idx
+    ON tenantcron.audit_record (tenant_id, changed_at, id)
+    WHERE tenant_id IS NOT NULL;
 CREATE INDEX tenant_moved_idx
     ON tenantcron.tenant (id)
     WHERE schedule_revision <> synced_revision;
@@ -170,7 +174,9 @@ CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
 CREATE INDEX execution_history_idx
     ON tenantcron.execution_past (tenant_id, schedule_name, scheduled_for);
 CREATE INDEX execution_newest_idx
-    ON tenantcron.execution_past (scheduled_for);
+    ON tenantcron.execution_past (scheduled_for, id);
+CREATE INDEX execution_timeline_idx
+    ON tenantcron.execution_past (tenant_id, scheduled_for, id);
 CREATE TABLE tenantcron.execution_attempt (
     execution_id uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
@@ -251,12 +257,18 @@ CREATE FUNCTION tenantcron.put_on_record(
     LANGUAGE sql SET search_path = pg_catalog AS $function$
 INSERT INTO tenantcron.audit_record (
     entity_type, entity_id, operation, changed_by, actor_type, actor_source, authenticated,
-    correlation_id, before, after
+    correlation_id, before, after, tenant_id
 )
 SELECT
     put_on_record.entity_type, put_on_record.entity_id, put_on_record.operation, who.changed_by,
     who.actor_type, who.actor_source, who.authenticated, who.correlation_id,
-    put_on_record.before, put_on_record.after
+    put_on_record.before, put_on_record.after,
+    CASE put_on_record.entity_type
+        WHEN 'tenant' THEN put_on_record.entity_id
+        WHEN 'pause' THEN split_part(put_on_record.entity_id, '/', 1)
+        WHEN 'api_token' THEN
+            coalesce(put_on_record.after, put_on_record.before) ->> 'tenant_id'
+    END
 FROM tenantcron.acting() AS who;
 $function$;
 """
@@ -488,7 +500,156 @@ CREATE TRIGGER signing_key_recorded
     FOR EACH ROW EXECUTE FUNCTION tenantcron.record_signing_key();
 """
 
+# What the API keeps: its tokens, how often each was used of late, and the answers of writes that
+# may come twice. Counts are not worth a write to the log: after a crash they begin anew.
+_API_TABLES = """
+CREATE TABLE tenantcron.api_token (
+    id varchar(16) NOT NULL,
+    name varchar(128) NOT NULL,
+    digest bytea NOT NULL,
+    role varchar(16) NOT NULL,
+    tenant_id varchar(48),
+    created_by varchar(255) NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    revoked_at timestamptz,
+    CONSTRAINT api_token_pkey PRIMARY KEY (id),
+    CONSTRAINT api_token_role_check CHECK (role IN ('viewer', 'operator', 'deployer', 'admin')),
+    CONSTRAINT api_token_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenantcron.tenant (id)
+);
+CREATE UNIQUE INDEX api_token_name_idx
+    ON tenantcron.api_token (name)
+    WHERE revoked_at IS NULL;
+CREATE UNLOGGED TABLE tenantcron.api_usage (
+    caller varchar(320) NOT NULL,
+    window_start timestamptz NOT NULL,
+    requests integer NOT NULL,
+    CONSTRAINT api_usage_pkey PRIMARY KEY (caller)
+);
+CREATE TABLE tenantcron.idempotency_key (
+    caller varchar(320) NOT NULL,
+    key varchar(255) NOT NULL,
+    request_hash varchar(64) NOT NULL,
+    status smallint,
+    answer text,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT idempotency_key_pkey PRIMARY KEY (caller, key)
+);
+CREATE INDEX idempotency_key_created_at_idx
+    ON tenantcron.idempotency_key (created_at);
+CREATE FUNCTION tenantcron.record_api_token() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+-- The digest stays where it is: a record is for people.
+DECLARE
+    was jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'digest' END;
+    becomes jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'digest' END;
+BEGIN
+    PERFORM tenantcron.put_on_record(
+        'api_token',
+        coalesce(becomes, was) ->> 'id',
+        CASE TG_OP WHEN 'INSERT' THEN 'create' WHEN 'UPDATE' THEN 'update' ELSE 'delete' END,
+        was,
+        becomes
+    );
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER api_token_recorded
+    AFTER INSERT OR UPDATE OR DELETE ON tenantcron.api_token
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_api_token();
+"""
+
+# What a request may see. The owner of the tables ignores row-level security, so a request reads as
+# `tenantcron_api`, and says whose it is: `*`, or the one tenant that its token is bound to. Where
+# nothing is said, that role sees nothing. Other roles see what they have rights for, as ever. The
+# bodies are parsed here, so that no search path can change what they mean.
+_API_SIGHT = """
+CREATE FUNCTION tenantcron.sees(tenant text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN current_user <> 'tenantcron_api'
+        OR current_setting('tenantcron.tenant', true) IN ('*', tenant);
+CREATE FUNCTION tenantcron.sees_schema(tenant_schema text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN current_user <> 'tenantcron_api'
+        OR current_setting('tenantcron.tenant', true) = '*'
+        OR 'tenant_' || current_setting('tenantcron.tenant', true) = tenant_schema;
+ALTER TABLE tenantcron.tenant ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.tenant USING (tenantcron.sees(id));
+ALTER TABLE tenantcron.manifest_version ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.manifest_version USING (tenantcron.sees(tenant_id));
+ALTER TABLE tenantcron.schedule_cursor ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.schedule_cursor USING (tenantcron.sees(tenant_id));
+ALTER TABLE tenantcron.execution ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.execution USING (tenantcron.sees(tenant_id));
+ALTER TABLE tenantcron.audit_record ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.audit_record USING (tenantcron.sees(tenant_id));
+-- These two have no tenant of their own: they are seen with what names them.
+ALTER TABLE tenantcron.execution_attempt ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.execution_attempt USING (
+    tenantcron.sees('*') OR EXISTS (
+        SELECT FROM tenantcron.execution AS e
+        WHERE e.id = execution_attempt.execution_id
+            AND e.scheduled_for = execution_attempt.scheduled_for
+    )
+);
+ALTER TABLE tenantcron.schedule_definition ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.schedule_definition USING (
+    tenantcron.sees('*') OR EXISTS (
+        SELECT FROM tenantcron.schedule_cursor AS c
+        WHERE c.tenant_id = current_setting('tenantcron.tenant', true)
+            AND c.definition_id = schedule_definition.id
+    )
+);
+-- How full the cluster is decides whether anybody's execution starts, so everybody may know.
+CREATE FUNCTION tenantcron.running_now() RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    RETURN (SELECT count(*) FROM tenantcron.execution WHERE state = 'RUNNING');
+"""
+
+# The role itself belongs to the whole server, and not everybody may make one. Where it cannot be
+# made, or not be taken on, the API says so and keeps tenants apart by its code alone.
+_API_ROLE = """
+CREATE FUNCTION tenantcron.ensure_api_role() RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tenantcron_api') THEN
+        BEGIN
+            CREATE ROLE tenantcron_api NOLOGIN NOINHERIT;
+        EXCEPTION
+            WHEN insufficient_privilege THEN RETURN false;
+            WHEN duplicate_object OR unique_violation THEN NULL;
+        END;
+    END IF;
+    IF NOT pg_has_role(current_user, 'tenantcron_api', 'MEMBER') THEN
+        BEGIN
+            GRANT tenantcron_api TO CURRENT_USER;
+        EXCEPTION WHEN insufficient_privilege THEN NULL;
+        END;
+    END IF;
+    GRANT USAGE ON SCHEMA tenantcron TO tenantcron_api;
+    GRANT SELECT ON tenantcron.tenant, tenantcron.manifest_version, tenantcron.schedule_cursor,
+        tenantcron.schedule_definition, tenantcron.execution, tenantcron.execution_attempt,
+        tenantcron.audit_record, tenantcron.limits, tenantcron.worker TO tenantcron_api;
+    RETURN true;
+END
+$function$;
+CREATE FUNCTION tenantcron.open_to_api(of_schema text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'tenantcron_api') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO tenantcron_api', of_schema);
+        EXECUTE format(
+            'GRANT SELECT ON %1$I.tenant_schedule, %1$I.audit_record TO tenantcron_api', of_schema
+        );
+    END IF;
+END
+$function$;
+SELECT tenantcron.ensure_api_role();
+"""
+
 _UNDO = """
+DROP FUNCTION tenantcron.running_now();
+DROP TABLE tenantcron.idempotency_key, tenantcron.api_usage, tenantcron.api_token;
 DROP TABLE tenantcron.signing_key, tenantcron.identity, tenantcron.service;
 DROP TABLE tenantcron.worker, tenantcron.execution_attempt, tenantcron.execution,
     tenantcron.schedule_cursor, tenantcron.schedule_definition, tenantcron.limits,
@@ -498,7 +659,9 @@ DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcr
     tenantcron.follow_tenant(), tenantcron.follow_service(),
     tenantcron.put_on_record(text, text, text, jsonb, jsonb),
     tenantcron.record_schedules(), tenantcron.recording(text, text),
-    tenantcron.notice_change_by_hand(text, bigint), tenantcron.acting();
+    tenantcron.notice_change_by_hand(text, bigint), tenantcron.acting(),
+    tenantcron.record_api_token(), tenantcron.sees(text), tenantcron.sees_schema(text),
+    tenantcron.ensure_api_role(), tenantcron.open_to_api(text);
 """
 
 
@@ -507,6 +670,7 @@ def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control
     recording = _ACTING + _PUTTING_ON_RECORD + _RECORDING_TENANTS + _RECORDING_SCHEDULES
     run_script(op.get_bind(), _TABLES + _APPEND_ONLY + recording + _OPERATING)
     run_script(op.get_bind(), _IDENTITIES + _SIGNING_KEYS)
+    run_script(op.get_bind(), _API_TABLES + _API_SIGHT + _API_ROLE)
 
 
 def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above

@@ -69,12 +69,21 @@ CREATE TRIGGER tenant_schedule_no_truncate
     FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_truncate();
 """
 
+# What the API's role sees of it (docs/decisions/0017).
+_SEEN = """
+ALTER TABLE {schema}.tenant_schedule ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON {schema}.tenant_schedule USING (tenantcron.sees_schema({name}));
+ALTER TABLE {schema}.audit_record ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON {schema}.audit_record USING (tenantcron.sees_schema({name}));
+SELECT tenantcron.open_to_api({name});
+"""
+
 _UNDO = "DROP TABLE {schema}.tenant_schedule, {schema}.audit_record"
 
 
 def upgrade(op: Operations, schema: str) -> None:
     """Create the tables, and what writes the audit and keeps it append only."""
-    run_script(op.get_bind(), for_schema(_TABLES + _APPEND_ONLY + _RECORDING, schema))
+    run_script(op.get_bind(), for_schema(_TABLES + _APPEND_ONLY + _RECORDING + _SEEN, schema))
 
 
 def downgrade(op: Operations, schema: str) -> None:

@@ -1,10 +1,15 @@
 """Diagnostics for programs; the keys are stable."""
 
-from tenantcron.core.values import JsonObject
+from typing import TYPE_CHECKING
+
 from tenantcron.manifests.diagnostics import Diagnostic, json_pointer
 
+if TYPE_CHECKING:
+    # `validate` is in a hurry, and does not pay for what describes the API.
+    from tenantcron.answers.shapes import ToldDiagnostic
 
-def as_json(diagnostic: Diagnostic) -> JsonObject:
+
+def as_json(diagnostic: Diagnostic) -> "ToldDiagnostic":
     """Return one diagnostic as JSON has it."""
     problem, span = diagnostic.problem, diagnostic.problem.span
     return {

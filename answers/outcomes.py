@@ -3,46 +3,58 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tenantcron.cli.formats.data import as_json
-from tenantcron.core.values import JsonObject
+from tenantcron.answers.diagnostics import as_json
+from tenantcron.answers.shapes import (
+    OutcomesAnswer,
+    Summary,
+    TenantAnswer,
+    ToldChange,
+    ToldDefinition,
+    ToldDrift,
+    ToldPause,
+    ToldSchedule,
+    ToldTouch,
+)
 from tenantcron.reconciler.definition import Definition
 from tenantcron.reconciler.diff import Action, Change
 from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.outcome import Outcome, Registered, Status, registered
-from tenantcron.reconciler.plan import Plan
 from tenantcron.store.audit_records import Touch
 from tenantcron.store.schedule_cursors import Pause
 
 
-def answer(outcomes: Sequence[Outcome], now: datetime) -> JsonObject:
-    """Return the whole answer."""
-    return {"tenants": [_tenant(one, now) for one in outcomes], "summary": summary(outcomes)}
-
-
-def summary(outcomes: Sequence[Outcome]) -> JsonObject:
-    """Return the totals."""
-    counts: JsonObject = {
-        action.value: sum(one.count(action) for one in outcomes) for action in Action
+def answer(outcomes: Sequence[Outcome], now: datetime) -> OutcomesAnswer:
+    """Return the whole answer, which counts from the given time."""
+    return {
+        "at": now.isoformat(),
+        "tenants": [_tenant(one, now) for one in outcomes],
+        "summary": _summary(outcomes),
     }
+
+
+def _summary(outcomes: Sequence[Outcome]) -> Summary:
     return {
         "tenants": len(outcomes),
-        **counts,
+        "create": sum(one.count(Action.CREATE) for one in outcomes),
+        "update": sum(one.count(Action.UPDATE) for one in outcomes),
+        "delete": sum(one.count(Action.DELETE) for one in outcomes),
         "unchanged": sum(one.unchanged for one in outcomes),
         "failed": sum(one.status is Status.FAILED for one in outcomes),
     }
 
 
-def _tenant(outcome: Outcome, now: datetime) -> JsonObject:
+def _tenant(outcome: Outcome, now: datetime) -> TenantAnswer:
     plan, refusal = outcome.plan, outcome.refusal
-    told: JsonObject = {
+    told: TenantAnswer = {
         "tenant": outcome.tenant,
         "file": outcome.file.as_posix() if outcome.file else None,
         "status": outcome.status.value,
         "manifest_version": _version(outcome),
+        "revision": plan.state.revision if plan else None,
         "changes": [_change(change) for change in plan.difference.changes] if plan else [],
         "drift": [_drift(one) for one in outcome.drift],
         "schedules": [schedule(one) for one in registered(plan, now)] if plan else [],
-        "diagnostics": [dict(as_json(one)) for one in outcome.diagnostics],
+        "diagnostics": [as_json(one) for one in outcome.diagnostics],
     }
     if refusal is not None:
         told["error"] = {"code": refusal.code, "message": refusal.message}
@@ -51,13 +63,13 @@ def _tenant(outcome: Outcome, now: datetime) -> JsonObject:
 
 def _version(outcome: Outcome) -> int | None:
     """Return the version that holds now: a plan has not made its own yet."""
-    plan: Plan | None = outcome.plan
+    plan = outcome.plan
     if plan is None:
         return None
     return plan.version if outcome.status is Status.APPLIED else plan.state.number or None
 
 
-def _change(change: Change) -> JsonObject:
+def _change(change: Change) -> ToldChange:
     return {
         "action": change.action.value,
         "schedule": change.schedule,
@@ -67,7 +79,7 @@ def _change(change: Change) -> JsonObject:
     }
 
 
-def _drift(one: Drift) -> JsonObject:
+def _drift(one: Drift) -> ToldDrift:
     """From `applied` to what is live: the opposite direction of a change."""
     return {
         "schedule": one.change.schedule,
@@ -78,17 +90,26 @@ def _drift(one: Drift) -> JsonObject:
     }
 
 
-def _touch(touch: Touch | None) -> JsonObject | None:
+def _touch(touch: Touch | None) -> ToldTouch | None:
     if touch is None:
         return None
     return {"id": touch.by, "source": touch.source, "at": touch.at.isoformat()}
 
 
-def _definition(definition: Definition | None) -> JsonObject | None:
-    return None if definition is None else definition.as_json()
+def _definition(definition: Definition | None) -> ToldDefinition | None:
+    if definition is None:
+        return None
+    return {
+        "schedule_name": definition.schedule_name,
+        "saga_name": definition.saga_name,
+        "cron_expr": definition.cron_expr,
+        "timezone": definition.timezone,
+        "enabled": definition.enabled,
+        "definition": definition.definition,
+    }
 
 
-def schedule(one: Registered) -> JsonObject:
+def schedule(one: Registered) -> ToldSchedule:
     """Return a registered schedule."""
     return {
         "name": one.definition.schedule_name,
@@ -102,7 +123,7 @@ def schedule(one: Registered) -> JsonObject:
     }
 
 
-def _pause(pause: Pause | None) -> JsonObject | None:
+def _pause(pause: Pause | None) -> ToldPause | None:
     if pause is None:
         return None
     until = pause.until.isoformat() if pause.until else None

@@ -2,11 +2,12 @@
 
 from datetime import datetime
 
-from tenantcron.core.values import JsonObject
+from tenantcron.answers.shapes import ToldAttempt, ToldExecution, ToldStory
+from tenantcron.scheduler.executions_found import Told
 from tenantcron.store.execution_history import AttemptRow, ExecutionRow
 
 
-def as_json(row: ExecutionRow) -> JsonObject:
+def as_json(row: ExecutionRow) -> ToldExecution:
     """Return one execution."""
     return {
         "id": str(row.id),
@@ -40,8 +41,12 @@ def as_json(row: ExecutionRow) -> JsonObject:
     }
 
 
-def attempt_as_json(attempt: AttemptRow) -> JsonObject:
-    """Return one attempt."""
+def story_as_json(told: Told) -> ToldStory:
+    """Return an execution with its attempts."""
+    return {**as_json(told.execution), "attempts": [_attempt(one) for one in told.attempts]}
+
+
+def _attempt(attempt: AttemptRow) -> ToldAttempt:
     return {
         "attempt": attempt.attempt,
         "outcome": attempt.outcome,

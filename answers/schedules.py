@@ -1,15 +1,23 @@
-"""One schedule with where it stands, for programs; the keys are stable."""
+"""One schedule with where it stands, and what was done to it, for programs; the keys are stable."""
 
 from datetime import datetime
 
-from tenantcron.cli.formats.executions import as_json, iso
+from tenantcron.answers.executions import as_json, iso
+from tenantcron.answers.shapes import (
+    ToldCursor,
+    ToldPause,
+    ToldPaused,
+    ToldResumed,
+    ToldSituation,
+    ToldTriggered,
+)
 from tenantcron.core.errors import TenantcronError
-from tenantcron.core.values import JsonObject
-from tenantcron.scheduler.situation import Situation
+from tenantcron.scheduler.operate import Paused, Resumed, Triggered
+from tenantcron.scheduler.situation import ScheduleRef, Situation
 from tenantcron.store.schedule_cursors import CursorRow
 
 
-def situation_as_json(situation: Situation) -> JsonObject:
+def situation_as_json(situation: Situation) -> ToldSituation:
     """Return the schedule; its first keys are those of `schedule list`."""
     cron, timezone = situation.timetable
     times, fault = next_or_fault(situation)
@@ -20,7 +28,7 @@ def situation_as_json(situation: Situation) -> JsonObject:
         "cron": cron,
         "timezone": timezone,
         "enabled": situation.enabled,
-        "paused": pause_as_json(situation.cursor),
+        "paused": _pause(situation.cursor),
         "next_executions": [time.isoformat() for time in times],
         "fault": fault,
         "definition": situation.definition,
@@ -38,7 +46,38 @@ def next_or_fault(situation: Situation) -> tuple[tuple[datetime, ...], str | Non
         return (), fault or str(error)
 
 
-def pause_as_json(cursor: CursorRow | None) -> JsonObject | None:
+def paused_as_json(ref: ScheduleRef, done: Paused) -> ToldPaused:
+    """Return a pause that was set."""
+    return {
+        "tenant": ref.tenant,
+        "schedule": ref.schedule,
+        "paused": _pause(done.cursor),
+        "ended": done.ended,
+    }
+
+
+def resumed_as_json(ref: ScheduleRef, done: Resumed) -> ToldResumed:
+    """Return a pause that was lifted."""
+    return {
+        "tenant": ref.tenant,
+        "schedule": ref.schedule,
+        "paused": None,
+        "passed_over": done.passed_over,
+        "next_run_at": iso(done.cursor.next_run_at),
+    }
+
+
+def triggered_as_json(ref: ScheduleRef, done: Triggered) -> ToldTriggered:
+    """Return an execution that was made by hand."""
+    return {
+        "tenant": ref.tenant,
+        "schedule": ref.schedule,
+        "execution": str(done.id),
+        "scheduled_for": done.scheduled_for.isoformat(),
+    }
+
+
+def _pause(cursor: CursorRow | None) -> ToldPause | None:
     """Return the pause of a cursor, also one that has run out and was not lifted."""
     if cursor is None or cursor.paused_at is None:
         return None
@@ -50,7 +89,7 @@ def pause_as_json(cursor: CursorRow | None) -> JsonObject | None:
     }
 
 
-def _cursor(cursor: CursorRow | None) -> JsonObject | None:
+def _cursor(cursor: CursorRow | None) -> ToldCursor | None:
     if cursor is None:
         return None
     return {

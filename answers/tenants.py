@@ -1,0 +1,20 @@
+"""Tenants for programs; the keys are stable."""
+
+from tenantcron.answers.shapes import ToldTenant
+from tenantcron.store.tenants import TenantRow
+
+
+def tenant_as_json(row: TenantRow) -> ToldTenant:
+    """Return one tenant."""
+    return {
+        "tenant": row.id,
+        "schema": row.schema_name,
+        "status": row.status.value,
+        "status_reason": row.status_reason,
+        "max_schedules": row.max_schedules,
+        "max_concurrent": row.max_concurrent,
+        "weight": row.weight,
+        "schedule_revision": row.schedule_revision,
+        "created_at": row.created_at.isoformat(),
+        "updated_at": row.updated_at.isoformat(),
+    }

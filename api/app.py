@@ -1,0 +1,87 @@
+"""The application: routes, problems, and a description of both."""
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
+
+from tenantcron.api import executions, manifests, records, schedules, status, tenants
+from tenantcron.api.edge import Edge
+from tenantcron.api.problems import Problem, invalid
+from tenantcron.api.replies import refused
+from tenantcron.api.routing import PROBLEM_SCHEMA
+from tenantcron.api.service import Service
+
+_OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
+_V1 = (tenants, schedules, executions, manifests, records)
+
+
+def create_app(service: Service) -> FastAPI:
+    """Return the application that serves a service."""
+    app = _Described(
+        title="tenantcron",
+        version=version("tenantcron"),
+        # The pages that FastAPI has for people load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = service
+    first = APIRouter(prefix="/v1")
+    for module in _V1:
+        first.include_router(module.router)
+    app.include_router(first)
+    app.include_router(status.router)
+    app.add_middleware(Edge)
+    app.add_exception_handler(RequestValidationError, _not_as_described)
+    app.add_exception_handler(HTTPException, _of_the_framework)
+    return app
+
+
+class _Described(FastAPI):
+    """FastAPI with the shape of our problems in its description."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the description."""
+        described = super().openapi()
+        schemas = described.setdefault("components", {}).setdefault("schemas", {})
+        schemas["Problem"] = PROBLEM_SCHEMA
+        # FastAPI describes errors of its own, which are never sent.
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        return described
+
+
+async def _not_as_described(_: Request, error: Exception) -> Response:
+    """Tell all that is wrong with a request, and nothing of what it said: that may be a secret."""
+    found = error.errors() if isinstance(error, RequestValidationError) else ()
+    errors = (_wrong(*one["loc"], message=str(one["msg"])) for one in found)
+    return refused(invalid("the request is not as the API describes it", *errors))
+
+
+def _wrong(where: object, *name: object, message: str) -> dict[str, str]:
+    return {"in": str(where), "name": ".".join(map(str, name)), "message": message}
+
+
+async def _of_the_framework(request: Request, error: Exception) -> Response:
+    status_code = error.status_code if isinstance(error, HTTPException) else 500
+    headers = {"Allow": _allowed(request)} if status_code == 405 else {}
+    code = _OF_STATUS.get(status_code, "TC707" if status_code < 500 else "TC714")
+    detail = "there is nothing at this address" if status_code == 404 else str(error)
+    return refused(Problem(code, detail, headers=headers))
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods of a path; the framework names those of the first route only."""
+    methods: set[str] = set()
+    for route in _routes(request.app.routes):
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    return ", ".join(sorted(methods))
+
+
+def _routes(routes: Iterable[BaseRoute]) -> Iterator[Route]:
+    return (route for route in routes if isinstance(route, Route))

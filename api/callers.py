@@ -1,0 +1,131 @@
+"""Callers: who sends a request, how they prove it, and how often they may.
+
+1. `Authorization: Bearer tc_…` is an API token. One statement finds it and counts the request; a
+   token that was revoked a moment ago is refused now, in every process.
+2. Any other bearer is a token of the OIDC issuer, if the settings name one.
+3. Nothing: nobody, unless the server was started with `--anonymous`, which it only does on a
+   loopback address. Such a caller acts unauthenticated. A browser on the same machine can be made
+   to send requests by any page that it shows, so requests that come from a page, or under another
+   host name, are refused.
+
+What is told about a token that does not count is always the same: why is in the log.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+from starlette.requests import Request
+
+from tenantcron.actor import api_tokens, oidc
+from tenantcron.actor.grants import Grant, NotProvenError, Proven, Role
+from tenantcron.actor.model import Actor, ActorType, AnyActor
+from tenantcron.api.key_sets import KeySet
+from tenantcron.api.problems import Problem, unauthenticated, unavailable
+from tenantcron.store import api_tokens as kept_tokens
+from tenantcron.store import api_usage
+from tenantcron.store.api_usage import Usage
+from tenantcron.store.engine import Database
+
+log = structlog.get_logger()
+
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_ANONYMOUS: Final = Actor("anonymous", ActorType.HUMAN, api_tokens.API_SOURCE)
+_NOT_VALID: Final = "the token is not valid: it may be misspelt, revoked or expired"
+_MISSING: Final = "send `Authorization: Bearer` with a token"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request, and what they may do."""
+
+    actor: AnyActor
+    grant: Grant
+    # By which requests are counted, and idempotency keys kept apart.
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class OidcIssuer:
+    """An issuer and its keys."""
+
+    issuer: oidc.Issuer
+    keys: KeySet
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Finds out who sends a request."""
+
+    database: Database
+    rate_limit: int
+    patience: timedelta
+    issuer: OidcIssuer | None = None
+    anonymous: bool = False
+
+    async def of(self, request: Request) -> Caller:
+        """Return who sends the request; a Problem if nobody does, or too often."""
+        bearer = _bearer(request)
+        if bearer is None:
+            return self._nobody(request)
+        try:
+            if (presented := api_tokens.read_token(bearer)) is not None:
+                return await self._with_token(presented)
+            return await self._with_oidc(bearer)
+        except NotProvenError as error:
+            log.info("token_refused", error=str(error))
+            raise unauthenticated(_NOT_VALID) from error
+
+    def _nobody(self, request: Request) -> Caller:
+        if not self.anonymous:
+            raise unauthenticated(_MISSING)
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+        origin = request.headers.get("origin")
+        if host not in LOOPBACK or (origin is not None and urlsplit(origin).hostname != host):
+            raise unauthenticated("without a token only this machine itself is served")
+        return Caller(_ANONYMOUS, Grant(Role.ADMIN, None), "anonymous")
+
+    async def _with_token(self, presented: api_tokens.PresentedToken) -> Caller:
+        try:
+            async with asyncio.timeout(self.patience.total_seconds()):
+                found = await kept_tokens.request(self.database, presented)
+        except TimeoutError as error:
+            raise unavailable() from error
+        token = None if found is None else found.token
+        now = datetime.now(UTC) if found is None else found.now
+        caller = _caller(api_tokens.prove(presented, token, now), f"token:{presented.id}")
+        self._refuse_too_many(None if found is None else found.usage)
+        return caller
+
+    async def _with_oidc(self, bearer: str) -> Caller:
+        if self.issuer is None:
+            raise NotProvenError("not an API token, and no OIDC issuer is set")
+        key = await self.issuer.keys.key(oidc.key_id(bearer))
+        proven = oidc.prove(bearer, key, self.issuer.issuer, datetime.now(UTC))
+        caller = _caller(proven, proven.actor.id)
+        async with self.database.transaction() as connection:
+            self._refuse_too_many(await api_usage.count(connection, caller.key))
+        return caller
+
+    def _refuse_too_many(self, usage: Usage | None) -> None:
+        if usage is None or usage.requests <= self.rate_limit:
+            return
+        wait = max(1, usage.seconds_left)
+        detail = f"{self.rate_limit} requests a minute are allowed: try again in {wait} s"
+        raise Problem("TC709", detail, headers={"Retry-After": str(wait)})
+
+
+def _caller(proven: Proven, key: str) -> Caller:
+    return Caller(proven.actor, proven.grant, key)
+
+
+def _bearer(request: Request) -> str | None:
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    if not scheme:
+        return None
+    if scheme.lower() != "bearer" or not bearer.strip():
+        raise unauthenticated(_MISSING)
+    return bearer.strip()

@@ -1,0 +1,146 @@
+"""Executions: lists, single ones with their attempts, and what operators do to them."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.answers.executions import as_json, story_as_json
+from tenantcron.answers.shapes import ExecutionPage, ToldExecution, ToldStory
+from tenantcron.api.inputs import (
+    DEFAULT_LIMIT,
+    After,
+    Limit,
+    Moment,
+    PerhapsBecause,
+)
+from tenantcron.api.pages import moment, not_a_place, page, parts
+from tenantcron.api.replies import told
+from tenantcron.api.routing import CONDITIONAL, READ, REPEATABLE, OperatorOf, Reader, problems
+from tenantcron.api.service import Work
+from tenantcron.api.tenants import seen_tenant
+from tenantcron.api.writes import Done, write
+from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
+from tenantcron.scheduler.executions_found import Told
+from tenantcron.scheduler.operate import Operator
+from tenantcron.scheduler.situation import UnknownError
+from tenantcron.store import execution_history
+from tenantcron.store.engine import Database
+from tenantcron.store.execution_history import ExecutionRow, Filter, Place
+from tenantcron.store.executions import State
+
+router = APIRouter(prefix="/executions", tags=["executions"])
+
+ExecutionPath = Annotated[UUID, Path(description="its id")]
+_OPERATED = problems(404, 409)
+
+
+@router.get("", response_model=ExecutionPage, responses=READ, dependencies=CONDITIONAL)
+async def list_executions(
+    request: Request,
+    work: Reader,
+    tenant: Annotated[
+        str | None, Query(pattern=f"^{TENANT_PATTERN}$", description="of this tenant")
+    ] = None,
+    schedule: Annotated[
+        str | None, Query(pattern=f"^{NAME_PATTERN}$", description="of the schedule of this name")
+    ] = None,
+    state: Annotated[list[State] | None, Query(description="in one of these")] = None,
+    since: Annotated[Moment | None, Query(description="scheduled for then or later")] = None,
+    until: Annotated[Moment | None, Query(description="scheduled for before then")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    after: After = None,
+) -> Response:
+    """List the executions that the caller sees, the newest first."""
+    of = work.bound_to if tenant is None else seen_tenant(work, tenant)
+    wanted, place = Filter(of, schedule, tuple(state or ()), since, until), _place(after)
+    async with work.reading.transaction() as connection:
+        rows = await execution_history.page(connection, wanted, before=place, limit=limit + 1)
+    return told(request, page("executions", rows, limit, tell=as_json, place=_written))
+
+
+@router.get("/{execution:word}", response_model=ToldStory, responses=READ, dependencies=CONDITIONAL)
+async def show_execution(
+    request: Request,
+    work: Reader,
+    execution: ExecutionPath,
+) -> Response:
+    """Show one execution with its attempts."""
+    async with work.reading.transaction() as connection:
+        found = await _seen(connection, work, execution)
+        attempts = await execution_history.attempts_of(connection, found.id, found.scheduled_for)
+    return told(request, {**story_as_json(Told(found, tuple(attempts)))})
+
+
+@router.post(
+    "/{execution:word}:retry",
+    response_model=ToldExecution,
+    responses=_OPERATED,
+    dependencies=REPEATABLE,
+)
+async def retry(
+    request: Request,
+    work: OperatorOf,
+    execution: ExecutionPath,
+) -> Response:
+    """Let an execution wait again that is dead, cancelled, skipped or missed."""
+    await _require(work, execution)
+
+    async def step(database: Database) -> Done:
+        row = await Operator(database, work.settings, work.who).retry(str(execution))
+        return Done({**as_json(row)})
+
+    return await write(request, work, step)
+
+
+@router.post(
+    "/{execution:word}:cancel",
+    response_model=ToldExecution,
+    responses=_OPERATED,
+    dependencies=REPEATABLE,
+)
+async def cancel(
+    request: Request,
+    work: OperatorOf,
+    execution: ExecutionPath,
+    body: PerhapsBecause,
+) -> Response:
+    """End an execution that waits; ask one that runs to stop."""
+    await _require(work, execution)
+
+    async def step(database: Database) -> Done:
+        operator = Operator(database, work.settings, work.who)
+        return Done({**as_json(await operator.cancel(str(execution), body.reason))})
+
+    return await write(request, work, step)
+
+
+async def _require(work: Work, execution: UUID) -> None:
+    """Refuse what the caller does not see; nothing else of a request is acted upon."""
+    async with work.reading.transaction() as connection:
+        await _seen(connection, work, execution)
+
+
+async def _seen(connection: AsyncConnection, work: Work, execution: UUID) -> ExecutionRow:
+    """Return an execution; one of a tenant that the caller may not know of does not exist."""
+    found = await execution_history.with_ids_between(connection, execution, execution, 1)
+    if not found or not work.sees(found[0].tenant_id):
+        raise UnknownError(f"there is no execution {execution}, or it is not kept any more")
+    return found[0]
+
+
+def _written(row: ExecutionRow) -> list[str]:
+    return [row.scheduled_for.isoformat(), str(row.id)]
+
+
+def _place(after: str | None) -> Place | None:
+    match parts(after):
+        case None:
+            return None
+        case [str(scheduled_for), str(execution)]:
+            try:
+                return Place(moment(scheduled_for), UUID(execution))
+            except ValueError as error:
+                raise not_a_place() from error
+    raise not_a_place()

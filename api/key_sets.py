@@ -1,0 +1,86 @@
+"""The keys of an OIDC issuer, fetched when they are needed and kept for a while."""
+
+import asyncio
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+import httpx
+import jwt
+import structlog
+
+from tenantcron.actor.grants import NotProvenError
+from tenantcron.api.problems import unavailable
+
+log = structlog.get_logger()
+
+# After that a key that the issuer has withdrawn counts no more.
+_FRESH_FOR: Final = 600.0
+_TRUSTED_FOR: Final = 3600.0
+# Tokens with made-up keys must not turn into requests to the issuer.
+_AT_MOST_EVERY: Final = 10.0
+_PATIENCE: Final = 5.0
+_LONGEST: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class KeySet:
+    """What is known of an issuer's keys. Each process fetches its own: nothing is decided by it."""
+
+    url: str
+    _keys: dict[str, jwt.PyJWK] = field(default_factory=dict)
+    _fetched_at: float = float("-inf")
+    _tried_at: float = float("-inf")
+    _fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def key(self, key_id: str | None) -> jwt.PyJWK:
+        """Return a key by its id; without one, the only key there is."""
+        found = self._find(key_id)
+        if found is not None and monotonic() - self._fetched_at < _FRESH_FOR:
+            return found
+        async with self._fetching:
+            await self._fetch()
+        found = self._find(key_id)
+        if found is None:
+            raise NotProvenError("the issuer has no such key")
+        return found
+
+    def _find(self, key_id: str | None) -> jwt.PyJWK | None:
+        if key_id is None:
+            return next(iter(self._keys.values())) if len(self._keys) == 1 else None
+        return self._keys.get(key_id)
+
+    async def _fetch(self) -> None:
+        if monotonic() - self._tried_at < _AT_MOST_EVERY:
+            return
+        self._tried_at = monotonic()
+        try:
+            self._keys = _readable(await _get(self.url))
+        except (httpx.HTTPError, ValueError, jwt.PyJWTError) as error:
+            log.warning("issuer_away", url=self.url, error=str(error))
+            # Keys that were fetched before go on to count for a while: an issuer that is away for
+            # a moment has withdrawn nothing. For ever would keep what was withdrawn alive.
+            if not self._keys or monotonic() - self._fetched_at > _TRUSTED_FOR:
+                raise unavailable("the issuer of tokens does not answer: try again") from error
+            return
+        self._fetched_at = monotonic()
+
+
+async def _get(url: str) -> bytes:
+    content = b""
+    async with (
+        httpx.AsyncClient(timeout=_PATIENCE, follow_redirects=False) as client,
+        client.stream("GET", url) as answer,
+    ):
+        answer.raise_for_status()
+        async for chunk in answer.aiter_bytes():
+            content += chunk
+            if len(content) > _LONGEST:
+                raise ValueError("the key set is too long")
+    return content
+
+
+def _readable(content: bytes) -> dict[str, jwt.PyJWK]:
+    """Return the keys that we can use; an issuer may have others beside them."""
+    found = jwt.PyJWKSet.from_json(content.decode())
+    return {key.key_id or "": key for key in found.keys if key.key_type != "oct"}

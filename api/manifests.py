@@ -1,0 +1,145 @@
+"""Manifests: what applying one would change, and applying it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from tenantcron.answers.outcomes import answer
+from tenantcron.answers.shapes import OutcomesAnswer
+from tenantcron.api.inputs import (
+    FileName,
+    MaxDeletes,
+    Revision,
+    SourceRef,
+    TenantPath,
+)
+from tenantcron.api.problems import Problem, invalid
+from tenantcron.api.replies import done
+from tenantcron.api.roles import Permission
+from tenantcron.api.routing import GUARDED, Deployer, Planner, problems
+from tenantcron.api.service import Work
+from tenantcron.api.tenants import require_unchanged, seen_tenant
+from tenantcron.api.writes import Done, write
+from tenantcron.core.names import TenantId
+from tenantcron.core.words import visible
+from tenantcron.manifests.files import ManifestFile
+from tenantcron.reconciler.apply import Applier
+from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
+from tenantcron.reconciler.outcome import Outcome
+from tenantcron.reconciler.plan import Reviewed, Rules
+from tenantcron.reconciler.sources import Prepared
+from tenantcron.store.engine import Database
+from tenantcron.store.times import database_time
+from tenantcron.tenants.registry import create_tenant
+
+router = APIRouter(prefix="/tenants/{tenant:word}/manifest", tags=["manifests"])
+
+_JSON: Final = "application/json"
+_YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
+_SUFFIXES: Final = {_JSON: (".json",)} | dict.fromkeys(_YAML, (".yaml", ".yml"))
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "the manifest",
+        "content": {
+            "application/yaml": {"schema": {"type": "string"}},
+            _JSON: {"schema": {"type": "object"}},
+        },
+    }
+}
+_ANSWERED: Final = problems(404, 409, 415)
+
+
+@router.post(":plan", response_model=OutcomesAnswer, responses=_ANSWERED, openapi_extra=_BODY)
+async def plan(
+    request: Request,
+    work: Planner,
+    tenant: TenantPath,
+    create_tenants: bool = False,
+    max_deletes: MaxDeletes = None,
+    file: FileName = None,
+) -> Response:
+    """Tell what applying a manifest would change; nothing is written."""
+    of, rules = seen_tenant(work, tenant), Rules(create_tenants, max_deletes)
+    prepared = await prepare_all(work.reading, [await _manifest(request, work, of, file)], _nothing)
+    outcomes = await plan_all(work.reading, prepared, rules)
+    return done(await _answer(work.reading, outcomes))
+
+
+@router.post(
+    ":apply",
+    response_model=OutcomesAnswer,
+    responses=_ANSWERED | problems(412),
+    dependencies=GUARDED,
+    openapi_extra=_BODY,
+)
+async def apply(
+    request: Request,
+    work: Deployer,
+    tenant: TenantPath,
+    create_tenants: bool = False,
+    max_deletes: MaxDeletes = None,
+    source_ref: SourceRef = None,
+    revision: Revision = None,
+    file: FileName = None,
+) -> Response:
+    """Bring a tenant's schedules in line with a manifest, if something differs."""
+    of = seen_tenant(work, tenant)
+    if create_tenants:
+        work.require(Permission.MANAGE)
+    manifest = await _manifest(request, work, of, file)
+    prepared = await prepare_all(work.reading, [manifest], _nothing)
+    rules = Rules(create_tenants, max_deletes)
+    ref = visible(source_ref) if source_ref else None
+
+    async def step(database: Database) -> Done:
+        await require_unchanged(request, database, of)
+        applier = Applier(database, rules, work.who, ref, create_tenant)
+        outcomes = await apply_all(applier, _reviewed(prepared, revision), _nothing)
+        return Done(await _answer(database, outcomes))
+
+    return await write(request, work, step)
+
+
+async def _manifest(
+    request: Request, work: Work, tenant: TenantId, file: str | None
+) -> ManifestFile:
+    """Read the manifest of a request; it must be the tenant's that the path names."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in _SUFFIXES:
+        raise Problem("TC713", "send application/yaml or application/json")
+    name = Path(visible(file) if file else f"{tenant}{_SUFFIXES[media_type][0]}")
+    if name.suffix.lower() not in _SUFFIXES[media_type]:
+        error = {"in": "query", "name": "file", "message": f"its ending does not fit {media_type}"}
+        raise invalid("the file is of another kind than the body", error)
+    return ManifestFile(name, await request.body(), work.service.policy, tenant)
+
+
+def _reviewed(prepared: Sequence[Prepared], revision: int | None) -> list[Prepared]:
+    """Let a plan that was reviewed count only for the state that it was made from."""
+    if revision is None:
+        return list(prepared)
+    return [
+        replace(one, wanted=replace(one.wanted, reviewed=Reviewed(revision))) if one.wanted else one
+        for one in prepared
+    ]
+
+
+async def _answer(database: Database, outcomes: Sequence[Outcome]) -> Mapping[str, object]:
+    """Return the answer of the command line; raise it as a problem if the tenant was refused."""
+    async with database.transaction() as connection:
+        now = await database_time(connection)
+    # Timetables are reckoned here, which others must not wait for.
+    told = await asyncio.to_thread(answer, outcomes, now)
+    for outcome in outcomes:
+        if outcome.refusal is not None:
+            raise Problem(outcome.refusal.code, outcome.refusal.message, {**told})
+    return {**told}
+
+
+def _nothing() -> None:
+    """Progress that nobody watches."""

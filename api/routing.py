@@ -1,0 +1,105 @@
+"""What all routes share: who asks, which problems they may be answered with, how paths are cut."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.convertors import Convertor, register_url_convertor
+
+from tenantcron.api.inputs import IdempotencyKey, IfMatch, IfNoneMatch
+from tenantcron.api.problems import MEDIA_TYPE, ProblemBody
+from tenantcron.api.roles import Permission
+from tenantcron.api.service import Service, Work
+
+CORRELATION: Final = "correlation_id"
+# FastAPI's own type for what it adds to a description.
+Responses = dict[int | str, dict[str, Any]]
+
+
+class _Word(Convertor[str]):
+    """A part of a path up to a slash or a colon, so that `acme:suspend` is never a tenant."""
+
+    regex = "[^/:]+"
+
+    def convert(self, value: str) -> str:
+        """Leave it as it is: what it may be is checked where it is used."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Leave it as it is."""
+        return value
+
+
+register_url_convertor("word", _Word())
+
+_bearer = HTTPBearer(
+    auto_error=False, description="an API token (`tenantcron token create`), or an OIDC token"
+)
+
+
+def _asking(permission: Permission) -> Callable[..., Awaitable[Work]]:
+    async def asked(
+        request: Request,
+        _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    ) -> Work:
+        service: Service = request.app.state.service
+        correlation_id: UUID = request.scope[CORRELATION]
+        work = service.work(await service.callers.of(request), correlation_id)
+        work.require(permission)
+        return work
+
+    return asked
+
+
+Reader = Annotated[Work, Depends(_asking(Permission.READ))]
+Planner = Annotated[Work, Depends(_asking(Permission.PLAN))]
+OperatorOf = Annotated[Work, Depends(_asking(Permission.OPERATE))]
+Deployer = Annotated[Work, Depends(_asking(Permission.APPLY))]
+Admin = Annotated[Work, Depends(_asking(Permission.MANAGE))]
+
+
+async def _conditional(if_none_match: IfNoneMatch = None) -> None:
+    """Describe a header that `replies.told` reads."""
+
+
+async def _repeatable(idempotency_key: IdempotencyKey = None) -> None:
+    """Describe and check a header that `writes.write` reads."""
+
+
+async def _guarded(if_match: IfMatch = None) -> None:
+    """Describe a header that `replies.require_match` reads."""
+
+
+CONDITIONAL: Final = [Depends(_conditional)]
+REPEATABLE: Final = [Depends(_repeatable)]
+GUARDED: Final = [Depends(_repeatable), Depends(_guarded)]
+
+_ALWAYS: Final = (401, 403, 413, 422, 429, 500, 503)
+
+
+def problems(*more: int) -> Responses:
+    """Describe the problems that a route may be answered with, besides those that all may."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": content}
+        for status in sorted({*_ALWAYS, *more})
+    }
+
+
+UNCHANGED: Final[Responses] = {304: {"description": "the caller has it already"}}
+READ: Final = UNCHANGED | problems(404)
+PROBLEM_SCHEMA: Final = {
+    "type": "object",
+    "description": "What went wrong, as RFC 9457 has it; some problems say more.",
+    "required": list(ProblemBody.__annotations__),
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+    },
+}

@@ -1,0 +1,80 @@
+"""The service behind the API: the database as each caller sees it, and all that requests share."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.api.callers import Caller, Callers
+from tenantcron.api.problems import Problem
+from tenantcron.api.roles import Permission, may
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.manifests.policy import Policy
+from tenantcron.scheduler.situation import UnknownError
+from tenantcron.store.engine import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What the requests of one process share."""
+
+    database: Database
+    settings: Settings
+    policy: Policy
+    callers: Callers
+    # Whether the database keeps tenants apart, too; see `store.api_role`.
+    row_level_security: bool
+    # How it goes, for Prometheus, and the public keys of our execution tokens; None: not told here.
+    metrics: Callable[[], bytes] | None = None
+    key_set: Callable[[], Awaitable[Mapping[str, object]]] | None = None
+
+    def work(self, caller: Caller, correlation_id: UUID) -> "Work":
+        """Return what one request works with."""
+        return Work(self, caller, Attribution(caller.actor, correlation_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One request: who asks, what they see, and in whose name things are changed."""
+
+    service: Service
+    caller: Caller
+    who: Attribution
+
+    @property
+    def reading(self) -> Database:
+        """The database as the caller sees it."""
+        database = self.service.database
+        return database.seen_by(self.bound_to) if self.service.row_level_security else database
+
+    @property
+    def writing(self) -> Database:
+        """The database for changes to what `reading` has shown to be the caller's."""
+        return self.service.database
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the service."""
+        return self.service.settings
+
+    @property
+    def bound_to(self) -> TenantId | None:
+        """The one tenant that the caller sees; None: all."""
+        return self.caller.grant.tenant
+
+    def require(self, permission: Permission) -> None:
+        """Refuse what the caller's role does not allow."""
+        if not may(self.caller.grant, permission):
+            role, bound = self.caller.grant.role, self.bound_to
+            whom = f" bound to `{bound}`" if bound else ""
+            raise Problem("TC702", f"the role {role}{whom} may not {permission}")
+
+    def require_tenant(self, tenant: TenantId) -> None:
+        """Let a bound caller know of its own tenant only: any other does not exist for it."""
+        if not self.sees(tenant):
+            raise UnknownError(f"tenant `{tenant}` does not exist")
+
+    def sees(self, tenant: TenantId) -> bool:
+        """Whether the caller may know of a tenant."""
+        return self.bound_to in (None, tenant)

@@ -1,0 +1,154 @@
+"""Serving: opens the database, says under which conditions it serves, and serves until stopped."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+import uvicorn
+from sqlalchemy.exc import DBAPIError
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.oidc import Issuer
+from tenantcron.api.app import create_app
+from tenantcron.api.callers import LOOPBACK, Callers, OidcIssuer
+from tenantcron.api.key_sets import KeySet
+from tenantcron.api.service import Service
+from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.settings import Settings
+from tenantcron.manifests.files import Policies
+from tenantcron.manifests.policy import FILE_NAME
+from tenantcron.scheduler.key_material import KeyMaterial
+from tenantcron.scheduler.signing_keys import SigningKeys
+from tenantcron.store import api_role, idempotency_keys
+from tenantcron.store.engine import Database
+
+log = structlog.get_logger()
+
+_SWEEP_EVERY: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the API listens, and whether it serves callers who prove nothing."""
+
+    host: str
+    port: int
+    anonymous: bool = False
+
+    def __post_init__(self) -> None:
+        if self.anonymous and self.host not in LOOPBACK:
+            raise UsageError(
+                f"--anonymous serves everybody who can reach {self.host}: it goes with "
+                f"--host {LOOPBACK[0]} only; make tokens with `tenantcron token create`"
+            )
+
+
+async def open_service(database: Database, settings: Settings, *, anonymous: bool) -> Service:
+    """Return the service on a database, and say what it does without."""
+    patient = database.patient(settings.api_timeout)
+    async with database.transaction() as connection:
+        usable = await api_role.is_usable(connection)
+    if not usable:
+        log.warning("api_without_row_security", hint="let `tenantcron migrate` make tenantcron_api")
+    if anonymous:
+        log.warning("api_anonymous", hint="everybody on this machine may do everything")
+    return Service(
+        database=patient,
+        settings=settings,
+        policy=Policies(None).of(settings.folder / FILE_NAME),
+        callers=Callers(
+            patient,
+            settings.api_rate_limit,
+            settings.api_timeout,
+            _issuer(settings),
+            anonymous,
+        ),
+        row_level_security=usable,
+        key_set=_key_set(patient, settings),
+    )
+
+
+def _key_set(
+    database: Database, settings: Settings
+) -> Callable[[], Awaitable[Mapping[str, object]]] | None:
+    """Return what tells the public keys; it takes the master key, or keys of the settings."""
+    material = KeyMaterial(settings)
+    if material.own() is None and not material.masters():
+        return None
+    return SigningKeys(database, material, Attribution(None)).key_set
+
+
+def _issuer(settings: Settings) -> OidcIssuer | None:
+    issuer, audience, url = settings.oidc_issuer, settings.oidc_audience, settings.oidc_jwks_url
+    if issuer and audience and url:
+        return OidcIssuer(Issuer(issuer, audience), KeySet(url))
+    if issuer or audience or url:
+        raise UsageError("oidc_issuer, oidc_audience and oidc_jwks_url go together: set all three")
+    return None
+
+
+async def serve(service: Service, address: Address) -> None:
+    """Serve until SIGTERM or Ctrl-C; requests that have begun are answered."""
+    config = uvicorn.Config(
+        create_app(service),
+        host=address.host,
+        port=address.port,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Who is behind a proxy is decided by tokens, never by a header that anybody can send.
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(service.settings.drain.total_seconds()),
+    )
+    log.info(
+        "api_started",
+        address=f"http://{address.host}:{address.port}",
+        row_level_security=service.row_level_security,
+    )
+    async with _sweeping(service.database):
+        await _Server(config).serve()
+    log.info("api_stopped")
+
+
+class _Server(uvicorn.Server):
+    """Stops in order on a signal; uvicorn's own would send the signal on to us afterwards."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals for as long as it serves."""
+        loop, signals = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+        for one in signals:
+            loop.add_signal_handler(one, self.handle_exit, one, None)
+        try:
+            yield
+        finally:
+            for one in signals:
+                loop.remove_signal_handler(one)
+
+
+@asynccontextmanager
+async def _sweeping(database: Database) -> AsyncIterator[None]:
+    """Forget old idempotency keys once an hour, meanwhile."""
+    sweeping = asyncio.create_task(_sweep(database))
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await sweeping
+
+
+async def _sweep(database: Database) -> None:
+    while True:
+        try:
+            async with database.transaction() as connection:
+                forgotten = await idempotency_keys.forget_old(connection)
+            log.debug("idempotency_keys_forgotten", keys=forgotten)
+        except (TenantcronError, DBAPIError) as error:
+            log.warning("sweep_failed", error=str(error))
+        await asyncio.sleep(_SWEEP_EVERY)

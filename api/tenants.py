@@ -1,0 +1,206 @@
+"""Tenants: lists, single ones, and for admins their life."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from tenantcron.answers.shapes import TenantPage, ToldTenant
+from tenantcron.answers.tenants import tenant_as_json
+from tenantcron.api import inputs
+from tenantcron.api.inputs import (
+    DEFAULT_LIMIT,
+    After,
+    Because,
+    Deprovision,
+    Limit,
+    NewTenant,
+    PerhapsBecause,
+    TenantPath,
+)
+from tenantcron.api.pages import page, text_place
+from tenantcron.api.problems import invalid
+from tenantcron.api.replies import require_match, told
+from tenantcron.api.routing import CONDITIONAL, GUARDED, READ, REPEATABLE, Admin, Reader, problems
+from tenantcron.api.service import Work
+from tenantcron.api.writes import Done, write
+from tenantcron.core.names import TenantId
+from tenantcron.store import tenants
+from tenantcron.store.engine import Database
+from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
+from tenantcron.tenants.registry import Registry, find_tenant, tenant_id
+
+router = APIRouter(tags=["tenants"])
+
+_CHANGED = problems(404, 409, 412)
+
+
+@router.get("/tenants", response_model=TenantPage, responses=READ, dependencies=CONDITIONAL)
+async def list_tenants(
+    request: Request,
+    work: Reader,
+    status: Annotated[list[TenantStatus] | None, Query(description="in one of these")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    after: After = None,
+) -> Response:
+    """List the tenants that the caller sees, by id."""
+    place = text_place(after)
+    async with work.reading.transaction() as connection:
+        rows = await tenants.page(
+            connection, after=place, limit=limit + 1, statuses=status or (), only=work.bound_to
+        )
+    told_page = page("tenants", rows, limit, tell=tenant_as_json, place=lambda row: [row.id])
+    return told(request, told_page)
+
+
+@router.get(
+    "/tenants/{tenant:word}", response_model=ToldTenant, responses=READ, dependencies=CONDITIONAL
+)
+async def show_tenant(
+    request: Request,
+    work: Reader,
+    tenant: TenantPath,
+) -> Response:
+    """Show one tenant."""
+    of = seen_tenant(work, tenant)
+    return told(request, {**tenant_as_json(await find_tenant(work.reading, of))})
+
+
+@router.post(
+    "/tenants",
+    status_code=201,
+    response_model=ToldTenant,
+    responses=problems(404, 409),
+    dependencies=REPEATABLE,
+)
+async def create_tenant(
+    request: Request,
+    work: Admin,
+    body: NewTenant,
+) -> Response:
+    """Create a tenant and its schema."""
+    tenant = tenant_id(body.tenant)
+
+    async def step(database: Database) -> Done:
+        row = await Registry(database, work.who).create(tenant, _limits(body))
+        location = {"Location": f"/v1/tenants/{tenant}"}
+        return Done({**tenant_as_json(row)}, HTTPStatus.CREATED, location)
+
+    return await write(request, work, step)
+
+
+@router.patch(
+    "/tenants/{tenant:word}", response_model=ToldTenant, responses=_CHANGED, dependencies=GUARDED
+)
+async def set_limits(
+    request: Request,
+    work: Admin,
+    tenant: TenantPath,
+    body: inputs.Limits,
+) -> Response:
+    """Give a tenant limits of its own, or give them back; what is not mentioned stays."""
+    return await _change(
+        request, work, tenant, lambda registry, of: registry.set_limits(of, _limits(body))
+    )
+
+
+@router.post(
+    "/tenants/{tenant:word}:suspend",
+    response_model=ToldTenant,
+    responses=_CHANGED,
+    dependencies=GUARDED,
+)
+async def suspend(
+    request: Request,
+    work: Admin,
+    tenant: TenantPath,
+    body: Because,
+) -> Response:
+    """Keep a tenant's schedules from starting anything."""
+    return await _change(
+        request, work, tenant, lambda registry, of: registry.suspend(of, body.reason)
+    )
+
+
+@router.post(
+    "/tenants/{tenant:word}:resume",
+    response_model=ToldTenant,
+    responses=_CHANGED,
+    dependencies=GUARDED,
+)
+async def resume(
+    request: Request,
+    work: Admin,
+    tenant: TenantPath,
+    body: PerhapsBecause,
+) -> Response:
+    """Let a tenant's schedules start again; nothing is fired back."""
+    return await _change(
+        request, work, tenant, lambda registry, of: registry.resume(of, body.reason)
+    )
+
+
+@router.post(
+    "/tenants/{tenant:word}:deprovision",
+    response_model=ToldTenant,
+    responses=_CHANGED,
+    dependencies=GUARDED,
+)
+async def deprovision(
+    request: Request,
+    work: Admin,
+    tenant: TenantPath,
+    body: Deprovision,
+) -> Response:
+    """End a tenant's life; its schema is kept unless it is to be dropped."""
+    if body.drop_schema and body.confirm != tenant:
+        error = {"in": "body", "name": "confirm", "message": "the tenant's id, to drop its schema"}
+        raise invalid("to drop a schema with all data in it takes the tenant's id again", error)
+    drops = body.drop_schema
+    return await _change(
+        request,
+        work,
+        tenant,
+        lambda registry, of: registry.deprovision(of, body.reason, drop_schema=drops),
+    )
+
+
+def seen_tenant(work: Work, text: str) -> TenantId:
+    """Check the tenant of a path; one that the caller may not know of does not exist."""
+    tenant = tenant_id(text)
+    work.require_tenant(tenant)
+    return tenant
+
+
+async def _change(
+    request: Request,
+    work: Work,
+    tenant: str,
+    change: Callable[[Registry, TenantId], Awaitable[TenantRow]],
+) -> Response:
+    of = seen_tenant(work, tenant)
+
+    async def step(database: Database) -> Done:
+        await require_unchanged(request, database, of)
+        row = await change(Registry(database, work.who), of)
+        return Done({**tenant_as_json(row)})
+
+    return await write(request, work, step)
+
+
+async def require_unchanged(request: Request, database: Database, tenant: TenantId) -> None:
+    """Hold `If-Match` against the tenant as it is, and let nobody change it until the end."""
+    async with database.transaction() as connection:
+        row = await tenants.lock(connection, tenant)
+    if row is not None:
+        require_match(request, {**tenant_as_json(row)})
+
+
+def _limits(body: inputs.Limits) -> Limits:
+    limits = Limits()
+    if "max_schedules" in body.model_fields_set:
+        limits["max_schedules"] = body.max_schedules
+    if "max_concurrent" in body.model_fields_set:
+        limits["max_concurrent"] = body.max_concurrent
+    return limits

@@ -1,0 +1,255 @@
+"""How many reads a second one process of the API serves, and how late the scheduler is meanwhile.
+
+    .venv/bin/python bench/api.py [--quick]
+
+Runs on a fresh embedded server with its durable defaults: 200 tenants with history, one process of
+`tenantcron serve`, one of `tenantcron run` with occurrences coming due. Reads of several kinds are
+sent at a fixed pace over some connections, with a token bound to a tenant and with one for all.
+Ends with 1 if an aim is missed. The machine should have nothing else to do; the client needs a
+core, too.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+
+import httpx
+from serving import embedded_server
+from sqlalchemy import text
+
+from tenantcron.actor.api_tokens import make_token
+from tenantcron.actor.grants import Grant, Role
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.cron.zones import tz_version
+from tenantcron.migrations.runner import migrate
+from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
+from tenantcron.scheduler.housekeeping import prepare_history
+from tenantcron.scheduler.replica import Replica
+from tenantcron.store import api_tokens, limits, schedule_definitions
+from tenantcron.store.engine import Database, open_database
+from tenantcron.store.times import database_time
+
+TENANTS = 200
+HISTORY = 20_000
+CONNECTIONS = 16
+AIM = 200
+_TENANTS = text(
+    "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
+    " SELECT 't' || i, 'tenant_t' || i, now(), now() FROM generate_series(1, :tenants) AS i"
+)
+_EXECUTIONS = text(
+    "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
+    " definition_id, scheduled_for, state, overlap, priority, not_before, attempts_allowed,"
+    " actor_id, actor_type, actor_source, created_at)"
+    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, gen_random_uuid(), 'past', 'noop',"
+    " gen_random_uuid(), now() - make_interval(secs => i), 'SUCCEEDED', 'skip', 2, now(), 1,"
+    " 'bench', 'scheduler', 'cron-scheduler', now() FROM generate_series(1, :number) AS i"
+)
+_CURSORS = text(
+    "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
+    " provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from,"
+    " next_run_at)"
+    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, 's' || i, 'noop', 'bench', '0 0 1 1 *',"
+    " 'UTC', :tz_version, true, :definition, now(), :due + i * make_interval(secs => :apart)"
+    " FROM generate_series(1, :number) AS i"
+)
+_LATENESS = text(
+    "SELECT extract(epoch FROM started_at - not_before) FROM tenantcron.execution"
+    " WHERE schedule_name <> 'past' AND started_at IS NOT NULL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long reads are sent, and how many a second."""
+
+    seconds: int
+    reads: int
+
+
+async def prepare(database: Database) -> None:
+    """Put tenants and history into the database."""
+    await migrate(database)
+    async with database.transaction() as connection:
+        await connection.execute(_TENANTS, {"tenants": TENANTS})
+        await limits.set_by_operator(connection, {"operator": 500, "operator_per_tenant": 100})
+    await prepare_history(Replica(database, Settings(folder=Path())))
+    async with database.transaction() as connection:
+        await connection.execute(_EXECUTIONS, {"tenants": TENANTS, "number": HISTORY})
+    async with database.transaction() as connection:
+        await connection.execute(text("ANALYZE"))
+
+
+async def schedule(database: Database, number: int, span: float) -> None:
+    """Let occurrences come due, evenly over the time that is measured."""
+    definition = schedule_definitions.definition_id(DEFINITION)
+    async with database.transaction() as connection:
+        await schedule_definitions.add(connection, {definition: DEFINITION})
+        parameters = {
+            "tenants": TENANTS,
+            "number": number,
+            "tz_version": tz_version(),
+            "definition": definition,
+            "due": await database_time(connection) + timedelta(seconds=4),
+            "apart": span / number,
+        }
+        await connection.execute(_CURSORS, parameters)
+
+
+async def token(database: Database, tenant: str | None) -> str:
+    """Make a token of a viewer."""
+    new = make_token()
+    async with database.transaction() as connection:
+        grant = Grant(Role.VIEWER, TenantId(tenant) if tenant else None)
+        names = {"name": f"bench-{new.id}", "created_by": "bench"}
+        await api_tokens.add(connection, new, grant=grant, lives=timedelta(days=1), **names)
+    return new.text
+
+
+@contextmanager
+def process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in the folder of the server."""
+    variables = {
+        "TENANTCRON_LOG_LEVEL": "warning",
+        "TENANTCRON_API_RATE_LIMIT": "100000",
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tenantcron", *arguments], cwd=folder, env=os.environ | variables
+    )
+    try:
+        yield started
+    finally:
+        started.send_signal(signal.SIGTERM)
+        started.wait(60)
+
+
+async def ready(client: httpx.AsyncClient) -> None:
+    """Wait until the API answers."""
+    for _ in range(300):
+        try:
+            if (await client.get("/readyz")).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        await asyncio.sleep(0.1)
+    raise RuntimeError("the API never answers")
+
+
+READS = (
+    "/v1/tenants/t7",
+    "/v1/executions?tenant=t7&limit=20",
+    "/v1/tenants?limit=20",
+    "/v1/executions?limit=20",
+)
+
+
+async def send(url: str, tokens: list[str], pace: Pace) -> tuple[list[float], Counter[int], float]:
+    """Send reads at the pace; return how long each took, by which status they ended, and how many
+    a second were answered."""
+    headers = [{"Authorization": f"Bearer {one}"} for one in tokens]
+    wanted = islice(zip(cycle(READS), cycle(headers)), pace.reads * pace.seconds)
+    times: list[float] = []
+    codes: Counter[int] = Counter()
+    slots = asyncio.Semaphore(CONNECTIONS)
+    limits_of_client = httpx.Limits(max_connections=CONNECTIONS)
+    async with httpx.AsyncClient(base_url=url, limits=limits_of_client, timeout=30) as client:
+
+        async def one(path: str, header: dict[str, str]) -> None:
+            begun = perf_counter()
+            async with slots:
+                codes[(await client.get(path, headers=header)).status_code] += 1
+            times.append(perf_counter() - begun)
+
+        begin = perf_counter()
+        tasks = []
+        for number, (path, header) in enumerate(wanted):
+            ahead = begin + number / pace.reads - perf_counter()
+            if ahead > 0:
+                await asyncio.sleep(ahead)
+            tasks.append(asyncio.create_task(one(path, header)))
+        await asyncio.gather(*tasks)
+        return times, codes, len(tasks) / (perf_counter() - begin)
+
+
+async def lateness(database: Database) -> list[float]:
+    """Return how late executions have started, in milliseconds."""
+    async with database.transaction() as connection:
+        found = await connection.scalars(_LATENESS)
+        return sorted(float(one) * 1000 for one in found)
+
+
+async def measure(folder: Path, *, quick: bool) -> bool:
+    """Measure the scheduler alone and beside the API; return whether all aims are met."""
+    seconds = 5 if quick else 20
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    async with open_database(Settings(folder=folder)) as database:
+        await prepare(database)
+        tokens = [await token(database, None), await token(database, "t7")]
+        url, late = f"http://127.0.0.1:{port}", {}
+        with (
+            process(folder, "serve", "--port", port),
+            process(folder, "run", "--handlers", "noop_saga"),
+        ):
+            async with httpx.AsyncClient(base_url=url) as client:
+                await ready(client)
+            await send(url, tokens, Pace(2, 50))
+            for what, pace in (("alone", None), ("beside reads", Pace(seconds, AIM))):
+                async with database.transaction() as connection:
+                    await connection.execute(text("DELETE FROM tenantcron.schedule_cursor"))
+                    await connection.execute(
+                        text("DELETE FROM tenantcron.execution WHERE schedule_name <> 'past'")
+                    )
+                await schedule(database, seconds * 20, seconds)
+                if pace is None:
+                    await asyncio.sleep(seconds + 6)
+                else:
+                    await asyncio.sleep(4)
+                    times, codes, rate = await send(url, tokens, pace)
+                    await asyncio.sleep(3)
+                late[what] = await lateness(database)
+    return report(times, codes, rate, late)
+
+
+def report(
+    times: list[float], codes: Counter[int], rate: float, late: dict[str, list[float]]
+) -> bool:
+    """Print the figures; return whether the aims are met."""
+    ms = [one * 1000 for one in times]
+    print(f"reads: {rate:.0f} a second (aim {AIM}), median {median(ms):.1f} ms,", end=" ")
+    print(f"99 % {quantiles(ms, n=100)[98]:.1f} ms, by status {dict(codes)}")
+    for what, found in late.items():
+        print(
+            f"scheduler {what}: {len(found)} executions, late by a median of {median(found):.0f}"
+            f" ms, 99 % {quantiles(found, n=100)[98]:.0f} ms"
+        )
+    return set(codes) == {200} and rate >= AIM * 0.98
+
+
+def main() -> int:
+    """Measure on a server of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
+    quick = parser.parse_args().quick
+    with embedded_server() as folder:
+        return 0 if asyncio.run(measure(folder, quick=quick)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""`tenantcron token`: makes, lists and revokes the tokens of the API."""
+
+import argparse
+from collections.abc import Mapping
+from datetime import timedelta
+
+from rich.console import Console
+from rich.text import Text
+
+from tenantcron.actor.api_tokens import make_token
+from tenantcron.actor.grants import Grant, Role
+from tenantcron.answers.executions import iso
+from tenantcron.cli.database import acting
+from tenantcron.cli.operating import Answer, add_actor, add_format, respond
+from tenantcron.cli.tables import plain_table
+from tenantcron.core.durations import parse_duration
+from tenantcron.core.errors import UsageError
+from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.scheduler.operate import OperationError
+from tenantcron.scheduler.situation import UnknownError, existing_tenant, in_utc
+from tenantcron.store import api_tokens, audit_records
+from tenantcron.store.api_tokens import TokenRow
+from tenantcron.store.engine import Database
+from tenantcron.tenants.registry import tenant_id
+
+_EXAMPLES = """\
+examples:
+  tenantcron token create ci --role deployer --tenant acme --expires-in 90d
+  tenantcron token create dashboard --role viewer
+  tenantcron token list
+  tenantcron token revoke 0k3v9x2m4p1q
+"""
+_LONGEST_LIFE = timedelta(days=366)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    parser.description = "Make, list and revoke the tokens of the API; every change is on record."
+    parser.epilog = _EXAMPLES
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a token; it is shown once and kept nowhere")
+    create.add_argument("name", metavar="NAME", type=_name, help="who will use it, for the audit")
+    roles = [role.value for role in Role]
+    create.add_argument("--role", choices=roles, required=True, help="what it may do")
+    create.add_argument("--tenant", metavar="T", type=tenant_id, help="bind it to this tenant")
+    create.add_argument(
+        "--expires-in", metavar="TIME", type=_life, default=timedelta(days=90), help="default: 90d"
+    )
+    revoke = actions.add_parser("revoke", help="end a token for good, at once")
+    revoke.add_argument("id", metavar="ID", help="its id, the part between the underscores")
+    listing = actions.add_parser("list", help="list all tokens, without their secrets")
+    for action, work in ((create, _create), (revoke, _revoke), (listing, _list)):
+        if action is not listing:
+            add_actor(action)
+        add_format(action)
+        action.set_defaults(run=respond, work=work)
+
+
+def _name(text: str) -> str:
+    if not is_name(text):
+        raise UsageError(f"{text!a} is not {NAME_EXPECTED}")
+    return text
+
+
+def _life(text: str) -> timedelta:
+    span = parse_duration(text)
+    if not timedelta(0) < span <= _LONGEST_LIFE:
+        raise UsageError(f"--expires-in {text!r} is not within 366 days: a token ends some day")
+    return span
+
+
+async def _create(database: Database, arguments: argparse.Namespace) -> Answer:
+    new, who = make_token(), acting(arguments.actor)
+    grant = Grant(Role(arguments.role), arguments.tenant)
+    async with database.transaction() as connection:
+        await audit_records.act(connection, who)
+        if grant.tenant is not None:
+            await existing_tenant(connection, grant.tenant)
+        row = await api_tokens.add(
+            connection,
+            new,
+            name=arguments.name,
+            grant=grant,
+            created_by=who.changed_by,
+            lives=arguments.expires_in,
+        )
+    if row is None:
+        raise OperationError(
+            f"a token `{arguments.name}` exists: revoke it first, or take another name"
+        )
+
+    def show(console: Console) -> None:
+        console.print(new.text, soft_wrap=True)
+        console.print(Text("it is shown this once; keep it where secrets are kept", "dim"))
+
+    return Answer({**_as_json(row), "token": new.text}, show)
+
+
+async def _list(database: Database, _: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        rows = await api_tokens.list_all(connection)
+
+    def show(console: Console) -> None:
+        table = plain_table("id", "name", "role", "tenant", "expires", "revoked")
+        for row in rows:
+            revoked = in_utc(row.revoked_at) if row.revoked_at else ""
+            cells = (row.id, row.name, row.grant.role, row.grant.tenant or "all")
+            table.add_row(*cells, in_utc(row.expires_at), revoked)
+        console.print(table if rows else "no tokens yet: `tenantcron token create NAME --role R`")
+
+    return Answer({"tokens": [_as_json(row) for row in rows]}, show)
+
+
+async def _revoke(database: Database, arguments: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        await audit_records.act(connection, acting(arguments.actor))
+        row = await api_tokens.revoke(connection, arguments.id)
+    if row is None:
+        raise UnknownError(f"there is no token {arguments.id!a}: `tenantcron token list` shows all")
+
+    def show(console: Console) -> None:
+        console.print(f"token {row.id} ({row.name}) is revoked", soft_wrap=True)
+
+    return Answer(_as_json(row), show)
+
+
+def _as_json(row: TokenRow) -> Mapping[str, object]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "role": row.grant.role.value,
+        "tenant": row.grant.tenant,
+        "created_by": row.created_by,
+        "created_at": row.created_at.isoformat(),
+        "expires_at": row.expires_at.isoformat(),
+        "revoked_at": iso(row.revoked_at),
+    }

@@ -1,0 +1,39 @@
+"""Rows of `api_usage`: how many requests each caller has made in this minute, over all processes.
+
+One statement counts and tells, so that two processes never both take the last one. Windows are
+whole minutes by the database's clock.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The requests of a caller in this window, the current one included, and when it ends."""
+
+    requests: int
+    seconds_left: int
+
+
+_COUNT = """
+INSERT INTO tenantcron.api_usage AS usage (caller, window_start, requests)
+VALUES (%(caller)s, date_trunc('minute', statement_timestamp()), 1)
+ON CONFLICT (caller) DO UPDATE SET
+    window_start = greatest(usage.window_start, excluded.window_start),
+    requests = CASE
+        WHEN usage.window_start >= excluded.window_start THEN usage.requests + 1 ELSE 1
+    END
+RETURNING
+    requests,
+    ceil(extract(epoch FROM window_start + interval '1 minute' - statement_timestamp()))::integer
+        AS seconds_left
+"""
+
+
+async def count(connection: AsyncConnection, caller: str) -> Usage:
+    """Count a request of a caller."""
+    found = await connection.exec_driver_sql(_COUNT, {"caller": caller})
+    row = found.one()
+    return Usage(row.requests, row.seconds_left)

@@ -1,0 +1,314 @@
+"""Callers: who is let in, what each role may do, and what is put on record about them."""
+
+import asyncio
+import json
+from base64 import b64encode
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from support.fleet import NIGHTLY, Shell, manifest, query
+from support.serving import YAML, Api, api_on, apply, new_token
+
+from tenantcron.actor.grants import Grant, Role
+from tenantcron.api.roles import ALLOWED, Permission, may
+from tenantcron.core.names import TenantId
+from tenantcron.store.engine import Database
+
+
+async def status(api: Api, token: str | None) -> int:
+    async with api.with_token(token) as client:
+        return (await client.get("/v1/tenants")).status_code
+
+
+async def test_without_a_token_nobody_is_let_in(api: Api) -> None:
+    async with api.with_token(None) as client:
+        got = await client.get("/v1/tenants")
+        basic = await client.get("/v1/tenants", headers={"Authorization": "Basic YTpi"})
+
+    assert (got.status_code, got.json()["code"]) == (401, "TC701")
+    assert got.headers["www-authenticate"].startswith("Bearer")
+    assert got.headers["content-type"] == "application/problem+json"
+    assert basic.status_code == 401
+
+
+async def test_a_token_that_does_not_count_is_refused_without_a_word_why(api: Api) -> None:
+    good = await new_token(api.database, "admin")
+    expired = await new_token(api.database, "admin", lives=timedelta(seconds=-1))
+    other = await new_token(api.database, "admin")
+    mixed = f"{good.rsplit('_', 1)[0]}_{other.rsplit('_', 1)[1]}"
+    refused = [expired, mixed, f"{good}x", good[:-1], "tc_aaaaaaaaaaaa_" + "a" * 43, "a.b.c", "x"]
+    answers = set()
+    for token in refused:
+        async with api.with_token(token) as client:
+            got = await client.get("/v1/tenants")
+        assert got.status_code == 401, token
+        answers.add(got.text)
+
+    assert len(answers) == 1
+    assert await status(api, good) == 200
+
+
+async def test_a_revoked_token_is_refused_at_once(api: Api, database_url: str) -> None:
+    token = await new_token(api.database, "admin")
+    assert await status(api, token) == 200
+    query(database_url, "UPDATE tenantcron.api_token SET revoked_at = now()")
+    assert await status(api, token) == 401
+
+
+async def test_what_a_token_does_is_on_record_as_its_own_and_authenticated(
+    api: Api, database_url: str
+) -> None:
+    await api.tenants("acme")
+    token = await new_token(api.database, "admin", name="night-shift")
+    async with api.with_token(token) as client:
+        done = await client.post("/v1/tenants/acme:suspend", json={"reason": "unpaid"})
+
+    rows = query(database_url, "SELECT * FROM tenantcron.audit_record ORDER BY id DESC LIMIT 1")
+    (row,) = rows
+    assert (row["changed_by"], row["actor_type"], row["actor_source"], row["authenticated"]) == (
+        "token:night-shift",
+        "pipeline",
+        "api",
+        True,
+    )
+    assert done.headers["x-correlation-id"] == str(row["correlation_id"])
+
+
+READ, PLAN, OPERATE, APPLY, MANAGE = Permission
+REQUESTS = {
+    READ: ("GET", "/v1/tenants/acme", None),
+    PLAN: ("POST", "/v1/tenants/acme/manifest:plan", manifest("acme", {"nightly": NIGHTLY})),
+    OPERATE: ("POST", "/v1/tenants/acme/schedules/nightly:trigger", "{}"),
+    APPLY: ("POST", "/v1/tenants/acme/manifest:apply", manifest("acme", {"nightly": NIGHTLY})),
+    MANAGE: ("PATCH", "/v1/tenants/acme", '{"max_schedules": 30}'),
+}
+
+
+async def test_each_role_may_do_what_the_table_says_and_no_more(api: Api) -> None:
+    await api.tenants("acme")
+    await apply(api, "acme", {"nightly": NIGHTLY})
+    for role in Role:
+        for tenant in (None, "acme"):
+            async with await api.client(role, tenant) as client:
+                for permission, (method, path, body) in REQUESTS.items():
+                    kind = YAML if "manifest" in path else {"Content-Type": "application/json"}
+                    got = await client.request(method, path, content=body, headers=kind)
+                    allowed = may(Grant(role, TenantId(tenant) if tenant else None), permission)
+                    assert got.status_code == (200 if allowed else 403), (role, tenant, permission)
+
+
+def test_a_role_bound_to_a_tenant_never_decides_a_tenants_life() -> None:
+    assert all(not may(Grant(role, TenantId("acme")), MANAGE) for role in Role)
+    assert [role for role in Role if MANAGE in ALLOWED[role]] == [Role.ADMIN]
+
+
+async def test_only_an_admin_creates_tenants_by_applying(api: Api, database_url: str) -> None:
+    body = manifest("newcomer", {"nightly": NIGHTLY})
+    path = "/v1/tenants/newcomer/manifest:apply?create_tenants=true"
+    async with await api.client("deployer") as deployer:
+        refused = await deployer.post(path, content=body, headers=YAML)
+    assert query(database_url, "SELECT id FROM tenantcron.tenant") == []
+    async with await api.client("admin") as admin:
+        done = await admin.post(path, content=body, headers=YAML)
+
+    assert (refused.status_code, done.status_code) == (403, 200)
+
+
+async def test_anonymous_callers_are_served_on_this_machine_and_not_as_authenticated(
+    database: Database, tmp_path: Path, database_url: str
+) -> None:
+    async with api_on(database, tmp_path, anonymous=True) as api, api.with_token(None) as client:
+        await api.tenants("acme")
+        done = await client.post("/v1/tenants/acme:suspend", json={"reason": "unpaid"})
+        wrong = await client.get("/v1/tenants", headers={"Authorization": "Bearer tc_x"})
+
+    assert (done.status_code, wrong.status_code) == (200, 401)
+    (row,) = query(database_url, "SELECT * FROM tenantcron.audit_record ORDER BY id DESC LIMIT 1")
+    assert (row["changed_by"], row["authenticated"]) == ("anonymous", False)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
+)
+async def test_a_page_in_a_browser_cannot_act_as_the_anonymous_caller(
+    database: Database, tmp_path: Path, headers: dict[str, str]
+) -> None:
+    async with api_on(database, tmp_path, anonymous=True) as api, api.with_token(None) as client:
+        got = await client.get("/v1/tenants", headers=headers)
+
+    assert got.status_code == 401
+
+
+def test_anonymous_access_is_refused_on_any_other_address(tmp_path: Path) -> None:
+    called = Shell(tmp_path)("serve", "--anonymous", "--host", "0.0.0.0")  # noqa: S104 -- refused
+
+    assert (called.code, "--host 127.0.0.1 only" in called.err) == (2, True)
+
+
+async def test_requests_beyond_the_limit_wait_for_the_next_minute_in_every_process(
+    database: Database, tmp_path: Path
+) -> None:
+    token = await new_token(database, "viewer")
+    other = await new_token(database, "viewer")
+    async with (
+        api_on(database, tmp_path, api_rate_limit=5) as one,
+        api_on(database, tmp_path, api_rate_limit=5) as two,
+    ):
+        codes = [await status(api, token) for api in (one, two) * 6]
+        async with two.with_token(token) as client:
+            refused = await client.get("/v1/tenants")
+        assert await status(one, other) == 200
+
+    # A minute may end in between.
+    assert codes.count(200) <= 10
+    assert codes[-1] == 429
+    assert refused.json()["code"] == "TC709"
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+
+
+async def test_a_wrong_secret_uses_up_nobodys_requests(
+    database: Database, tmp_path: Path, database_url: str
+) -> None:
+    token = await new_token(database, "viewer")
+    wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
+    async with api_on(database, tmp_path, api_rate_limit=3) as api:
+        assert {await status(api, wrong) for _ in range(10)} == {401}
+        assert await status(api, token) == 200
+    assert [row["requests"] for row in query(database_url, "TABLE tenantcron.api_usage")] == [1]
+
+
+def test_tokens_are_made_listed_and_revoked_by_the_command_line(
+    database_url: str, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path, database_url)
+    shell("tenant", "create", "acme")
+    made = json.loads(
+        shell(
+            "token", "create", "ci", "--role", "deployer", "--tenant", "acme", "--format", "json"
+        ).out
+    )
+    listed = shell("token", "list")
+    again = shell("token", "create", "ci", "--role", "viewer")
+    revoked = shell("token", "revoke", made["id"])
+    unknown = shell("token", "revoke", "nobody")
+
+    secret = made["token"].rsplit("_", 1)[1]
+    assert made["token"].startswith(f"tc_{made['id']}_")
+    assert (made["role"], made["tenant"]) == ("deployer", "acme")
+    assert secret not in listed.out
+    assert made["id"] in listed.out
+    assert (again.code, "revoke it first" in again.err) == (1, True)
+    assert revoked.code == 0
+    assert unknown.code == 1
+    (kept,) = query(database_url, "SELECT * FROM tenantcron.api_token")
+    assert secret.encode() not in bytes(kept["digest"])
+    records = query(
+        database_url, "SELECT * FROM tenantcron.audit_record WHERE entity_type = 'api_token'"
+    )
+    assert [row["operation"] for row in records] == ["create", "update"]
+    assert all("digest" not in json.dumps(row["after"]) for row in records)
+    assert shell("token", "create", "ci", "--role", "viewer").code == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("create", "ci"),
+        ("create", "ci", "--role", "root"),
+        ("create", "C I", "--role", "viewer"),
+        ("create", "ci", "--role", "viewer", "--expires-in", "1000d"),
+        ("create", "ci", "--role", "viewer", "--expires-in", "soon"),
+        ("create", "ci", "--role", "viewer", "--tenant", "No"),
+    ],
+)
+def test_wrong_use_is_2(database_url: str, tmp_path: Path, wrong: tuple[str, ...]) -> None:
+    assert Shell(tmp_path, database_url)("token", *wrong).code == 2
+
+
+async def test_replies_keep_browsers_from_doing_anything_with_them(api: Api) -> None:
+    async with await api.client("viewer") as viewer:
+        got = await viewer.get("/v1/tenants", headers={"Origin": "https://evil.example"})
+
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in got.headers["content-security-policy"]
+    assert "access-control-allow-origin" not in got.headers
+    assert "private" in got.headers["cache-control"]
+
+
+async def test_a_body_that_is_too_long_is_refused_before_it_is_read(api: Api) -> None:
+    async with await api.client("deployer") as client:
+
+        async def endless() -> object:
+            for _ in range(64):
+                yield b"#" * 65_536
+
+        path = "/v1/tenants/acme/manifest:plan"
+        said = await client.post(path, content=b"#" * 2_000_000, headers=YAML)
+        unsaid = await client.post(path, content=endless(), headers=YAML)  # type: ignore[arg-type]
+
+    assert (said.status_code, said.json()["code"]) == (413, "TC706")
+    assert unsaid.status_code == 413
+
+
+async def test_no_answer_echoes_what_may_be_a_secret(api: Api) -> None:
+    token = await new_token(api.database, "admin")
+    async with api.with_token(token) as client:
+        answers = [
+            await client.get("/v1/tenants", params={"limit": token}),
+            await client.post("/v1/tenants", json={"tenant": token}),
+            await client.post("/v1/tenants", json={token: token}),
+            await client.post("/v1/tenants", content=f'{{"tenant": "{token}'),
+        ]
+    async with api.with_token(f"{token}x") as client:
+        answers.append(await client.get("/v1/tenants"))
+
+    assert {answer.status_code for answer in answers} == {422, 401}
+    secret = token.rsplit("_", 1)[1]
+    for answer in answers[:2] + answers[3:]:
+        assert secret not in answer.text
+
+
+async def test_probes_need_no_token(api: Api) -> None:
+    async with api.with_token(None) as client:
+        healthy = await client.get("/healthz")
+        ready = await client.get("/readyz")
+        metrics = await client.get("/metrics")
+        keys = await client.get("/.well-known/jwks.json")
+
+    assert healthy.json() == {"healthy": True}
+    assert ready.json() == {"ready": True, "row_level_security": True}
+    # There are no metrics yet, and without a master key there are no keys to show.
+    assert (metrics.status_code, keys.status_code) == (404, 404)
+
+
+async def test_the_public_keys_of_execution_tokens_are_shown_to_everybody(
+    database: Database, tmp_path: Path, database_url: str
+) -> None:
+    master = b64encode(bytes(range(32))).decode()
+    shell = Shell(tmp_path, database_url)
+    made = await asyncio.to_thread(
+        shell, "keys", "rotate", "--format", "json", TENANTCRON_MASTER_KEY=master
+    )
+    async with api_on(database, tmp_path, master_key=master) as api, api.with_token(None) as client:
+        keys = await client.get("/.well-known/jwks.json")
+
+    (key,) = keys.json()["keys"]
+    assert key["kid"] == json.loads(made.out)["kid"]
+    assert "d" not in key
+
+
+async def test_a_database_that_does_not_answer_is_503_and_says_when_to_come_again(
+    database: Database, tmp_path: Path
+) -> None:
+    timeout = timedelta(seconds=1)
+    async with api_on(database, tmp_path, api_timeout=timeout) as api:
+        await api.tenants("acme")
+        async with await api.client("admin") as admin, database.transaction() as connection:
+            await connection.exec_driver_sql("LOCK TABLE tenantcron.tenant")
+            slow = await admin.get("/v1/tenants")
+            ready = await admin.get("/healthz")
+
+    assert (slow.status_code, slow.json()["code"]) == (503, "TC710")
+    assert int(slow.headers["retry-after"]) >= 1
+    assert ready.status_code == 200

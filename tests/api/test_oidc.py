@@ -1,0 +1,212 @@
+"""Tokens of an OIDC issuer: which are taken, and what they prove."""
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from support.fleet import Shell, query
+from support.serving import Api, api_on
+
+from tenantcron.store.engine import Database
+
+ISSUER, AUDIENCE = "https://login.example", "tenantcron"
+
+
+class Keys:
+    """An issuer: a key pair for each id, and the set of public keys as it publishes them."""
+
+    def __init__(self) -> None:
+        self.private = {"one": ec.generate_private_key(ec.SECP256R1())}
+        self.asked = 0
+        self.away = False
+
+    def published(self) -> bytes:
+        algorithm = jwt.algorithms.ECAlgorithm(jwt.algorithms.ECAlgorithm.SHA256)
+        keys = [
+            json.loads(algorithm.to_jwk(key.public_key())) | {"kid": name, "alg": "ES256"}
+            for name, key in self.private.items()
+        ]
+        return json.dumps({"keys": keys}).encode()
+
+    def token(self, key_id: str = "one", **changes: Any) -> str:
+        claims = {
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "sub": "ada@example.com",
+            "exp": datetime.now(UTC) + timedelta(minutes=5),
+            "tenantcron_role": "admin",
+        } | changes
+        kept = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(kept, self.private[key_id], "ES256", headers={"kid": key_id})
+
+
+@contextmanager
+def published(keys: Keys) -> Iterator[str]:
+    """Serve the key set on loopback."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            keys.asked += 1
+            self.send_response(503 if keys.away else 200)
+            self.end_headers()
+            self.wfile.write(keys.published())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/jwks.json"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def keys() -> Keys:
+    return Keys()
+
+
+@pytest.fixture
+async def api(database: Database, tmp_path: Path, keys: Keys) -> AsyncIterator[Api]:
+    with published(keys) as url:
+        settings = {"oidc_issuer": ISSUER, "oidc_audience": AUDIENCE, "oidc_jwks_url": url}
+        async with api_on(database, tmp_path, **settings) as running:
+            await running.tenants("acme", "beta")
+            yield running
+
+
+async def status(api: Api, token: str, path: str = "/v1/tenants") -> int:
+    async with api.with_token(token) as client:
+        return (await client.get(path)).status_code
+
+
+async def test_a_token_of_the_issuer_proves_who_acts(
+    api: Api, keys: Keys, database_url: str
+) -> None:
+    async with api.with_token(keys.token()) as client:
+        done = await client.post("/v1/tenants/acme:suspend", json={"reason": "unpaid"})
+
+    assert done.status_code == 200
+    (row,) = query(database_url, "SELECT * FROM tenantcron.audit_record ORDER BY id DESC LIMIT 1")
+    assert (row["changed_by"], row["actor_type"], row["authenticated"]) == (
+        "oidc:ada@example.com",
+        "human",
+        True,
+    )
+
+
+async def test_claims_say_what_somebody_may_do_and_for_whom(api: Api, keys: Keys) -> None:
+    bound = keys.token(tenantcron_role="viewer", tenantcron_tenant="acme")
+    assert await status(api, bound, "/v1/tenants/acme") == 200
+    assert await status(api, bound, "/v1/tenants/beta") == 404
+    async with api.with_token(bound) as client:
+        refused = await client.post("/v1/tenants/acme:suspend", json={"reason": "x"})
+    assert refused.status_code == 403
+
+
+def unsigned(claims: dict[str, Any]) -> str:
+    parts = ({"alg": "none", "kid": "one"}, claims)
+    encoded = (urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return f"{'.'.join(encoded)}."
+
+
+async def test_anything_wrong_with_a_token_proves_nothing(api: Api, keys: Keys) -> None:
+    public = (
+        keys.private["one"]
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    stranger = Keys()
+    past = datetime.now(UTC) - timedelta(minutes=5)
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "exp": 9_999_999_999}
+    good = keys.token()
+    refused = {
+        "expired": keys.token(exp=past),
+        "not valid yet": keys.token(nbf=datetime.now(UTC) + timedelta(minutes=5)),
+        "another issuer": keys.token(iss="https://evil.example"),
+        "another audience": keys.token(aud="billing"),
+        "no audience": keys.token(aud=None),
+        "no subject": keys.token(sub=None),
+        "no end": keys.token(exp=None),
+        "no role": keys.token(tenantcron_role=None),
+        "an unknown role": keys.token(tenantcron_role="root"),
+        "a tenant that is none": keys.token(tenantcron_tenant="*"),
+        "a tenant that is not text": keys.token(tenantcron_tenant=["acme"]),
+        "a tenant that is empty": keys.token(tenantcron_tenant=""),
+        "another key of the same name": stranger.token(),
+        "not signed": unsigned(claims | {"tenantcron_role": "admin"}),
+        "signed with the public key as a secret": _signed_with(public, claims),
+        "cut": good[:-4],
+        "changed": good[:20] + ("A" if good[20] != "A" else "B") + good[21:],
+    }
+    for what, token in refused.items():
+        assert await status(api, token) == 401, what
+    assert await status(api, good) == 200
+
+
+def _signed_with(secret: bytes, claims: dict[str, Any]) -> str:
+    import hashlib  # noqa: PLC0415
+    import hmac  # noqa: PLC0415
+
+    head, body, _ = unsigned(claims | {"tenantcron_role": "admin"}).split(".")
+    head = urlsafe_b64encode(json.dumps({"alg": "HS256", "kid": "one"}).encode()).decode()
+    message = f"{head.rstrip('=')}.{body}"
+    signature = hmac.new(secret, message.encode(), hashlib.sha256).digest()
+    return f"{message}.{urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
+async def test_made_up_keys_do_not_turn_into_requests_to_the_issuer(api: Api, keys: Keys) -> None:
+    assert await status(api, keys.token()) == 200
+    asked = keys.asked
+    for number in range(5):
+        made_up = jwt.encode({"sub": "x"}, keys.private["one"], "ES256", {"kid": f"k{number}"})
+        assert await status(api, made_up) == 401
+    assert keys.asked <= asked + 1
+
+
+async def test_an_issuer_that_is_away_is_503_at_first_and_no_matter_later(
+    api: Api, keys: Keys
+) -> None:
+    keys.away = True
+    assert await status(api, keys.token()) == 503
+    keys.away = False
+    service = api.service.callers.issuer
+    assert service is not None
+    service.keys._tried_at = float("-inf")
+    assert await status(api, keys.token()) == 200
+    keys.away = True
+    assert await status(api, keys.token()) == 200
+
+
+async def test_requests_are_counted_by_subject(
+    database: Database, tmp_path: Path, keys: Keys
+) -> None:
+    with published(keys) as url:
+        settings = {"oidc_issuer": ISSUER, "oidc_audience": AUDIENCE, "oidc_jwks_url": url}
+        async with api_on(database, tmp_path, **settings | {"api_rate_limit": 3}) as api:
+            codes = [await status(api, keys.token()) for _ in range(9)]
+            assert codes[-1] == 429
+            assert await status(api, keys.token(sub="grace")) == 200
+
+
+def test_an_issuer_is_set_whole_and_safely_or_not_at_all(tmp_path: Path, database_url: str) -> None:
+    shell = Shell(tmp_path, database_url)
+    half = shell("serve", TENANTCRON_OIDC_ISSUER=ISSUER)
+    unsafe = shell("serve", TENANTCRON_OIDC_JWKS_URL="http://login.example/keys")
+
+    assert (half.code, "set all three" in half.err) == (2, True)
+    assert (unsafe.code, "https://" in unsafe.err) == (2, True)

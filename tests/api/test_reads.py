@@ -1,0 +1,230 @@
+"""Reads: what there is, page by page, and only if it is new to the caller."""
+
+import json
+import re
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import event, text
+from support.fleet import NIGHTLY, numbered
+from support.serving import Api, apply, executions, pages
+
+from tenantcron.core.names import TenantId
+from tenantcron.store import audit_records, execution_history, tenants
+from tenantcron.store.audit_records import AuditWanted
+from tenantcron.store.execution_history import Filter
+
+
+async def test_tenants_are_listed_by_id_and_filtered_by_status(api: Api) -> None:
+    await api.tenants("acme", "beta", "gamma")
+    async with await api.client("admin") as admin:
+        await admin.post("/v1/tenants/beta:suspend", json={"reason": "unpaid"})
+        ids = [row["tenant"] for row in await pages(admin, "/v1/tenants", "tenants")]
+        suspended = (await admin.get("/v1/tenants", params={"status": "suspended"})).json()
+
+    assert ids == ["acme", "beta", "gamma"]
+    assert [row["tenant"] for row in suspended["tenants"]] == ["beta"]
+
+
+async def test_schedules_are_listed_by_name_with_their_next_executions(api: Api) -> None:
+    await api.tenants("acme")
+    await apply(api, "acme", numbered(5) | {"off": f"{NIGHTLY}, enabled: false"})
+    async with await api.client("viewer") as viewer:
+        path = "/v1/tenants/acme/schedules"
+        rows = await pages(viewer, path, "schedules")
+        off = (await viewer.get(path, params={"enabled": False})).json()["schedules"]
+        of_saga = (await viewer.get(path, params={"saga": "s001"})).json()["schedules"]
+
+    assert [row["name"] for row in rows] == ["off", "s000", "s001", "s002", "s003", "s004"]
+    assert len(rows[1]["next_executions"]) == 3
+    assert [row["name"] for row in off] == ["off"]
+    assert [row["name"] for row in of_saga] == ["s001"]
+
+
+async def test_executions_are_listed_newest_first_and_each_exactly_once(api: Api) -> None:
+    await api.tenants("acme", "beta")
+    await executions(api, "acme", 9)
+    await executions(api, "acme", 4, "PENDING")
+    await executions(api, "beta", 3)
+    async with await api.client("viewer") as viewer:
+        rows = await pages(viewer, "/v1/executions", "executions", limit=2)
+        of_acme = await pages(viewer, "/v1/executions", "executions", limit=3, tenant="acme")
+        pending = await pages(viewer, "/v1/executions", "executions", state="PENDING")
+
+    assert len(rows) == len({row["id"] for row in rows}) == 16
+    order = [(row["scheduled_for"], UUID(row["id"])) for row in rows]
+    assert order == sorted(order, reverse=True)
+    assert {row["tenant"] for row in of_acme} == {"acme"}
+    assert len(of_acme) == 13
+    assert {row["state"] for row in pending} == {"PENDING"}
+
+
+async def test_what_comes_meanwhile_moves_no_page(api: Api) -> None:
+    await api.tenants("acme")
+    await executions(api, "acme", 9)
+    async with await api.client("viewer") as viewer:
+        first = (await viewer.get("/v1/executions", params={"limit": 4})).json()
+        before = {row["id"] for row in await pages(viewer, "/v1/executions", "executions")}
+        await executions(api, "acme", 2)
+        rest = await viewer.get("/v1/executions", params={"limit": 500, "after": first["next"]})
+
+    seen = [row["id"] for row in first["executions"] + rest.json()["executions"]]
+    assert len(seen) == len(set(seen))
+    assert before <= set(seen)
+
+
+async def test_executions_are_filtered_by_time(api: Api) -> None:
+    await api.tenants("acme")
+    await executions(api, "acme", 9)
+    async with await api.client("viewer") as viewer:
+        rows = (await viewer.get("/v1/executions")).json()["executions"]
+        newest, oldest = rows[0]["scheduled_for"], rows[-1]["scheduled_for"]
+        since = await viewer.get("/v1/executions", params={"since": newest})
+        until = await viewer.get("/v1/executions", params={"until": newest})
+
+    assert {row["scheduled_for"] for row in since.json()["executions"]} == {newest}
+    assert newest not in {row["scheduled_for"] for row in until.json()["executions"]}
+    assert oldest in {row["scheduled_for"] for row in until.json()["executions"]}
+
+
+async def test_versions_of_a_manifest_are_listed_and_shown(api: Api) -> None:
+    await api.tenants("acme")
+    for count in (1, 2, 3):
+        await apply(api, "acme", numbered(count))
+    async with await api.client("viewer") as viewer:
+        path = "/v1/tenants/acme/manifest-versions"
+        rows = await pages(viewer, path, "manifest_versions")
+        shown = (await viewer.get(f"{path}/2")).json()
+        missing = await viewer.get(f"{path}/4")
+
+    assert [row["version"] for row in rows] == [3, 2, 1]
+    assert [one["schedule_name"] for one in shown["document"]["schedules"]] == ["s000", "s001"]
+    assert (missing.status_code, missing.json()["code"]) == (404, "TC703")
+
+
+async def test_audit_records_of_both_kinds_come_in_one_list(api: Api) -> None:
+    await api.tenants("acme")
+    await apply(api, "acme", numbered(3))
+    async with await api.client("operator") as operator:
+        path = "/v1/tenants/acme"
+        await operator.post(f"{path}/schedules/s000:pause", json={"reason": "partner is down"})
+        rows = await pages(operator, f"{path}/audit-records", "audit_records")
+        paused = await operator.get(f"{path}/audit-records", params={"entity_type": "pause"})
+        one = await operator.get(f"{path}/audit-records", params={"entity_id": "s001"})
+
+    kinds = [(row["entity_type"], row["operation"]) for row in rows]
+    assert kinds == [("pause", "pause"), *[("schedule", "create")] * 3, ("tenant", "create")]
+    made = [row["changed_at"] for row in rows]
+    assert made == sorted(made, reverse=True)
+    (pause,) = paused.json()["audit_records"]
+    assert (pause["entity_id"], pause["after"]["reason"]) == ("acme/s000", "partner is down")
+    assert [row["entity_id"] for row in one.json()["audit_records"]] == ["s001"]
+
+
+async def test_one_schedule_tells_where_it_stands_and_why_it_did_not_run(api: Api) -> None:
+    await api.tenants("acme")
+    await apply(api, "acme", {"nightly": NIGHTLY})
+    async with await api.client("viewer") as viewer:
+        shown = (await viewer.get("/v1/tenants/acme/schedules/nightly")).json()
+        why = (await viewer.get("/v1/tenants/acme/schedules/nightly/why")).json()
+
+    assert (shown["name"], shown["cron"], shown["definition"]["overlap"]) == (
+        "nightly",
+        "0 2 * * *",
+        "skip",
+    )
+    assert why["answer"] == "No scheduler is running, so nothing fires or starts."
+
+
+async def test_an_execution_is_shown_with_its_attempts(api: Api) -> None:
+    await api.tenants("acme")
+    await executions(api, "acme", 1)
+    async with await api.client("viewer") as viewer:
+        (row,) = (await viewer.get("/v1/executions")).json()["executions"]
+        shown = (await viewer.get(f"/v1/executions/{row['id']}")).json()
+
+    assert shown == row | {"attempts": []}
+
+
+@pytest.mark.parametrize("path", ["/v1/tenants", "/v1/tenants/acme/schedules"])
+async def test_who_has_it_already_is_told_so_until_it_changes(api: Api, path: str) -> None:
+    await api.tenants("acme")
+    async with await api.client("admin") as admin:
+        first = await admin.get(path)
+        same = await admin.get(path, headers={"If-None-Match": first.headers["etag"]})
+        several = f'"other", W/{first.headers["etag"]}'
+        weak = await admin.get(path, headers={"If-None-Match": several})
+        await apply(api, "acme", {"nightly": NIGHTLY})
+        after = await admin.get(path, headers={"If-None-Match": first.headers["etag"]})
+
+    assert (same.status_code, same.content) == (304, b"")
+    assert same.headers["etag"] == first.headers["etag"]
+    assert weak.status_code == 304
+    assert after.status_code == 200
+    assert after.headers["etag"] != first.headers["etag"]
+
+
+async def test_a_place_that_no_page_ended_with_is_refused_or_leads_nowhere(api: Api) -> None:
+    await api.tenants("acme")
+    of_acme = ("schedules", "manifest-versions", "audit-records")
+    paths = ["/v1/tenants", "/v1/executions", *(f"/v1/tenants/acme/{name}" for name in of_acme)]
+    places = ["!", "W10", "eyJhIjoxfQ", "WzFd", "WyJcdTAwMDAiXQ", "a" * 999, "WyJ4IiwieSJd", "é"]
+    async with await api.client("viewer") as viewer:
+        for path in paths:
+            for place in places:
+                got = await viewer.get(path, params={"after": place})
+                assert got.status_code in (200, 422), (path, place)
+                if got.status_code == 422:
+                    assert got.json()["errors"][0]["name"] == "after"
+
+
+async def explained(api: Api, read: Any) -> str:
+    """Return the plans of what is sent to the database to read a page, as a request sends it."""
+    sent: list[tuple[str, Any]] = []
+
+    def collect(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        if statement.startswith("SELECT"):
+            sent.append((statement, parameters))
+
+    engine = api.database.engine.sync_engine
+    async with api.database.seen_by(None).transaction() as connection:
+        event.listen(engine, "before_cursor_execute", collect)
+        await read(connection)
+        event.remove(engine, "before_cursor_execute", collect)
+        plans = [
+            (await connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {one}", given)).scalar_one()
+            for one, given in sent
+        ]
+    return json.dumps(plans)
+
+
+async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
+    names = [f"t{number}" for number in range(40)]
+    await api.tenants("acme")
+    async with api.database.transaction() as connection:
+        for name in names:
+            await tenants.add(connection, TenantId(name))
+    for name in ("acme", *names):
+        await executions(api, name, 150)
+    async with api.database.transaction() as connection:
+        await connection.execute(text("ANALYZE tenantcron.execution, tenantcron.tenant"))
+
+    newest = await explained(
+        api, lambda one: execution_history.page(one, Filter(), before=None, limit=50)
+    )
+    of_tenant = await explained(
+        api,
+        lambda one: execution_history.page(one, Filter(TenantId("acme")), before=None, limit=50),
+    )
+    records = await explained(
+        api,
+        lambda one: audit_records.page(
+            one, TenantId("acme"), None, AuditWanted(), before=None, limit=50
+        ),
+    )
+    assert "scheduled_for_id_idx" in newest
+    # What is live is small, and read in whichever way is cheapest.
+    assert not re.search('"Seq Scan"[^{]*"Relation Name": "execution_past', newest + of_tenant)
+    assert "tenant_id_scheduled_for_id_idx" in of_tenant
+    assert "audit_record_tenant_idx" in records

@@ -1,0 +1,138 @@
+"""`tenantcron serve` as a process, and its description as a contract."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import psycopg
+import pytest
+from support.database import Server
+from support.fleet import Shell
+from support.serve_process import serving
+
+ROLE_LESS = "plain_deploy"
+
+
+def events(text: str) -> dict[str, dict[str, object]]:
+    lines = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
+    return {line["event"]: line for line in lines}
+
+
+def test_it_serves_until_it_is_told_to_stop_and_says_how(database_url: str, tmp_path: Path) -> None:
+    shell = Shell(tmp_path, database_url)
+    token = json.loads(shell("token", "create", "ci", "--role", "viewer", "--format", "json").out)[
+        "token"
+    ]
+    with serving(shell) as (url, process):
+        got = httpx.get(f"{url}/v1/tenants", headers={"Authorization": f"Bearer {token}"})
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+
+    assert got.json() == {"tenants": [], "next": None}
+    logged = events(err)
+    assert logged["api_started"]["row_level_security"] is True
+    assert logged["api_started"]["address"] == url
+    assert "api_stopped" in logged
+    assert "api_anonymous" not in logged
+    assert token not in err
+
+
+def test_anonymous_access_is_said_at_the_start(database_url: str, tmp_path: Path) -> None:
+    with serving(Shell(tmp_path, database_url), "--anonymous") as (url, process):
+        got = httpx.get(f"{url}/v1/tenants")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+
+    assert got.status_code == 200
+    assert "api_anonymous" in events(err)
+
+
+@pytest.fixture
+def plain_url(server: Server) -> Iterator[str]:
+    """A database whose owner may make no roles, nor take on the API's."""
+    with server.database("template1") as url:
+        name = urlsplit(url).path.removeprefix("/")
+        server.execute("CREATE ROLE {} LOGIN", ROLE_LESS)
+        try:
+            server.execute("GRANT CREATE ON DATABASE {} TO {}", name, ROLE_LESS)
+            yield urlunsplit(urlsplit(url)._replace(netloc=f"{ROLE_LESS}@"))
+        finally:
+            with psycopg.connect(url, autocommit=True) as owner:
+                owner.execute(f"DROP OWNED BY {ROLE_LESS} CASCADE")  # type: ignore[call-overload]
+            server.execute("DROP ROLE {}", ROLE_LESS)
+
+
+def test_who_may_not_make_roles_is_served_and_told(plain_url: str, tmp_path: Path) -> None:
+    shell = Shell(tmp_path, plain_url)
+    assert shell("migrate").code == 0
+    assert shell("tenant", "create", "acme").code == 0
+    with serving(shell, "--anonymous") as (url, process):
+        ready = httpx.get(f"{url}/readyz")
+        tenants = httpx.get(f"{url}/v1/tenants")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+
+    assert ready.json() == {"ready": True, "row_level_security": False}
+    assert [row["tenant"] for row in tenants.json()["tenants"]] == ["acme"]
+    assert "api_without_row_security" in events(err)
+
+
+def test_it_is_not_ready_while_the_database_is_away(server: Server, tmp_path: Path) -> None:
+    with server.database("migrated") as url:
+        shell = Shell(tmp_path, url)
+        with serving(shell, "--anonymous") as (address, _):
+            assert httpx.get(f"{address}/readyz").status_code == 200
+            name = urlsplit(url).path.removeprefix("/")
+            server.execute("ALTER DATABASE {} ALLOW_CONNECTIONS false", name)
+            with psycopg.connect(server.url("postgres")) as session:
+                end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+                session.execute(end, [name])
+            away = httpx.get(f"{address}/readyz")
+            read = httpx.get(f"{address}/v1/tenants")
+            alive = httpx.get(f"{address}/healthz")
+    assert (away.status_code, read.status_code, alive.status_code) == (503, 503, 200)
+    assert int(read.headers["retry-after"]) >= 1
+    assert name not in read.text
+
+
+def test_the_description_holds_against_schemathesis(database_url: str, tmp_path: Path) -> None:
+    """Every request that the description allows, and many that it does not."""
+    shell = Shell(tmp_path, database_url)
+    shell("tenant", "create", "acme")
+    (tmp_path / "acme.yaml").write_text(
+        'version: "1.0"\ntenant: acme\n'
+        'sagas: [{name: nightly, trigger: "scheduled:nightly:0 2 * * *"}]\n'
+    )
+    shell("apply-manifest", "acme.yaml")
+    (tmp_path / "tenantcron.toml").write_text("[settings]\napi_rate_limit = 100000\n")
+    token = json.loads(shell("token", "create", "fuzz", "--role", "admin", "--format", "json").out)[
+        "token"
+    ]
+    with serving(Shell(tmp_path, database_url)) as (url, _):
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).with_name("schemathesis")),
+                f"--config-file={Path(__file__).with_name('schemathesis.toml')}",
+                "run",
+                f"{url}/openapi.json",
+                "--header",
+                f"Authorization: Bearer {token}",
+                "--max-examples=3",
+                "--seed=1",
+                "--workers=1",
+                "--phases=coverage,fuzzing",
+                "--request-timeout=30",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+    assert done.returncode == 0, done.stdout[-20_000:]

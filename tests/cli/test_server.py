@@ -1,0 +1,200 @@
+"""`plan` and `apply-manifest` on a server say and do what they do on a database."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.database import TEMPLATE, Server
+from support.fleet import NIGHTLY, Called, Shell, manifest, names, numbered, query
+from support.serving import Api, api_on, new_token
+
+from tenantcron.core.settings import Settings
+from tenantcron.store.engine import open_database
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00")
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Two databases that start alike: one is asked directly, one through a server."""
+
+    direct: Shell
+    direct_url: str
+    served_url: str
+    api: Api
+    folder: Path
+
+    async def __call__(self, *arguments: str) -> tuple[Called, Called]:
+        """Call a command on both."""
+        token = await new_token(self.api.database, "admin")
+        here = await asyncio.to_thread(self.direct, *arguments)
+        there = await asyncio.to_thread(self.on_server, *arguments, token=token)
+        return here, there
+
+    def on_server(self, *arguments: str, token: str | None = None) -> Called:
+        variables = {"TENANTCRON_TOKEN": token} if token else {}
+        # A process of its own: the server of the tests logs to this one's output.
+        started = Shell(self.folder).start(*arguments, "--server", self.api.url, **variables)
+        out, err = started.communicate()
+        return Called(started.returncode, out, err)
+
+
+@pytest.fixture
+async def both(server: Server, tmp_path: Path) -> AsyncIterator[Both]:
+    with server.database(TEMPLATE) as one, server.database(TEMPLATE) as two:
+        settings = Settings(database_url=two, folder=tmp_path)
+        async with open_database(settings) as database, api_on(database, tmp_path) as api:
+            yield Both(Shell(tmp_path, one), one, two, api, tmp_path)
+
+
+def write(folder: Path, manifests: Mapping[str, str]) -> None:
+    for name, body in manifests.items():
+        (folder / name).write_text(body, encoding="utf-8")
+
+
+def settled(text: str) -> str:
+    return TIME.sub("TIME", text)
+
+
+STEPS = {
+    "a plan for a tenant that is not there": ["plan", "acme.yaml"],
+    "a plan that would create it": ["plan", "acme.yaml", "--create-tenants", "--detailed-exitcode"],
+    "an apply": ["apply-manifest", "acme.yaml", "beta.json", "--create-tenants"],
+    "a dry run": ["apply-manifest", "acme.yaml", "--dry-run"],
+    "the same again": ["apply-manifest", "acme.yaml", "beta.json"],
+    "nothing to change": ["plan", "acme.yaml", "--detailed-exitcode"],
+    "a broken one beside a good one": ["apply-manifest", "broken.yaml", "acme.yaml"],
+    "one that cannot be read": ["plan", "nonsense.yaml"],
+    "two files of one tenant": ["plan", "acme.yaml", "again.yaml"],
+    "another tenant asked for": ["plan", "acme.yaml", "--tenant", "beta"],
+    "no file": ["plan", "missing.yaml"],
+}
+
+
+async def test_the_output_and_the_exit_code_are_those_of_a_database(both: Both) -> None:
+    beta = {
+        "version": "1.0",
+        "tenant": "beta",
+        "sagas": [{"name": "weekly", "trigger": {"scheduled": {"cron": "0 2 * * 1"}}}],
+    }
+    write(
+        both.folder,
+        {
+            "acme.yaml": manifest(
+                "acme", numbered(3) | {"london": f"{NIGHTLY}, timezone: Europe/London"}
+            ),
+            "again.yaml": manifest("acme", {}),
+            "beta.json": json.dumps(beta),
+            "broken.yaml": manifest("gamma", {"a": 'cron: "61 * * * *"', "b": 'cron: "x"'}),
+            "nonsense.yaml": "{",
+        },
+    )
+    for form in ("text", "json"):
+        for what, arguments in STEPS.items():
+            here, there = await both(*arguments, "--format", form)
+            assert settled(there.out) == settled(here.out), what
+            assert (there.code, there.err) == (here.code, here.err), what
+    assert names(both.served_url, "acme") == names(both.direct_url, "acme") != []
+
+
+async def test_deletes_beyond_the_limit_are_refused_with_the_same_words(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", numbered(12))})
+    await both("apply-manifest", "acme.yaml", "--create-tenants")
+    write(both.folder, {"acme.yaml": manifest("acme", {})})
+    here, there = await both("apply-manifest", "acme.yaml")
+    assert (there.code, settled(there.out)) == (here.code, settled(here.out))
+    assert "TC603" in there.out
+    here, there = await both("apply-manifest", "acme.yaml", "--max-deletes", "12")
+    assert (there.code, settled(there.out)) == (here.code, settled(here.out))
+    assert names(both.served_url, "acme") == []
+
+
+async def test_an_apply_is_the_tokens_and_keeps_the_source(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    token = await new_token(both.api.database, "admin", name="ci")
+    arguments = ("apply-manifest", "acme.yaml", "--create-tenants", "--source-ref", "3f2a9c1")
+    await asyncio.to_thread(both.on_server, *arguments, token=token)
+
+    (row,) = query(both.served_url, "SELECT * FROM tenantcron.manifest_version")
+    assert (row["applied_by"], row["source_ref"]) == ("token:ci", "3f2a9c1")
+
+
+async def test_without_a_valid_token_nothing_is_done_and_the_exit_code_is_2(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    for token in (None, "tc_wrong"):
+        called = await asyncio.to_thread(both.on_server, "plan", "acme.yaml", token=token)
+        assert (called.code, "TENANTCRON_TOKEN" in called.err) == (2, True)
+
+
+async def test_what_the_role_does_not_allow_fails_for_its_tenant(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    await both.api.tenants("acme")
+    token = await new_token(both.api.database, "viewer")
+    called = await asyncio.to_thread(both.on_server, "apply-manifest", "acme.yaml", token=token)
+
+    assert (called.code, "TC702" in called.out) == (1, True)
+    assert names(both.served_url, "acme") == []
+
+
+async def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> None:
+    """The third request of the minute waits for the next one, as the server says."""
+    write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    with server.database(TEMPLATE) as url:
+        settings = Settings(database_url=url, folder=tmp_path)
+        async with (
+            open_database(settings) as database,
+            api_on(database, tmp_path, api_rate_limit=1) as api,
+        ):
+            await api.tenants("acme")
+            token = await new_token(database, "admin")
+            both = Both(Shell(tmp_path), url, url, api, tmp_path)
+            # The window is made to end in two seconds.
+            query(
+                url,
+                "INSERT INTO tenantcron.api_usage SELECT 'token:' || id,"
+                " now() - interval '58 seconds', 5 FROM tenantcron.api_token",
+            )
+            called = await asyncio.to_thread(both.on_server, "plan", "acme.yaml", token=token)
+
+    assert called.code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("plan", "acme.yaml", "--server", "cron.internal"), "not an address"),
+        (("plan", "acme.yaml", "--server", "http://cron.internal"), "use https"),
+        (("plan", "acme.yaml", "--server", "http://127.0.0.1:1"), "cannot be asked"),
+        (("plan", "acme.yaml", "--server", "http://127.0.0.1:1", "--policy", "x"), "policy"),
+        (("plan", "acme.yaml", "--server", "http://127.0.0.1:1", "--out", "x"), "--out"),
+        (
+            ("apply-manifest", "acme.yaml", "--server", "http://127.0.0.1:1", "--actor", "x"),
+            "token",
+        ),
+        (("apply-manifest", "--plan", "x", "--server", "http://127.0.0.1:1"), "--plan"),
+    ],
+)
+def test_wrong_use_is_2(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    called = Shell(tmp_path)(*arguments, TENANTCRON_TOKEN="tc_x")  # noqa: S106 -- not a token
+
+    assert (called.code, words in called.err) == (2, True), called.err
+
+
+def test_a_command_that_asks_a_server_loads_no_database_driver(tmp_path: Path) -> None:
+    write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    code = (
+        "import sys; from tenantcron.cli.main import main;"
+        "main(['plan', 'acme.yaml', '--server', 'http://127.0.0.1:1']);"
+        "print(sorted({'psycopg', 'sqlalchemy', 'alembic', 'fastapi'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
