@@ -31,7 +31,7 @@ def acting_as(actor: AnyActor) -> AbstractContextManager[None]:
     return _holding(_actor, actor)
 
 
-def act_from_here(actor: AnyActor, correlation_id: UUID) -> None:
+def act_from_here(actor: AnyActor, correlation_id: UUID, user_id: str | None = None) -> None:
     """Let the actor act until the current task or thread ends, as part of what the id says.
 
     Only in one that does nothing else: there is no way back.
@@ -39,6 +39,9 @@ def act_from_here(actor: AnyActor, correlation_id: UUID) -> None:
     _check_type(actor)
     _actor.set(actor)
     _correlation_id.set(correlation_id)
+    if user_id is not None:
+        check_id(user_id)
+        _user_id.set(user_id)
 
 
 def current_actor() -> AnyActor | None:

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import jwt
 
 from tenantcron.actor.keys import SigningKey
-from tenantcron.core.names import TenantId
+from tenantcron.core.names import Owner, TenantId
 
 ROLE: Final = "service"
 # After the attempt's time is up: what it called at the last moment may still be looking.
@@ -21,6 +21,9 @@ SLACK: Final = timedelta(minutes=1)
 CLAIMS: Final = (
     "iss", "sub", "aud", "tenant", "roles", "execution", "jti", "iat", "nbf", "exp",
 )  # fmt: skip
+# On whose behalf, where there is somebody. Not `act` (RFC 8693), whose `sub` would be the owner:
+# who looks at the subject alone would take the scheduler for them.
+OWNER: Final = "owner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,7 @@ class Claims:
     execution: UUID
     now: datetime
     until: datetime
+    owner: Owner | None = None
 
 
 def sign(claims: Claims, key: SigningKey) -> str:
@@ -51,5 +55,7 @@ def sign(claims: Claims, key: SigningKey) -> str:
         "nbf": issued_at,
         "exp": int((claims.until + SLACK).timestamp()),
     }
+    if claims.owner is not None:
+        payload[OWNER] = claims.owner
     public = key.public
     return jwt.encode(payload, key.private, public.algorithm.value, headers={"kid": public.kid})

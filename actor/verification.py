@@ -26,10 +26,10 @@ import jwt
 from tenantcron.actor.key_sets import KeySet
 from tenantcron.actor.keys import Algorithm, PublicKey
 from tenantcron.actor.model import ActorType, AuthenticatedActor
-from tenantcron.actor.tokens import CLAIMS, ROLE
+from tenantcron.actor.tokens import CLAIMS, OWNER, ROLE
 from tenantcron.actor.witness import WITNESS
 from tenantcron.core.errors import TenantcronError
-from tenantcron.core.names import TenantId, is_name, is_tenant_id
+from tenantcron.core.names import Owner, TenantId, is_name, is_owner, is_tenant_id
 
 SOURCE: Final = "token"
 IDENTITY: Final = "system:scheduler:"
@@ -75,6 +75,8 @@ class Proof:
     roles: tuple[str, ...]
     token_id: str
     expires_at: datetime
+    # On whose behalf the actor acts, as its platform says; they have proven nothing here.
+    owner: Owner | None = None
 
 
 class SeenTokens(Protocol):
@@ -189,11 +191,20 @@ def _proof(payload: Mapping[str, object]) -> Proof:
         roles=tuple(map(str, roles)),
         token_id=_token_id(payload["jti"]),
         expires_at=_moment(payload["exp"]),
+        owner=_owner(payload.get(OWNER)),
     )
 
 
 def _is_identity(subject: str) -> bool:
     return subject.startswith(IDENTITY) and is_name(subject.removeprefix(IDENTITY))
+
+
+def _owner(claim: object) -> Owner | None:
+    if claim is None:
+        return None
+    if not isinstance(claim, str) or not is_owner(claim):
+        raise InvalidTokenError(Refusal.CLAIMS, "the token's owner is not one")
+    return Owner(claim)
 
 
 def _token_id(claim: object) -> str:

@@ -12,6 +12,7 @@ from types import FrameType
 from tenantcron.actor.logs import add_actor
 from tenantcron.cli.database import loop_factory, migrated_database
 from tenantcron.core.durations import parse_duration
+from tenantcron.core.egress import read_url
 from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
@@ -28,7 +29,9 @@ from tenantcron.scheduler.retention import Retention
 from tenantcron.scheduler.run import Run
 from tenantcron.scheduler.tokens import Minter
 from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.http import Caller
+from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.registry import Handlers, load_handlers
 
 _EXAMPLES = """\
@@ -71,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     caller = _caller(policy, settings)
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
-    parts = Parts(settings, handlers, policy, caller)
+    authoriser = _authoriser(settings, policy, handlers, caller)
+    parts = Parts(settings, handlers, policy, caller, authoriser)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(parts, once=arguments.once, span=span))
     return 0
@@ -85,6 +89,7 @@ class Parts:
     handlers: Handlers
     policy: Policy
     caller: Caller
+    authoriser: Authoriser | None
 
 
 def _settings(service: str | None) -> Settings:
@@ -119,6 +124,33 @@ def _caller(policy: Policy, settings: Settings) -> Caller:
     return caller
 
 
+def _authoriser(
+    settings: Settings, policy: Policy, handlers: Handlers, caller: Caller
+) -> Authoriser | None:
+    """Return who decides for owners, None if nobody does; what could never decide is told now."""
+    if settings.owner_check_url is None:
+        if settings.owner_check_audience is not None:
+            raise UsageError("owner_check_audience is set without an owner_check_url: nobody asks")
+        return handlers.authoriser
+    if handlers.authoriser is not None:
+        raise UsageError(
+            f"both owner_check_url and the authoriser {handlers.authoriser.place} would decide "
+            "for owners: keep one of them"
+        )
+    url = read_url(settings.owner_check_url)
+    if url is None:
+        raise UsageError("owner_check_url is not a URL that can be called: write https://host/path")
+    refusal = policy.egress.refusal(url)
+    if refusal is not None:
+        raise UsageError(f"owner_check_url may not be called: {refusal.message}; {refusal.hint}")
+    if settings.owner_check_audience is not None and not has_keys(settings):
+        raise UsageError(
+            "owner_check_audience asks for execution tokens, and there is no key to sign them: "
+            "set master_key, see docs/identity.md"
+        )
+    return OwnerCheck(caller, settings.owner_check_url, settings.owner_check_audience)
+
+
 async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
     settings, policy = parts.settings, parts.policy
     async with migrated_database() as database:
@@ -131,6 +163,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
             HandlerConnections(transactions),
             deliveries=deliveries,
             tokens=tokens,
+            authoriser=parts.authoriser,
         )
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
         work = Run(replica, executor, providers)

@@ -6,11 +6,17 @@ from typing import NewType
 TenantId = NewType("TenantId", str)
 SagaName = NewType("SagaName", str)
 ScheduleName = NewType("ScheduleName", str)
+# On whose behalf a schedule runs: `user:maria`.
+Owner = NewType("Owner", str)
 
 TENANT_PATTERN = r"[a-z][a-z0-9_-]{0,47}"
 NAME_PATTERN = r"[a-z][a-z0-9_-]{0,127}"
 TENANT_EXPECTED = "a tenant id: a-z first, then a-z, 0-9, _ or -, at most 48 characters"
+OWNER_PATTERN = r"user:[A-Za-z0-9][A-Za-z0-9._@+|=-]{0,127}"
 NAME_EXPECTED = "a name: a-z first, then a-z, 0-9, _ or -, at most 128 characters"
+OWNER_EXPECTED = (
+    "an owner: user: and an id of letters, digits, dots, bars or _ @ + = -, at most 128 characters"
+)
 
 # Schemas that are not a tenant's. Postgres keeps everything that begins with pg_ for itself.
 RESERVED_TENANTS = frozenset({"public", "information_schema", "tenantcron"})
@@ -18,6 +24,7 @@ RESERVED_PREFIX = "pg_"
 
 _TENANT = re.compile(TENANT_PATTERN)
 _NAME = re.compile(NAME_PATTERN)
+_OWNER = re.compile(OWNER_PATTERN)
 
 
 def is_tenant_id(text: str) -> bool:
@@ -33,3 +40,8 @@ def is_reserved(tenant: str) -> bool:
 def is_name(text: str) -> bool:
     """Whether the text may name a saga or a schedule."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_owner(text: str) -> bool:
+    """Whether the text may name the owner of a schedule; it also stands in headers and tokens."""
+    return _OWNER.fullmatch(text) is not None

@@ -33,9 +33,13 @@ _DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention
 # Of tokens: what a file that is in Git must not hold, and where it can be instead.
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 _TOKENS = ("issuer", *SECRETS, *SECRETS.values())
+_OWNERS = ("owner_check_url", "owner_check_audience")
 _LOGS = ("log_format", "log_level")
 _OIDC = ("oidc_issuer", "oidc_audience", "oidc_jwks_url")
-_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, *_LOGS, "ca_file", *_TOKENS, *_OIDC)
+_KEYS = (
+    *("database_url", "service", *_COUNTS, *_DURATIONS, *_LOGS, "ca_file"),
+    *(*_TOKENS, *_OWNERS, *_OIDC),
+)
 # Variables that are no settings: what a command that asks a server shows there.
 _OF_COMMANDS = (f"{PREFIX}TOKEN",)
 # Tables of the file that another reader understands; the environment cannot say them.
@@ -99,6 +103,10 @@ class Settings:
     oidc_issuer: str | None = None
     oidc_audience: str | None = None
     oidc_jwks_url: str | None = None
+    # Who is asked whether the owner of a schedule may still do this, and by what name it is proven
+    # to them who asks. A URL may hold what is nobody's business.
+    owner_check_url: str | None = field(default=None, repr=False)
+    owner_check_audience: str | None = None
     # Schedules of the platform itself, as the file has them; nobody has checked them yet.
     schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
@@ -141,6 +149,10 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         oidc_issuer=values.read("oidc_issuer", _safe_url, default.oidc_issuer),
         oidc_audience=values.read("oidc_audience", _audience, default.oidc_audience),
         oidc_jwks_url=values.read("oidc_jwks_url", _safe_url, default.oidc_jwks_url),
+        owner_check_url=values.read("owner_check_url", _text, default.owner_check_url),
+        owner_check_audience=values.read(
+            "owner_check_audience", _own_audience, default.owner_check_audience
+        ),
         schedules=schedules,
         folder=folder,
     )
@@ -288,8 +300,20 @@ def _service(value: _Value) -> str:
     return value.text
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a claim of a token can have that value."""
+    return text.isprintable() and text == text.strip() and len(text) <= 255
+
+
+def _own_audience(value: _Value) -> str:
+    """Check whom our own tokens are for, as strictly as who mints them."""
+    if not _is_plain(value.text):
+        raise UsageError(f"{value.place}: {value.text!a} is not an audience: a name or a URL")
+    return value.text
+
+
 def _issuer(value: _Value) -> str:
-    if not value.text.isprintable() or value.text != value.text.strip() or len(value.text) > 255:
+    if not _is_plain(value.text):
         raise UsageError(f"{value.place}: {value.text!a} is not an issuer: a name or an https URL")
     return value.text
 

@@ -8,6 +8,6 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int = LONGEST) -> str:
     """Cut a text that would drown the sentence it is quoted in."""
-    return f"{text[:LONGEST]}…" if len(text) > LONGEST else text
+    return f"{text[:most]}…" if len(text) > most else text

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tenantcron.core.auth import Auth
-from tenantcron.core.names import SagaName, ScheduleName, TenantId
+from tenantcron.core.names import Owner, SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonValue
 from tenantcron.cron.timetable import Timetable
 
@@ -67,6 +67,8 @@ class Settings(NamedTuple):
     auto_pause_after: int
     priority: Priority
     payload: dict[str, JsonValue]
+    # None: nobody in particular.
+    owner: Owner | None = None
 
 
 class Timing(NamedTuple):

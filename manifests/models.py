@@ -186,6 +186,19 @@ class Timing(TypedDict, total=False):
         Literal["critical", "high", "medium", "low"],
         _says("Who goes first among a tenant's waiting executions.", default="medium"),
     ]
+    owner: Annotated[
+        str,
+        _says(
+            "On whose behalf it runs; the platform may ask each time whether they still may.",
+            pattern=f"^{names.OWNER_PATTERN}$",
+            examples=["user:maria"],
+            extra={
+                "x-code": "TC116",
+                "x-expects": names.OWNER_EXPECTED,
+                "x-hint": "write it as user:maria",
+            },
+        ),
+    ]
     payload: Annotated[
         dict[str, JsonValue],
         _says(
@@ -269,7 +282,7 @@ class TokenAuth(TypedDict, total=False):
     """A token that proves the execution, as a bearer token."""
 
     audience: Annotated[
-        str, _says("Whom the token is for. Default: the origin of the URL.", max_length=512)
+        str, _says("Whom the token is for. Default: the origin of the URL.", max_length=255)
     ]
 
 

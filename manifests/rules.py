@@ -229,6 +229,13 @@ _ALL = (
         _WARNING,
     ),
     Rule(
+        "TC116",
+        "invalid-owner",
+        "An owner is not written as `user:` and an id.",
+        "It goes into headers and tokens, and to whoever decides whether they may still do this.",
+        "Write `user:<id>`; ids have letters, digits, dots, bars or _ @ + = -, at most 128 of them.",
+    ),
+    Rule(
         "TC201",
         "invalid-cron",
         "A cron expression cannot be read.",

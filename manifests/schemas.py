@@ -43,6 +43,7 @@ if TYPE_CHECKING:
             "default": str | int | bool,
             "x-code": str,
             "x-expects": str,
+            "x-hint": str,
         },
         total=False,
     )

@@ -226,7 +226,7 @@ def _type_hint(wanted: str, value: JsonValue) -> str | None:
 def _invalid_value(rule: Schema, value: JsonValue, at: Pointer) -> Fault:
     message = f"{_label(at)} must be {_expected(rule)}, not {_shown(value)}"
     meant = close_match(value, rule.get("enum", ())) if isinstance(value, str) else None
-    hint = f"did you mean {meant}?" if meant else None
+    hint = f"did you mean {meant}?" if meant else rule.get("x-hint")
     return Fault(rule.get("x-code", "TC106"), message, at, hint)
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from tenantcron.core.durations import format_duration, parse_duration
+from tenantcron.core.names import Owner
 from tenantcron.core.suggest import close_match
 from tenantcron.core.words import shortened
 from tenantcron.cron.analysis import gap_below
@@ -141,6 +142,7 @@ class TimingReader:
             auto_pause_after=_or(view.number("auto_pause_after"), base.auto_pause_after),
             priority=Priority(_or(view.text("priority"), base.priority)),
             payload=_or(self._payload(view), base.payload),
+            owner=_or(_owner(view), base.owner),
         )
 
     def _retry(self, view: View | None, base: Retry) -> Retry:
@@ -188,6 +190,11 @@ def default_settings() -> Settings:
         priority=Priority(str(timing["priority"])),
         payload={},
     )
+
+
+def _owner(view: View) -> Owner | None:
+    owner = view.text("owner")
+    return None if owner is None else Owner(owner)
 
 
 def _zone_hint(name: str) -> str | None:

@@ -7,21 +7,37 @@ validate` runs in every commit, and needs none of them.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
     from tenantcron.targets.execution import Execution
-    from tenantcron.targets.registry import saga
+    from tenantcron.targets.registry import authoriser, saga
     from tenantcron.targets.signals import Cancelled, Fail, Retry
     from tenantcron.targets.tokens import TokenError
 
-__all__ = ["Cancelled", "Execution", "Fail", "Retry", "TokenError", "saga"]
+__all__ = [
+    "Allowed",
+    "AuthorisationRequest",
+    "Cancelled",
+    "Execution",
+    "Fail",
+    "Refused",
+    "Retry",
+    "TokenError",
+    "authoriser",
+    "saga",
+]
 
 # Type checkers read the imports above; to them this function would allow any name.
 if not TYPE_CHECKING:
     _HOMES = {
+        "Allowed": "tenantcron.targets.authorising",
+        "AuthorisationRequest": "tenantcron.targets.authorising",
         "Cancelled": "tenantcron.targets.signals",
         "Execution": "tenantcron.targets.execution",
         "Fail": "tenantcron.targets.signals",
+        "Refused": "tenantcron.targets.authorising",
         "Retry": "tenantcron.targets.signals",
         "TokenError": "tenantcron.targets.tokens",
+        "authoriser": "tenantcron.targets.registry",
         "saga": "tenantcron.targets.registry",
     }
 

@@ -14,9 +14,11 @@ from tenantcron.core.durations import DurationError, format_duration, parse_dura
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import (
     NAME_EXPECTED,
+    OWNER_EXPECTED,
     TENANT_EXPECTED,
     TenantId,
     is_name,
+    is_owner,
     is_reserved,
     is_tenant_id,
 )
@@ -41,6 +43,7 @@ DEFAULTS: JsonObject = {
     "auto_pause_after": 10,
     "priority": "medium",
     "payload": {},
+    "owner": None,
     "target": None,
 }
 
@@ -158,6 +161,13 @@ def _name(value: JsonValue) -> str:
     return text
 
 
+def _owner(value: JsonValue) -> str:
+    text = _text(value)
+    if not is_owner(text):
+        raise _WrongError(f"{text!a} is not {OWNER_EXPECTED}")
+    return text
+
+
 def _cron(value: JsonValue) -> str:
     try:
         timetable = parse(_text(value))
@@ -271,4 +281,5 @@ _READERS: Mapping[str, Reader] = {
     "retry": _retry,
     "auto_pause_after": _number(range(3, 101), zero=True),
     "payload": _payload,
+    "owner": _owner,
 }

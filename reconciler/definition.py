@@ -141,6 +141,7 @@ def _settings(settings: Settings) -> dict[str, JsonValue]:
         "auto_pause_after": settings.auto_pause_after,
         "priority": settings.priority.value,
         "payload": _kept_exactly(settings.payload),
+        "owner": settings.owner,
     }
 
 

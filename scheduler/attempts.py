@@ -4,10 +4,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from tenantcron.core.names import Owner
 from tenantcron.store.claiming import Claimed
 from tenantcron.targets.answers import Answer
+from tenantcron.targets.authorising import CheckError
 from tenantcron.targets.calls import Raised
-from tenantcron.targets.faults import described, storable
+from tenantcron.targets.faults import described, headline_of, storable
 from tenantcron.targets.signals import Fail, Retry
 
 
@@ -20,6 +22,8 @@ class AttemptOutcome(StrEnum):
     LOST = "LOST"
     INTERRUPTED = "INTERRUPTED"
     CANCELLED = "CANCELLED"
+    # Its owner may not do this; nothing was started.
+    REFUSED = "REFUSED"
 
 
 class Stop(StrEnum):
@@ -39,6 +43,7 @@ WORDS: Final = {
     AttemptOutcome.LOST: "worker lost",
     AttemptOutcome.INTERRUPTED: "interrupted by shutdown",
     AttemptOutcome.CANCELLED: "cancelled",
+    AttemptOutcome.REFUSED: "its owner may not do this",
 }
 
 
@@ -87,3 +92,15 @@ def stopped(claimed: Claimed, stop: Stop, why: str, raised: Raised) -> Attempt:
 def refused(claimed: Claimed, why: str) -> Attempt:
     """It could not even be started, and another attempt would not change that."""
     return Attempt(claimed, AttemptOutcome.FAILED, storable(why), final=True)
+
+
+def forbidden(claimed: Claimed, owner: Owner, reason: str) -> Attempt:
+    """Its owner may not do this, says who decides."""
+    return Attempt(claimed, AttemptOutcome.REFUSED, storable(f"owner {owner} may not: {reason}"))
+
+
+def undecided(claimed: Claimed, owner: Owner, error: BaseException) -> Attempt:
+    """Nobody could say whether its owner may do this; another attempt asks again."""
+    why = str(error) if isinstance(error, CheckError) else headline_of(error)
+    headline = f"whether owner {owner} may do this could not be checked: {why}"
+    return Attempt(claimed, AttemptOutcome.FAILED, described(error, headline))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from tenantcron.core.clock import Clock
 from tenantcron.core.egress import read_url
+from tenantcron.core.names import Owner
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.policy import Policy
 from tenantcron.scheduler.attempts import Attempt
@@ -54,7 +55,7 @@ class Deliveries:
     caller: Caller
     policy: Policy
     begun: Begun
-    tokens: Callable[[Claimed, timedelta], Tokens] | None = None
+    tokens: Callable[[Claimed, timedelta, Owner | None], Tokens] | None = None
 
     def __call__(self, claimed: Claimed, settings: Settings, target: HttpTarget) -> Delivery:
         """Return the handler that delivers this attempt."""
@@ -81,8 +82,13 @@ class Deliveries:
             started_at=claimed.started_at,
             timeout=settings.timeout,
             allowed_secrets=self.policy.for_tenant(claimed.tenant_id).allowed_secrets,
-            tokens=None if self.tokens is None else self.tokens(claimed, settings.timeout),
+            tokens=self._tokens(claimed, settings),
         )
+
+    def _tokens(self, claimed: Claimed, settings: Settings) -> Tokens | None:
+        if self.tokens is None:
+            return None
+        return self.tokens(claimed, settings.timeout, settings.owner)
 
     async def _refuse_forgotten(self, claimed: Claimed, settings: Settings) -> None:
         """A retry can have waited for a slot, or for a scheduler, longer than anybody planned."""

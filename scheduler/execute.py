@@ -11,6 +11,10 @@ is ever raised for what a handler does.
 
 The call of an HTTP target is an async handler like any other, made for the occasion.
 
+An execution with an owner asks first whether they may still do this, if there is anybody to ask,
+and starts its handler only after a yes. A no ends the attempt as REFUSED. No decision is FAILED,
+and the next attempt asks again. All others start at once, as if there was no such question.
+
 Who stops a handler: an async one gets a CancelledError and a grace to clean up in. A plain one
 cannot be stopped: its attempt ends at once, and a flag tells it. Once an attempt has ended its
 transactions are rolled back, whatever the handler wants. A handler that runs on after that is
@@ -25,6 +29,7 @@ import asyncio
 from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import UTC, timedelta
 from functools import partial
 from typing import Final, Protocol
@@ -36,14 +41,28 @@ from structlog.typing import FilteringBoundLogger
 
 from tenantcron.actor.context import act_from_here
 from tenantcron.core.durations import format_duration
-from tenantcron.core.names import SagaName, ScheduleName
+from tenantcron.core.names import Owner, SagaName, ScheduleName
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.payload import fill
-from tenantcron.scheduler.attempts import Attempt, Stop, ended, refused, stopped
+from tenantcron.scheduler.attempts import (
+    Attempt,
+    Stop,
+    ended,
+    forbidden,
+    refused,
+    stopped,
+    undecided,
+)
 from tenantcron.scheduler.deliver import Delivery
 from tenantcron.store.claiming import Claimed, Lease
+from tenantcron.targets.authorising import (
+    LONGEST_CHECK,
+    AuthorisationRequest,
+    Authoriser,
+    decide,
+)
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
 from tenantcron.targets.execution import Cancellation, Execution, Transactions
 from tenantcron.targets.no_tokens import NO_TOKENS
@@ -68,11 +87,11 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 OnEnd = Callable[[Attempt], None]
 # Makes the handler of one call of an HTTP target.
 Deliver = Callable[[Claimed, Settings, HttpTarget], Delivery]
-# The tokens of an execution whose attempt may take that long.
-MakeTokens = Callable[[Claimed, timedelta], Tokens]
+# The tokens of an execution whose attempt may take that long, and of its owner.
+MakeTokens = Callable[[Claimed, timedelta, Owner | None], Tokens]
 
 
-def _no_tokens(_: Claimed, __: timedelta) -> Tokens:
+def _no_tokens(_: Claimed, __: timedelta, ___: Owner | None) -> Tokens:
     return NO_TOKENS
 
 
@@ -88,6 +107,7 @@ class _Running:
         "task",
         "timeout",
         "timer",
+        "verdict",
         "warned",
         "why",
     )
@@ -105,29 +125,35 @@ class _Running:
         self.stop: Stop | None = None
         self.why = ""
         self.warned = False
+        # How it ended before its handler could start.
+        self.verdict: Attempt | None = None
 
     def outcome(self, raised: Raised) -> Attempt:
-        if self.stop is None:
-            return ended(self.claimed, raised)
-        return stopped(self.claimed, self.stop, self.why, raised)
+        if self.stop is not None:
+            return stopped(self.claimed, self.stop, self.why, raised)
+        return self.verdict or ended(self.claimed, raised)
 
 
 class Executor:
     """Runs claimed executions with the loaded handlers, in the running event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what an execution can need, each with a name
         self,
         handlers: Handlers,
         connections: Callable[[Claimed], Transactions],
         *,
         deliveries: Deliver | None = None,
         tokens: MakeTokens = _no_tokens,
+        authoriser: Authoriser | None = None,
+        longest_check: timedelta = LONGEST_CHECK,
         call_later: CallLater | None = None,
     ) -> None:
         self._handlers = handlers
         self._connections = connections
         self._deliveries = deliveries
         self._tokens = tokens
+        self._authoriser = authoriser
+        self._longest_check = longest_check
         self._call_later = call_later
         # By lease: an execution that was lost and claimed again can be here twice.
         self._running: dict[Lease, _Running] = {}
@@ -165,13 +191,16 @@ class Executor:
             return
         running = _Running(claimed, settings.timeout, on_end)
         try:
-            tokens = self._tokens(claimed, settings.timeout)
+            tokens = self._tokens(claimed, settings.timeout, settings.owner)
             execution = _execution(running, settings, self._connections(claimed), tokens)
         except KeyError as error:
             why = f"the payload has a placeholder that nothing fills: {error}"
             on_end(refused(claimed, why))
             return
-        self._start(running, handler, execution)
+        question = None
+        if settings.owner is not None and self._authoriser is not None:
+            question = _question(execution, settings.owner, tokens)
+        self._start(running, handler, execution, question)
 
     async def run(
         self, claimed: Claimed, settings: Settings, target: HttpTarget | None = None
@@ -212,10 +241,52 @@ class Executor:
         for running in tuple(self._running.values()):
             self._stop(running, Stop.INTERRUPTED)
 
-    def _start(self, running: _Running, handler: Handler, execution: Execution) -> None:
+    def _start(
+        self,
+        running: _Running,
+        handler: Handler,
+        execution: Execution,
+        question: AuthorisationRequest | None,
+    ) -> None:
         self._running[running.claimed.lease] = running
         loop = asyncio.get_running_loop()
         running.timer = self._later(loop, running.timeout, partial(self._expire, running))
+        if question is None or self._authoriser is None:
+            self._call(loop, running, handler, execution)
+            return
+        # In the context of here: what an authoriser does to its own is not the handler's.
+        go = partial(copy_context().run, self._call, loop, running, handler, execution)
+        asking = self._ask_first(running, self._authoriser, question, go)
+        running.task = loop.create_task(asking)
+
+    async def _ask_first(
+        self,
+        running: _Running,
+        authoriser: Authoriser,
+        question: AuthorisationRequest,
+        go: Callable[[], None],
+    ) -> None:
+        """Start the handler if the owner may do this; with no decision nothing starts."""
+        claimed, owner = running.claimed, question.owner
+        raised: Raised = None
+        try:
+            _enter_context(claimed, owner)
+            why_not = await decide(authoriser, question, self._longest_check)
+        except BaseException as error:  # noqa: BLE001 -- recorded in full; and it fails closed
+            running.verdict, raised = undecided(claimed, owner, error), error
+        else:
+            if why_not is not None:
+                running.verdict = forbidden(claimed, owner, why_not)
+        # Whoever was stopped meanwhile may have swallowed it and said yes.
+        if running.verdict is not None or running.stop is not None:
+            self._ended(running, raised)
+            return
+        running.task = None
+        go()
+
+    def _call(
+        self, loop: AbstractEventLoop, running: _Running, handler: Handler, execution: Execution
+    ) -> None:
         if handler.is_async:
             running.task = loop.create_task(self._in_task(running, handler, execution))
             return
@@ -228,7 +299,8 @@ class Executor:
     async def _in_task(self, running: _Running, handler: Handler, execution: Execution) -> None:
         raised: Raised = None
         try:
-            _enter_context(running.claimed)
+            _enter_context(running.claimed, execution.owner)
+            log.debug("execution_started")
             raised = await call(handler, execution)
         except BaseException as error:  # noqa: BLE001 -- recorded in full; else it never ends
             raised = error
@@ -237,7 +309,8 @@ class Executor:
     def _in_thread(
         self, loop: AbstractEventLoop, running: _Running, handler: Handler, execution: Execution
     ) -> None:
-        _enter_context(running.claimed)
+        _enter_context(running.claimed, execution.owner)
+        log.debug("execution_started")
         raised = call_plain(handler, execution)
         # A closed loop: the scheduler is gone, and nobody waits for a handler that it abandoned.
         with suppress(RuntimeError):
@@ -321,9 +394,22 @@ def _execution(
         payload=_filled(settings.payload, claimed),
         deadline=claimed.started_at + settings.timeout,
         actor=claimed.actor,
+        owner=settings.owner,
         _transactions=transactions,
         _tokens=tokens,
         _cancellation=running.cancellation,
+    )
+
+
+def _question(execution: Execution, owner: Owner, tokens: Tokens) -> AuthorisationRequest:
+    return AuthorisationRequest(
+        tenant_id=execution.tenant_id,
+        schedule_name=execution.schedule_name,
+        saga_name=execution.saga_name,
+        owner=owner,
+        execution_id=execution.id,
+        scheduled_for=execution.scheduled_for,
+        _tokens=tokens,
     )
 
 
@@ -349,15 +435,14 @@ def _no_handler(saga: str, names: tuple[str, ...]) -> str:
     )
 
 
-def _enter_context(claimed: Claimed) -> None:
+def _enter_context(claimed: Claimed, owner: Owner | None) -> None:
     """Whatever happens from here on is done by the execution's actor, and logged with its names.
 
     Nothing is taken back (that costs more than all the rest): only for a task or thread of the
     handler's own, whose context ends with it.
     """
     bind_contextvars(**_fields(claimed))
-    act_from_here(claimed.actor, claimed.id)
-    log.debug("execution_started")
+    act_from_here(claimed.actor, claimed.id, owner)
 
 
 def _fields(claimed: Claimed) -> dict[str, str | int]:

@@ -179,6 +179,7 @@ _LINES = {
     State.FAILED: _Line("execution_failed", logging.WARNING),
     State.DEAD: _Line("execution_dead", logging.ERROR),
     State.CANCELLED: _Line("execution_cancelled", logging.INFO),
+    State.SKIPPED: _Line("execution_skipped", logging.INFO),
 }
 _STALE = _Line("stale_result_refused", logging.WARNING)
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.durations import DurationError, parse_duration
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import Owner, is_owner
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import shortened
@@ -41,6 +42,7 @@ def read_policies(definition: JsonObject) -> Settings:
         auto_pause_after=_count(definition, "auto_pause_after", least=0),
         priority=_choice(definition, "priority", Priority),
         payload=_object(definition, "payload"),
+        owner=_owner(definition),
     )
 
 
@@ -83,6 +85,17 @@ def _retry(retry: JsonObject) -> Retry:
         backoff=_duration(retry, "backoff"),
         max_backoff=_duration(retry, "max_backoff"),
     )
+
+
+def _owner(definition: JsonObject) -> Owner | None:
+    """What is not an owner must not run as if there were none: the check would be left out."""
+    match definition.get("owner"):
+        case None:
+            return None
+        case str(owner) if is_owner(owner):
+            return Owner(owner)
+        case other:
+            raise _unreadable("owner", other, "an owner such as user:maria")
 
 
 def _text(of: JsonObject, key: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from tenantcron.manifests.desired import Retry, Settings
 from tenantcron.scheduler.attempts import WORDS, Attempt, AttemptOutcome
 
-SettledState = Literal["SUCCEEDED", "FAILED", "DEAD", "CANCELLED"]
+SettledState = Literal["SUCCEEDED", "FAILED", "DEAD", "SKIPPED", "CANCELLED"]
 
 LONGEST_REASON: Final = 500
 # Doubling so often passes every max_backoff; twice more would pass what a timedelta can hold.
@@ -37,6 +37,8 @@ def settle(attempt: Attempt, settings: Settings, random: Random) -> Settled:
         return Settled("SUCCEEDED")
     if attempt.outcome is AttemptOutcome.CANCELLED:
         return Settled("CANCELLED", reason)
+    if attempt.outcome is AttemptOutcome.REFUSED:
+        return Settled("SKIPPED", reason)
     if attempt.final or attempt.claimed.attempt >= attempt.claimed.attempts_allowed:
         return Settled("DEAD", reason)
     return Settled("FAILED", reason, _wait(attempt, settings.retry, random))

@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -30,6 +30,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import Owner
 from tenantcron.core.settings import Settings
 from tenantcron.store import minting
 from tenantcron.store.claiming import Claimed, Lease
@@ -79,6 +80,15 @@ class MintCounts:
     failed: Counter[MintFailure] = field(default_factory=Counter)
 
 
+class Wanted(NamedTuple):
+    """A token that somebody asks for."""
+
+    claimed: Claimed
+    timeout: timedelta
+    owner: Owner | None
+    audience: str
+
+
 class Minter:
     """Mints tokens in one process; everything but `ExecutionTokens` happens in its event loop."""
 
@@ -94,14 +104,17 @@ class Minter:
         self._permits = _Permits(self._ask)
         self._signer: Signer | None = None
 
-    def __call__(self, claimed: Claimed, timeout: timedelta) -> "ExecutionTokens":
+    def __call__(
+        self, claimed: Claimed, timeout: timedelta, owner: Owner | None = None
+    ) -> "ExecutionTokens":
         """Return the tokens of one execution; nothing is asked or made yet."""
-        return ExecutionTokens(self, claimed, timeout)
+        return ExecutionTokens(self, claimed, timeout, owner)
 
-    async def mint(self, claimed: Claimed, timeout: timedelta, audience: str) -> str:
+    async def mint(self, wanted: "Wanted") -> str:
         """Return a fresh token."""
+        claimed = wanted.claimed
         try:
-            token = await self._mint(claimed, timeout, audience)
+            token = await self._mint(wanted)
         except _RefusedError as error:
             self.counts.failed[error.failure] += 1
             log.warning(
@@ -111,7 +124,7 @@ class Minter:
                 saga=claimed.saga_name,
                 execution=str(claimed.id),
                 attempt=claimed.attempt,
-                audience=audience[:LONGEST_AUDIENCE],
+                audience=wanted.audience[:LONGEST_AUDIENCE],
                 reason=error.failure.value,
                 error=str(error),
             )
@@ -119,11 +132,11 @@ class Minter:
         self.counts.minted += 1
         return token
 
-    async def _mint(self, claimed: Claimed, timeout: timedelta, audience: str) -> str:
-        _check_audience(audience)
+    async def _mint(self, wanted: "Wanted") -> str:
+        _check_audience(wanted.audience)
         try:
-            permit = _granted(await self._permits.of(claimed), claimed, self._identity)
-            return await self._signed(permit, claimed, audience, claimed.started_at + timeout)
+            permit = await self._permits.of(wanted.claimed)
+            return await self._signed(_granted(permit, wanted.claimed, self._identity), wanted)
         except (DatabaseError, SQLAlchemyError) as error:
             text = f"no token, for the database cannot be asked: {first_line(error)}"
             raise _RefusedError(MintFailure.DATABASE, text) from error
@@ -136,20 +149,19 @@ class Minter:
                 connection, asked, identity=self._identity, at=self._clock()
             )
 
-    async def _signed(
-        self, permit: Permit, claimed: Claimed, audience: str, until: datetime
-    ) -> str:
+    async def _signed(self, permit: Permit, wanted: "Wanted") -> str:
         from tenantcron.actor.tokens import Claims, sign  # noqa: PLC0415 -- see `_signing`
 
         key = await self._signing().key(permit.kid)
         claims = Claims(
             issuer=self._settings.issuer,
             subject=self._identity,
-            audience=audience,
-            tenant=claimed.tenant_id,
-            execution=claimed.id,
+            audience=wanted.audience,
+            tenant=wanted.claimed.tenant_id,
+            execution=wanted.claimed.id,
             now=permit.now,
-            until=until,
+            until=wanted.claimed.started_at + wanted.timeout,
+            owner=wanted.owner,
         )
         return sign(claims, key)
 
@@ -209,12 +221,15 @@ class _Permits:
 class ExecutionTokens:
     """The tokens of one claimed execution. There are thousands a second, so it only remembers."""
 
-    __slots__ = ("_claimed", "_minter", "_timeout")
+    __slots__ = ("_claimed", "_minter", "_owner", "_timeout")
 
-    def __init__(self, minter: Minter, claimed: Claimed, timeout: timedelta) -> None:
+    def __init__(
+        self, minter: Minter, claimed: Claimed, timeout: timedelta, owner: Owner | None
+    ) -> None:
         self._minter = minter
         self._claimed = claimed
         self._timeout = timeout
+        self._owner = owner
 
     async def mint(self, audience: str) -> str:
         """Return a fresh token for the audience; a TokenError if there can be none."""
@@ -235,7 +250,8 @@ class ExecutionTokens:
             raise TokenError(f"no token: waited {_PATIENCE.seconds} s for one") from None
 
     def _minting(self, audience: str) -> Coroutine[object, object, str]:
-        return self._minter.mint(self._claimed, self._timeout, audience)
+        wanted = Wanted(self._claimed, self._timeout, self._owner, audience)
+        return self._minter.mint(wanted)
 
     def _handed_over(self, audience: str) -> Future[str]:
         """Let the scheduler's event loop do it: the connections are there."""

@@ -300,7 +300,8 @@ execution_attempt = Table(
     Column("http_status", Integer, nullable=True),
     Column("answer", Text, nullable=True),
     CheckConstraint(
-        "outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED')",
+        "outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED', "
+        "'REFUSED')",
         name="outcome",
     ),
     postgresql_partition_by="RANGE (scheduled_for)",

@@ -42,6 +42,22 @@ class Answer:
     status: int | None = None
     text: str | None = None
 
+    def keep(self, body: bytes, encoding: str, hidden: Iterable[str]) -> None:
+        """Take the beginning of the body, as far as it may be shown."""
+        self.text = shown(body, encoding, hidden)
+
+
+@dataclass(slots=True)
+class ReadAnswer(Answer):
+    """An answer that is for us, and read as it is; None if it is packed or too long."""
+
+    body: bytes | None = None
+
+    def keep(self, body: bytes, encoding: str, hidden: Iterable[str]) -> None:  # noqa: ARG002 -- nobody is shown it
+        """Take the body."""
+        is_whole = encoding in ("", "identity") and len(body) < LONGEST_ANSWER
+        self.body = body if is_whole else None
+
 
 def judge(status: int, headers: Mapping[str, str], now: datetime) -> None:
     """Return if a status means success, else raise what becomes of the execution."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import AnyActor
-from tenantcron.core.names import SagaName, ScheduleName, TenantId
+from tenantcron.core.names import Owner, SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.targets.no_tokens import NO_TOKENS
 from tenantcron.targets.signals import Cancelled
@@ -65,6 +65,8 @@ class Execution:
     payload: JsonObject
     deadline: datetime
     actor: AnyActor
+    # On whose behalf; it does not make them the actor.
+    owner: Owner | None = None
     _transactions: Transactions = field(repr=False, compare=False)
     _tokens: Tokens = field(default=NO_TOKENS, repr=False, compare=False)
     _cancellation: Cancellation = field(default_factory=Cancellation, repr=False, compare=False)

@@ -31,7 +31,6 @@ from tenantcron.targets.answers import (
     RetryCall,
     judge,
     redacted,
-    shown,
 )
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError
@@ -44,6 +43,12 @@ if TYPE_CHECKING:
 
 # Nobody listens who takes longer to pick up.
 LONGEST_CONNECT: Final = timedelta(seconds=10)
+
+_OF_THE_BODY: Final = {
+    "Content-Type": "application/json",
+    # What is packed could unpack to anything.
+    "Accept-Encoding": "identity",
+}
 
 log = structlog.get_logger(__name__)
 
@@ -66,10 +71,10 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class _Proof:
+class Proof:
     """Headers that prove whom a request is from, and what of them must never be shown."""
 
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
 
 
@@ -109,6 +114,12 @@ class Caller:
         log.debug("http_answered", url=url.place, status=answered.status_code)
         now = request.started_at + timedelta(seconds=monotonic() - began)
         judge(answered.status_code, answered.headers, now)
+
+    async def post(self, url: str, body: bytes, proof: Proof, answer: Answer) -> None:
+        """Ask a service something by the same rules; whatever it says is put into the answer."""
+        headers = {**_OF_THE_BODY, **proof.headers}
+        sent = _Sent(self._allowed(url), "POST", headers, body, LONGEST_CONNECT, proof.hidden)
+        await self._send(sent, answer)
 
     def _allowed(self, text: str) -> Url:
         url = read_url(text)
@@ -178,6 +189,7 @@ def content(execution: Execution) -> bytes:
         "saga": execution.saga_name,
         "scheduled_for": _utc(execution.scheduled_for),
         "payload": execution.payload,
+        **({"owner": execution.owner} if execution.owner else {}),
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
@@ -185,9 +197,7 @@ def content(execution: Execution) -> bytes:
 def own_headers(request: Request, execution: Execution) -> dict[str, str]:
     """Return the headers that no manifest can set."""
     return {
-        "Content-Type": "application/json",
-        # What is packed could unpack to anything.
-        "Accept-Encoding": "identity",
+        **_OF_THE_BODY,
         "Idempotency-Key": request.key,
         # One trace for all attempts, each with a span of its own.
         "traceparent": f"00-{execution.id.hex}-{token_hex(8)}-01",
@@ -197,6 +207,7 @@ def own_headers(request: Request, execution: Execution) -> dict[str, str]:
         "X-Tenantcron-Saga": execution.saga_name,
         "X-Tenantcron-Scheduled-For": _utc(execution.scheduled_for),
         "X-Tenantcron-Attempt": str(execution.attempt),
+        **({"X-Tenantcron-Owner": execution.owner} if execution.owner else {}),
     }
 
 
@@ -205,18 +216,22 @@ def _free(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in headers.items() if not is_reserved_header(name)}
 
 
-async def _prove(request: Request, url: Url, body: bytes) -> _Proof:
+async def _prove(request: Request, url: Url, body: bytes) -> Proof:
     match request.auth:
         case None:
-            return _Proof({})
+            return Proof()
         case TokenAuth(audience):
-            token = await _token(request.tokens, audience or url.origin)
-            return _Proof({"Authorization": f"Bearer {token}"}, (token,))
+            return bearer(await _token(request.tokens, audience or url.origin))
         case HmacAuth(ref):
             secret = await read_secret(ref, request.allowed_secrets)
             headers = signature(secret, request.started_at, request.key, body)
             text = secret.decode(errors="replace")
-            return _Proof(headers, (text, headers["X-Tenantcron-Signature"].partition("=")[2]))
+            return Proof(headers, (text, headers["X-Tenantcron-Signature"].partition("=")[2]))
+
+
+def bearer(token: str) -> Proof:
+    """Return the proof that a token is."""
+    return Proof({"Authorization": f"Bearer {token}"}, (token,))
 
 
 async def _token(tokens: Tokens | None, audience: str) -> str:
@@ -241,7 +256,7 @@ async def _read(response: "httpx.Response", hidden: tuple[str, ...], answer: Ans
                 return
     finally:
         encoding = response.headers.get("content-encoding", "").strip().lower()
-        answer.text = shown(bytes(body), encoding, hidden)
+        answer.keep(bytes(body), encoding, hidden)
 
 
 def _utc(moment: datetime) -> str:

@@ -1,8 +1,9 @@
 """Python handlers by the name of their saga.
 
-`@saga("name")` puts a function on the one list that this process has, `load_handlers` imports the
-modules that do so. One saga has one handler: a second one is refused with both places, because
-which of them would win depends on the order of imports.
+`@saga("name")` puts a function on the one list that this process has, `@authoriser` names the one
+that decides for owners; `load_handlers` imports the modules that do so. One saga has one handler: a
+second one is refused with both places, because which of them would win depends on the order of
+imports. So is a second authoriser.
 """
 
 import inspect
@@ -18,10 +19,13 @@ from typing import TypeAlias, TypeVar
 
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
 from tenantcron.targets.execution import Execution
 
 HandlerFunction: TypeAlias = Callable[[Execution], Awaitable[None] | None]
+AuthoriserFunction: TypeAlias = Callable[[AuthorisationRequest], Awaitable[Allowed | Refused]]
 F = TypeVar("F", bound=HandlerFunction)
+A = TypeVar("A", bound=AuthoriserFunction)
 
 
 class SagaError(TenantcronError):
@@ -51,11 +55,24 @@ class Handler:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredAuthoriser:
+    """The function that decides whether owners may still do what their schedules do."""
+
+    function: AuthoriserFunction
+    place: Place
+
+    async def authorise(self, request: AuthorisationRequest) -> Allowed | Refused:
+        """Decide on one execution."""
+        return await self.function(request)
+
+
 class Declared:
     """The handlers that modules have declared so far."""
 
     def __init__(self) -> None:
         self._by_saga: dict[str, Handler] = {}
+        self.authoriser: DeclaredAuthoriser | None = None
 
     def add(self, handler: Handler) -> None:
         """Put a handler on the list; the same place again (a reload) takes its place."""
@@ -66,6 +83,16 @@ class Declared:
                 "Rename or remove one"
             )
         self._by_saga[handler.saga] = handler
+
+    def decide_by(self, authoriser: DeclaredAuthoriser) -> None:
+        """Take the one authoriser that there may be; the same place again takes its place."""
+        before = self.authoriser
+        if before is not None and before.place != authoriser.place:
+            raise SagaError(
+                f"there are two authorisers: {before.place} and {authoriser.place}. Remove one, "
+                "or let one ask both"
+            )
+        self.authoriser = authoriser
 
     def all(self) -> tuple[Handler, ...]:
         """Return them in the order of their declaration."""
@@ -81,11 +108,15 @@ class Handlers:
     """The handlers that were loaded."""
 
     by_saga: Mapping[str, Handler]
+    authoriser: DeclaredAuthoriser | None = None
 
     @classmethod
-    def of(cls, handlers: Iterable[Handler]) -> "Handlers":
+    def of(
+        cls, handlers: Iterable[Handler], authoriser: DeclaredAuthoriser | None = None
+    ) -> "Handlers":
         """Gather handlers, each of a saga of its own."""
-        return cls(MappingProxyType({handler.saga: handler for handler in handlers}))
+        by_saga = {handler.saga: handler for handler in handlers}
+        return cls(MappingProxyType(by_saga), authoriser)
 
     def find(self, saga: str) -> Handler | None:
         """Return the handler of a saga."""
@@ -111,15 +142,24 @@ def saga(name: str) -> Callable[[F], F]:
     return declare
 
 
+def authoriser(function: A) -> A:
+    """Declare an async function as the one that decides for owners; it stays as it is."""
+    place, is_async = _place(function), inspect.iscoroutinefunction(function)
+    if not is_async:
+        raise SagaError(f"the authoriser {place} decides in the event loop: write `async def`")
+    DECLARED.decide_by(DeclaredAuthoriser(function, place))
+    return function
+
+
 def load_handlers(modules: Sequence[str], folder: Path | None = None) -> Handlers:
     """Import modules by their dotted names, from the working folder or wherever Python looks.
 
-    A module that is not there, fails or declares no saga is a UsageError.
+    A module that is not there, fails or declares nothing is a UsageError.
     """
     _make_importable(folder or Path.cwd())
     for name in modules:
         _load(name)
-    return Handlers.of(DECLARED.all())
+    return Handlers.of(DECLARED.all(), DECLARED.authoriser)
 
 
 def _handler(name: str, function: HandlerFunction) -> Handler:
@@ -129,7 +169,7 @@ def _handler(name: str, function: HandlerFunction) -> Handler:
     return Handler(name, function, inspect.iscoroutinefunction(function), place)
 
 
-def _place(function: HandlerFunction) -> Place:
+def _place(function: Callable[..., object]) -> Place:
     written = inspect.unwrap(function)
     code = getattr(written, "__code__", None)
     return Place(
@@ -147,22 +187,26 @@ def _make_importable(folder: Path) -> None:
 
 
 def _load(name: str) -> None:
-    before = DECLARED.all()
+    before = _declared()
     module = _imported(name)
-    new = len(DECLARED.all()) > len(before)
+    new = len(_declared()) > len(before)
     if not new and not _declares(module):
         raise UsageError(
             f'the module {name} declares no saga: decorate its handlers with @saga("name")'
         )
 
 
+def _declared() -> tuple[Handler | DeclaredAuthoriser, ...]:
+    decides = DECLARED.authoriser
+    return DECLARED.all() if decides is None else (*DECLARED.all(), decides)
+
+
 def _declares(module: ModuleType) -> bool:
     """Whether a module that was imported earlier has handlers: its own, or taken from another."""
     own = (module.__name__, f"{module.__name__}.")
-    functions = {id(handler.function) for handler in DECLARED.all()}
+    functions = {id(one.function) for one in _declared()}
     return any(
-        handler.place.module == own[0] or handler.place.module.startswith(own[1])
-        for handler in DECLARED.all()
+        one.place.module == own[0] or one.place.module.startswith(own[1]) for one in _declared()
     ) or any(id(value) in functions for value in vars(module).values())
 
 

@@ -190,7 +190,9 @@ CREATE TABLE tenantcron.execution_attempt (
     answer text,
     CONSTRAINT execution_attempt_pkey PRIMARY KEY (execution_id, scheduled_for, attempt),
     CONSTRAINT execution_attempt_outcome_check CHECK (
-        outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED')
+        outcome IN (
+            'SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED', 'REFUSED'
+        )
     )
 ) PARTITION BY RANGE (scheduled_for);
 CREATE TABLE tenantcron.worker (
