@@ -233,7 +233,7 @@ _ALL = (
         "invalid-owner",
         "An owner is not written as `user:` and an id.",
         "It goes into headers and tokens, and to whoever decides whether they may still do this.",
-        "Write `user:<id>`; ids have letters, digits, dots, bars or _ @ + = -, at most 128 of them.",
+        "Write `user:<id>`; ids have letters, digits, dots, bars or _ @ + = -, at most 128.",
     ),
     Rule(
         "TC201",

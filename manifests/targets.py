@@ -21,6 +21,8 @@ from tenantcron.manifests.secret_texts import is_secret, secrets_of_query
 from tenantcron.manifests.view import View
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+# As the one who mints tokens judges it.
+_AUDIENCE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]{0,4094}[\x21-\x7e])?")
 
 # The code of each kind of refusal.
@@ -111,7 +113,7 @@ def _judge_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
 
 def _judge_auth(auth: Auth | None, policy: Policy, at: Pointer) -> Iterator[Fault]:
     if isinstance(auth, TokenAuth) and auth.audience is not None:
-        if _HEADER_VALUE.fullmatch(auth.audience) is None:
+        if _AUDIENCE.fullmatch(auth.audience) is None:
             where = (*at, "execution_token", "audience")
             yield Fault("TC106", "the audience must be printable ASCII", where)
     elif isinstance(auth, HmacAuth) and not may_use(auth.secret, policy.allowed_secrets):

@@ -89,7 +89,7 @@ def _retry(retry: JsonObject) -> Retry:
 
 def _owner(definition: JsonObject) -> Owner | None:
     """What is not an owner must not run as if there were none: the check would be left out."""
-    match definition.get("owner"):
+    match definition.get("owner", ""):
         case None:
             return None
         case str(owner) if is_owner(owner):

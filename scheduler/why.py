@@ -201,6 +201,8 @@ _HINTS = {
     "tenant ": "The tenant was not active then; `tenantcron tenant show` tells if it is now.",
     "still running": "The execution before it took too long; `overlap: queue` in the manifest lets "
     "it wait.",
+    "owner ": "Its owner was refused; another `owner` in the manifest, or the right for this one, "
+    "lets it run.",
     "replaced": "`overlap: cancel_running` ends it for the next one; `queue` would let both run.",
     "missed": "No scheduler ran then; `catch_up` and `catch_up_window` in the manifest decide what "
     "is made up for.",

@@ -86,6 +86,12 @@ def test_a_proven_actor_can_act() -> None:
     assert actor.authenticated
 
 
+def test_the_owner_is_told_and_is_neither_the_actor_nor_required() -> None:
+    proof = VERIFIER.verify(signed(payload(owner="user:maria")))
+    assert (proof.owner, proof.actor.id) == ("user:maria", "system:scheduler:scheduler")
+    assert VERIFIER.verify(signed(payload())).owner is None
+
+
 def test_no_two_tokens_have_the_same_id() -> None:
     now = datetime.now(UTC)
     claims = Claims(
@@ -206,6 +212,8 @@ FORGERIES: dict[str, tuple[Callable[[], str], Refusal]] = {
     "roles that are text": (lambda: signed(payload(roles="service")), Refusal.SUBJECT),
     "tenant that is none": (lambda: signed(payload(tenant="Acme; DROP")), Refusal.CLAIMS),
     "execution that is none": (lambda: signed(payload(execution="7")), Refusal.CLAIMS),
+    "owner that is none": (lambda: signed(payload(owner="maria")), Refusal.CLAIMS),
+    "owner that is no text": (lambda: signed(payload(owner=["user:maria"])), Refusal.CLAIMS),
     "empty id": (lambda: signed(payload(jti="")), Refusal.CLAIMS),
     "nothing": (lambda: "", Refusal.MALFORMED),
     "words": (lambda: "let me in", Refusal.MALFORMED),

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from support.manifests import check_data, check_scheduled, codes, only_schedule, policy_with
 
+from tenantcron.core.names import Owner
 from tenantcron.cron.parse import parse
 from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings, Timing
 from tenantcron.manifests.document import JsonValue
@@ -37,6 +38,7 @@ FULL: dict[str, JsonValue] = {
     "retry": {"max_attempts": 5, "backoff": "2s", "max_backoff": "1m30s"},
     "auto_pause_after": 0,
     "priority": "critical",
+    "owner": "user:maria",
     "payload": {"report": "monthly", "depth": [1, 2.5, None, True]},
 }
 
@@ -63,7 +65,59 @@ def test_every_setting_can_be_said() -> None:
         auto_pause_after=0,
         priority=Priority.CRITICAL,
         payload={"report": "monthly", "depth": [1, 2.5, None, True]},
+        owner=Owner("user:maria"),
     )
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        "user:m",
+        "user:maria@acme.example",
+        "user:auth0|5f7c8ec7c33c6c004bbafe82",
+        "user:" + "x" * 128,
+    ],
+)
+def test_an_owner_is_a_user_and_an_id(owner: str) -> None:
+    schedule = only_schedule(check_scheduled({"every": "1h", "owner": owner}))
+    assert schedule.timing.settings.owner == owner
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        "maria",
+        "user:",
+        "user: maria",
+        "user:maria\n",
+        "team:ops",
+        "user:" + "x" * 129,
+        "user:mária",
+    ],
+)
+def test_what_is_no_owner_is_told_with_how_to_write_one(owner: str) -> None:
+    (problem,) = check_scheduled({"every": "1h", "owner": owner}).problems
+    assert (problem.code, problem.hint) == ("TC116", "write it as user:maria")
+    assert problem.pointer[-1] == "owner"
+
+
+def test_an_owner_is_handed_down_by_a_named_timetable_and_can_be_another() -> None:
+    checked = check_data(
+        {
+            "tenant": "acme",
+            "schedules": {"marias": {"every": "1h", "owner": "user:maria"}},
+            "sagas": [
+                {"name": "one", "trigger": "scheduled:marias"},
+                {
+                    "name": "two",
+                    "trigger": {"scheduled": {"preset": "marias", "owner": "user:joan"}},
+                },
+            ],
+        }
+    )
+    assert checked.desired is not None
+    owners = [one.timing.settings.owner for one in checked.desired.schedules]
+    assert owners == ["user:maria", "user:joan"]
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:

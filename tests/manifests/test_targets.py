@@ -387,6 +387,8 @@ BAD_AUTH = (
     BadAuth({}, ["TC102"]),
     BadAuth({"execution_token": {}, "hmac": {"secret": {"env": "BILLING_HMAC"}}}, ["TC106"]),
     BadAuth({"execution_token": {"audience": "b\u00fc"}}, ["TC106"]),
+    BadAuth({"execution_token": {"audience": "a\tb"}}, ["TC106"]),
+    BadAuth({"execution_token": {"audience": "x" * 256}}, ["TC106"]),
     BadAuth({"execution_token": None}, ["TC104"]),
     BadAuth({"hmac": {}}, ["TC102"]),
     BadAuth({"hmac": {"secret": {}}}, ["TC102"]),

@@ -60,13 +60,14 @@ async def acme(database: Database) -> Database:
                 "retry": {"max_attempts": 5, "backoff": "90s"},
                 "auto_pause_after": 0,
                 "priority": "low",
+                "owner": "user:maria",
                 "payload": {"part": 1, "of": ["a", {"b": None}]},
             },
             (
                 "description: The report, timezone: Europe/London, enabled: false, spread: 10m,"
                 " overlap: queue, catch_up: all, catch_up_window: 90m, start_within: 60s,"
                 " timeout: 2h,"
-                " retry: {max_attempts: 5, backoff: 90s}, auto_pause_after: 0, priority: low,"
+                " retry: {max_attempts: 5, backoff: 90s}, auto_pause_after: 0, priority: low, owner: 'user:maria',"
                 " payload: {part: 1, of: [a, {b: null}]}"
             ),
         ),
@@ -123,6 +124,7 @@ def test_limits_and_choices_are_those_of_manifests() -> None:
         ({"retry": {"max_attempts": 0}}, "`retry` : `max_attempts` must be a number from 1 to 20"),
         ({"retry": {"backoff": "2m", "max_backoff": "1m"}}, "`backoff` is longer than"),
         ({"retry": 3}, "`retry` must be a table"),
+        ({"owner": "maria"}, "`owner` 'maria' is not an owner"),
         ({"payload": {"x": float("nan")}}, "`payload` is not JSON"),
         ({"payload": {"x": "\0"}}, "`payload` has at most"),
         ({"timezon": "UTC"}, "unknown key `timezon`: did you mean `timezone`?"),

@@ -32,6 +32,7 @@ sagas:
         retry: {max_attempts: 7, backoff: 5s, max_backoff: 10m}
         auto_pause_after: 0
         priority: critical
+        owner: user:maria
         payload: {report: "{{fire_time}}", nested: [1, 2.5, null, true]}
 """
 
@@ -92,6 +93,8 @@ def test_a_target_is_read_back_as_it_was(auth: Auth | None) -> None:
         ("auto_pause_after", "10"),
         ("priority", "urgent"),
         ("payload", "x" * 1000),
+        ("owner", "maria"),
+        ("owner", 5),
     ],
 )
 def test_nonsense_in_a_row_is_told_by_its_key(key: str, value: JsonValue) -> None:

@@ -20,6 +20,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.key_sets import FixedKeys
 from tenantcron.actor.keys import Algorithm, generate
 from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.names import Owner
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler import execute
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
@@ -32,6 +33,7 @@ from tenantcron.scheduler.signing_keys import SigningKeys
 from tenantcron.scheduler.tokens import Minter, MintFailure
 from tenantcron.store.claiming import Claimed
 from tenantcron.store.handler_transactions import HandlerTransactions, PoolSize
+from tenantcron.targets.authorising import Allowed, AuthorisationRequest
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
 from tenantcron.targets.signals import Cancelled
@@ -106,6 +108,44 @@ async def test_a_token_says_who_calls_whom_for_which_tenant_and_until_when(
         "nbf": noon,
         "exp": noon + int(TIMEOUT.total_seconds()) + 60,
     }
+
+
+async def test_a_token_says_on_whose_behalf_and_its_subject_stays_the_scheduler(
+    minter: Minter, keys: SigningKeys, claimed: Claimed
+) -> None:
+    said = await read(await minter(claimed, TIMEOUT, Owner("user:maria")).mint(BILLING), keys)
+    assert (said["owner"], said["sub"]) == ("user:maria", "system:scheduler:scheduler")
+    assert "act" not in said
+
+
+async def test_a_handler_and_an_authoriser_get_tokens_with_the_owner(
+    scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
+) -> None:
+    got: list[str] = []
+
+    class Asking:
+        """Asks somebody else."""
+
+        async def authorise(self, request: AuthorisationRequest) -> Allowed:
+            got.append(await request.token("https://policy.internal"))
+            return Allowed()
+
+    async def ask(execution: Execution) -> None:
+        got.append(await execution.token(BILLING))
+
+    place = Place("m", "f", "x", 1)
+    handlers = Handlers.of([Handler("work", ask, is_async=True, place=place)])
+    transactions = HandlerTransactions(scheduling.database.target)
+    connections = HandlerConnections(transactions)
+    executor = Executor(handlers, connections, tokens=minter, authoriser=Asking())
+    attempt = await executor.run(claimed, SETTINGS._replace(owner=Owner("user:maria")))
+    await transactions.close()
+    assert attempt.succeeded, attempt
+    said = [await read(token, keys) for token in got]
+    assert [(one["aud"], one["owner"]) for one in said] == [
+        ("https://policy.internal", "user:maria"),
+        (BILLING, "user:maria"),
+    ]
 
 
 async def test_every_call_gets_a_fresh_one_that_ends_with_the_attempt(

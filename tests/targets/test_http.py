@@ -33,7 +33,7 @@ from tenantcron.actor.model import scheduler_actor
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
-from tenantcron.core.names import SagaName, ScheduleName, TenantId
+from tenantcron.core.names import Owner, SagaName, ScheduleName, TenantId
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject
 from tenantcron.manifests.policy import load_policy
@@ -232,6 +232,14 @@ async def test_attempts_share_the_body_the_key_and_the_trace_but_not_the_span(
     assert {trace[1] for trace in traces} == {ID.hex}
     assert len({trace[2] for trace in traces}) == 3
     assert [request.headers["x-tenantcron-attempt"] for request in received] == ["1", "2", "3"]
+
+
+async def test_the_owner_is_in_a_header_and_in_the_body_that_is_signed(target: Service) -> None:
+    async with calling(target) as caller:
+        of_maria = replace(an_execution(), owner=Owner("user:maria"))
+        await ended(caller, a_request(target.url), of_maria)
+    assert target.only.headers["x-tenantcron-owner"] == "user:maria"
+    assert json.loads(target.only.body)["owner"] == "user:maria"
 
 
 async def test_calls_share_a_connection(target: Service) -> None:

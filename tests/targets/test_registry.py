@@ -11,8 +11,16 @@ import pytest
 
 from tenantcron.core.errors import UsageError
 from tenantcron.targets import registry
+from tenantcron.targets.authorising import Allowed, AuthorisationRequest
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Declared, Handlers, SagaError, load_handlers, saga
+from tenantcron.targets.registry import (
+    Declared,
+    Handlers,
+    SagaError,
+    authoriser,
+    load_handlers,
+    saga,
+)
 
 _numbers = count()
 
@@ -208,6 +216,46 @@ def test_a_module_without_a_saga_is_told(folder: Path) -> None:
 
     with pytest.raises(UsageError, match=f"the module {name} declares no saga"):
         load_handlers([name])
+
+
+DECIDES = """
+    from tenantcron import Allowed, authoriser
+
+    @authoriser
+    async def may(request):
+        return Allowed()
+"""
+
+
+def test_a_module_may_declare_an_authoriser_alone(folder: Path) -> None:
+    name = module(folder, DECIDES)
+    for _ in range(2):
+        handlers = load_handlers([name])
+        assert handlers.names == ()
+        assert handlers.authoriser is not None
+        assert handlers.authoriser.place.function == "may"
+
+
+def test_where_none_is_declared_there_is_no_authoriser(folder: Path) -> None:
+    assert load_handlers([module(folder, ONE)]).authoriser is None
+
+
+def test_two_authorisers_are_refused_with_both_places(folder: Path) -> None:
+    first, second = module(folder, DECIDES), module(folder, DECIDES)
+    with pytest.raises(UsageError) as caught:
+        load_handlers([first, second])
+    said = str(caught.value)
+    assert "two authorisers" in said
+    assert f"{first}.may ({folder / first}.py:4)" in said
+    assert f"{second}.may ({folder / second}.py:4)" in said
+
+
+def test_an_authoriser_that_would_block_the_event_loop_is_refused() -> None:
+    def may(_: AuthorisationRequest) -> Allowed:
+        return Allowed()
+
+    with pytest.raises(SagaError, match="write `async def`"):
+        authoriser(may)  # type: ignore[type-var] # that is the mistake
 
 
 def test_the_public_names_are_imported_when_somebody_asks_for_them() -> None:
