@@ -51,6 +51,12 @@ class Charge(BaseModel):
     amount: int = Field(gt=0)
 
 
+class Delivered(BaseModel):
+    """What an HTTP target is sent, as far as this service cares."""
+
+    payload: Charge
+
+
 class Charged(BaseModel):
     """What was done, now or earlier."""
 
@@ -75,20 +81,31 @@ def create_app() -> FastAPI:
         proof: Annotated[Proof, Depends(prove)],
         idempotency_key: Annotated[str, Header(min_length=1, max_length=255)],
     ) -> Charged:
-        with (
-            acting_as(proof.actor),
-            correlation(proof.execution),
-            engine.begin() as connection,
-        ):
-            set_actor(connection)
-            is_new = _receive(connection, tenant, idempotency_key, wanted.amount)
-            if is_new:
-                connection.execute(CHARGE, {"tenant": tenant, "amount": wanted.amount})
-        return Charged(
-            tenant=tenant, amount=wanted.amount, execution=proof.execution, repeated=not is_new
-        )
+        return _charge(engine, proof, tenant, idempotency_key, wanted)
+
+    # As an HTTP target: `http: {url: …/tenants/acme/run, auth: {execution_token: {audience: …}}}`.
+    @app.post("/tenants/{tenant}/run")
+    def run(
+        tenant: str,
+        delivered: Delivered,
+        proof: Annotated[Proof, Depends(prove)],
+        idempotency_key: Annotated[str, Header(min_length=1, max_length=255)],
+    ) -> Charged:
+        return _charge(engine, proof, tenant, idempotency_key, delivered.payload)
 
     return app
+
+
+def _charge(engine: Engine, proof: Proof, tenant: str, key: str, wanted: Charge) -> Charged:
+    """Charge in the name of whoever has proven to act, once for each key."""
+    with acting_as(proof.actor), correlation(proof.execution), engine.begin() as connection:
+        set_actor(connection)
+        is_new = _receive(connection, tenant, key, wanted.amount)
+        if is_new:
+            connection.execute(CHARGE, {"tenant": tenant, "amount": wanted.amount})
+    return Charged(
+        tenant=tenant, amount=wanted.amount, execution=proof.execution, repeated=not is_new
+    )
 
 
 def _receive(connection: Connection, tenant: str, key: str, amount: int) -> bool:

@@ -2,16 +2,9 @@
 
 import json
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -20,11 +13,11 @@ import pytest
 from psycopg.rows import DictRow
 from support.database import Server
 from support.fleet import Shell, manifest, query
+from support.receivers import EXAMPLE, published, running
 from support.tokens import ISSUER, KEY, by_hand, payload, seconds, signed
 
 from tenantcron.actor.keys import Algorithm, generate, jwks
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "receiver"
 MASTER_KEY = os.urandom(32).hex()
 
 
@@ -68,59 +61,13 @@ class Service:
         return query(self.database_url, "SELECT * FROM charge ORDER BY id")
 
 
-@contextmanager
-def running(database_url: str, keys: str) -> Iterator[Service]:
-    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLE), "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--factory", "service:create_app"],
-        env=os.environ | {"BILLING_DATABASE_URL": database_url, "BILLING_KEYS": keys},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield Service(_address(process), database_url)
-    finally:
-        process.terminate()
-        process.communicate()
-
-
-def _address(process: subprocess.Popen[str]) -> str:
-    assert process.stderr
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if found := re.search(r"running on (http://127\.0\.0\.1:\d+)", line):
-            return found[1]
-    raise AssertionError("".join(said))
-
-
 @pytest.fixture(scope="module")
 def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The service with keys of the test's own, in a file."""
     file = tmp_path_factory.mktemp("keys") / "jwks.json"
     file.write_text(json.dumps(jwks([KEY.public])), encoding="utf-8")
-    with server.database("template1") as url, running(url, str(file)) as started:
-        yield started
-
-
-@contextmanager
-def published(folder: Path) -> Iterator[str]:
-    """Serve a folder on loopback."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        """Says nothing."""
-
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with server.database("template1") as url, running(url, str(file)) as address:
+        yield Service(address, url)
 
 
 def test_a_scheduler_charges_through_it_and_proves_who_it_is(
@@ -140,8 +87,9 @@ def test_a_scheduler_charges_through_it_and_proves_who_it_is(
     with (
         published(keys) as site,
         server.database("template1") as url,
-        running(url, f"{site}/jwks.json") as service,
+        running(url, f"{site}/jwks.json") as address,
     ):
+        service = Service(address, url)
         run = shell.start(
             *("run", "--once", "--handlers", "caller"),
             PYTHONPATH=str(EXAMPLE),
@@ -211,6 +159,6 @@ def test_a_token_of_one_tenant_does_not_open_the_path_of_another(service: Servic
 def test_while_no_keys_can_be_had_it_says_that_it_is_unavailable(
     tmp_path: Path, empty_database_url: str
 ) -> None:
-    with published(tmp_path) as site, running(empty_database_url, f"{site}/none.json") as service:
-        answer = service.charge(signed(payload()))
+    with published(tmp_path) as site, running(empty_database_url, f"{site}/none.json") as address:
+        answer = Service(address, empty_database_url).charge(signed(payload()))
     assert answer.status == 503

@@ -67,8 +67,8 @@ async def acme(database: Database) -> Database:
                 "description: The report, timezone: Europe/London, enabled: false, spread: 10m,"
                 " overlap: queue, catch_up: all, catch_up_window: 90m, start_within: 60s,"
                 " timeout: 2h,"
-                " retry: {max_attempts: 5, backoff: 90s}, auto_pause_after: 0, priority: low, owner: 'user:maria',"
-                " payload: {part: 1, of: [a, {b: null}]}"
+                " retry: {max_attempts: 5, backoff: 90s}, auto_pause_after: 0, priority: low,"
+                " owner: 'user:maria', payload: {part: 1, of: [a, {b: null}]}"
             ),
         ),
     ],

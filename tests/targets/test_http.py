@@ -235,7 +235,7 @@ async def test_attempts_share_the_body_the_key_and_the_trace_but_not_the_span(
 
 
 async def test_the_owner_is_in_a_header_and_in_the_body_that_is_signed(target: Service) -> None:
-    async with calling(target) as caller:
+    async with calling(target.port) as caller:
         of_maria = replace(an_execution(), owner=Owner("user:maria"))
         await ended(caller, a_request(target.url), of_maria)
     assert target.only.headers["x-tenantcron-owner"] == "user:maria"
