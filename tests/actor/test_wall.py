@@ -123,7 +123,7 @@ def test_nothing_but_the_verifier_builds_an_authenticated_actor() -> None:
         for module in shipped()
         if "AuthenticatedActor" in called(module)
     }
-    assert builders == {"actor/verification.py"}
+    assert builders == {"actor/api_tokens.py", "actor/oidc.py", "actor/verification.py"}
 
 
 def test_the_verifier_builds_one_in_one_place_after_the_signature() -> None:
