@@ -99,7 +99,7 @@ CASES = (
         "`scheduled` has no key `colour`",
         "`scheduled` has cron, every, daily, weekly, monthly, once, preset, timezone, description, "
         "enabled, spread, overlap, catch_up, catch_up_window, start_within, timeout, retry, "
-        "auto_pause_after, priority, payload, name",
+        "auto_pause_after, priority, owner, payload, name",
     ),
     Case(
         "a number as text",
