@@ -15,7 +15,7 @@ from tenantcron.store.claiming import Claim, Claimed, Skipped
 
 log = structlog.get_logger(__name__)
 
-STARTS_A_BATCH = 400
+STARTS_A_BATCH = 800
 
 
 class Sweep:

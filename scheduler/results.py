@@ -21,7 +21,7 @@ from tenantcron.store.explain import first_line
 
 log = structlog.get_logger(__name__)
 
-RESULTS_A_BATCH = 500
+RESULTS_A_BATCH = 1000
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
 
 
