@@ -20,8 +20,9 @@ is recorded, too. Whoever cannot wait may kill the process: that is what leases 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -35,6 +36,7 @@ from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.scheduler.attempts import Attempt, refused
+from tenantcron.scheduler.audit import audit
 from tenantcron.scheduler.claim import (
     STARTS_A_BATCH,
     Sweep,
@@ -42,6 +44,7 @@ from tenantcron.scheduler.claim import (
     give_back,
     give_back_unstarted,
 )
+from tenantcron.scheduler.counts import LastAudit
 from tenantcron.scheduler.definitions import Definition, UnreadableError
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
@@ -63,6 +66,8 @@ _SHORTEST_SLEEP = 0.01
 # Executions that this process runs at a time. The limits of the cluster are another matter.
 CAPACITY = 1000
 _HOUR = 3600.0
+# How far back the audit of a scheduler goes; `tenantcron audit` goes all the way.
+_AUDITED = timedelta(days=1)
 
 Ahead = Callable[[AsyncConnection, datetime | None], Awaitable[float | None]]
 
@@ -91,6 +96,14 @@ class Run:
         self._in_doubt = False
         # How many cancellations were heard of.
         self._cancels = 0
+        # When the last heartbeat came through, by the clock of the loop.
+        self._kept_at = float("-inf")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is at work: its heartbeats come through, and nobody has told it to stop."""
+        silent = asyncio.get_running_loop().time() - self._kept_at
+        return silent < self._replica.settings.lease.total_seconds() and not self._stopping.is_set()
 
     def stop(self) -> None:
         """Start nothing any more; `run` returns when all that runs has ended."""
@@ -113,6 +126,7 @@ class Run:
                 tasks.create_task(self._results.write()),
                 tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
                 tasks.create_task(self._listen()),
+                tasks.create_task(repeat("audit", self._audit, self._seldom, self._stopping)),
             ]
             starters = [
                 tasks.create_task(repeat(name, step, bell, self._stopping))
@@ -153,7 +167,7 @@ class Run:
     async def _prepare(self) -> None:
         replica = self._replica
         later = asyncio.get_running_loop().call_later
-        self._watch = Watch(self._executor, replica.settings.lease, later)
+        self._watch = Watch(self._executor, replica.settings.lease, later, replica.counts)
         async with replica.database.transaction() as connection:
             settings = replica.settings
             await limits.declare(
@@ -195,9 +209,12 @@ class Run:
         is_periodic = clock() >= self._next_look
         # A hint is about tenants, whom the first provider serves.
         for provider in self._providers if is_periodic else self._providers[:1]:
+            began = clock()
             refreshed = await refresh(
                 replica.database, provider, at=replica.clock(), retry_broken=is_periodic
             )
+            replica.counts.refreshes.add([clock() - began])
+            replica.counts.note_unstarted(refreshed.ended)
             self._report(provider, refreshed)
         if is_periodic:
             self._next_look = clock() + self._pace.draw().total_seconds()
@@ -272,6 +289,7 @@ class Run:
         sent = now()
         await keep_up(self._replica, self._executor, draining=self._stopping.is_set())
         self._watch.kept(now() - sent)
+        self._kept_at = sent
         return self._replica.settings.lease.total_seconds() / 3
 
     async def _clean_up(self) -> float:
@@ -280,6 +298,21 @@ class Run:
         # In a rolling upgrade a replica with older zones may have moved a cursor since the start.
         await recompute_for_new_zones(self._replica.database, self._replica.clock())
         return _HOUR * (1 + self._replica.random.random())
+
+    async def _audit(self) -> float:
+        """Audit the last day, if the settings want that."""
+        replica, interval = self._replica, self._replica.settings.metrics_audit_interval
+        if interval is None:
+            return _HOUR
+        kept = min(_AUDITED, replica.settings.retention)
+        audited = await audit(replica.database, kept, at=replica.clock())
+        findings = Counter[str]()
+        for one in audited.findings:
+            findings[one.code.value] += one.count
+        replica.counts.audited = LastAudit(audited.until, findings)
+        if findings:
+            log.error("audit_found", findings=dict(findings))
+        return interval.total_seconds()
 
     async def _drain(self) -> None:
         """Let what runs end; when its time is up, interrupt it."""

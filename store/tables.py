@@ -202,6 +202,12 @@ Index(
     postgresql_with={"deduplicate_items": "off"},
     postgresql_where=text("enabled AND fault IS NULL AND next_run_at IS NOT NULL"),
 )
+# Finds the few that do not fire as they should without reading all.
+Index(
+    "schedule_cursor_quiet_idx",
+    schedule_cursor.c.tenant_id,
+    postgresql_where=text("fault IS NOT NULL OR paused_at IS NOT NULL"),
+)
 
 execution = Table(
     "execution",

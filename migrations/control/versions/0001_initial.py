@@ -116,6 +116,9 @@ CREATE INDEX schedule_cursor_due_idx
     ON tenantcron.schedule_cursor (next_run_at)
     WITH (deduplicate_items = off)
     WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL;
+CREATE INDEX schedule_cursor_quiet_idx
+    ON tenantcron.schedule_cursor (tenant_id)
+    WHERE fault IS NOT NULL OR paused_at IS NOT NULL;
 CREATE TABLE tenantcron.execution (
     id uuid NOT NULL,
     tenant_id varchar(48) NOT NULL,
