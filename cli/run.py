@@ -35,6 +35,7 @@ from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.http import Caller
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.registry import Handlers, load_handlers
+from tenantcron.targets.tracing import Tracing, tracing
 
 _EXAMPLES = """\
 examples:
@@ -79,11 +80,13 @@ def run(arguments: argparse.Namespace) -> int:
     handlers = load_handlers(arguments.handlers)
     _check_keys(settings)
     policy = _policy(arguments.policy, settings.folder)
-    caller = _caller(policy, settings)
+    # After the handlers, which may have set it up.
+    spans = tracing()
+    caller = _caller(policy, settings, spans)
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
-    parts = Parts(settings, handlers, policy, caller, authoriser)
+    parts = Parts(settings, handlers, policy, caller, authoriser, spans)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(parts, once=arguments.once, span=span))
     return 0
@@ -98,6 +101,7 @@ class Parts:
     policy: Policy
     caller: Caller
     authoriser: Authoriser | None
+    tracing: Tracing | None
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -129,9 +133,9 @@ def _policy(given: Path | None, folder: Path) -> Policy:
     return default_policy() if file is None else load_policy(file)
 
 
-def _caller(policy: Policy, settings: Settings) -> Caller:
+def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> Caller:
     """Where no host may be called, nothing is loaded that could call one."""
-    caller = Caller(policy.egress, ca_file=settings.ca_file)
+    caller = Caller(policy.egress, ca_file=settings.ca_file, tracing=spans)
     if policy.egress.hosts:
         caller.open()
     return caller
@@ -167,7 +171,8 @@ def _authoriser(
 async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
     settings, policy = parts.settings, parts.policy
     async with migrated_database() as database:
-        replica = Replica(database, settings, retention=Retention(policy.idempotency_retention))
+        retention = Retention(policy.idempotency_retention)
+        replica = Replica(database, settings, retention=retention, tracing=parts.tracing)
         transactions = HandlerTransactions(database.target)
         tokens = Minter(database, settings)
         deliveries = Deliveries(parts.caller, policy, begun_in(database, replica.clock), tokens)
@@ -177,6 +182,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
             deliveries=deliveries,
             tokens=tokens,
             authoriser=parts.authoriser,
+            tracing=parts.tracing,
         )
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
         work = Run(replica, executor, providers)

@@ -212,7 +212,8 @@ class _Collected(Collector):
 def _of_process(process: Process) -> Iterator[Family]:
     counts, margin = process.counts, process.retention.margin
     yield _one(FIRED, counts.fired)
-    yield _each(ENDED, {**dict.fromkeys(ENDS, 0), **counts.ended})
+    ended = {**dict.fromkeys(ENDS, 0), **counts.ended}
+    yield _each(ENDED, {(state, kind): number for (state, kind), number in ended.items()})
     yield _histogram(DURATION, {(outcome,): tally for outcome, tally in counts.durations.items()})
     yield _histogram(LATENESS, {(): counts.lateness})
     yield _histogram(REFRESH, {(): counts.refreshes})

@@ -13,6 +13,7 @@ from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.definitions import Definitions
 from tenantcron.scheduler.retention import Retention
 from tenantcron.store.engine import Database
+from tenantcron.targets.tracing import Tracing
 
 
 def new_worker_id() -> str:
@@ -32,6 +33,8 @@ class Replica:
     random: Random = field(default_factory=Random)
     retention: Retention = field(default_factory=Retention)
     counts: Counts = field(default_factory=Counts)
+    # None: nobody keeps spans.
+    tracing: Tracing | None = None
 
     @property
     def actor(self) -> Actor:

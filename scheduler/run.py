@@ -48,7 +48,7 @@ from tenantcron.scheduler.counts import LastAudit
 from tenantcron.scheduler.definitions import Definition, UnreadableError
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.fire import fire_batch
+from tenantcron.scheduler.fire import Fired, fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
 from tenantcron.scheduler.leases import Watch, keep_up
 from tenantcron.scheduler.loops import Bell, insist, repeat
@@ -56,6 +56,7 @@ from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
 from tenantcron.store import audit_records, claiming, firing, identities, limits, workers
 from tenantcron.store.claiming import CANCEL, Claimed
+from tenantcron.targets.tracing import Note, step
 
 log = structlog.get_logger(__name__)
 
@@ -157,7 +158,7 @@ class Run:
 
     async def _round(self) -> bool:
         """Fire and start what can be, wait for an end; False if there was nothing to do."""
-        fired = await fire_batch(self._replica)
+        fired = await self._fire_batch()
         claim = await self._start_batch()
         if self._executor.load:
             await self._ended.wait(LONGEST_SLEEP)
@@ -235,10 +236,16 @@ class Run:
             self._due.ring()
 
     async def _fire(self) -> float:
-        fired = await fire_batch(self._replica)
+        fired = await self._fire_batch()
         if fired.executions:
             self._look_for_work()
         return 0 if fired.more else await self._ahead(firing.seconds_to_next_due)
+
+    async def _fire_batch(self) -> Fired:
+        with step(self._replica.tracing, "fire") as note:
+            fired = await fire_batch(self._replica)
+            note(fired.executions)
+        return fired
 
     async def _claim(self) -> float:
         if self._executor.load >= CAPACITY:
@@ -250,11 +257,16 @@ class Run:
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
         await self._settle_doubt()
+        with step(self._replica.tracing, "claim") as note:
+            return await self._start_claimed(note)
+
+    async def _start_claimed(self, note: Note) -> bool:
         batch = min(STARTS_A_BATCH, CAPACITY - self._executor.load)
         cancels = self._cancels
         self._in_doubt = True
         claim = await claim_batch(self._replica, batch, self._sweep.after)
         self._claimed_at = claim.at
+        note(len(claim.started))
         if claim.started and self._stopping.is_set():
             await give_back(self._replica, claim.started)
             self._in_doubt = False
