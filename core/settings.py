@@ -32,7 +32,10 @@ MOST_PORTS = 65_535
 MOST_BUSIEST = 100
 
 _COUNTS = ("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit")
-_DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention", "api_timeout")
+_DURATIONS = (
+    *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
+    *("api_timeout", "metrics_audit_interval"),
+)
 # Of tokens: what a file that is in Git must not hold, and where it can be instead.
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 _TOKENS = ("issuer", *SECRETS, *SECRETS.values())
@@ -41,9 +44,9 @@ _LOGS = ("log_format", "log_level")
 _OIDC = ("oidc_issuer", "oidc_audience", "oidc_jwks_url")
 # Variables that are no settings: what a command that asks a server shows there.
 _OF_COMMANDS = (f"{PREFIX}TOKEN",)
-_METRICS = ("metrics_host", "metrics_port", "metrics_busiest_tenants", "metrics_audit_interval")
-_NUMBERS = (*_COUNTS, "metrics_port", "metrics_busiest_tenants")
-_OTHERS = (*_LOGS, "ca_file", *_TOKENS, *_OWNERS, *_OIDC, *_METRICS)
+_METRICS = ("metrics_port", "metrics_busiest_tenants")
+_NUMBERS = (*_COUNTS, *_METRICS)
+_OTHERS = (*_LOGS, "ca_file", *_TOKENS, *_OWNERS, *_OIDC, "metrics_host", *_METRICS)
 _KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, *_OTHERS)
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"

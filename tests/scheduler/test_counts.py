@@ -1,17 +1,29 @@
 """What a process counts of its own work, step by step."""
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
+from support.attempts import SETTINGS
+from support.handlers import NoDatabase, handler
+from support.replicas import Works, made, until
 from support.scheduling import Scheduling
 
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.counts import DURATIONS, Tally
+from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import finish_batch, recover_lost
+from tenantcron.scheduler.leases import keep_up
 from tenantcron.scheduler.reasons import ReasonKind
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.run import Run
 from tenantcron.store.executions import State
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.registry import Handlers
 
 
 def test_a_value_counts_for_its_own_bound_and_all_above() -> None:
@@ -170,3 +182,78 @@ async def test_counting_a_batch_sums_up_to_the_batch(scheduling: Scheduling, num
     await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
     assert replica.counts.ended.total() == number
     assert dict(replica.counts.lateness.up_to())[float("inf")] == number
+
+
+async def test_a_lease_that_another_replica_has_taken_counts_as_lost(
+    scheduling: Scheduling,
+) -> None:
+    replica, began = scheduling.replica(), asyncio.Event()
+
+    async def hang(_: Execution) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    executor = Executor(Handlers.of([handler(hang, "work")]), lambda _: NoDatabase())
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all(replica)
+    running = asyncio.create_task(executor.run(claimed, SETTINGS))
+    await began.wait()
+    await keep_up(replica, executor)
+    assert replica.counts.leases_lost == 0
+
+    scheduling.clock.go_on(hours=1)
+    assert await recover_lost(scheduling.replica("two")) == 1
+    await keep_up(replica, executor)
+
+    assert replica.counts.leases_lost == 1
+    assert (await running).outcome is AttemptOutcome.LOST
+
+
+async def test_a_scheduler_is_ready_from_its_start_to_its_stop(
+    real: Scheduling,
+) -> None:
+    async with made(real, Works()) as run:
+        assert not run.is_ready
+        running = asyncio.create_task(run.run())
+
+        async def ready() -> bool:
+            return run.is_ready
+
+        await until(ready)
+        run.stop()
+        assert not run.is_ready
+        await running
+
+
+@pytest.mark.parametrize("interval", [None, timedelta(minutes=1)])
+async def test_a_scheduler_audits_the_last_day_if_it_is_told_to(
+    real: Scheduling, interval: timedelta | None
+) -> None:
+    # The row of an occurrence that was fired an hour ago is gone.
+    hour = timedelta(hours=1)
+    await real.schedule(cron="0 0 1 1 *")
+    await real.execute(
+        "UPDATE tenantcron.schedule_cursor SET cron_expr = '0 * * * *', effective_from ="
+        " now() - interval '3 hours', last_run_at = date_trunc('hour', now()),"
+        " next_run_at = date_trunc('hour', now()) + interval '1 hour'"
+    )
+    settings = replace(real.settings, metrics_audit_interval=interval, refresh_interval=hour)
+    replica = Replica(real.database, settings)
+    executor = Executor(Handlers.of([]), lambda _: NoDatabase())
+    run = Run(replica, executor, ())
+    running = asyncio.create_task(run.run())
+
+    async def audited() -> bool:
+        return replica.counts.audited is not None or (interval is None and run.is_ready)
+
+    with capture_logs() as logs:
+        await until(audited)
+        run.stop()
+        await running
+    found = [line for line in logs if line["event"] == "audit_found"]
+    if interval is None:
+        assert (replica.counts.audited, found) == (None, [])
+        return
+    assert replica.counts.audited is not None
+    assert replica.counts.audited.findings["lost"] >= 2
+    assert found[0]["findings"]["lost"] == replica.counts.audited.findings["lost"]
