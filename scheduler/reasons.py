@@ -30,6 +30,7 @@ class ReasonKind(StrEnum):
     REPLACED = "replaced"
     NO_SCHEDULER = "no_scheduler"
     CANCELLED = "cancelled"
+    OWNER_REFUSED = "owner_refused"
     OTHER = "other"
 
 
@@ -55,14 +56,21 @@ _OF_OUTCOMES: Final = {
     AttemptOutcome.LOST: ReasonKind.WORKER_LOST,
     AttemptOutcome.INTERRUPTED: ReasonKind.INTERRUPTED,
     AttemptOutcome.CANCELLED: ReasonKind.CANCELLED,
+    AttemptOutcome.REFUSED: ReasonKind.OWNER_REFUSED,
 }
+_DEADLY: Final = (
+    ReasonKind.FAILED,
+    ReasonKind.TIMED_OUT,
+    ReasonKind.WORKER_LOST,
+    ReasonKind.INTERRUPTED,
+    ReasonKind.KEY_FORGOTTEN,
+)
 _UNSTARTED: Final = tuple(dict.fromkeys(_BEGINNINGS.values()))
 # All that can be counted, so that a count is there before the first one comes.
 ENDS: Final = (
     (State.SUCCEEDED, ReasonKind.NONE),
-    *((State.DEAD, kind) for kind in _OF_OUTCOMES.values() if kind not in ("none", "cancelled")),
-    (State.DEAD, ReasonKind.KEY_FORGOTTEN),
-    *((State.SKIPPED, kind) for kind in _UNSTARTED),
+    *((State.DEAD, kind) for kind in _DEADLY),
+    *((State.SKIPPED, kind) for kind in (*_UNSTARTED, ReasonKind.OWNER_REFUSED)),
     (State.MISSED, ReasonKind.NO_SCHEDULER),
     (State.CANCELLED, ReasonKind.CANCELLED),
     *((State.CANCELLED, kind) for kind in _UNSTARTED),

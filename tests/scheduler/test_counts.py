@@ -64,6 +64,17 @@ async def test_a_retry_is_an_attempt_and_no_end(scheduling: Scheduling) -> None:
     assert dict(timed_out.up_to())[float("inf")] == 2
 
 
+async def test_what_an_owner_may_not_do_is_a_skip_of_a_kind_of_its_own(
+    scheduling: Scheduling,
+) -> None:
+    replica = scheduling.replica()
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all(replica)
+    await finish_batch(replica, [Attempt(claimed, AttemptOutcome.REFUSED, "ada has left")])
+    assert await scheduling.count(state="SKIPPED") == 1
+    assert replica.counts.ended == {(State.SKIPPED, ReasonKind.OWNER_REFUSED): 1}
+
+
 async def test_lateness_is_counted_from_when_it_might_have_started(scheduling: Scheduling) -> None:
     replica = scheduling.replica()
     await scheduling.waiting(not_before=scheduling.clock.now + timedelta(seconds=10))

@@ -2,12 +2,15 @@
 
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
+from support.attempts import SETTINGS, claimed
 
-from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.reasons import ENDS, ReasonKind, why_ended, why_unstarted
 from tenantcron.scheduler.retention import DEFAULT_RETENTION, forgotten
+from tenantcron.scheduler.retry import settle
 from tenantcron.store.executions import State
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +62,8 @@ def test_what_is_in_a_reason_beside_its_kind_does_not_count(
 
 @pytest.mark.parametrize("outcome", AttemptOutcome)
 def test_every_way_to_end_has_a_count_before_the_first_one_comes(outcome: AttemptOutcome) -> None:
-    state = {"SUCCEEDED": State.SUCCEEDED, "CANCELLED": State.CANCELLED}.get(outcome, State.DEAD)
+    allowed = claimed(attempts_allowed=1)
+    state = State(settle(Attempt(allowed, outcome), SETTINGS, Random(1)).state)  # noqa: S311 -- no secret
     assert (state, why_ended(state, outcome, "some words")) in ENDS
 
 

@@ -59,6 +59,15 @@ async def test_executions_count_by_how_they_ended_and_attempts_by_how_long_they_
     assert used(found["other", DECEMBER]) == {"succeeded": 1, "attempts": 1, "run_seconds": 30.0}
 
 
+async def test_an_attempt_that_was_refused_was_not_begun(scheduling: Scheduling) -> None:
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all()
+    scheduling.clock.go_on(seconds=5)
+    await scheduling.finish(claimed, AttemptOutcome.REFUSED, "ada has left")
+    found = await metered(scheduling)
+    assert used(found["acme", DECEMBER]) == {"skipped": 1}
+
+
 async def test_a_month_is_one_of_utc_and_an_execution_is_in_that_of_its_occurrence(
     scheduling: Scheduling,
 ) -> None:

@@ -671,6 +671,7 @@ LEFT JOIN (
         execution_id, scheduled_for, count(*) AS attempts,
         sum(extract(epoch FROM finished_at - started_at)) AS seconds
     FROM tenantcron.execution_attempt
+    WHERE outcome <> 'REFUSED'
     GROUP BY execution_id, scheduled_for
 ) AS a ON a.execution_id = e.id AND a.scheduled_for = e.scheduled_for
 GROUP BY 1, 2;
