@@ -25,8 +25,9 @@ class Service:
     callers: Callers
     # Whether the database keeps tenants apart, too; see `store.api_role`.
     row_level_security: bool
-    # How it goes, for Prometheus, and the public keys of our execution tokens; None: not told here.
-    metrics: Callable[[], bytes] | None = None
+    # How it goes, for Prometheus.
+    metrics: Callable[[], Awaitable[bytes]]
+    # The public keys of our execution tokens; None: not told here.
     key_set: Callable[[], Awaitable[Mapping[str, object]]] | None = None
 
     def work(self, caller: Caller, correlation_id: UUID) -> "Work":

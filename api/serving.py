@@ -22,6 +22,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import FILE_NAME
 from tenantcron.scheduler.key_material import KeyMaterial
+from tenantcron.scheduler.metrics import Metrics
 from tenantcron.scheduler.signing_keys import SigningKeys
 from tenantcron.store import api_role, idempotency_keys
 from tenantcron.store.engine import Database
@@ -68,6 +69,7 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
             anonymous,
         ),
         row_level_security=usable,
+        metrics=Metrics(database, settings).scrape,
         key_set=_key_set(patient, settings),
     )
 

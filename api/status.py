@@ -5,8 +5,9 @@ from typing_extensions import TypedDict
 
 from tenantcron.api.problems import Problem
 from tenantcron.api.replies import done
-from tenantcron.api.routing import problems
+from tenantcron.api.routing import Reader, problems
 from tenantcron.api.service import Service
+from tenantcron.scheduler.metrics_server import METRICS_TYPE
 from tenantcron.store import api_role
 from tenantcron.store.versions import require_migrated
 
@@ -43,12 +44,11 @@ async def readyz(request: Request) -> Response:
 
 
 @router.get("/metrics", include_in_schema=False)
-async def metrics(request: Request) -> Response:
-    """Tell how it goes, for Prometheus."""
-    service: Service = request.app.state.service
-    if service.metrics is None:
-        raise Problem("TC703", "there are no metrics here")
-    return Response(service.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+async def metrics(work: Reader) -> Response:
+    """Tell how the whole goes, for Prometheus; a tenant may not know of the others' load."""
+    if work.bound_to is not None:
+        raise Problem("TC702", f"metrics are of all tenants, and not for `{work.bound_to}` alone")
+    return Response(await work.service.metrics(), media_type=METRICS_TYPE)
 
 
 @router.get("/.well-known/jwks.json", include_in_schema=False)

@@ -5,6 +5,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -17,7 +19,7 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
-from tenantcron.core.settings import Settings, has_keys, load_settings
+from tenantcron.core.settings import MOST_PORTS, Settings, has_keys, load_settings, whole_number
 from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
@@ -33,6 +35,7 @@ from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.http import Caller
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.registry import Handlers, load_handlers
+from tenantcron.targets.tracing import Tracing, tracing
 
 _EXAMPLES = """\
 examples:
@@ -56,6 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--handlers", action="append", default=[], metavar="MODULE", help="module with handlers"
     )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
+    parser.add_argument(
+        "--metrics-port", metavar="PORT", help="serve /metrics, /healthz and /readyz there"
+    )
+    parser.add_argument(
+        "--metrics-host", metavar="ADDRESS", help="default: the setting, or 127.0.0.1"
+    )
     parser.add_argument("--service", metavar="NAME", help="default: the setting, or scheduler")
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--once", action="store_true", help="do what is due now, then stop")
@@ -65,17 +74,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until stopped."""
-    settings = _settings(arguments.service)
+    settings = _settings(arguments)
     span = parse_duration(arguments.span).total_seconds() if arguments.span else None
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
     _check_keys(settings)
     policy = _policy(arguments.policy, settings.folder)
-    caller = _caller(policy, settings)
+    # After the handlers, which may have set it up.
+    spans = tracing()
+    caller = _caller(policy, settings, spans)
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
-    parts = Parts(settings, handlers, policy, caller, authoriser)
+    parts = Parts(settings, handlers, policy, caller, authoriser, spans)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(parts, once=arguments.once, span=span))
     return 0
@@ -90,15 +101,21 @@ class Parts:
     policy: Policy
     caller: Caller
     authoriser: Authoriser | None
+    tracing: Tracing | None
 
 
-def _settings(service: str | None) -> Settings:
+def _settings(arguments: argparse.Namespace) -> Settings:
     settings = load_settings(os.environ, Path.cwd())
-    if service is None:
+    if arguments.metrics_host is not None:
+        settings = replace(settings, metrics_host=arguments.metrics_host)
+    if arguments.metrics_port is not None:
+        port = whole_number(arguments.metrics_port, "--metrics-port", MOST_PORTS)
+        settings = replace(settings, metrics_port=port)
+    if arguments.service is None:
         return settings
-    if not is_name(service):
-        raise UsageError(f"--service {service!r} is not {NAME_EXPECTED}")
-    return replace(settings, service=service)
+    if not is_name(arguments.service):
+        raise UsageError(f"--service {arguments.service!r} is not {NAME_EXPECTED}")
+    return replace(settings, service=arguments.service)
 
 
 def _check_keys(settings: Settings) -> None:
@@ -116,9 +133,9 @@ def _policy(given: Path | None, folder: Path) -> Policy:
     return default_policy() if file is None else load_policy(file)
 
 
-def _caller(policy: Policy, settings: Settings) -> Caller:
+def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> Caller:
     """Where no host may be called, nothing is loaded that could call one."""
-    caller = Caller(policy.egress, ca_file=settings.ca_file)
+    caller = Caller(policy.egress, ca_file=settings.ca_file, tracing=spans)
     if policy.egress.hosts:
         caller.open()
     return caller
@@ -154,7 +171,8 @@ def _authoriser(
 async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
     settings, policy = parts.settings, parts.policy
     async with migrated_database() as database:
-        replica = Replica(database, settings, retention=Retention(policy.idempotency_retention))
+        retention = Retention(policy.idempotency_retention)
+        replica = Replica(database, settings, retention=retention, tracing=parts.tracing)
         transactions = HandlerTransactions(database.target)
         tokens = Minter(database, settings)
         deliveries = Deliveries(parts.caller, policy, begun_in(database, replica.clock), tokens)
@@ -164,6 +182,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
             deliveries=deliveries,
             tokens=tokens,
             authoriser=parts.authoriser,
+            tracing=parts.tracing,
         )
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
         work = Run(replica, executor, providers)
@@ -171,10 +190,30 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
         if span is not None:
             asyncio.get_running_loop().call_later(span, work.stop)
         try:
-            await (work.run_once() if once else work.run())
+            async with _watched(replica, executor, tokens, work):
+                await (work.run_once() if once else work.run())
         finally:
             await transactions.close()
             await parts.caller.close()
+
+
+@asynccontextmanager
+async def _watched(
+    replica: Replica, executor: Executor, tokens: Minter, work: Run
+) -> AsyncIterator[None]:
+    """Let Prometheus and probes see how it goes, if the settings have a port for them."""
+    settings = replica.settings
+    if settings.metrics_port is None:
+        yield
+        return
+    from tenantcron.scheduler.metrics import Metrics, Process  # noqa: PLC0415 -- only then
+    from tenantcron.scheduler.metrics_server import pages, served  # noqa: PLC0415 -- as above
+
+    process = Process(replica.counts, executor, tokens.counts, replica.retention)
+    metrics = Metrics(replica.database, settings, process, replica.clock)
+    shown = pages(metrics.scrape, lambda: work.is_ready)
+    async with served(shown, settings.metrics_host, settings.metrics_port):
+        yield
 
 
 def _stop_on_signals(work: Run) -> None:

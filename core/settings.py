@@ -27,21 +27,27 @@ SHORTEST_LEASE = timedelta(seconds=5)
 SHORTEST_RETENTION = timedelta(days=1)
 SHORTEST_REFRESH = timedelta(seconds=1)
 SHORTEST_TIMEOUT = timedelta(seconds=1)
+SHORTEST_AUDIT = timedelta(minutes=1)
+MOST_PORTS = 65_535
+MOST_BUSIEST = 100
 
 _COUNTS = ("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit")
-_DURATIONS = ("refresh_interval", "refresh_jitter", "lease", "drain", "retention", "api_timeout")
+_DURATIONS = (
+    *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
+    *("api_timeout", "metrics_audit_interval"),
+)
 # Of tokens: what a file that is in Git must not hold, and where it can be instead.
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 _TOKENS = ("issuer", *SECRETS, *SECRETS.values())
 _OWNERS = ("owner_check_url", "owner_check_audience")
 _LOGS = ("log_format", "log_level")
 _OIDC = ("oidc_issuer", "oidc_audience", "oidc_jwks_url")
-_KEYS = (
-    *("database_url", "service", *_COUNTS, *_DURATIONS, *_LOGS, "ca_file"),
-    *(*_TOKENS, *_OWNERS, *_OIDC),
-)
 # Variables that are no settings: what a command that asks a server shows there.
 _OF_COMMANDS = (f"{PREFIX}TOKEN",)
+_METRICS = ("metrics_port", "metrics_busiest_tenants")
+_NUMBERS = (*_COUNTS, *_METRICS)
+_OTHERS = (*_LOGS, "ca_file", *_TOKENS, *_OWNERS, *_OIDC, "metrics_host", *_METRICS)
+_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, *_OTHERS)
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
 
@@ -107,6 +113,13 @@ class Settings:
     # to them who asks. A URL may hold what is nobody's business.
     owner_check_url: str | None = field(default=None, repr=False)
     owner_check_audience: str | None = None
+    # Where Prometheus finds the scheduler; without a port it finds nothing.
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    # So many tenants get numbers of their own; there may be thousands, and each is kept for long.
+    metrics_busiest_tenants: int = 0
+    # None: nobody audits but who asks for it, for it reads all the history.
+    metrics_audit_interval: timedelta | None = None
     # Schedules of the platform itself, as the file has them; nobody has checked them yet.
     schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
@@ -152,6 +165,14 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         owner_check_url=values.read("owner_check_url", _text, default.owner_check_url),
         owner_check_audience=values.read(
             "owner_check_audience", _own_audience, default.owner_check_audience
+        ),
+        metrics_host=values.read("metrics_host", _text, default.metrics_host),
+        metrics_port=values.read("metrics_port", _up_to(MOST_PORTS), default.metrics_port),
+        metrics_busiest_tenants=values.read(
+            "metrics_busiest_tenants", _up_to(MOST_BUSIEST), default.metrics_busiest_tenants
+        ),
+        metrics_audit_interval=values.read(
+            "metrics_audit_interval", _at_least(SHORTEST_AUDIT), default.metrics_audit_interval
         ),
         schedules=schedules,
         folder=folder,
@@ -212,10 +233,10 @@ def _from_file(file: Path, table: Mapping[str, object]) -> dict[str, _Value]:
 
 
 def _written(place: str, key: str, value: object) -> _Value:
-    """TOML knows numbers, which are for counts only: a lease of 60 could be anything."""
+    """TOML knows numbers, which are for numbers only: a lease of 60 could be anything."""
     if isinstance(value, str):
         return _Value(value, place)
-    if key in _COUNTS:
+    if key in _NUMBERS:
         if isinstance(value, int) and not isinstance(value, bool):
             return _Value(str(value), place)
         raise UsageError(f"{place} must be a whole number")
@@ -342,6 +363,18 @@ def _count(value: _Value) -> int:
             f"{value.place}: {value.text!r} is not a whole number from 1 to {MOST_CONCURRENT}"
         )
     return int(value.text)
+
+
+def whole_number(text: str, place: str, most: int) -> int:
+    """Read a number from 0 on where it comes in; a UsageError names its place."""
+    digits = text.isascii() and text.isdigit() and len(text) <= 9
+    if not digits or int(text) > most:
+        raise UsageError(f"{place}: {text!r} is not a whole number from 0 to {most}")
+    return int(text)
+
+
+def _up_to(most: int) -> Callable[[_Value], int]:
+    return lambda value: whole_number(value.text, value.place, most)
 
 
 def _duration(value: _Value) -> timedelta:

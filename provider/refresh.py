@@ -19,9 +19,11 @@ A backend remembers every table that it has read, some 26 kB a tenant. So after 
 the connection is given up for a new one.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -34,6 +36,7 @@ from tenantcron.provider.protocol import ProvidedSchedule, ProvidedTenant, Sched
 from tenantcron.store import executions, schedule_cursors, schedule_definitions
 from tenantcron.store.backends import give_up
 from tenantcron.store.engine import Database
+from tenantcron.store.executions import State
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.tenants import Scope, Synced
 
@@ -49,6 +52,8 @@ class Refreshed:
     updated: int = 0
     removed: int = 0
     broken: dict[TenantId, str] = field(default_factory=dict)
+    # Executions that waited and will not start, by how they ended and why.
+    ended: Counter[tuple[State, str]] = field(default_factory=Counter)
 
     def __add__(self, other: "Refreshed") -> "Refreshed":
         """Sum up two batches."""
@@ -58,6 +63,7 @@ class Refreshed:
             self.updated + other.updated,
             self.removed + other.removed,
             self.broken | other.broken,
+            self.ended + other.ended,
         )
 
 
@@ -112,7 +118,7 @@ async def _follow(
     cursors = await schedule_cursors.lock(connection, provider.name, ids)
     changes = compare(provider.name, batch, cursors, now)
     kept_out = await _write(connection, batch, changes)
-    await _end_waiting(connection, changes, at)
+    ended = await _end_waiting(connection, changes, at)
     reports = _reports(batch, kept_out)
     await provider.settle(
         connection,
@@ -124,6 +130,7 @@ async def _follow(
         updated=len(changes.changed) + len(changes.renamed),
         removed=len(changes.gone),
         broken=reports,
+        ended=ended,
     )
 
 
@@ -178,12 +185,15 @@ async def _write(
     return [row for row in coming if (row.tenant_id, row.schedule_id) not in added]
 
 
-async def _end_waiting(connection: AsyncConnection, changes: Changes, at: datetime | None) -> None:
+async def _end_waiting(
+    connection: AsyncConnection, changes: Changes, at: datetime | None
+) -> Counter[tuple[State, str]]:
     """What waits of a schedule that is gone or disabled will not start; what runs may end."""
-    await executions.skip_waiting(connection, changes.gone, "schedule removed", at, manual=True)
+    skip_waiting = partial(executions.skip_waiting, connection)
+    removed = await skip_waiting(changes.gone, "schedule removed", at, manual=True)
     kept = (*changes.changed, *changes.renamed)
     disabled = [row.schedule_id for row in kept if not row.enabled]
-    await executions.skip_waiting(connection, disabled, "schedule disabled", at)
+    return removed + await skip_waiting(disabled, "schedule disabled", at)
 
 
 def _definitions(batch: Iterable[ProvidedTenant], changes: Changes) -> dict[UUID, JsonObject]:

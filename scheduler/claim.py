@@ -63,9 +63,11 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
             )
         # In here: what cannot be read must not stay claimed.
         await replica.definitions.read(connection, {one.definition_id for one in claim.started})
-    for one in (*claim.skipped, *skipped):
+    claim = replace(claim, skipped=claim.skipped + skipped)
+    replica.counts.note_claim(claim)
+    for one in claim.skipped:
         _report(one)
-    return replace(claim, skipped=claim.skipped + skipped)
+    return claim
 
 
 async def give_back(replica: Replica, claimed: Sequence[Claimed]) -> None:

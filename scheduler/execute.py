@@ -68,6 +68,7 @@ from tenantcron.targets.execution import Cancellation, Execution, Transactions
 from tenantcron.targets.no_tokens import NO_TOKENS
 from tenantcron.targets.registry import Handler, Handlers
 from tenantcron.targets.tokens import Tokens
+from tenantcron.targets.tracing import Tracing
 
 GRACE: Final = timedelta(seconds=5)
 
@@ -147,8 +148,10 @@ class Executor:
         authoriser: Authoriser | None = None,
         longest_check: timedelta = LONGEST_CHECK,
         call_later: CallLater | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._handlers = handlers
+        self._tracing = tracing
         self._connections = connections
         self._deliveries = deliveries
         self._tokens = tokens
@@ -189,6 +192,8 @@ class Executor:
         if handler is None:
             on_end(refused(claimed, _no_handler(claimed.saga_name, self._handlers.names)))
             return
+        if self._tracing is not None:
+            handler = self._tracing.traced(handler)
         running = _Running(claimed, settings.timeout, on_end)
         try:
             tokens = self._tokens(claimed, settings.timeout, settings.owner)

@@ -6,6 +6,7 @@ what a row of failures makes of its schedule.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import NamedTuple
@@ -44,6 +45,7 @@ async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finishe
     """Write down how attempts ended, in one transaction."""
     async with replica.database.transaction(by_key=True) as connection:
         ended, finished = await _finish(connection, replica, attempts)
+    replica.counts.note_ended(ended, finished)
     _report(ended, finished)
     return finished
 
@@ -66,6 +68,8 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
     for one in expired:
         if one.claimed.lease in recovered:
             log.warning("worker_lost", worker=one.worker_id, execution=str(one.claimed.id))
+    replica.counts.note_ended(ended, finished)
+    replica.counts.leases_recovered += len(recovered)
     _report(ended, finished)
     return len(recovered)
 
@@ -85,7 +89,8 @@ async def _finish(
         await audit_records.act(connection, Attribution(replica.actor))
     finished = await finishing.finish(connection, ended, actor_id=replica.actor.id, at=at)
     if finished.paused:
-        await executions.skip_waiting(connection, finished.paused, AUTO_PAUSED, at)
+        stopped = await executions.skip_waiting(connection, finished.paused, AUTO_PAUSED, at)
+        finished = replace(finished, stopped=stopped)
     return ended, finished
 
 
@@ -184,16 +189,9 @@ _LINES = {
 _STALE = _Line("stale_result_refused", logging.WARNING)
 
 
-def _as_written(one: Ended, finished: Finished) -> Ended:
-    """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
-    if one.claimed.id not in finished.cancelled:
-        return one
-    return one._replace(state=State.CANCELLED, reason=finished.cancelled[one.claimed.id])
-
-
 def _report(ended: Sequence[Ended], finished: Finished) -> None:
     logger = log.bind()
-    for one in (_as_written(each, finished) for each in ended) if finished.cancelled else ended:
+    for one in map(finished.as_written, ended) if finished.cancelled else ended:
         line = _STALE if one.claimed.lease in finished.refused else _LINES[one.state]
         # Asked before the line is put together: thousands a second are of no interest.
         if logger.is_enabled_for(line.level):

@@ -12,6 +12,7 @@ A long downtime can make a batch expensive, because every missed occurrence is c
 also ends when it has looked at `STEPS_A_BATCH` occurrences; the cursors that are left stay due.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -76,6 +77,7 @@ async def _fire_batch(replica: Replica, write: _Write) -> Fired:
         inserted = await write(connection, replica, taken, batch)
         _blame(batch)
         await firing.set_aside(connection, batch.faults)
+    _count(replica, batch, inserted)
     _report(taken, batch)
     more = batch.left or len(taken.cursors) == CURSORS_A_BATCH
     return Fired(inserted, len(batch.faults), more)
@@ -195,6 +197,14 @@ def _overlap(settings: Settings, planned: Planned) -> str:
     if planned.source == CATCH_UP and settings.overlap is Overlap.SKIP:
         return Overlap.QUEUE.value
     return settings.overlap.value
+
+
+def _count(replica: Replica, batch: _Batch, inserted: int) -> None:
+    replica.counts.fired += inserted
+    if inserted < len(batch.executions):
+        return  # some were there before; which of them is not worth a question
+    unstarted = (one for one in batch.executions if one.state is not State.PENDING)
+    replica.counts.note_unstarted(Counter((one.state, one.reason or "") for one in unstarted))
 
 
 def _report(taken: Taken, batch: _Batch) -> None:

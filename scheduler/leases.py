@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from tenantcron.scheduler.attempts import Stop
+from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.execute import CallLater, Executor, Timer
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import finishing, workers
@@ -42,7 +43,7 @@ async def keep_up(replica: Replica, executor: Executor, *, draining: bool = Fals
         )
         await workers.report(connection, said, at)
     _stop_cancelled(executor, held)
-    _stop_lost(executor, running, held)
+    replica.counts.leases_lost += _stop_lost(executor, running, held)
 
 
 def _stop_cancelled(executor: Executor, held: list[Held]) -> None:
@@ -52,8 +53,9 @@ def _stop_cancelled(executor: Executor, held: list[Held]) -> None:
             executor.cancel(one.id, Stop.CANCELLED, one.cancel_reason, lease_token=token)
 
 
-def _stop_lost(executor: Executor, running: tuple[Claimed, ...], held: list[Held]) -> None:
+def _stop_lost(executor: Executor, running: tuple[Claimed, ...], held: list[Held]) -> int:
     """What another replica has taken over must not go on here; its result would be refused."""
+    lost = 0
     # By the lease: the same execution may run here twice, by a lost claim and by a new one.
     kept = {(one.id, one.lease_token) for one in held}
     still = {one.lease for one in executor.running}
@@ -67,6 +69,8 @@ def _stop_lost(executor: Executor, running: tuple[Claimed, ...], held: list[Held
                 tenant=claimed.tenant_id,
             )
             executor.cancel(claimed.id, Stop.LOST, lease_token=claimed.lease_token)
+            lost += 1
+    return lost
 
 
 class Watch:
@@ -76,8 +80,15 @@ class Watch:
     is stopped with the rest.
     """
 
-    def __init__(self, executor: Executor, lease: timedelta, call_later: CallLater) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        lease: timedelta,
+        call_later: CallLater,
+        counts: Counts | None = None,
+    ) -> None:
         self._executor = executor
+        self._counts = counts or Counts()
         self._seconds = lease.total_seconds() * _TRUSTED
         self._call_later = call_later
         self._timer: Timer | None = None
@@ -98,5 +109,6 @@ class Watch:
             log.error("cut_off", running=len(running))
         for claimed in running:
             self._executor.cancel(claimed.id, Stop.LOST, lease_token=claimed.lease_token)
+        self._counts.leases_lost += len(running)
         # Whatever is claimed from now on is watched, too.
         self.kept()

@@ -118,7 +118,7 @@ class Operator:
             ended = await executions.skip_waiting(
                 connection, [found.schedule_id], f"paused: {reason}", at
             )
-        return Paused(paused or found, ended)
+        return Paused(paused or found, ended.total())
 
     async def resume(self, ref: ScheduleRef, reason: str | None) -> Resumed:
         """Lift a pause; nothing is fired by that, and nothing is fired back."""

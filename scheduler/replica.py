@@ -9,9 +9,11 @@ from uuid import uuid4
 from tenantcron.actor.model import Actor, scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
+from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.definitions import Definitions
 from tenantcron.scheduler.retention import Retention
 from tenantcron.store.engine import Database
+from tenantcron.targets.tracing import Tracing
 
 
 def new_worker_id() -> str:
@@ -30,6 +32,9 @@ class Replica:
     clock: Clock = database_clock
     random: Random = field(default_factory=Random)
     retention: Retention = field(default_factory=Retention)
+    counts: Counts = field(default_factory=Counts)
+    # None: nobody keeps spans.
+    tracing: Tracing | None = None
 
     @property
     def actor(self) -> Actor:

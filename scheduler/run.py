@@ -20,8 +20,9 @@ is recorded, too. Whoever cannot wait may kill the process: that is what leases 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -35,6 +36,7 @@ from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.scheduler.attempts import Attempt, refused
+from tenantcron.scheduler.audit import audit
 from tenantcron.scheduler.claim import (
     STARTS_A_BATCH,
     Sweep,
@@ -42,10 +44,11 @@ from tenantcron.scheduler.claim import (
     give_back,
     give_back_unstarted,
 )
+from tenantcron.scheduler.counts import LastAudit
 from tenantcron.scheduler.definitions import Definition, UnreadableError
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.fire import fire_batch
+from tenantcron.scheduler.fire import Fired, fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
 from tenantcron.scheduler.leases import Watch, keep_up
 from tenantcron.scheduler.loops import Bell, insist, repeat
@@ -53,6 +56,7 @@ from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
 from tenantcron.store import audit_records, claiming, firing, identities, limits, workers
 from tenantcron.store.claiming import CANCEL, Claimed
+from tenantcron.targets.tracing import Note, step
 
 log = structlog.get_logger(__name__)
 
@@ -63,6 +67,8 @@ _SHORTEST_SLEEP = 0.01
 # Executions that this process runs at a time. The limits of the cluster are another matter.
 CAPACITY = 1000
 _HOUR = 3600.0
+# How far back the audit of a scheduler goes; `tenantcron audit` goes all the way.
+_AUDITED = timedelta(days=1)
 
 Ahead = Callable[[AsyncConnection, datetime | None], Awaitable[float | None]]
 
@@ -91,6 +97,14 @@ class Run:
         self._in_doubt = False
         # How many cancellations were heard of.
         self._cancels = 0
+        # When the last heartbeat came through, by the clock of the loop.
+        self._kept_at = float("-inf")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is at work: its heartbeats come through, and nobody has told it to stop."""
+        silent = asyncio.get_running_loop().time() - self._kept_at
+        return silent < self._replica.settings.lease.total_seconds() and not self._stopping.is_set()
 
     def stop(self) -> None:
         """Start nothing any more; `run` returns when all that runs has ended."""
@@ -113,6 +127,7 @@ class Run:
                 tasks.create_task(self._results.write()),
                 tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
                 tasks.create_task(self._listen()),
+                tasks.create_task(repeat("audit", self._audit, self._seldom, self._stopping)),
             ]
             starters = [
                 tasks.create_task(repeat(name, step, bell, self._stopping))
@@ -143,7 +158,7 @@ class Run:
 
     async def _round(self) -> bool:
         """Fire and start what can be, wait for an end; False if there was nothing to do."""
-        fired = await fire_batch(self._replica)
+        fired = await self._fire_batch()
         claim = await self._start_batch()
         if self._executor.load:
             await self._ended.wait(LONGEST_SLEEP)
@@ -153,7 +168,7 @@ class Run:
     async def _prepare(self) -> None:
         replica = self._replica
         later = asyncio.get_running_loop().call_later
-        self._watch = Watch(self._executor, replica.settings.lease, later)
+        self._watch = Watch(self._executor, replica.settings.lease, later, replica.counts)
         async with replica.database.transaction() as connection:
             settings = replica.settings
             await limits.declare(
@@ -195,9 +210,12 @@ class Run:
         is_periodic = clock() >= self._next_look
         # A hint is about tenants, whom the first provider serves.
         for provider in self._providers if is_periodic else self._providers[:1]:
+            began = clock()
             refreshed = await refresh(
                 replica.database, provider, at=replica.clock(), retry_broken=is_periodic
             )
+            replica.counts.refreshes.add([clock() - began])
+            replica.counts.note_unstarted(refreshed.ended)
             self._report(provider, refreshed)
         if is_periodic:
             self._next_look = clock() + self._pace.draw().total_seconds()
@@ -218,10 +236,16 @@ class Run:
             self._due.ring()
 
     async def _fire(self) -> float:
-        fired = await fire_batch(self._replica)
+        fired = await self._fire_batch()
         if fired.executions:
             self._look_for_work()
         return 0 if fired.more else await self._ahead(firing.seconds_to_next_due)
+
+    async def _fire_batch(self) -> Fired:
+        with step(self._replica.tracing, "fire") as note:
+            fired = await fire_batch(self._replica)
+            note(fired.executions)
+        return fired
 
     async def _claim(self) -> float:
         if self._executor.load >= CAPACITY:
@@ -233,11 +257,16 @@ class Run:
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
         await self._settle_doubt()
+        with step(self._replica.tracing, "claim") as note:
+            return await self._start_claimed(note)
+
+    async def _start_claimed(self, note: Note) -> bool:
         batch = min(STARTS_A_BATCH, CAPACITY - self._executor.load)
         cancels = self._cancels
         self._in_doubt = True
         claim = await claim_batch(self._replica, batch, self._sweep.after)
         self._claimed_at = claim.at
+        note(len(claim.started))
         if claim.started and self._stopping.is_set():
             await give_back(self._replica, claim.started)
             self._in_doubt = False
@@ -272,6 +301,7 @@ class Run:
         sent = now()
         await keep_up(self._replica, self._executor, draining=self._stopping.is_set())
         self._watch.kept(now() - sent)
+        self._kept_at = sent
         return self._replica.settings.lease.total_seconds() / 3
 
     async def _clean_up(self) -> float:
@@ -280,6 +310,21 @@ class Run:
         # In a rolling upgrade a replica with older zones may have moved a cursor since the start.
         await recompute_for_new_zones(self._replica.database, self._replica.clock())
         return _HOUR * (1 + self._replica.random.random())
+
+    async def _audit(self) -> float:
+        """Audit the last day, if the settings want that."""
+        replica, interval = self._replica, self._replica.settings.metrics_audit_interval
+        if interval is None:
+            return _HOUR
+        kept = min(_AUDITED, replica.settings.retention)
+        audited = await audit(replica.database, kept, at=replica.clock())
+        findings = Counter[str]()
+        for one in audited.findings:
+            findings[one.code.value] += one.count
+        replica.counts.audited = LastAudit(audited.until, findings)
+        if findings:
+            log.error("audit_found", findings=dict(findings))
+        return interval.total_seconds()
 
     async def _drain(self) -> None:
         """Let what runs end; when its time is up, interrupt it."""

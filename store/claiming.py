@@ -37,7 +37,7 @@ TENANTS_A_CLAIM = 500
 WORK = "tenantcron_work"
 CANCEL = "cancel"
 # The columns of the statement's answer that are of the claim as a whole.
-_WHOLE = 9
+_WHOLE = 10
 
 
 # An execution and the token of the claim that started it.
@@ -102,6 +102,8 @@ class Claim:
     last_tenant: str
     # The moment that it was made for.
     at: datetime
+    # Seconds that those which start were kept waiting since they might have started.
+    lateness: tuple[float, ...] = ()
 
     @property
     def more(self) -> bool:
@@ -131,7 +133,7 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
     whole, *decided = found.all()
-    slots, tenants, last, must_replace, full, reasons, closed, now, token = whole[:_WHOLE]
+    slots, tenants, last, must_replace, full, reasons, closed, now, token, late = whole[:_WHOLE]
     if slots is None:
         raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
     started = [row for row in decided if row[_WHOLE] == State.RUNNING]
@@ -143,6 +145,7 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         must_replace=must_replace,
         last_tenant=last if tenants == TENANTS_A_CLAIM else "",
         at=now,
+        lateness=tuple(late),
     )
 
 

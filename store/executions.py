@@ -1,5 +1,6 @@
 """Rows of `execution`: their states, their ids, and what operators do to them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,6 +54,7 @@ SET
 WHERE
     schedule_id = ANY(%(schedule_ids)s::uuid[]) AND state IN ('PENDING', 'FAILED')
     AND (actor_source <> 'manual' OR %(manual)s)
+RETURNING state
 """
 
 
@@ -63,17 +65,18 @@ async def skip_waiting(
     at: datetime | None,
     *,
     manual: bool = False,
-) -> int:
-    """End what waits of schedules that may not start anything any more; return how many.
+) -> Counter[tuple[State, str]]:
+    """End what waits of schedules that may not start anything any more; count it by how it ended.
 
     It belongs into the transaction that takes the right away, after the cursor's row was changed:
     firing locks that row, so nothing new can come in between. What somebody triggered by hand
     is spared unless said otherwise.
     """
     if not schedule_ids:
-        return 0
+        return Counter()
     parameters = {"schedule_ids": list(schedule_ids), "reason": reason, "at": at, "manual": manual}
-    return (await connection.exec_driver_sql(_SKIP_WAITING, parameters)).rowcount
+    rows = await connection.exec_driver_sql(_SKIP_WAITING, parameters)
+    return Counter((State(row.state), reason) for row in rows)
 
 
 # Like the row of an occurrence, but for who asked for it and how long it may wait.

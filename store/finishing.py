@@ -7,6 +7,7 @@ heartbeats. An expired one is found by whichever replica looks next, which ends 
 "worker lost" with the very same statement.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -47,6 +48,16 @@ class Finished:
     waiting: bool
     # Those that were cancelled, with the reason: also what failed and had been asked to stop.
     cancelled: Mapping[UUID, str | None] = field(default_factory=dict)
+    # What waited of the schedules that were paused, by how it ended and why.
+    stopped: Counter[tuple[State, str]] = field(default_factory=Counter)
+    # When, by the clock of the rows.
+    at: datetime | None = None
+
+    def as_written(self, one: Ended) -> Ended:
+        """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
+        if one.claimed.id not in self.cancelled:
+            return one
+        return one._replace(state=State.CANCELLED, reason=self.cancelled[one.claimed.id])
 
     def __add__(self, other: "Finished") -> "Finished":
         """Put two together."""
@@ -55,6 +66,8 @@ class Finished:
             self.paused + other.paused,
             self.waiting or other.waiting,
             {**self.cancelled, **other.cancelled},
+            self.stopped + other.stopped,
+            other.at or self.at,
         )
 
 
@@ -87,9 +100,9 @@ async def finish(
         **_answers(ended),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
-    ids, tokens, paused, waiting, *cancelled = tuple(found.one())
+    ids, tokens, paused, waiting, *cancelled, now = tuple(found.one())
     refused = frozenset(zip(ids, tokens, strict=True))
-    return Finished(refused, tuple(paused), waiting, dict(zip(*cancelled, strict=True)))
+    return Finished(refused, tuple(paused), waiting, dict(zip(*cancelled, strict=True)), at=now)
 
 
 @dataclass(frozen=True, slots=True)

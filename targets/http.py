@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +35,7 @@ from tenantcron.targets.execution import Execution
 from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError
 from tenantcron.targets.signing import read_secret, signature
 from tenantcron.targets.tokens import TokenError, Tokens
+from tenantcron.targets.tracing import Tracing, new_traceparent
 
 # A scheduler that may call no host never loads it.
 if TYPE_CHECKING:
@@ -82,11 +82,17 @@ class Caller:
     """Calls HTTP targets, within what egress allows, with one client for all."""
 
     def __init__(
-        self, egress: Egress, *, ca_file: Path | None = None, resolve: Resolve | None = None
+        self,
+        egress: Egress,
+        *,
+        ca_file: Path | None = None,
+        resolve: Resolve | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._egress = egress
         self._ca_file = ca_file
         self._resolve = resolve or Resolver()
+        self._tracing = tracing
         self._client: httpx.AsyncClient | None = None
 
     def open(self) -> "httpx.AsyncClient":
@@ -104,11 +110,24 @@ class Caller:
 
     async def call(self, request: Request, execution: Execution, answer: Answer) -> None:
         """Make the call; what the service says is put into the answer as it comes."""
-        began = monotonic()
         url = self._allowed(request.url)
+        if self._tracing is None:
+            await self._call(request, url, execution, answer, new_traceparent(execution))
+            return
+        with self._tracing.call(request.method, url.place) as span:
+            try:
+                await self._call(request, url, execution, answer, span.traceparent)
+            finally:
+                span.answered(answer.status)
+
+    async def _call(
+        self, request: Request, url: Url, execution: Execution, answer: Answer, traceparent: str
+    ) -> None:
+        began = monotonic()
         body = content(execution)
         proof = await _prove(request, url, body)
-        headers = {**_free(request.headers), **own_headers(request, execution), **proof.headers}
+        own = own_headers(request, execution, traceparent)
+        headers = {**_free(request.headers), **own, **proof.headers}
         sent = _Sent(url, request.method, headers, body, request.timeout, proof.hidden)
         answered = await self._send(sent, answer)
         log.debug("http_answered", url=url.place, status=answered.status_code)
@@ -194,13 +213,13 @@ def content(execution: Execution) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
-def own_headers(request: Request, execution: Execution) -> dict[str, str]:
+def own_headers(request: Request, execution: Execution, traceparent: str) -> dict[str, str]:
     """Return the headers that no manifest can set."""
     return {
         **_OF_THE_BODY,
         "Idempotency-Key": request.key,
         # One trace for all attempts, each with a span of its own.
-        "traceparent": f"00-{execution.id.hex}-{token_hex(8)}-01",
+        "traceparent": traceparent,
         "X-Tenantcron-Execution": str(execution.id),
         "X-Tenantcron-Tenant": execution.tenant_id,
         "X-Tenantcron-Schedule": execution.schedule_name,

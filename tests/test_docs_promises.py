@@ -105,6 +105,8 @@ def test_what_is_listed_is_listed_where_people_look_for_it() -> None:
         "settings": "settings.md",
         "problems": "api.md",
         "roles": "api.md",
+        "metrics": "metrics.md",
+        "reasons": "metrics.md",
     }
     assert places.keys() == LISTS.keys()
     for what, page in places.items():

@@ -247,11 +247,13 @@ SELECT
     array(SELECT reason FROM full_up ORDER BY tenant_id),
     array(SELECT is_closed FROM full_up ORDER BY tenant_id),
     clock.now, clock.token,
+    -- How many seconds each of those that start was kept waiting since it might have started.
+    array(SELECT extract(epoch FROM clock.now - not_before)::float8 FROM taken),
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM clock
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     e.state, e.reason, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
     e.actor_id, e.actor_type, e.actor_source

@@ -106,4 +106,5 @@ SELECT
     EXISTS (SELECT FROM ended WHERE state = 'FAILED')
         OR EXISTS (SELECT FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED')),
     array(SELECT id FROM ended WHERE state = 'CANCELLED' ORDER BY id),
-    array(SELECT reason FROM ended WHERE state = 'CANCELLED' ORDER BY id)
+    array(SELECT reason FROM ended WHERE state = 'CANCELLED' ORDER BY id),
+    (SELECT now FROM clock)

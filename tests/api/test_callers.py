@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from support.fleet import NIGHTLY, Shell, manifest, query
+from support.scraping import read
 from support.serving import YAML, Api, api_on, apply, new_token
 
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.api.roles import ALLOWED, Permission, may
 from tenantcron.core.names import TenantId
+from tenantcron.scheduler.metrics_server import METRICS_TYPE
 from tenantcron.store.engine import Database
 
 
@@ -273,13 +275,28 @@ async def test_probes_need_no_token(api: Api) -> None:
     async with api.with_token(None) as client:
         healthy = await client.get("/healthz")
         ready = await client.get("/readyz")
-        metrics = await client.get("/metrics")
         keys = await client.get("/.well-known/jwks.json")
 
     assert healthy.json() == {"healthy": True}
     assert ready.json() == {"ready": True, "row_level_security": True}
-    # There are no metrics yet, and without a master key there are no keys to show.
-    assert (metrics.status_code, keys.status_code) == (404, 404)
+    # Without a master key there are no keys to show.
+    assert keys.status_code == 404
+
+
+async def test_metrics_are_for_callers_who_see_all_tenants(api: Api) -> None:
+    await api.tenants("acme")
+    async with api.with_token(None) as client:
+        assert (await client.get("/metrics")).status_code == 401
+    async with api.with_token(await new_token(api.database, "admin", "acme")) as client:
+        bound = await client.get("/metrics")
+    async with api.with_token(await new_token(api.database, "viewer")) as client:
+        told = await client.get("/metrics")
+
+    assert (bound.status_code, bound.json()["code"]) == (403, "TC702")
+    assert told.headers["Content-Type"] == METRICS_TYPE
+    scraped = read(told.text)
+    assert (scraped.value("database_up"), scraped.value("replicas")) == (1, 0)
+    assert "tenantcron_executions_fired_total" not in scraped.names, "it fires nothing"
 
 
 async def test_the_public_keys_of_execution_tokens_are_shown_to_everybody(

@@ -11,6 +11,7 @@ from support.replicas import PATIENCE, Works, due, made
 from support.scheduling import Scheduling
 
 from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.leases import Watch
 from tenantcron.targets.execution import Execution
@@ -33,7 +34,8 @@ class Hanging:
 async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> None:
     hanging, clock = Hanging(), HandClock()
     executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
-    watch = Watch(executor, LEASE, clock)
+    counts = Counts()
+    watch = Watch(executor, LEASE, clock, counts)
     running = asyncio.create_task(executor.run(claimed(), SETTINGS))
     await hanging.started.wait()
     watch.kept(ago=2.0)
@@ -45,6 +47,7 @@ async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> Non
 
     assert (await running).outcome is AttemptOutcome.LOST
     assert [(line["event"], line["running"]) for line in logs] == [("cut_off", 1)]
+    assert counts.leases_lost == 1
 
 
 async def test_each_heartbeat_begins_the_count_anew() -> None:

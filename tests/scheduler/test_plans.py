@@ -90,6 +90,10 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "at": at, "ids": keys["ids"], "tokens": keys["tokens"],
             "identity": "system:scheduler:scheduler",
         },
+        "measure": {
+            "at": at, "busiest": 5, "overdue": timedelta(minutes=5), "gone": timedelta(minutes=2),
+            "auto_paused": "auto:consecutive_failures",
+        },
     }  # fmt: skip
 
 

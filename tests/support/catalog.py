@@ -20,6 +20,9 @@ _PARTS = {
         "format('%s %s %s', t.relname, t.relkind, pg_get_partkeydef(t.oid))",
         "WHERE t.relkind IN ('r', 'p', 'S', 'v')",
     ),
+    "views": _of_relations(
+        "format('%s %s', t.relname, pg_get_viewdef(t.oid))", "WHERE t.relkind = 'v'"
+    ),
     "columns": _of_relations(
         "format('%s.%s %s %s default %s identity %s', t.relname, a.attname,"
         " format_type(a.atttypid, a.atttypmod),"

@@ -30,6 +30,8 @@ from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.policy import default_policy
 from tenantcron.manifests.translate import every
 from tenantcron.reconciler.refusals import REFUSALS
+from tenantcron.scheduler.metrics import METRICS
+from tenantcron.scheduler.reasons import ENDS, ReasonKind
 from tenantcron.store import tables
 
 
@@ -246,6 +248,18 @@ def listed_settings() -> list[list[str]]:
     ]
 
 
+def listed_metrics() -> list[list[str]]:
+    return [
+        [f"`{one.full_name}`", one.kind.value, ", ".join(one.labels) or "none", one.tells]
+        for one in METRICS
+    ]
+
+
+def listed_reasons() -> list[list[str]]:
+    states = {kind: [state for state, one in ENDS if one is kind] for kind in ReasonKind}
+    return [[f"`{kind}`", ", ".join(states[kind]) or "any"] for kind in ReasonKind]
+
+
 def shown_default(default: object) -> str:
     if default is None:
         return "none"
@@ -272,4 +286,6 @@ LISTS: dict[str, Callable[[], list[list[str]]]] = {
     "settings": listed_settings,
     "problems": listed_problems,
     "roles": listed_roles,
+    "metrics": listed_metrics,
+    "reasons": listed_reasons,
 }

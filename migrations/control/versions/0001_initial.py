@@ -116,6 +116,9 @@ CREATE INDEX schedule_cursor_due_idx
     ON tenantcron.schedule_cursor (next_run_at)
     WITH (deduplicate_items = off)
     WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL;
+CREATE INDEX schedule_cursor_quiet_idx
+    ON tenantcron.schedule_cursor (tenant_id)
+    WHERE fault IS NOT NULL OR paused_at IS NOT NULL;
 CREATE TABLE tenantcron.execution (
     id uuid NOT NULL,
     tenant_id varchar(48) NOT NULL,
@@ -649,7 +652,33 @@ $function$;
 SELECT tenantcron.ensure_api_role();
 """
 
+_METERING = """
+CREATE VIEW tenantcron.metering AS
+SELECT
+    e.tenant_id,
+    date_trunc('month', e.scheduled_for AT TIME ZONE 'UTC')::date AS month,
+    count(*) FILTER (WHERE e.state = 'SUCCEEDED') AS succeeded,
+    count(*) FILTER (WHERE e.state = 'DEAD') AS dead,
+    count(*) FILTER (WHERE e.state = 'CANCELLED') AS cancelled,
+    count(*) FILTER (WHERE e.state = 'SKIPPED') AS skipped,
+    count(*) FILTER (WHERE e.state = 'MISSED') AS missed,
+    count(*) FILTER (WHERE e.state IN ('PENDING', 'RUNNING', 'FAILED')) AS unfinished,
+    coalesce(sum(a.attempts), 0)::bigint AS attempts,
+    coalesce(sum(a.seconds), 0)::float8 AS run_seconds
+FROM tenantcron.execution AS e
+LEFT JOIN (
+    SELECT
+        execution_id, scheduled_for, count(*) AS attempts,
+        sum(extract(epoch FROM finished_at - started_at)) AS seconds
+    FROM tenantcron.execution_attempt
+    WHERE outcome <> 'REFUSED'
+    GROUP BY execution_id, scheduled_for
+) AS a ON a.execution_id = e.id AND a.scheduled_for = e.scheduled_for
+GROUP BY 1, 2;
+"""
+
 _UNDO = """
+DROP VIEW tenantcron.metering;
 DROP FUNCTION tenantcron.running_now();
 DROP TABLE tenantcron.idempotency_key, tenantcron.api_usage, tenantcron.api_token;
 DROP TABLE tenantcron.signing_key, tenantcron.identity, tenantcron.service;
@@ -673,6 +702,7 @@ def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control
     run_script(op.get_bind(), _TABLES + _APPEND_ONLY + recording + _OPERATING)
     run_script(op.get_bind(), _IDENTITIES + _SIGNING_KEYS)
     run_script(op.get_bind(), _API_TABLES + _API_SIGHT + _API_ROLE)
+    run_script(op.get_bind(), _METERING)
 
 
 def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above

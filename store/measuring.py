@@ -1,0 +1,58 @@
+"""How it goes, as the database sees it: numbers of the whole cluster, read in one statement."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.store.statements import statement
+
+# Whoever watches must not be what slows it down.
+_LONGEST = "SET LOCAL statement_timeout TO '2s'"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The state of the whole; the fields are the columns of the statement."""
+
+    running: int
+    # None: the row of limits is missing, so nothing starts.
+    running_limit: int | None
+    tenants_at_limit: int
+    priorities: list[int]
+    waiting: list[int]
+    # Seconds; None: nothing waits, or there is no schedule.
+    longest_wait: float | None
+    cursor_lag: float | None
+    overdue: int
+    set_aside: int
+    auto_paused: int
+    tenants_not_followed: int
+    replicas: int
+    busiest: list[str]
+    busiest_running: list[int]
+    busiest_waiting: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is wanted, and from when on something counts as late or gone."""
+
+    busiest: int
+    overdue: timedelta
+    gone: timedelta
+    auto_paused: str
+
+
+async def measure(connection: AsyncConnection, asked: Asked, at: datetime | None) -> Measured:
+    """Read the numbers, or give up after two seconds."""
+    await connection.exec_driver_sql(_LONGEST)
+    parameters = {
+        "at": at,
+        "busiest": asked.busiest,
+        "overdue": asked.overdue,
+        "gone": asked.gone,
+        "auto_paused": asked.auto_paused,
+    }
+    row = (await connection.exec_driver_sql(statement("measure"), parameters)).one()
+    return Measured(**row._mapping)

@@ -1,0 +1,81 @@
+-- How it goes, in one row. What is live is small and is read once; all else is found by an index, so
+-- that neither history nor the number of schedules matters.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
+),
+allowed AS MATERIALIZED (
+    SELECT
+        coalesce(operator, declared) AS overall,
+        coalesce(operator_per_tenant, declared_per_tenant) AS per_tenant
+    FROM tenantcron.limits
+    LIMIT 1
+),
+live AS MATERIALIZED (
+    SELECT
+        tenant_id, priority,
+        count(*) FILTER (WHERE state = 'RUNNING') AS running,
+        count(*) FILTER (WHERE state <> 'RUNNING') AS waiting,
+        min(not_before) FILTER (WHERE state <> 'RUNNING') AS first
+    FROM tenantcron.execution
+    WHERE state IN ('PENDING', 'RUNNING', 'FAILED')
+    GROUP BY tenant_id, priority
+),
+tenant AS MATERIALIZED (
+    SELECT tenant_id, sum(running)::int AS running, sum(waiting)::int AS waiting
+    FROM live
+    GROUP BY tenant_id
+),
+priority AS MATERIALIZED (
+    SELECT priority, sum(waiting)::int AS waiting FROM live GROUP BY priority
+),
+-- Tenants have labels of their own only where somebody wants it, and then only so many.
+busiest AS MATERIALIZED (
+    SELECT * FROM tenant ORDER BY running + waiting DESC, tenant_id LIMIT %(busiest)s
+),
+-- Whoever was set aside or paused by itself does not fire, and nobody may have noticed.
+stopped AS MATERIALIZED (
+    SELECT
+        count(*) FILTER (WHERE fault IS NOT NULL) AS set_aside,
+        count(*) FILTER (WHERE fault IS NULL AND paused_reason = %(auto_paused)s) AS auto_paused
+    FROM tenantcron.schedule_cursor
+    WHERE fault IS NOT NULL OR paused_at IS NOT NULL
+)
+SELECT
+    coalesce((SELECT sum(running) FROM tenant), 0)::int AS running,
+    (SELECT overall FROM allowed) AS running_limit,
+    (
+        SELECT count(*)
+        FROM tenant AS b
+        JOIN tenantcron.tenant AS t ON t.id = b.tenant_id
+        CROSS JOIN allowed
+        WHERE b.running >= coalesce(t.max_concurrent, allowed.per_tenant)
+    ) AS tenants_at_limit,
+    array(SELECT p.priority FROM priority AS p ORDER BY p.priority) AS priorities,
+    array(SELECT p.waiting FROM priority AS p ORDER BY p.priority) AS waiting,
+    (
+        SELECT extract(epoch FROM greatest(clock.now - min(first), interval '0'))::float8 FROM live
+    ) AS longest_wait,
+    (
+        SELECT extract(epoch FROM greatest(clock.now - min(next_run_at), interval '0'))::float8
+        FROM tenantcron.schedule_cursor
+        WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL
+    ) AS cursor_lag,
+    (
+        SELECT count(*)
+        FROM tenantcron.schedule_cursor
+        WHERE
+            enabled AND fault IS NULL AND next_run_at IS NOT NULL
+            AND next_run_at < clock.now - %(overdue)s::interval
+    ) AS overdue,
+    (SELECT set_aside FROM stopped) AS set_aside,
+    (SELECT auto_paused FROM stopped) AS auto_paused,
+    (
+        SELECT count(*) FROM tenantcron.tenant WHERE schedule_revision <> synced_revision
+    ) AS tenants_not_followed,
+    (
+        SELECT count(*) FROM tenantcron.worker WHERE seen_at >= clock.now - %(gone)s::interval
+    ) AS replicas,
+    array(SELECT b.tenant_id FROM busiest AS b ORDER BY b.tenant_id) AS busiest,
+    array(SELECT b.running FROM busiest AS b ORDER BY b.tenant_id) AS busiest_running,
+    array(SELECT b.waiting FROM busiest AS b ORDER BY b.tenant_id) AS busiest_waiting
+FROM clock

@@ -1,0 +1,133 @@
+"""Alert rules and the dashboard: they ask for what there is, and fire when they should."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from support.promtool import promtool
+
+from tenantcron.cli.main import COMMANDS
+from tenantcron.scheduler.audit import AuditCode
+from tenantcron.scheduler.metrics import METRICS, Kind
+from tenantcron.scheduler.reasons import ENDS, ReasonKind
+from tenantcron.scheduler.tokens import MintFailure
+from tenantcron.store.executions import State
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NAME = re.compile(r"\btenantcron_[a-z_]+")
+MATCHER = re.compile(r'\b(\w+)(=~|!~|!=|=)"([^"]*)"')
+# What labels may say.
+WORDS = {
+    "state": {*State},
+    "reason": {*ReasonKind, *MintFailure},
+    "cause": {"overdue", "set_aside", "auto_paused"},
+    "code": {*AuditCode},
+}
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = YAML(typ="safe").load((DEPLOY / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((DEPLOY / "dashboard.json").read_text("utf-8"))[
+        "panels"
+    ]
+    return found
+
+
+def queries() -> Iterator[str]:
+    yield from (rule["expr"] for rule in rules())
+    yield from (target["expr"] for panel in panels() for target in panel["targets"])
+
+
+def samples() -> dict[str, str]:
+    """Return the names that can be asked for, with the metric that each is of."""
+    parts = {Kind.HISTOGRAM: ("_bucket", "_count", "_sum")}
+    return {
+        f"{metric.full_name}{part}": metric.full_name
+        for metric in METRICS
+        for part in parts.get(metric.kind, ("",))
+    }
+
+
+def run(*arguments: str | Path) -> None:
+    done = subprocess.run([promtool(), *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alerts_fire_when_their_tests_say_so() -> None:
+    run("test", "rules", DEPLOY / "alerts.test.yml")
+
+
+def test_every_alert_has_a_test_in_which_it_fires() -> None:
+    tests = (DEPLOY / "alerts.test.yml").read_text(encoding="utf-8")
+    fired = set(re.findall(r'ALERTS\{alertname="(\w+)"', tests))
+    assert fired == {rule["alert"] for rule in rules()}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_every_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert rule["annotations"].keys() == {"summary", "description"}
+    named = re.findall(r"`tenantcron (\w[\w-]*)", rule["annotations"]["description"])
+    assert set(named) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("query", [*queries()])
+def test_every_query_asks_for_what_there_is(query: str) -> None:
+    names = NAME.findall(query)
+    assert names
+    assert set(names) <= samples().keys()
+    for label, _, words in MATCHER.findall(query):
+        assert set(words.split("|")) <= WORDS[label], label
+
+
+def test_the_numbers_of_the_whole_are_never_summed_up_over_processes() -> None:
+    of_whole = {one.full_name for one in METRICS[[m.name for m in METRICS].index("database_up") :]}
+    for query in queries():
+        summed = re.findall(r"sum[^(]*(?:\(\w+\) )?\((tenantcron_\w+)", query)
+        assert not of_whole & set(summed), query
+
+
+def test_the_dashboard_shows_every_metric() -> None:
+    shown = {samples()[name] for panel in panels() for name in NAME.findall(json.dumps(panel))}
+    assert shown == {metric.full_name for metric in METRICS}
+
+
+def test_the_panels_of_the_dashboard_do_not_lie_on_each_other() -> None:
+    places = [
+        (x, y)
+        for panel in panels()
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(places) == len(set(places))
+    assert max(x for x, _ in places) < 24
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+def test_prometheus_understands_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    asked = [query.replace("$__rate_interval", "5m") for query in queries()]
+    records = [{"record": f"query_{number}", "expr": one} for number, one in enumerate(asked)]
+    file = tmp_path / "rules.yml"
+    file.write_text(json.dumps({"groups": [{"name": "queries", "rules": records}]}), "utf-8")
+    run("check", "rules", file)
+
+
+def test_what_alerts_count_is_there_before_the_first_one_comes() -> None:
+    # Prometheus sees no increase in a number that was not there before.
+    kinds = {(state.value, kind.value) for state, kind in ENDS}
+    for query in queries():
+        for block in re.findall(r"tenantcron_executions_total\{([^}]*)\}", query):
+            said = {label: words.split("|") for label, sign, words in MATCHER.findall(block)}
+            for state in said["state"]:
+                for reason in said.get("reason", []):
+                    assert (state, reason) in kinds

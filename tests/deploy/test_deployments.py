@@ -1,0 +1,196 @@
+"""The image, the compose file and the manifests for Kubernetes: what they call is there."""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tenantcron.api.status import router
+from tenantcron.cli.main import COMMANDS, _parser
+from tenantcron.core.durations import parse_duration
+from tenantcron.core.settings import PREFIX, Settings, load_settings
+from tenantcron.scheduler.metrics_server import pages
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+Yaml = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One process, wherever it runs."""
+
+    name: str
+    arguments: list[str]
+    variables: set[str]
+
+
+def compose() -> Yaml:
+    found: Yaml = YAML(typ="safe").load((DEPLOY / "compose.yml").read_text(encoding="utf-8"))
+    return found
+
+
+def resources(kind: str) -> list[Yaml]:
+    text = (DEPLOY / "kubernetes.yml").read_text(encoding="utf-8")
+    return [one for one in YAML(typ="safe").load_all(text) if one["kind"] == kind]
+
+
+def pods() -> list[Yaml]:
+    return [
+        one["spec"]["template"]["spec"] for kind in ("Job", "Deployment") for one in resources(kind)
+    ]
+
+
+def containers() -> Iterator[Container]:
+    for name, service in compose()["services"].items():
+        if service["image"] == "tenantcron":
+            yield Container(name, service["command"], set(service["environment"]))
+    for pod in pods():
+        for one in pod["containers"]:
+            yield Container(one["name"], one["args"], {variable["name"] for variable in one["env"]})
+
+
+def settings_of_the_cluster(folder: Path) -> Settings:
+    (settings,) = resources("ConfigMap")
+    (folder / "tenantcron.toml").write_text(settings["data"]["tenantcron.toml"], encoding="utf-8")
+    return load_settings({}, folder)
+
+
+@pytest.mark.parametrize("container", [*containers()], ids=lambda one: one.name)
+def test_every_container_calls_a_command_with_options_that_exist(container: Container) -> None:
+    assert container.arguments[0] in COMMANDS
+    parsed = _parser(container.arguments).parse_args(container.arguments)
+    assert parsed.run
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.__dataclass_fields__}
+    assert f"{PREFIX}DATABASE_URL" in container.variables <= known
+
+
+def test_compose_has_a_database_two_schedulers_the_api_and_a_migration_before_them() -> None:
+    services = compose()["services"]
+    called = [service["command"][0] for service in services.values() if "command" in service]
+    assert sorted(called) == ["migrate", "run", "run", "serve"]
+    for service in services.values():
+        assert set(service.get("depends_on", {})) <= services.keys()
+    for name, service in services.items():
+        if service.get("command", [""])[0] in ("run", "serve"):
+            needs = {"migrate": {"condition": "service_completed_successfully"}}
+            assert service["depends_on"] == needs, name
+    # What listens for everybody does so inside of the network of compose only.
+    assert [port for one in services.values() for port in one.get("ports", [])] == [
+        "127.0.0.1:8080:8080"
+    ]
+
+
+def test_the_checks_of_compose_ask_for_pages_that_exist() -> None:
+    for service in compose()["services"].values():
+        for port, path in re.findall(
+            r"127\.0\.0\.1:(\d+)(/\w+)", " ".join(service.get("healthcheck", {}).get("test", []))
+        ):
+            assert port in service["command"]
+            assert path in paths_of(service["command"][0])
+
+
+def paths_of(command: str) -> set[str]:
+    async def nothing() -> bytes:
+        return b""
+
+    of_api = {route.path for route in router.routes}  # type: ignore[attr-defined] # all are paths
+    return {"run": set(pages(nothing, lambda: True)), "serve": of_api}[command]
+
+
+def test_the_probes_of_kubernetes_ask_for_pages_that_exist_at_ports_that_do(tmp_path: Path) -> None:
+    settings = settings_of_the_cluster(tmp_path)
+    for resource in resources("Deployment"):
+        (container,) = resource["spec"]["template"]["spec"]["containers"]
+        (port,) = container["ports"]
+        command = container["args"][0]
+        served = settings.metrics_port if command == "run" else int(container["args"][-1])
+        assert port["containerPort"] == served
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+            asked = container[probe]["httpGet"]
+            assert asked["port"] == port["name"]
+            assert asked["path"] in paths_of(command)
+        assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_what_is_told_to_stop_gets_longer_than_the_drain(tmp_path: Path) -> None:
+    drain = settings_of_the_cluster(tmp_path).drain
+    for resource in resources("Deployment"):
+        spec = resource["spec"]["template"]["spec"]
+        assert spec["terminationGracePeriodSeconds"] > drain.total_seconds()
+    for service in compose()["services"].values():
+        if "stop_grace_period" in service:
+            default = Settings(folder=tmp_path).drain
+            assert parse_duration(service["stop_grace_period"]) > default
+
+
+def test_a_job_migrates_before_anything_runs() -> None:
+    (job,) = resources("Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["migrate"]
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_no_container_runs_as_root_or_may_become_it() -> None:
+    for pod in pods():
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        for container in pod["containers"]:
+            confined = container["securityContext"]
+            assert confined["allowPrivilegeEscalation"] is False
+            assert confined["readOnlyRootFilesystem"] is True
+            assert "memory" in container["resources"]["limits"]
+    assert re.search(r"^USER 10001$", dockerfile(), re.MULTILINE)
+
+
+def test_selectors_meet_the_labels_of_their_pods() -> None:
+    labels = {
+        resource["metadata"]["name"]: resource["spec"]["template"]["metadata"]["labels"]
+        for resource in resources("Deployment")
+    }
+    for resource in resources("Deployment"):
+        selector = resource["spec"]["selector"]["matchLabels"]
+        assert selector == labels[resource["metadata"]["name"]]
+    (service,), (budget,) = resources("Service"), resources("PodDisruptionBudget")
+    assert service["spec"]["selector"] in labels.values()
+    assert budget["spec"]["selector"]["matchLabels"] in labels.values()
+
+
+def test_the_images_are_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    images = {container["image"] for pod in pods() for container in pod["containers"]}
+    assert images == {f"tenantcron:{project['version']}"}
+
+
+def dockerfile() -> str:
+    return (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_image_is_made_of_extras_and_files_that_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extras,) = re.findall(r"/source\[([\w,]+)\]", dockerfile())
+    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    (constraints,) = re.findall(r"--constraint /source/(\S+)", dockerfile())
+    assert (ROOT / constraints).is_file()
+    assert 'ENTRYPOINT ["tenantcron"]' in dockerfile()
+    (default,) = re.findall(r'^CMD \["(\w+)"\]', dockerfile(), re.MULTILINE)
+    assert default in COMMANDS
+    least = project["requires-python"].removeprefix(">=")
+    for version in re.findall(r"FROM python:(\d+\.\d+)-slim", dockerfile()):
+        assert tuple(map(int, version.split("."))) >= tuple(map(int, least.split(".")))
+        assert f"Programming Language :: Python :: {version}" in project["classifiers"]
+
+
+def test_every_line_of_the_image_is_an_instruction() -> None:
+    joined = re.sub(r"\\\n\s*", "", dockerfile())
+    known = {"FROM", "COPY", "RUN", "ENV", "WORKDIR", "USER", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+    lines = [line for line in joined.splitlines() if line and not line.startswith("#")]
+    assert {line.split()[0] for line in lines} == known
+    for line in lines:
+        assert shlex.split(line)

@@ -1,0 +1,270 @@
+"""What a process counts of its own work, step by step."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from structlog.testing import capture_logs
+from support.attempts import SETTINGS
+from support.handlers import NoDatabase, handler
+from support.replicas import Works, made, until
+from support.scheduling import Scheduling
+
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.counts import DURATIONS, Tally
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.finish import finish_batch, recover_lost
+from tenantcron.scheduler.leases import keep_up
+from tenantcron.scheduler.reasons import ReasonKind
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.run import Run
+from tenantcron.store.executions import State
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.registry import Handlers
+
+
+def test_a_value_counts_for_its_own_bound_and_all_above() -> None:
+    tally = Tally((1.0, 5.0))
+    tally.add([0.5, 1.0, 1.5, 7.0])
+    tally.add_times(5.0, 2)
+    assert list(tally.up_to()) == [(1.0, 2), (5.0, 5), (float("inf"), 6)]
+    assert tally.total == 20.0
+
+
+async def test_attempts_count_by_outcome_and_for_as_long_as_their_rows_say(
+    scheduling: Scheduling,
+) -> None:
+    replica = scheduling.replica()
+    await scheduling.waiting(2)
+    started = await scheduling.claim_all(replica)
+    scheduling.clock.go_on(seconds=7)
+    await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
+
+    tally = replica.counts.durations[AttemptOutcome.SUCCEEDED]
+    assert tally.total == 14.0
+    assert dict(tally.up_to())[5.0] == 0
+    assert dict(tally.up_to())[15.0] == 2
+    assert replica.counts.ended == {(State.SUCCEEDED, ReasonKind.NONE): 2}
+    assert DURATIONS[-1] >= timedelta(hours=1).total_seconds()
+
+
+async def test_a_retry_is_an_attempt_and_no_end(scheduling: Scheduling) -> None:
+    replica = scheduling.replica()
+    await scheduling.waiting(attempts_allowed=2)
+    for number in range(2):
+        (claimed,) = await scheduling.claim_all(replica)
+        await finish_batch(replica, [Attempt(claimed, AttemptOutcome.TIMED_OUT, "timed out")])
+        expected = {(State.DEAD, ReasonKind.TIMED_OUT): 1} if number else {}
+        assert replica.counts.ended == expected
+        scheduling.clock.go_on(hours=1)
+    timed_out = replica.counts.durations[AttemptOutcome.TIMED_OUT]
+    assert dict(timed_out.up_to())[float("inf")] == 2
+
+
+async def test_what_an_owner_may_not_do_is_a_skip_of_a_kind_of_its_own(
+    scheduling: Scheduling,
+) -> None:
+    replica = scheduling.replica()
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all(replica)
+    await finish_batch(replica, [Attempt(claimed, AttemptOutcome.REFUSED, "ada has left")])
+    assert await scheduling.count(state="SKIPPED") == 1
+    assert replica.counts.ended == {(State.SKIPPED, ReasonKind.OWNER_REFUSED): 1}
+
+
+async def test_lateness_is_counted_from_when_it_might_have_started(scheduling: Scheduling) -> None:
+    replica = scheduling.replica()
+    await scheduling.waiting(not_before=scheduling.clock.now + timedelta(seconds=10))
+    scheduling.clock.go_on(seconds=12)
+    await scheduling.claim_all(replica)
+    assert replica.counts.lateness.total == 2.0
+    assert dict(replica.counts.lateness.up_to())[1.0] == 0
+    assert dict(replica.counts.lateness.up_to())[2.5] == 1
+
+
+async def test_skips_count_by_the_kind_of_their_reason(scheduling: Scheduling) -> None:
+    replica = scheduling.replica()
+    await scheduling.limit(1, 1)
+    await scheduling.waiting(2, start_deadline=scheduling.clock.now)
+    await scheduling.waiting(tenant="other", start_deadline=scheduling.clock.now)
+    await scheduling.claim_all(replica)
+    skipped = await scheduling.count(state="SKIPPED")
+    assert skipped == sum(replica.counts.ended.values()) == 2
+    assert {state for state, _ in replica.counts.ended} == {State.SKIPPED}
+    assert {kind for _, kind in replica.counts.ended} <= {
+        ReasonKind.LIMIT,
+        ReasonKind.TENANT_LIMIT,
+    }
+
+
+async def test_what_a_pause_and_a_downtime_kept_from_starting_counts_when_it_fires(
+    scheduling: Scheduling,
+) -> None:
+    replica = scheduling.replica()
+    paused = {"paused_at": scheduling.clock.now, "paused_reason": "a long story"}
+    await scheduling.schedule("quiet", columns=paused)
+    await scheduling.schedule("late", catch_up="none")
+    scheduling.clock.go_on(hours=5, minutes=30)
+    fired = await scheduling.fire(replica)
+    assert replica.counts.fired == fired == 2
+    assert replica.counts.ended == {
+        (State.SKIPPED, ReasonKind.PAUSED): 1,
+        (State.MISSED, ReasonKind.NO_SCHEDULER): 1,
+    }
+
+
+async def test_a_result_without_a_lease_counts_as_refused_only(scheduling: Scheduling) -> None:
+    replica, other = scheduling.replica(), scheduling.replica("two")
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all(replica)
+    scheduling.clock.go_on(hours=1)
+    assert await recover_lost(other) == 1
+    await finish_batch(replica, [Attempt(claimed, AttemptOutcome.SUCCEEDED)])
+    assert replica.counts.results_refused == 1
+    assert not replica.counts.ended
+    assert dict(replica.counts.durations[AttemptOutcome.SUCCEEDED].up_to())[float("inf")] == 0
+    assert other.counts.leases_recovered == 1
+    assert dict(other.counts.durations[AttemptOutcome.LOST].up_to())[float("inf")] == 1
+
+
+async def test_what_had_been_asked_to_stop_and_failed_counts_as_cancelled(
+    scheduling: Scheduling,
+) -> None:
+    replica = scheduling.replica()
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all(replica)
+    await scheduling.execute(
+        "UPDATE tenantcron.execution SET cancel_requested_at = :at, cancel_reason = 'paused: no'",
+        at=scheduling.clock.now,
+    )
+    await finish_batch(replica, [Attempt(claimed, AttemptOutcome.FAILED, "boom")])
+    assert await scheduling.count(state="CANCELLED") == 1
+    assert replica.counts.ended == {(State.CANCELLED, ReasonKind.CANCELLED): 1}
+
+
+async def test_what_an_auto_pause_ends_counts_too(scheduling: Scheduling) -> None:
+    replica = scheduling.replica()
+    schedule = await scheduling.schedule(auto_pause_after=3, overlap="queue", start_within="2h")
+    await scheduling.set_cursor(schedule, consecutive_failures=2)
+    (definition,) = await scheduling.query(
+        "SELECT definition_id FROM tenantcron.schedule_cursor WHERE schedule_id = :id", id=schedule
+    )
+    same = {"schedule_id": schedule, "definition_id": definition["definition_id"]}
+    await scheduling.waiting(attempts_allowed=1, overlap="queue", **same)
+    (claimed,) = await scheduling.claim_all(replica)
+    await scheduling.waiting(overlap="queue", **same)
+    await finish_batch(replica, [Attempt(claimed, AttemptOutcome.FAILED, "boom")])
+    assert await scheduling.count(reason="paused: auto:consecutive_failures") == 1
+    assert replica.counts.ended == {
+        (State.DEAD, ReasonKind.FAILED): 1,
+        (State.SKIPPED, ReasonKind.PAUSED): 1,
+    }
+
+
+async def test_a_refresh_tells_what_the_removal_of_a_schedule_has_ended(
+    scheduling: Scheduling,
+) -> None:
+    schedule = await scheduling.schedule()
+    await scheduling.waiting(schedule_id=schedule)
+    await scheduling.waiting(schedule_id=schedule, state="FAILED", attempt=1)
+    await scheduling.execute("CREATE SCHEMA tenant_acme")
+    await scheduling.execute(
+        "UPDATE tenantcron.tenant SET schedule_revision = 1, status = 'deprovisioned'"
+    )
+    refreshed = await refresh(
+        scheduling.database, TenantScheduleProvider(), at=scheduling.clock.now
+    )
+    assert refreshed.ended == {
+        (State.SKIPPED, "schedule removed"): 1,
+        (State.CANCELLED, "schedule removed"): 1,
+    }
+
+
+@pytest.mark.parametrize("number", [0, 1, 500])
+async def test_counting_a_batch_sums_up_to_the_batch(scheduling: Scheduling, number: int) -> None:
+    replica = scheduling.replica()
+    await scheduling.limit(1000, 1000)
+    if number:
+        await scheduling.waiting(number)
+    started = await scheduling.claim_all(replica)
+    await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
+    assert replica.counts.ended.total() == number
+    assert dict(replica.counts.lateness.up_to())[float("inf")] == number
+
+
+async def test_a_lease_that_another_replica_has_taken_counts_as_lost(
+    scheduling: Scheduling,
+) -> None:
+    replica, began = scheduling.replica(), asyncio.Event()
+
+    async def hang(_: Execution) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    executor = Executor(Handlers.of([handler(hang, "work")]), lambda _: NoDatabase())
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all(replica)
+    running = asyncio.create_task(executor.run(claimed, SETTINGS))
+    await began.wait()
+    await keep_up(replica, executor)
+    assert replica.counts.leases_lost == 0
+
+    scheduling.clock.go_on(hours=1)
+    assert await recover_lost(scheduling.replica("two")) == 1
+    await keep_up(replica, executor)
+
+    assert replica.counts.leases_lost == 1
+    assert (await running).outcome is AttemptOutcome.LOST
+
+
+async def test_a_scheduler_is_ready_from_its_start_to_its_stop(
+    real: Scheduling,
+) -> None:
+    async with made(real, Works()) as run:
+        assert not run.is_ready
+        running = asyncio.create_task(run.run())
+
+        async def ready() -> bool:
+            return run.is_ready
+
+        await until(ready)
+        run.stop()
+        assert not run.is_ready
+        await running
+
+
+@pytest.mark.parametrize("interval", [None, timedelta(minutes=1)])
+async def test_a_scheduler_audits_the_last_day_if_it_is_told_to(
+    real: Scheduling, interval: timedelta | None
+) -> None:
+    # The row of an occurrence that was fired an hour ago is gone.
+    hour = timedelta(hours=1)
+    await real.schedule(cron="0 0 1 1 *")
+    await real.execute(
+        "UPDATE tenantcron.schedule_cursor SET cron_expr = '0 * * * *', effective_from ="
+        " now() - interval '3 hours', last_run_at = date_trunc('hour', now()),"
+        " next_run_at = date_trunc('hour', now()) + interval '1 hour'"
+    )
+    settings = replace(real.settings, metrics_audit_interval=interval, refresh_interval=hour)
+    replica = Replica(real.database, settings)
+    executor = Executor(Handlers.of([]), lambda _: NoDatabase())
+    run = Run(replica, executor, ())
+    running = asyncio.create_task(run.run())
+
+    async def audited() -> bool:
+        return replica.counts.audited is not None or (interval is None and run.is_ready)
+
+    with capture_logs() as logs:
+        await until(audited)
+        run.stop()
+        await running
+    found = [line for line in logs if line["event"] == "audit_found"]
+    if interval is None:
+        assert (replica.counts.audited, found) == (None, [])
+        return
+    assert replica.counts.audited is not None
+    assert replica.counts.audited.findings["lost"] >= 2
+    assert found[0]["findings"]["lost"] == replica.counts.audited.findings["lost"]

@@ -1,0 +1,161 @@
+"""The state of the whole, as Prometheus reads it: right, cheap, and without a label per tenant."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import psycopg
+import pytest
+from support.fleet import statements
+from support.scheduling import Scheduling
+from support.scraping import Scraped, read
+
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler import metrics
+from tenantcron.scheduler.metrics import Metrics
+from tenantcron.store import measuring, workers
+from tenantcron.store.workers import Report
+
+
+async def scrape(scheduling: Scheduling, **settings: object) -> Scraped:
+    asked: Settings = replace(scheduling.settings, **settings)  # type: ignore[arg-type] # as given
+    whole = Metrics(scheduling.database, asked, clock=scheduling.clock)
+    return read((await whole.scrape()).decode())
+
+
+async def test_an_empty_database_has_nothing_to_tell_but_zeros(scheduling: Scheduling) -> None:
+    scraped = await scrape(scheduling)
+    assert scraped.value("database_up") == 1
+    assert scraped.value("executions_running") == 0
+    assert scraped.value("executions_running_limit") == 20
+    assert scraped.value("cursor_lag_seconds") == 0
+    assert scraped.values("executions_pending", "priority") == {
+        "critical": 0,
+        "high": 0,
+        "medium": 0,
+        "low": 0,
+    }
+
+
+async def test_what_waits_is_told_by_priority_and_what_runs_against_the_limits(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(3, 2)
+    await scheduling.waiting(4)
+    assert len(await scheduling.claim_all()) == 2
+    await scheduling.waiting(3, priority=0)
+    await scheduling.waiting(1, state="FAILED", attempt=1, priority=3)
+    scheduling.clock.go_on(seconds=90)
+    scraped = await scrape(scheduling)
+    assert scraped.values("executions_pending", "priority") == {
+        "critical": 3,
+        "high": 0,
+        "medium": 2,
+        "low": 1,
+    }
+    assert scraped.value("executions_running") == 2
+    assert scraped.value("executions_running_limit") == 3
+    assert scraped.value("tenants_at_limit") == 1
+    assert scraped.value("executions_longest_wait_seconds") == 90
+
+
+async def test_what_may_not_start_yet_has_not_waited(scheduling: Scheduling) -> None:
+    await scheduling.waiting(not_before=scheduling.clock.now + timedelta(hours=1))
+    scraped = await scrape(scheduling)
+    assert scraped.value("executions_pending", priority="medium") == 1
+    assert scraped.value("executions_longest_wait_seconds") == 0
+
+
+async def test_the_lag_is_that_of_the_most_overdue_cursor_that_can_fire(
+    scheduling: Scheduling,
+) -> None:
+    now = scheduling.clock.now
+    await scheduling.schedule("late", columns={"next_run_at": now - timedelta(seconds=40)})
+    await scheduling.schedule("later", columns={"next_run_at": now - timedelta(seconds=30)})
+    off = {"next_run_at": now - timedelta(days=2), "enabled": False}
+    await scheduling.schedule("off", columns=off)
+    assert (await scrape(scheduling)).value("cursor_lag_seconds") == 40
+
+
+async def test_schedules_that_should_fire_and_do_not_are_told_by_cause(
+    scheduling: Scheduling,
+) -> None:
+    now = scheduling.clock.now
+    await scheduling.schedule("fine")
+    await scheduling.schedule("late", columns={"next_run_at": now - timedelta(minutes=6)})
+    await scheduling.schedule("broken", columns={"fault": "cannot be evaluated"})
+    paused = {"paused_at": now, "paused_reason": "auto:consecutive_failures"}
+    await scheduling.schedule("failed", columns=paused)
+    await scheduling.schedule("by_hand", columns={"paused_at": now, "paused_reason": "holidays"})
+    scraped = await scrape(scheduling)
+    assert scraped.values("schedules_quiet", "cause") == {
+        "overdue": 1,
+        "set_aside": 1,
+        "auto_paused": 1,
+    }
+
+
+async def test_replicas_and_tenants_that_are_not_followed_are_counted(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.tenant("acme", schedule_revision=2, synced_revision=1)
+    await scheduling.tenant("other", schedule_revision=2, synced_revision=2)
+    for name, silent in (("here", 0), ("gone", 121)):
+        said = Report(id=name, service="scheduler", running=0, abandoned=0, draining=False)
+        async with scheduling.database.transaction() as connection:
+            at = scheduling.clock.now - timedelta(seconds=silent)
+            await workers.report(connection, said, at)
+    scraped = await scrape(scheduling)
+    assert scraped.value("tenants_not_followed") == 1
+    assert scraped.value("replicas") == 1
+
+
+async def test_no_label_grows_with_the_tenants_unless_it_is_asked_for(
+    scheduling: Scheduling,
+) -> None:
+    for number in range(5):
+        await scheduling.waiting(number + 1, tenant=f"tenant{number}")
+    without = await scrape(scheduling)
+    labels = {name for _, pairs in without.samples for name, _ in pairs}
+    assert labels == {"priority", "cause"}
+
+    asked = await scrape(scheduling, metrics_busiest_tenants=2)
+    assert asked.values("tenant_executions_pending", "tenant") == {"tenant4": 5, "tenant3": 4}
+    assert asked.values("tenant_executions_running", "tenant") == {"tenant4": 0, "tenant3": 0}
+
+
+async def test_scrapes_that_come_close_together_read_the_database_once(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
+    with statements(scheduling.database) as sent:
+        first = await whole.scrape()
+        await scheduling.waiting()
+        assert await whole.scrape() == first
+    assert sum("tenants_at_limit" in one for one in sent) == 1
+
+    monkeypatch.setattr(metrics, "FRESH_SECONDS", -1.0)
+    later = read((await whole.scrape()).decode())
+    assert later.value("executions_pending", priority="medium") == 1
+
+
+async def test_what_cannot_be_read_is_left_out_and_said(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "FRESH_SECONDS", -1.0)
+    whole = Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
+    assert read((await whole.scrape()).decode()).value("executions_running") == 0
+    await scheduling.execute("ALTER TABLE tenantcron.limits RENAME TO away")
+    scraped = read((await whole.scrape()).decode())
+    assert scraped.value("database_up") == 0
+    assert scraped.names == {"tenantcron_database_up"}
+    await scheduling.execute("ALTER TABLE tenantcron.away RENAME TO limits")
+    assert read((await whole.scrape()).decode()).value("database_up") == 1
+
+
+async def test_a_database_that_does_not_answer_is_not_waited_for(
+    scheduling: Scheduling, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_LONGEST", "SET LOCAL statement_timeout TO '50ms'")
+    with psycopg.connect(database_url) as held:
+        held.execute("LOCK TABLE tenantcron.limits")
+        assert (await scrape(scheduling)).value("database_up") == 0

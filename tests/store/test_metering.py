@@ -1,0 +1,88 @@
+"""The view for bills: what each tenant has used in a month, told by the rows themselves."""
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support.scheduling import Row, Scheduling
+
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.store.engine import Database
+
+DECEMBER = date(2026, 12, 1)
+
+
+@pytest.fixture
+async def scheduling(database: Database, tmp_path: Path) -> Scheduling:
+    scheduling = Scheduling(database, Settings(folder=tmp_path))
+    await scheduling.prepare()
+    return scheduling
+
+
+async def metered(scheduling: Scheduling) -> dict[tuple[object, object], Row]:
+    rows = await scheduling.query("SELECT * FROM tenantcron.metering")
+    return {(row["tenant_id"], row["month"]): row for row in rows}
+
+
+def used(row: Row) -> dict[str, object]:
+    """Return what is not zero."""
+    return {name: row[name] for name in row if name not in ("tenant_id", "month") and row[name]}
+
+
+async def test_executions_count_by_how_they_ended_and_attempts_by_how_long_they_ran(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(1, attempts_allowed=2)
+    await scheduling.waiting(1, tenant="other")
+    for outcome in (AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED):
+        started = await scheduling.claim_all()
+        scheduling.clock.go_on(seconds=30)
+        for claimed in started:
+            fails = claimed.tenant_id == "acme"
+            await scheduling.finish(claimed, outcome if fails else AttemptOutcome.SUCCEEDED, "no")
+        scheduling.clock.go_on(hours=1)
+    await scheduling.waiting(3, state="SKIPPED")
+    await scheduling.waiting(2, state="MISSED")
+    await scheduling.waiting(1)
+
+    found = await metered(scheduling)
+
+    assert used(found["acme", DECEMBER]) == {
+        "succeeded": 1,
+        "skipped": 3,
+        "missed": 2,
+        "unfinished": 1,
+        "attempts": 2,
+        "run_seconds": 60.0,
+    }
+    assert used(found["other", DECEMBER]) == {"succeeded": 1, "attempts": 1, "run_seconds": 30.0}
+
+
+async def test_an_attempt_that_was_refused_was_not_begun(scheduling: Scheduling) -> None:
+    await scheduling.waiting()
+    (claimed,) = await scheduling.claim_all()
+    scheduling.clock.go_on(seconds=5)
+    await scheduling.finish(claimed, AttemptOutcome.REFUSED, "ada has left")
+    found = await metered(scheduling)
+    assert used(found["acme", DECEMBER]) == {"skipped": 1}
+
+
+async def test_a_month_is_one_of_utc_and_an_execution_is_in_that_of_its_occurrence(
+    scheduling: Scheduling,
+) -> None:
+    last = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
+    await scheduling.waiting(1, state="DEAD", scheduled_for=last, finished_at=scheduling.clock.now)
+    await scheduling.waiting(1, state="CANCELLED", scheduled_for=last + timedelta(seconds=1))
+    async with scheduling.database.transaction() as connection:
+        # Whoever asks may be anywhere.
+        await connection.exec_driver_sql("SET LOCAL timezone TO 'Pacific/Auckland'")
+        rows = await connection.exec_driver_sql(
+            "SELECT month, dead, cancelled FROM tenantcron.metering ORDER BY month"
+        )
+        assert [tuple(row) for row in rows] == [(date(2026, 11, 1), 1, 0), (DECEMBER, 0, 1)]
+
+
+async def test_who_has_used_nothing_has_no_row(scheduling: Scheduling) -> None:
+    await scheduling.schedule()
+    assert await metered(scheduling) == {}

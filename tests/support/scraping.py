@@ -1,0 +1,86 @@
+"""Metrics as Prometheus sees them."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from time import monotonic, sleep
+
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.parser import text_string_to_metric_families
+
+PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """What one scrape has found, as families and by the names of the samples."""
+
+    families: dict[str, Family]
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Return a sample; None if there is none."""
+        return self.samples.get((f"tenantcron_{name}", tuple(sorted(labels.items()))))
+
+    def values(self, name: str, label: str) -> dict[str, float]:
+        """Return all samples of a name by their only label."""
+        found = self.samples.items()
+        return {
+            dict(labels)[label]: value
+            for (one, labels), value in found
+            if one == f"tenantcron_{name}"
+        }
+
+    @property
+    def names(self) -> set[str]:
+        """The names that the metrics are asked for by."""
+        return {
+            f"{one.name}_total" if one.type == "counter" else one.name
+            for one in self.families.values()
+        }
+
+
+def read(text: str) -> Scraped:
+    """Read the text format."""
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    return Scraped(families, dict(_samples(families)))
+
+
+def _samples(
+    families: dict[str, Family],
+) -> Iterator[tuple[tuple[str, tuple[tuple[str, str], ...]], float]]:
+    for family in families.values():
+        for sample in family.samples:
+            yield (sample.name, tuple(sorted(sample.labels.items()))), sample.value
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
+    """Ask a page; return the status, its type and its text."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.headers["Content-Type"], answer.read().decode()
+    finally:
+        connection.close()
+
+
+def until_served(port: int, path: str = "/readyz") -> None:
+    """Wait until a page is there."""
+    patience = monotonic() + PATIENCE
+    while monotonic() < patience:
+        try:
+            if get(port, path)[0] == 200:
+                return
+        except OSError:
+            pass
+        sleep(0.05)
+    raise AssertionError(f"{path} never came")
