@@ -13,10 +13,11 @@ from tenantcron.api import executions, manifests, records, schedules, status, te
 from tenantcron.api.edge import Edge
 from tenantcron.api.problems import Problem, invalid
 from tenantcron.api.replies import refused
-from tenantcron.api.routing import PROBLEM_SCHEMA
+from tenantcron.api.routing import BEARER, IF_NONE_MATCH, PROBLEM_SCHEMA
 from tenantcron.api.service import Service
 
 _OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
+_PREFIX = "/v1"
 _V1 = (tenants, schedules, executions, manifests, records)
 
 
@@ -30,7 +31,7 @@ def create_app(service: Service) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = service
-    first = APIRouter(prefix="/v1")
+    first = APIRouter(prefix=_PREFIX)
     for module in _V1:
         first.include_router(module.router)
     app.include_router(first)
@@ -46,13 +47,27 @@ class _Described(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """Return the description."""
+        if self.openapi_schema is not None:
+            return self.openapi_schema
         described = super().openapi()
         schemas = described.setdefault("components", {}).setdefault("schemas", {})
         schemas["Problem"] = PROBLEM_SCHEMA
         # FastAPI describes errors of its own, which are never sent.
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
+        described["components"]["securitySchemes"] = {"bearer": BEARER}
+        for path, operations in described["paths"].items():
+            if path.startswith(_PREFIX):
+                _complete(operations)
         return described
+
+
+def _complete(operations: dict[str, Any]) -> None:
+    """Add what holds for all operations of a path."""
+    for method, operation in operations.items():
+        operation["security"] = [{"bearer": []}]
+        if method == "get":
+            operation.setdefault("parameters", []).append(IF_NONE_MATCH)
 
 
 async def _not_as_described(_: Request, error: Exception) -> Response:

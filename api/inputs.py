@@ -58,9 +58,6 @@ Limit = Annotated[int, Query(ge=1, le=LARGEST, description="at most so many")]
 After = Annotated[
     str | None, Query(max_length=1_000, description="`next` of the page before this one")
 ]
-IfNoneMatch = Annotated[
-    str | None, Header(description="the ETag that you have; 304 if nothing has changed")
-]
 IfMatch = Annotated[
     str | None, Header(description="the ETag that the resource must still have; else 412")
 ]

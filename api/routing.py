@@ -6,10 +6,9 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.convertors import Convertor, register_url_convertor
 
-from tenantcron.api.inputs import IdempotencyKey, IfMatch, IfNoneMatch
+from tenantcron.api.inputs import IdempotencyKey, IfMatch
 from tenantcron.api.problems import MEDIA_TYPE, ProblemBody
 from tenantcron.api.roles import Permission
 from tenantcron.api.service import Service, Work
@@ -35,15 +34,10 @@ class _Word(Convertor[str]):
 
 register_url_convertor("word", _Word())
 
-_bearer = HTTPBearer(
-    auto_error=False, description="an API token (`tenantcron token create`), or an OIDC token"
-)
-
 
 def _asking(permission: Permission) -> Callable[..., Awaitable[Work]]:
     async def asked(
         request: Request,
-        _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Work:
         service: Service = request.app.state.service
         correlation_id: UUID = request.scope[CORRELATION]
@@ -61,10 +55,6 @@ Deployer = Annotated[Work, Depends(_asking(Permission.APPLY))]
 Admin = Annotated[Work, Depends(_asking(Permission.MANAGE))]
 
 
-async def _conditional(if_none_match: IfNoneMatch = None) -> None:
-    """Describe a header that `replies.told` reads."""
-
-
 async def _repeatable(idempotency_key: IdempotencyKey = None) -> None:
     """Describe and check a header that `writes.write` reads."""
 
@@ -73,7 +63,6 @@ async def _guarded(if_match: IfMatch = None) -> None:
     """Describe a header that `replies.require_match` reads."""
 
 
-CONDITIONAL: Final = [Depends(_conditional)]
 REPEATABLE: Final = [Depends(_repeatable)]
 GUARDED: Final = [Depends(_repeatable), Depends(_guarded)]
 
@@ -91,6 +80,19 @@ def problems(*more: int) -> Responses:
 
 UNCHANGED: Final[Responses] = {304: {"description": "the caller has it already"}}
 READ: Final = UNCHANGED | problems(404)
+# Described for every route, rather than declared: what is declared is checked on every request.
+BEARER: Final = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "an API token (`tenantcron token create`), or an OIDC token",
+}
+IF_NONE_MATCH: Final = {
+    "name": "if-none-match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "the ETag that you have; 304 if nothing has changed",
+}
 PROBLEM_SCHEMA: Final = {
     "type": "object",
     "description": "What went wrong, as RFC 9457 has it; some problems say more.",

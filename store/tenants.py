@@ -100,9 +100,12 @@ async def add(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | N
 _LOCK = select(tenant).where(tenant.c.id == bindparam("tenant_id")).with_for_update()
 
 
+_FIND = select(tenant).where(tenant.c.id == bindparam("tenant_id"))
+
+
 async def find(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | None:
     """Return a tenant."""
-    row = (await connection.execute(select(tenant).where(tenant.c.id == tenant_id))).one_or_none()
+    row = (await connection.execute(_FIND, {"tenant_id": tenant_id})).one_or_none()
     return None if row is None else _read(row)
 
 

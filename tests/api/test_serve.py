@@ -110,7 +110,9 @@ def test_the_description_holds_against_schemathesis(database_url: str, tmp_path:
         'sagas: [{name: nightly, trigger: "scheduled:nightly:0 2 * * *"}]\n'
     )
     shell("apply-manifest", "acme.yaml")
-    (tmp_path / "tenantcron.toml").write_text("[settings]\napi_rate_limit = 100000\n")
+    (tmp_path / "tenantcron.toml").write_text(
+        '[settings]\napi_rate_limit = 100000\nlog_level = "warning"\n'
+    )
     token = json.loads(shell("token", "create", "fuzz", "--role", "admin", "--format", "json").out)[
         "token"
     ]
