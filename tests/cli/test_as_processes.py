@@ -21,6 +21,7 @@ ARGUMENTS = {
     "execution": ["list"],
     "limits": [],
     "keys": ["list"],
+    "token": ["list"],
     "health": [],
     "audit": [],
     "why": ["acme/nightly"],
@@ -28,8 +29,12 @@ ARGUMENTS = {
 }
 
 
+# They do not end by themselves; their own tests start them as processes.
+ENDLESS = {"serve"}
+
+
 def test_every_command_is_here() -> None:
-    assert ARGUMENTS.keys() == set(COMMANDS)
+    assert ARGUMENTS.keys() | ENDLESS == set(COMMANDS)
 
 
 @pytest.fixture(scope="module")
