@@ -1,0 +1,13 @@
+"""What the tests of targets share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from support.services import Service, service
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[Service]:
+    """A service that answers 200."""
+    async with service() as running:
+        yield running

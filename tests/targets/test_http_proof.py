@@ -1,0 +1,195 @@
+"""How calls of HTTP targets prove whom they are from: signatures and tokens."""
+
+import hmac
+import json
+import re
+from asyncio import StreamWriter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support.calls import (
+    SECRET,
+    STARTED_AT,
+    TOKEN,
+    FixedTokens,
+    called,
+)
+from support.services import (
+    Received,
+    Service,
+    answering,
+)
+
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
+from tenantcron.core.secret_refs import SecretRef
+from tenantcron.manifests.policy import load_policy
+from tenantcron.targets.answers import LONGEST_ANSWER
+from tenantcron.targets.signals import Fail, Retry
+
+
+def verified(request: Received, secret: str) -> bool:
+    """Check a signature as the documentation says."""
+    head = f"v1:{request.headers['x-tenantcron-timestamp']}:{request.headers['idempotency-key']}:"
+    digest = hmac.new(secret.encode(), head.encode() + request.body, "sha256").hexdigest()
+    return hmac.compare_digest(f"v1={digest}", request.headers["x-tenantcron-signature"])
+
+
+async def test_the_documentation_tells_services_how_to_check_a_signature(
+    target: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"<!-- verify -->\n+```python\n(.*?)```", page, re.DOTALL)
+    shown: dict[str, Callable[..., bool]] = {}
+    exec(source, shown)  # noqa: S102 -- our own page
+    monkeypatch.setenv("BILLING_HMAC", SECRET)
+    now = datetime.now(UTC)
+    for started_at in (now, now - timedelta(minutes=6)):
+        await called(target, auth=hmac_by("env", "BILLING_HMAC"), started_at=started_at)
+
+    def is_genuine(request: Received, body: bytes, secret: str = SECRET) -> bool:
+        headers = {name.title(): value for name, value in request.headers.items()}
+        return shown["is_genuine"](headers, body, secret.encode())
+
+    fresh, old = target.received
+    assert is_genuine(fresh, fresh.body)
+    assert not is_genuine(fresh, fresh.body + b" ")
+    assert not is_genuine(fresh, fresh.body, "wrong")
+    assert not is_genuine(old, old.body)
+
+
+def test_the_policy_of_the_documentation_can_be_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"<!-- policy -->\n+```toml\n(.*?)```", page, re.DOTALL)
+    file = tmp_path / "tenantcron.toml"
+    file.write_text(text, encoding="utf-8")
+    assert load_policy(file).egress.ports == (443, 8443)
+
+
+def hmac_by(kind: str, name: str) -> HmacAuth:
+    return HmacAuth(SecretRef("env" if kind == "env" else "file", name))
+
+
+async def test_a_request_is_signed_with_a_secret_of_the_environment(
+    target: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BILLING_HMAC", SECRET)
+    end = await called(target, auth=hmac_by("env", "BILLING_HMAC"))
+    assert end.error is None
+    assert verified(target.only, SECRET)
+    assert not verified(replace(target.only, body=b"{}"), SECRET)
+    assert target.only.headers["x-tenantcron-timestamp"] == str(int(STARTED_AT.timestamp()))
+
+
+async def test_a_request_is_signed_with_a_secret_of_a_file(target: Service, tmp_path: Path) -> None:
+    file = tmp_path / "hmac"
+    file.write_text(f"{SECRET}\n", encoding="utf-8")
+    await called(target, auth=hmac_by("file", str(file)), allowed_secrets=(f"file:{file}",))
+    assert verified(target.only, SECRET)
+
+
+async def test_a_secret_that_is_missing_is_waited_for_and_named(
+    target: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "hmac"
+    allowed = ("env:BILLING_*", f"file:{file}")
+    by_env = await called(target, auth=hmac_by("env", "BILLING_HMAC"), allowed_secrets=allowed)
+    monkeypatch.setenv("BILLING_HMAC", "")
+    empty = await called(target, auth=hmac_by("env", "BILLING_HMAC"), allowed_secrets=allowed)
+    by_file = await called(target, auth=hmac_by("file", str(file)), allowed_secrets=allowed)
+    for end in (by_env, empty, by_file):
+        assert isinstance(end.error, Retry)
+    assert "the secret env:BILLING_HMAC is not there, or empty" in by_env.reason
+    assert by_file.reason == f"the secret file:{file} cannot be read: No such file or directory"
+    assert target.received == []
+
+
+async def test_a_secret_that_the_policy_does_not_name_is_not_used(
+    target: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", SECRET)
+    end = await called(target, auth=hmac_by("env", "DATABASE_PASSWORD"))
+    assert isinstance(end.error, Fail)
+    assert '"env:DATABASE_PASSWORD" to allowed_secrets' in end.reason
+    assert target.received == []
+
+
+@pytest.mark.parametrize("audience", [None, "billing"])
+async def test_a_token_is_minted_for_the_origin_or_for_who_the_manifest_says(
+    target: Service, audience: str | None
+) -> None:
+    tokens = FixedTokens()
+    await called(target, auth=TokenAuth(audience), tokens=tokens)
+    assert target.only.headers["authorization"] == f"Bearer {TOKEN}"
+    assert tokens.audiences == [audience or target.url]
+
+
+async def test_without_a_token_there_is_no_call(target: Service) -> None:
+    none = await called(target, auth=TokenAuth(), tokens=FixedTokens(token=None))
+    assert isinstance(none.error, Retry)
+    assert none.reason == f"no execution token for {target.url}: the tenant is suspended"
+    never = await called(target, auth=TokenAuth())
+    assert isinstance(never.error, Fail)
+    assert target.received == []
+
+
+async def echo(request: Received, writer: StreamWriter) -> None:
+    """Answer with the headers, as debugging services do."""
+    body = json.dumps(dict(request.headers)).encode()
+    await answering(400, body)(request, writer)
+
+
+PROOFS: dict[str, Auth] = {"token": TokenAuth(), "hmac": hmac_by("env", "BILLING_HMAC")}
+
+
+@pytest.mark.parametrize("auth", PROOFS.values(), ids=PROOFS.keys())
+async def test_what_proves_who_we_are_is_not_kept_when_a_service_echoes_it(
+    target: Service, auth: Auth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BILLING_HMAC", SECRET)
+    end = await called(target, echo, auth=auth, tokens=FixedTokens())
+    headers = target.only.headers
+    proof = headers.get("authorization") or headers["x-tenantcron-signature"]
+    assert "***" in (end.answer.text or "")
+    assert proof[-40:] not in (end.answer.text or "")
+    assert "reconcile" in (end.answer.text or "")
+
+
+async def test_a_token_across_the_end_of_what_is_kept_is_not_kept_in_part(
+    target: Service,
+) -> None:
+    body = b"x" * (LONGEST_ANSWER - 10) + TOKEN.encode() + b"y" * 5000
+    end = await called(target, answering(400, body), auth=TokenAuth(), tokens=FixedTokens())
+    assert end.answer.text == "x" * (LONGEST_ANSWER - 10) + "***" + "y" * 7
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("Authorization: Bearer abc.def", "Authorization: ***"),
+        ('{"authorization": "Basic dXNlcg=="}', '{"authorization": "***"}'),
+        ("api_key=abc&month=12", "api_key=***&month=12"),
+        ('{"password":"hunter2","a":1}', '{"password":"***","a":1}'),
+        ("got bearer abcdefghij", "got bearer ***"),
+        (SECRET, "***"),
+        ("all is well", "all is well"),
+    ],
+)
+async def test_what_looks_like_credentials_is_not_kept(
+    target: Service, said: str, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BILLING_HMAC", SECRET)
+    end = await called(target, answering(200, said.encode()), auth=PROOFS["hmac"])
+    assert end.answer.text == kept
+
+
+async def test_nothing_of_the_query_is_logged(
+    target: Service, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level("INFO"):
+        await called(target, path="/run?token=abc123")
+    assert target.only.target == "/run?token=abc123"
+    output = capsys.readouterr()
+    assert "abc123" not in caplog.text + output.out + output.err
