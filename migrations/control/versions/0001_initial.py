@@ -487,22 +487,26 @@ CREATE TABLE tenantcron.signing_key (
     CONSTRAINT signing_key_sealed_check CHECK ((sealed IS NULL) = (sealed_by IS NULL)),
     CONSTRAINT signing_key_retired_check CHECK (sealed IS NOT NULL OR retired_at IS NOT NULL)
 );
-CREATE FUNCTION tenantcron.record_signing_key() RETURNS trigger
+-- The entity, the column of its id, and the column that stays where it is: a record is for people.
+CREATE FUNCTION tenantcron.record_secret() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
+DECLARE
+    was jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - TG_ARGV[2] END;
+    becomes jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - TG_ARGV[2] END;
 BEGIN
     PERFORM tenantcron.put_on_record(
-        'signing_key',
-        coalesce(NEW.kid, OLD.kid),
+        TG_ARGV[0],
+        coalesce(becomes, was) ->> TG_ARGV[1],
         CASE TG_OP WHEN 'INSERT' THEN 'create' WHEN 'UPDATE' THEN 'update' ELSE 'delete' END,
-        CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'sealed' END,
-        CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'sealed' END
+        was,
+        becomes
     );
     RETURN NULL;
 END
 $function$;
 CREATE TRIGGER signing_key_recorded
     AFTER INSERT OR UPDATE OR DELETE ON tenantcron.signing_key
-    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_signing_key();
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_secret('signing_key', 'kid', 'sealed');
 """
 
 # What the API keeps: its tokens, how often each was used of late, and the answers of writes that
@@ -542,26 +546,9 @@ CREATE TABLE tenantcron.idempotency_key (
 );
 CREATE INDEX idempotency_key_created_at_idx
     ON tenantcron.idempotency_key (created_at);
-CREATE FUNCTION tenantcron.record_api_token() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog AS $function$
--- The digest stays where it is: a record is for people.
-DECLARE
-    was jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'digest' END;
-    becomes jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'digest' END;
-BEGIN
-    PERFORM tenantcron.put_on_record(
-        'api_token',
-        coalesce(becomes, was) ->> 'id',
-        CASE TG_OP WHEN 'INSERT' THEN 'create' WHEN 'UPDATE' THEN 'update' ELSE 'delete' END,
-        was,
-        becomes
-    );
-    RETURN NULL;
-END
-$function$;
 CREATE TRIGGER api_token_recorded
     AFTER INSERT OR UPDATE OR DELETE ON tenantcron.api_token
-    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_api_token();
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_secret('api_token', 'id', 'digest');
 """
 
 # What a request may see. The owner of the tables ignores row-level security, so a request reads as
@@ -686,12 +673,12 @@ DROP TABLE tenantcron.worker, tenantcron.execution_attempt, tenantcron.execution
     tenantcron.schedule_cursor, tenantcron.schedule_definition, tenantcron.limits,
     tenantcron.audit_record, tenantcron.manifest_version, tenantcron.tenant;
 DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcron.record_tenant(),
-    tenantcron.record_pause(), tenantcron.record_limits(), tenantcron.record_signing_key(),
+    tenantcron.record_pause(), tenantcron.record_limits(), tenantcron.record_secret(),
     tenantcron.follow_tenant(), tenantcron.follow_service(),
     tenantcron.put_on_record(text, text, text, jsonb, jsonb),
     tenantcron.record_schedules(), tenantcron.recording(text, text),
     tenantcron.notice_change_by_hand(text, bigint), tenantcron.acting(),
-    tenantcron.record_api_token(), tenantcron.sees(text), tenantcron.sees_schema(text),
+    tenantcron.sees(text), tenantcron.sees_schema(text),
     tenantcron.ensure_api_role(), tenantcron.open_to_api(text);
 """
 
