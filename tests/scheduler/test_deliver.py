@@ -21,7 +21,6 @@ from tenantcron.manifests.policy import Policy, default_policy
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
 from tenantcron.scheduler.deliver import Deliveries, begun_in, idempotency_key
 from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.finish import finish_batch
 from tenantcron.scheduler.operate import Operator
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retention import DEFAULT_RETENTION, Retention
@@ -206,19 +205,7 @@ class Deliverer:
 
     async def work(self) -> list[Row]:
         """Fire, claim, call and finish once; return the executions."""
-        await self.scheduling.fire(self.replica)
-        started = await self.scheduling.claim_all(self.replica)
-        async with self.scheduling.database.transaction() as connection:
-            ids = {one.definition_id for one in started}
-            definitions = await self.replica.definitions.read(connection, ids)
-        attempts = []
-        for one in started:
-            definition = definitions[one.definition_id]
-            assert not isinstance(definition, Exception)
-            run = self.executor.run(one, definition.settings, definition.target)
-            attempts.append(await run)
-        await finish_batch(self.replica, attempts)
-        return await self.scheduling.rows()
+        return await self.scheduling.work(self.replica, self.executor)
 
 
 @pytest.fixture

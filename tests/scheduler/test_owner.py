@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 from support.attempts import SCHEDULED_FOR, SETTINGS, HandClock, claimed
-from support.handlers import NoDatabase, doing_nothing, handler, in_both_ways
+from support.handlers import NoDatabase, doing_nothing, handler, in_both_ways, tasks_at_work
 from support.manifests import policy_with
 from support.scheduling import Row, Scheduling
 from support.services import Service, answering, service
@@ -23,7 +23,6 @@ from tenantcron.core.values import JsonValue
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
 from tenantcron.scheduler.deliver import Deliveries, begun_in
 from tenantcron.scheduler.execute import GRACE, Executor
-from tenantcron.scheduler.finish import finish_batch
 from tenantcron.scheduler.operate import Operator
 from tenantcron.scheduler.situation import read_situation, schedule_ref
 from tenantcron.scheduler.why import explain
@@ -245,7 +244,7 @@ class TestStops:
     async def test_the_time_of_the_attempt_holds_while_it_asks_whatever_the_authoriser_does(
         self,
     ) -> None:
-        begun, ends = asyncio.Event(), asyncio.Event()
+        begun, asked, ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def decide(_: AuthorisationRequest) -> object:
             begun.set()
@@ -253,7 +252,7 @@ class TestStops:
                 try:
                     await ends.wait()
                 except asyncio.CancelledError:
-                    continue
+                    asked.set()
             return Allowed()
 
         calls, clock = Calls(), HandClock()
@@ -265,21 +264,21 @@ class TestStops:
             assert timer.seconds == seconds
             timer.cancelled = True
             timer.callback()
-            await asyncio.sleep(0)
+            await asked.wait()
         attempt = await run
         assert (attempt.outcome, executor.abandoned) == (AttemptOutcome.TIMED_OUT, 1)
         ends.set()
-        while executor.abandoned:
-            await asyncio.sleep(0)
-        assert calls.executions == []
+        await asyncio.gather(*tasks_at_work())
+        assert (executor.abandoned, calls.executions) == (0, [])
 
     async def test_a_plain_handler_runs_in_its_thread_and_can_be_stopped_after_the_yes(
         self,
     ) -> None:
-        started, seen = asyncio.Event(), list[bool]()
+        started, seen, threads = asyncio.Event(), list[bool](), list[threading.Thread]()
         loop, ends = asyncio.get_running_loop(), threading.Event()
 
         def plain(execution: Execution) -> None:
+            threads.append(threading.current_thread())
             loop.call_soon_threadsafe(started.set)
             ends.wait(10)
             seen.append(execution.cancelled)
@@ -291,9 +290,8 @@ class TestStops:
         assert executor.cancel(one.id, Stop.CANCELLED, "enough")
         assert (await run).outcome is AttemptOutcome.CANCELLED
         ends.set()
-        while executor.abandoned:
-            await asyncio.sleep(0.001)
-        assert seen == [True]
+        await asyncio.to_thread(threads[0].join)
+        assert (executor.abandoned, seen) == (0, [True])
 
 
 LEAKED: ContextVar[str] = ContextVar("leaked", default="")
@@ -340,19 +338,7 @@ class Steps:
 
     async def work(self) -> list[Row]:
         """Fire, claim, ask, run and finish once; return the executions."""
-        await self.scheduling.fire(self.replica)
-        started = await self.scheduling.claim_all(self.replica)
-        async with self.scheduling.database.transaction() as connection:
-            ids = {one.definition_id for one in started}
-            definitions = await self.replica.definitions.read(connection, ids)
-        attempts = []
-        for one in started:
-            definition = definitions[one.definition_id]
-            assert not isinstance(definition, Exception)
-            run = self.executor.run(one, definition.settings, definition.target)
-            attempts.append(await run)
-        await finish_batch(self.replica, attempts)
-        return await self.scheduling.rows()
+        return await self.scheduling.work(self.replica, self.executor)
 
 
 def nightly(authoriser: Authoriser) -> Executor:

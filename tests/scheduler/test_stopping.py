@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 from support.attempts import SETTINGS, claimed
-from support.handlers import NoDatabase, doing_nothing, handler, raising, runs
+from support.handlers import NoDatabase, doing_nothing, handler, raising, runs, tasks_at_work
 
 from tenantcron.scheduler.attempts import AttemptOutcome, Stop
 from tenantcron.scheduler.execute import Executor
@@ -224,7 +224,7 @@ async def test_an_async_handler_that_ignores_its_cancellation_is_abandoned_after
         attempt = await task
         assert (run.executor.abandoned, run.executor.running) == (1, ())
         stubborn.may_end.set()
-        await asyncio.gather(*_others())
+        await asyncio.gather(*tasks_at_work())
 
     assert attempt.outcome is AttemptOutcome.TIMED_OUT
     assert run.executor.abandoned == 0
@@ -234,13 +234,6 @@ async def test_an_async_handler_that_ignores_its_cancellation_is_abandoned_after
     ]
     assert {entry["execution"] for entry in logs} == {str(one.id)}
     assert {entry["tenant"] for entry in logs} == {"acme"}
-
-
-def _others() -> set[asyncio.Task[object]]:
-    """All tasks but this one; the plugin's own runner is among them and never ends."""
-    mine = asyncio.current_task()
-    named = {task for task in asyncio.all_tasks() if "_in_task" in repr(task.get_coro())}
-    return {task for task in named if task is not mine}
 
 
 async def test_a_caller_that_is_cancelled_itself_interrupts_the_handler() -> None:
@@ -255,7 +248,7 @@ async def test_a_caller_that_is_cancelled_itself_interrupts_the_handler() -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     await stopped.wait()
-    await asyncio.gather(*_others())
+    await asyncio.gather(*tasks_at_work())
     assert (run.executor.running, run.executor.abandoned, run.clock.pending) == ((), 0, [])
 
 

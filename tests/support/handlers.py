@@ -80,3 +80,10 @@ def raising(error: BaseException) -> Callable[[Execution], None]:
 
 def doing_nothing(_: Execution) -> None:
     """Do nothing, successfully."""
+
+
+def tasks_at_work() -> set[asyncio.Task[object]]:
+    """Return the tasks in which an executor asks or runs a handler, also what it has abandoned."""
+    steps = ("_in_task", "_ask_first")
+    tasks = asyncio.all_tasks()
+    return {task for task in tasks if any(step in repr(task.get_coro()) for step in steps)}

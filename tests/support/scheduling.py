@@ -18,6 +18,7 @@ from tenantcron.cron.zones import tz_version, zone
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.claim import Sweep, claim_batch
+from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import finish_batch
 from tenantcron.scheduler.fire import fire_batch
 from tenantcron.scheduler.housekeeping import prepare_history
@@ -201,6 +202,21 @@ class Scheduling:
             if not sweep.goes_on(claim):
                 return started
         raise AssertionError("it never comes to an end")
+
+    async def work(self, replica: Replica, executor: Executor) -> list[Row]:
+        """Fire, claim, run and finish once, as the loops do; return the executions."""
+        await self.fire(replica)
+        started = await self.claim_all(replica)
+        async with self.database.transaction() as connection:
+            ids = {one.definition_id for one in started}
+            definitions = await replica.definitions.read(connection, ids)
+        attempts = []
+        for one in started:
+            definition = definitions[one.definition_id]
+            assert not isinstance(definition, Exception)
+            attempts.append(await executor.run(one, definition.settings, definition.target))
+        await finish_batch(replica, attempts)
+        return await self.rows()
 
     async def finish(
         self,
