@@ -210,6 +210,8 @@ async def _engine(target: Target, patience: timedelta) -> AsyncIterator[AsyncEng
         isolation_level="AUTOCOMMIT",
         pool_size=_CONNECTIONS,
         max_overflow=0,
+        # The one that was used last knows the tables and plans already; the others may rest.
+        pool_use_lifo=True,
         pool_timeout=patience.total_seconds(),
         use_native_hstore=False,
     )
