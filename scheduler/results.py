@@ -21,7 +21,7 @@ from tenantcron.store.explain import first_line
 
 log = structlog.get_logger(__name__)
 
-RESULTS_A_BATCH = 1000
+RESULTS_A_BATCH = 2000
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
 
 
@@ -31,25 +31,30 @@ class Results:
     def __init__(self, replica: Replica, on_freed: Callable[[], None]) -> None:
         self._replica = replica
         self._on_freed = on_freed
-        self._queue: asyncio.Queue[Attempt] = asyncio.Queue()
+        self._unwritten: list[Attempt] = []
+        self._some, self._none = asyncio.Event(), asyncio.Event()
+        self._none.set()
 
     def add(self, attempt: Attempt) -> None:
         """Take a result."""
-        self._queue.put_nowait(attempt)
+        self._unwritten.append(attempt)
+        self._none.clear()
+        self._some.set()
 
     async def all_written(self) -> None:
         """Wait until nothing is left to write."""
-        await self._queue.join()
+        await self._none.wait()
 
     async def write(self) -> None:
         """Write what comes, for ever."""
         while True:
-            batch = [await self._queue.get()]
-            while len(batch) < RESULTS_A_BATCH and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
+            await self._some.wait()
+            batch = self._unwritten[:RESULTS_A_BATCH]
             await self._write_until_done(batch)
-            for _ in batch:
-                self._queue.task_done()
+            del self._unwritten[: len(batch)]
+            if not self._unwritten:
+                self._some.clear()
+                self._none.set()
 
     async def _write_until_done(self, batch: Sequence[Attempt]) -> None:
         wait = _FIRST_WAIT
