@@ -69,7 +69,7 @@ async def show_execution(
     """Show one execution with its attempts."""
     async with work.reading.transaction() as connection:
         found = await _seen(connection, work, execution)
-        attempts = await execution_history.attempts_of(connection, found.id, found.scheduled_for)
+        attempts = await execution_history.attempts_of(connection, found)
     return told(request, {**story_as_json(Told(found, tuple(attempts)))})
 
 

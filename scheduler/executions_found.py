@@ -57,7 +57,7 @@ async def find_execution(connection: AsyncConnection, prefix: str) -> ExecutionR
 async def told(connection: AsyncConnection, prefix: str) -> Told:
     """Return an execution and its attempts."""
     found = await find_execution(connection, prefix)
-    attempts = await execution_history.attempts_of(connection, found.id, found.scheduled_for)
+    attempts = await execution_history.attempts_of(connection, found)
     return Told(found, tuple(attempts))
 
 

@@ -248,5 +248,5 @@ async def _last_attempt(connection: AsyncConnection, last: list[ExecutionRow]) -
     if not last:
         return None
     newest = last[0]
-    attempts = await execution_history.attempts_of(connection, newest.id, newest.scheduled_for)
+    attempts = await execution_history.attempts_of(connection, newest)
     return attempts[-1] if attempts else None

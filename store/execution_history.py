@@ -169,17 +169,40 @@ async def lock(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow
     return None if row is None else _read(row)
 
 
-async def attempts_of(
-    connection: AsyncConnection, execution_id: UUID, scheduled_for: datetime
-) -> list[AttemptRow]:
+async def attempts_of(connection: AsyncConnection, found: ExecutionRow) -> list[AttemptRow]:
     """Return the attempts of an execution that have ended, in order."""
     columns = execution_attempt.c
     statement = (
         select(*(columns[name] for name in AttemptRow.__dataclass_fields__))
-        .where(columns.execution_id == execution_id, columns.scheduled_for == scheduled_for)
+        .where(columns.execution_id == found.id, columns.scheduled_for == found.scheduled_for)
         .order_by(columns.attempt)
     )
-    return [AttemptRow(*row) for row in await connection.execute(statement)]
+    attempts = [AttemptRow(*row) for row in await connection.execute(statement)]
+    own = _own_attempt(found)
+    if own is not None and own.attempt not in {one.attempt for one in attempts}:
+        attempts.append(own)
+    return attempts
+
+
+def _own_attempt(found: ExecutionRow) -> AttemptRow | None:
+    """Return the attempt that an execution's own row tells of: the one that succeeded.
+
+    `finish.sql` writes no other row for it, unless there is an answer to keep.
+    """
+    if found.state is not State.SUCCEEDED:
+        return None
+    if found.worker_id is None or found.started_at is None or found.finished_at is None:
+        return None
+    return AttemptRow(
+        attempt=found.attempt,
+        worker_id=found.worker_id,
+        started_at=found.started_at,
+        finished_at=found.finished_at,
+        outcome="SUCCEEDED",
+        error=None,
+        http_status=None,
+        answer=None,
+    )
 
 
 async def unfinished_of(

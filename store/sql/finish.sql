@@ -1,15 +1,17 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
+-- The last ones have an id and a token only: they have succeeded, and there is no more to say.
 given AS MATERIALIZED (
-    SELECT *
+    SELECT
+        id, token, coalesce(state, 'SUCCEEDED') AS state, reason, wait, outcome, error,
+        auto_pause_after, http_status, answer
     FROM unnest(
-        %(ids)s::uuid[], %(scheduled_for)s::timestamptz[], %(tokens)s::uuid[], %(states)s::text[],
-        %(reasons)s::text[], %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[],
-        %(auto_pause_after)s::int[], %(http_statuses)s::int[], %(answers)s::text[]
+        %(ids)s::uuid[], %(tokens)s::uuid[], %(states)s::text[], %(reasons)s::text[],
+        %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[], %(auto_pause_after)s::int[],
+        %(http_statuses)s::int[], %(answers)s::text[]
     ) AS g (
-        id, scheduled_for, token, state, reason, wait, outcome, error, auto_pause_after,
-        http_status, answer
+        id, token, state, reason, wait, outcome, error, auto_pause_after, http_status, answer
     )
 ),
 -- The fence: only who still holds the lease may say how it ended. Retries wait for a slot; what
@@ -35,12 +37,12 @@ ended AS (
         END
     FROM given AS g, clock
     WHERE
-        e.id = g.id AND e.scheduled_for = g.scheduled_for
-        AND e.state = 'RUNNING' AND e.lease_token = g.token
+        e.id = g.id AND e.state = 'RUNNING' AND e.lease_token = g.token
     RETURNING
         e.id, g.token, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
         e.reason, g.outcome, g.error, g.auto_pause_after, g.http_status, g.answer
 ),
+-- An attempt that has succeeded is told by the execution's own row, which is its last change.
 attempts AS (
     INSERT INTO tenantcron.execution_attempt (
         execution_id, scheduled_for, attempt, worker_id, started_at, finished_at, outcome, error,
@@ -50,6 +52,7 @@ attempts AS (
         id, scheduled_for, attempt, worker_id, started_at, clock.now, outcome, error,
         http_status, answer
     FROM ended, clock
+    WHERE outcome IS NOT NULL
 ),
 -- A success ends a row of failures; nearly always there is none, and nothing to write.
 tally AS MATERIALIZED (

@@ -13,6 +13,7 @@ from tenantcron.scheduler.finish import finish_batch, recover_lost
 from tenantcron.scheduler.results import Results
 from tenantcron.store import finishing
 from tenantcron.store.claiming import Claimed
+from tenantcron.targets.answers import Answer
 
 FAILED, SUCCEEDED = AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED
 
@@ -36,14 +37,39 @@ async def test_a_success_ends_the_execution_and_records_the_attempt(scheduling: 
     (row,) = await scheduling.rows()
     assert (row["state"], row["reason"], row["finished_at"]) == ("SUCCEEDED", None, ended_at)
     assert (row["lease_token"], row["lease_until"], row["worker_id"]) == (None, None, "one")
-    (attempt,) = await scheduling.rows("execution_attempt", "attempt")
-    assert (attempt["execution_id"], attempt["attempt"]) == (claimed.id, 1)
-    assert (attempt["outcome"], attempt["error"], attempt["worker_id"]) == (
-        "SUCCEEDED",
-        None,
-        "one",
-    )
-    assert (attempt["started_at"], attempt["finished_at"]) == (claimed.started_at, ended_at)
+    (attempt,) = await scheduling.attempts(claimed)
+    assert (attempt.attempt, attempt.worker_id) == (1, "one")
+    assert (attempt.outcome, attempt.error) == ("SUCCEEDED", None)
+    assert (attempt.started_at, attempt.finished_at) == (claimed.started_at, ended_at)
+    # Its own row tells it all, so there is no second one to write.
+    assert await scheduling.rows("execution_attempt", "attempt") == []
+
+
+async def test_results_of_all_kinds_are_written_in_one_batch(scheduling: Scheduling) -> None:
+    await scheduling.limit(20)
+    await scheduling.waiting(6)
+    claimed = (await scheduling.claim()).started
+    answer = Answer(200, "done")
+    attempts = [
+        Attempt(claimed[0], SUCCEEDED),
+        Attempt(claimed[1], FAILED, "no"),
+        Attempt(claimed[2], SUCCEEDED, answer=answer),
+        Attempt(claimed[3], SUCCEEDED),
+        Attempt(claimed[4], FAILED, "never"),
+        Attempt(claimed[5], SUCCEEDED),
+    ]
+
+    await finish_batch(scheduling.replica(), attempts)
+
+    told = [await scheduling.attempts(one) for one in claimed]
+    assert [(one.outcome, one.error, one.http_status, one.answer) for (one,) in told] == [
+        ("SUCCEEDED", None, None, None),
+        ("FAILED", "no", None, None),
+        ("SUCCEEDED", None, 200, "done"),
+        ("SUCCEEDED", None, None, None),
+        ("FAILED", "never", None, None),
+        ("SUCCEEDED", None, None, None),
+    ]
 
 
 async def test_failures_are_tried_again_until_the_attempts_are_used_up(
@@ -245,7 +271,8 @@ async def test_one_result_that_the_database_refuses_does_not_hold_up_the_others(
     await scheduling.waiting(9)
     claimed = (await scheduling.claim()).started
     await scheduling.execute(
-        f"ALTER TABLE tenantcron.execution_attempt ADD CHECK (execution_id <> '{claimed[4].id}')"
+        "ALTER TABLE tenantcron.execution_past"
+        f" ADD CONSTRAINT not_this_one CHECK (id <> '{claimed[4].id}')"
     )
     results = Results(scheduling.replica(), on_freed=lambda: None)
     for one in claimed:

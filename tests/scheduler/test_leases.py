@@ -188,7 +188,7 @@ async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling
 
     counted = sum(not one.refused for one in finished)  # type: ignore[union-attr] # the last is a number
     assert counted + recovered == 20  # type: ignore[operator] # as above
-    assert len(await scheduling.rows("execution_attempt", "1")) == 20
+    assert len(await scheduling.rows("execution_attempt", "1")) == recovered
     assert await scheduling.count(state="SUCCEEDED") == counted
 
 

@@ -47,11 +47,11 @@ for number in range(6):
     saga(f"quick{number}")(quick)
     saga(f"slow{number}")(slow)
 '''
-# An attempt that is on record as a success before its handler came to its end.
+# A success that is on record before its handler came to its end.
 SUCCEEDED_TOO_EARLY = (
-    "SELECT * FROM tenantcron.execution_attempt AS a WHERE outcome = 'SUCCEEDED' AND NOT EXISTS ("
-    "SELECT FROM public.called AS c WHERE c.execution_id = a.execution_id"
-    " AND c.attempt = a.attempt AND c.what = 'ended' AND c.at <= a.finished_at)"
+    "SELECT * FROM tenantcron.execution AS e WHERE state = 'SUCCEEDED' AND NOT EXISTS ("
+    "SELECT FROM public.called AS c WHERE c.execution_id = e.id"
+    " AND c.attempt = e.attempt AND c.what = 'ended' AND c.at <= e.finished_at)"
 )
 SECONDS = 14.0
 SAGAS = [f"{kind}{number}" for kind in ("quick", "slow") for number in range(6)]

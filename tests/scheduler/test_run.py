@@ -70,8 +70,8 @@ async def test_a_retry_starts_when_its_time_has_come(real: Scheduling) -> None:
         await until_state(real, "SUCCEEDED")
 
     assert [call.attempt for call in works.calls] == [1, 2]
-    attempts = await real.rows("execution_attempt", "attempt")
-    assert [one["outcome"] for one in attempts] == ["FAILED", "SUCCEEDED"]
+    (row,) = await real.rows()
+    assert [one.outcome for one in await real.attempts(row["id"])] == ["FAILED", "SUCCEEDED"]
 
 
 async def test_stop_lets_what_runs_end_and_starts_nothing_more(real: Scheduling) -> None:

@@ -23,9 +23,10 @@ from tenantcron.scheduler.finish import finish_batch
 from tenantcron.scheduler.fire import fire_batch
 from tenantcron.scheduler.housekeeping import prepare_history
 from tenantcron.scheduler.replica import Replica
-from tenantcron.store import limits, schedule_definitions
+from tenantcron.store import execution_history, limits, schedule_definitions
 from tenantcron.store.claiming import Claim, Claimed
 from tenantcron.store.engine import Database
+from tenantcron.store.execution_history import AttemptRow
 from tenantcron.store.finishing import Finished
 from tenantcron.store.tables import execution, schedule_cursor
 from tenantcron.store.tables import tenant as tenant_table
@@ -238,6 +239,15 @@ class Scheduling:
         async with self.database.transaction() as connection:
             found = await connection.execute(text(statement), values)
             return [row._mapping for row in found]
+
+    async def attempts(self, execution: Claimed | UUID) -> list[AttemptRow]:
+        """Return the attempts of an execution, as people are shown them."""
+        execution_id = execution.id if isinstance(execution, Claimed) else execution
+        async with self.database.transaction() as connection:
+            (found,) = await execution_history.with_ids_between(
+                connection, execution_id, execution_id, 1
+            )
+            return await execution_history.attempts_of(connection, found)
 
     async def cursor(self, schedule_id: UUID) -> Row:
         """Return a cursor."""

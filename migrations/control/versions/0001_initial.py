@@ -650,17 +650,22 @@ SELECT
     count(*) FILTER (WHERE e.state = 'SKIPPED') AS skipped,
     count(*) FILTER (WHERE e.state = 'MISSED') AS missed,
     count(*) FILTER (WHERE e.state IN ('PENDING', 'RUNNING', 'FAILED')) AS unfinished,
-    coalesce(sum(a.attempts), 0)::bigint AS attempts,
-    coalesce(sum(a.seconds), 0)::float8 AS run_seconds
+    sum(coalesce(a.attempts, 0) + coalesce(own.attempts, 0))::bigint AS attempts,
+    sum(coalesce(a.seconds, 0) + coalesce(own.seconds, 0))::float8 AS run_seconds
 FROM tenantcron.execution AS e
 LEFT JOIN (
     SELECT
-        execution_id, scheduled_for, count(*) AS attempts,
+        execution_id, scheduled_for, count(*) AS attempts, max(attempt) AS last,
         sum(extract(epoch FROM finished_at - started_at)) AS seconds
     FROM tenantcron.execution_attempt
     WHERE outcome <> 'REFUSED'
     GROUP BY execution_id, scheduled_for
 ) AS a ON a.execution_id = e.id AND a.scheduled_for = e.scheduled_for
+-- An attempt that succeeded has no row but the execution's own, unless there is an answer to keep.
+LEFT JOIN LATERAL (
+    SELECT 1 AS attempts, extract(epoch FROM e.finished_at - e.started_at) AS seconds
+    WHERE e.state = 'SUCCEEDED' AND e.attempt IS DISTINCT FROM a.last
+) AS own ON true
 GROUP BY 1, 2;
 """
 
