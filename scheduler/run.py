@@ -64,8 +64,8 @@ log = structlog.get_logger(__name__)
 LONGEST_SLEEP = 10.0
 # What is due and was not to be had is in another replica's hands, for a moment.
 _SHORTEST_SLEEP = 0.01
-# Executions that this process runs at a time. The limits of the cluster are another matter. Room for
-# two batches: one is claimed while the other has not begun to run.
+# Executions that this process runs at a time. The limits of the cluster are another matter. There
+# is room for two batches: one is claimed while the other has not begun to run.
 CAPACITY = 2 * STARTS_A_BATCH
 _HOUR = 3600.0
 # How far back the audit of a scheduler goes; `tenantcron audit` goes all the way.
