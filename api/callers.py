@@ -1,7 +1,8 @@
 """Callers: who sends a request, how they prove it, and how often they may.
 
-1. `Authorization: Bearer tc_…` is an API token. One statement finds it and counts the request; a
-   token that was revoked a moment ago is refused now, in every process.
+1. `Authorization: Bearer tc_…` is an API token. One statement finds it and counts the request.
+   Reads of a busy token share such a statement for a second at most (see `allowances`). Whatever
+   changes something asks each time: a token that was revoked a moment ago changes nothing.
 2. Any other bearer is a token of the OIDC issuer, if the settings name one.
 3. Nothing: nobody, unless the server was started with `--anonymous`, which it only does on a
    loopback address. Such a caller acts unauthenticated. A browser on the same machine can be made
@@ -11,9 +12,8 @@
 What is told about a token that does not count is always the same: why is in the log.
 """
 
-import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -23,9 +23,9 @@ from starlette.requests import Request
 from tenantcron.actor import api_tokens, oidc
 from tenantcron.actor.grants import Grant, NotProvenError, Proven, Role
 from tenantcron.actor.model import Actor, ActorType, AnyActor
+from tenantcron.api.allowances import Allowances
 from tenantcron.api.key_sets import KeySet
-from tenantcron.api.problems import Problem, unauthenticated, unavailable
-from tenantcron.store import api_tokens as kept_tokens
+from tenantcron.api.problems import Problem, unauthenticated
 from tenantcron.store import api_usage
 from tenantcron.store.api_usage import Usage
 from tenantcron.store.engine import Database
@@ -35,6 +35,7 @@ log = structlog.get_logger()
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _ANONYMOUS: Final = Actor("anonymous", ActorType.HUMAN, api_tokens.API_SOURCE)
 _NOT_VALID: Final = "the token is not valid: it may be misspelt, revoked or expired"
+_READING: Final = ("GET", "HEAD")
 _MISSING: Final = "send `Authorization: Bearer` with a token"
 
 
@@ -62,7 +63,7 @@ class Callers:
 
     database: Database
     rate_limit: int
-    patience: timedelta
+    allowances: Allowances
     issuer: OidcIssuer | None = None
     anonymous: bool = False
 
@@ -70,16 +71,24 @@ class Callers:
         """Return who sends the request; a Problem if nobody does, or too often."""
         bearer = _bearer(request)
         if bearer is None:
-            return self._nobody(request)
+            return self.nobody(request)
+        return await self.presenting(bearer, reads=request.method in _READING)
+
+    async def presenting(self, bearer: str, *, reads: bool = False) -> Caller:
+        """Return who presents a token; a Problem if it proves nobody, or comes too often.
+
+        For what only reads, a proof counts that is a second old.
+        """
         try:
             if (presented := api_tokens.read_token(bearer)) is not None:
-                return await self._with_token(presented)
+                return await self._with_token(presented, reads=reads)
             return await self._with_oidc(bearer)
         except NotProvenError as error:
             log.info("token_refused", error=str(error))
             raise unauthenticated(_NOT_VALID) from error
 
-    def _nobody(self, request: Request) -> Caller:
+    def nobody(self, request: Request) -> Caller:
+        """Return the caller who presents nothing, if such callers are served."""
         if not self.anonymous:
             raise unauthenticated(_MISSING)
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname
@@ -88,12 +97,9 @@ class Callers:
             raise unauthenticated("without a token only this machine itself is served")
         return Caller(_ANONYMOUS, Grant(Role.ADMIN, None), "anonymous")
 
-    async def _with_token(self, presented: api_tokens.PresentedToken) -> Caller:
-        try:
-            async with asyncio.timeout(self.patience.total_seconds()):
-                found = await kept_tokens.request(self.database, presented)
-        except TimeoutError as error:
-            raise unavailable() from error
+    async def _with_token(self, presented: api_tokens.PresentedToken, *, reads: bool) -> Caller:
+        asked = self.allowances.read if reads else self.allowances.change
+        found = await asked(presented)
         token = None if found is None else found.token
         now = datetime.now(UTC) if found is None else found.now
         caller = _caller(api_tokens.prove(presented, token, now), f"token:{presented.id}")

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.oidc import Issuer
+from tenantcron.api.allowances import Allowances
 from tenantcron.api.app import create_app
 from tenantcron.api.callers import LOOPBACK, Callers, OidcIssuer
 from tenantcron.api.key_sets import KeySet
@@ -64,7 +65,7 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
         callers=Callers(
             patient,
             settings.api_rate_limit,
-            settings.api_timeout,
+            Allowances(patient, settings.api_rate_limit, settings.api_timeout),
             _issuer(settings),
             anonymous,
         ),

@@ -10,6 +10,7 @@ from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import settings
 from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
+from tenantcron.core.memory import collect_rarely
 
 try:
     from tenantcron.api.serving import Address, open_service, serve
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped."""
     address = Address(arguments.host, arguments.port, arguments.anonymous)
     configure_logs(settings(), sys.stderr, add_actor)
+    collect_rarely()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(address))
     return 0

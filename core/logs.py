@@ -3,12 +3,14 @@
 Only commands that log import this: structlog costs more than all that `validate` needs.
 """
 
-from collections.abc import Sequence
+import atexit
+from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from tenantcron.core.log_lines import CAN_ASK, Lines
 from tenantcron.core.settings import LogFormat, Settings
 
 _FIRST: Final = ("timestamp", "level", "event")
@@ -27,9 +29,22 @@ def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None
         ],
         # Events below the level cost one call that does nothing.
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level.value),
-        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        logger_factory=_loggers(stream),
         cache_logger_on_first_use=True,
     )
+
+
+def _loggers(stream: TextIO) -> Callable[..., WrappedLogger]:
+    """Return what makes the loggers that write to a stream, and wait for nobody who reads it."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # a stream in memory, which nobody has to read
+        return structlog.WriteLoggerFactory(file=stream)
+    if not CAN_ASK:
+        return structlog.WriteLoggerFactory(file=stream)
+    lines = Lines(descriptor)
+    atexit.register(lines.leave)
+    return lambda *_: lines
 
 
 def _format(settings: Settings, stream: TextIO) -> LogFormat:

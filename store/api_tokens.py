@@ -43,17 +43,36 @@ class TokenRequest:
     now: datetime
     # None: it does not count, because it proves nothing.
     usage: Usage | None
+    # The minute that it was counted in.
+    window: datetime | None
 
 
-async def request(database: Database, presented: PresentedToken) -> TokenRequest | None:
-    """Find the token of a request and count the request; None if there is no such token."""
-    parameters = {"id": presented.id, "digest": presented.digest}
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """Requests that were counted in a minute, and did not come."""
+
+    window: datetime | None = None
+    requests: int = 0
+
+
+async def request(
+    database: Database, presented: PresentedToken, requests: int = 1, unused: Unused | None = None
+) -> TokenRequest | None:
+    """Find the token of some requests and count them; None if there is no such token."""
+    given_back = unused or Unused()
+    parameters = {
+        "id": presented.id,
+        "digest": presented.digest,
+        "requests": requests,
+        "window": given_back.window,
+        "unused": given_back.requests,
+    }
     match await database.ask(statement("token_request"), parameters):
         case [(str(token), str(name), bytes(digest), str(role), tenant, *rest)]:
-            expires_at, revoked_at, now, *counted = rest
+            expires_at, revoked_at, now, *counted, window = rest
             grant = _grant(role, tenant if isinstance(tenant, str) else None)
             kept = KeptToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
-            return TokenRequest(kept, _time(now), _usage(*counted))
+            return TokenRequest(kept, _time(now), _usage(*counted), _past(window))
     return None
 
 

@@ -1,5 +1,5 @@
--- One request with an API token: find the token, and count the request. It runs outside of a
--- transaction, under whatever search path the session has, so all operators are named in full.
+-- Requests with an API token: find the token, and count them. It runs outside of a transaction,
+-- under whatever search path the session has, so all operators are named in full.
 WITH token AS (
     -- By its public id; whether the secret is right is judged again by the caller, in constant time.
     SELECT id, name, digest, role, tenant_id, expires_at, revoked_at
@@ -12,7 +12,7 @@ counted AS (
     SELECT
         pg_catalog.concat('token:', id),
         pg_catalog.date_trunc('minute', pg_catalog.statement_timestamp()),
-        1
+        %(requests)s::pg_catalog.int4
     FROM token
     WHERE
         digest OPERATOR(pg_catalog.=) %(digest)s::pg_catalog.bytea
@@ -21,10 +21,14 @@ counted AS (
     ON CONFLICT (caller) DO UPDATE SET
         -- A new window begins with its first request.
         window_start = greatest(usage.window_start, excluded.window_start),
+        -- What was counted before and not used is given back, to the window that it was taken from.
         requests = CASE
-            WHEN usage.window_start OPERATOR(pg_catalog.>=) excluded.window_start
-                THEN usage.requests OPERATOR(pg_catalog.+) 1
-            ELSE 1
+            WHEN usage.window_start OPERATOR(pg_catalog.<) excluded.window_start
+                THEN excluded.requests
+            WHEN usage.window_start OPERATOR(pg_catalog.=) %(window)s::pg_catalog.timestamptz
+                THEN greatest(usage.requests OPERATOR(pg_catalog.-) %(unused)s::pg_catalog.int4, 0)
+                    OPERATOR(pg_catalog.+) excluded.requests
+            ELSE usage.requests OPERATOR(pg_catalog.+) excluded.requests
         END
     RETURNING window_start, requests
 )
@@ -36,6 +40,7 @@ SELECT
         60 OPERATOR(pg_catalog.-) extract(
             epoch FROM pg_catalog.statement_timestamp() OPERATOR(pg_catalog.-) counted.window_start
         )
-    )::pg_catalog.int4
+    )::pg_catalog.int4,
+    counted.window_start
 FROM token
 LEFT JOIN counted ON true

@@ -53,6 +53,20 @@ def test_anonymous_access_is_said_at_the_start(database_url: str, tmp_path: Path
     assert "api_anonymous" in events(err)
 
 
+def test_a_log_that_nobody_reads_stops_nothing(database_url: str, tmp_path: Path) -> None:
+    with (
+        serving(Shell(tmp_path, database_url), "--anonymous") as (url, process),
+        httpx.Client(base_url=url, timeout=20) as client,
+    ):
+        # Many times what a pipe holds.
+        codes = {client.get("/healthz").status_code for _ in range(4_000)}
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+
+    assert codes == {200}
+    assert "api_started" in events(err)
+
+
 @pytest.fixture
 def plain_url(server: Server) -> Iterator[str]:
     """A database whose owner may make no roles, nor take on the API's."""
