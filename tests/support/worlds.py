@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
+from sqlalchemy import select
 from support.fleet import DEPLOYER, Fleet
 from support.model import Name
 from support.scheduling import NOON, FakeClock, Row, Scheduling
@@ -29,6 +30,7 @@ from tenantcron.scheduler.situation import ScheduleRef
 from tenantcron.store import finishing
 from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.store.engine import open_database
+from tenantcron.store.tables import execution, execution_attempt, schedule_cursor
 from tenantcron.store.tenants import Limits
 from tenantcron.tenants.registry import Registry
 
@@ -45,6 +47,15 @@ DELETE FROM tenant_beta.tenant_schedule;
 UPDATE tenantcron.tenant
 SET status = 'active', max_concurrent = NULL, synced_revision = schedule_revision;
 """
+
+
+_ALL_OF = {
+    "execution": select(execution).order_by(execution.c.scheduled_for, execution.c.id),
+    "execution_attempt": select(execution_attempt).order_by(
+        execution_attempt.c.execution_id, execution_attempt.c.attempt
+    ),
+    "schedule_cursor": select(schedule_cursor).order_by(schedule_cursor.c.schedule_id),
+}
 
 
 class DiedError(Exception):
@@ -241,12 +252,17 @@ class World:
 
     def rows(self, table: str = "execution") -> list[Row]:
         """Return the rows of a control table, in the order of time where they have one."""
-        orders = {"execution": "scheduled_for, id"}
-        return self.run(self.scheduling.rows(table, orders.get(table, "1, 2, 3")))
+        (found,) = self.run(self._rows(table))
+        return found
 
     def everything(self) -> list[list[Row]]:
-        """Return all that a step of a replica may change."""
-        return [self.rows(table) for table in ("execution", "execution_attempt", "schedule_cursor")]
+        """Return all that a step of a replica may change: executions, attempts, cursors."""
+        return self.run(self._rows("execution", "execution_attempt", "schedule_cursor"))
+
+    async def _rows(self, *tables: str) -> list[list[Row]]:
+        async with self.scheduling.database.transaction() as connection:
+            found = [await connection.execute(_ALL_OF[table]) for table in tables]
+            return [list(rows.mappings()) for rows in found]
 
 
 def _ref(name: Name) -> ScheduleRef:
