@@ -12,7 +12,8 @@ A paused schedule goes on through its timetable; one SKIPPED row stands for what
 occurrence has a row of its own, or lies in the cover of exactly one row: from `covers_from` to
 `scheduled_for`. Occurrences are looked for forwards from the cursor, never backwards from now; what
 lies before the kept history is passed over, because its rows would be dropped at once. So is what
-was fired already, should a hand have set the cursor back: no second row may stand for it.
+was fired already, should a hand have set the cursor back: no second row may stand for it, and what
+its timetable has from before the apply is not fired either.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +66,7 @@ def due(cursor: DueCursor, settings: Settings, now: datetime, oldest: datetime) 
     following: datetime | None = cursor.next_run_at
     if cursor.next_run_at < oldest or _was_fired(cursor):
         before = oldest - _MOMENT
-        passed = max(cursor.last_run_at or before, before)
+        passed = max(before, cursor.last_run_at or before, cursor.counts_after or before)
         following = _following(cursor.cron_expr, cursor.timezone, passed)
     times = []
     while following is not None and following <= now:

@@ -297,6 +297,7 @@ def owed_while_paused(
         paused_reason=cursor.paused_reason,
         paused_until=until,
         last_run_at=cursor.last_run_at,
+        counts_after=cursor.counts_after or cursor.effective_from,
     )
     return due(paused, policies, last, oldest)
 

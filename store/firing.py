@@ -35,6 +35,8 @@ class DueCursor(NamedTuple):
     paused_reason: str | None
     paused_until: datetime | None
     last_run_at: datetime | None = None
+    # Its timetable has no occurrences up to then.
+    counts_after: datetime | None = None
 
 
 class Move(NamedTuple):

@@ -3,7 +3,7 @@
 SELECT
     c.schedule_id, c.tenant_id, c.schedule_name, c.saga_name, c.cron_expr, c.timezone,
     c.definition_id, c.next_run_at, c.paused_at IS NOT NULL, c.paused_reason, c.paused_until,
-    c.last_run_at,
+    c.last_run_at, greatest(c.effective_from, c.counts_after),
     coalesce(%(at)s::timestamptz, statement_timestamp())
 FROM tenantcron.schedule_cursor AS c
 WHERE

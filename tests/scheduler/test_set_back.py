@@ -62,3 +62,21 @@ async def test_under_a_pause_what_was_fired_is_not_skipped_as_well(scheduling: S
     (_, skipped) = await scheduling.rows()
     assert (skipped["state"], skipped["covers_from"]) == ("SKIPPED", None)
     assert await findings(scheduling) == []
+
+
+async def test_behind_an_edit_it_does_not_fire_what_the_new_timetable_has_from_before(
+    scheduling: Scheduling,
+) -> None:
+    schedule = await scheduling.schedule(catch_up="all", catch_up_window="1d")
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    edited_at = scheduling.clock.go_on(minutes=50)
+    await scheduling.set_cursor(
+        schedule, cron_expr="*/15 * * * *", effective_from=edited_at, next_run_at=NOON + HOUR
+    )
+    scheduling.clock.go_on(minutes=10)
+
+    await scheduling.fire()
+
+    fired = [row["scheduled_for"] for row in await scheduling.rows()]
+    assert fired == [NOON + HOUR, NOON + 2 * HOUR]

@@ -1,0 +1,295 @@
+"""A world for the steps of a model: people and replicas on one database, under a clock that waits.
+
+Steps of a state machine are plain functions, so the world has an event loop of its own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+from sqlalchemy import select
+from support.fleet import DEPLOYER, Fleet
+from support.model import Name
+from support.scheduling import NOON, FakeClock, Row, Scheduling
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.reconciler.outcome import Status
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.claim import give_back
+from tenantcron.scheduler.finish import recover_lost
+from tenantcron.scheduler.operate import Operator
+from tenantcron.scheduler.situation import ScheduleRef
+from tenantcron.store import finishing
+from tenantcron.store.claiming import Claimed, Lease
+from tenantcron.store.engine import open_database
+from tenantcron.store.tables import execution, execution_attempt, schedule_cursor
+from tenantcron.store.tenants import Limits
+from tenantcron.tenants.registry import Registry
+
+T = TypeVar("T")
+Step = Callable[[Scheduling], Awaitable[object]]
+
+TENANTS = ("acme", "beta")
+# Audit records stay, because they can only be added to; nothing here reads them.
+_FORGET = """
+TRUNCATE tenantcron.execution, tenantcron.execution_attempt, tenantcron.schedule_cursor;
+DELETE FROM tenantcron.manifest_version;
+DELETE FROM tenant_acme.tenant_schedule;
+DELETE FROM tenant_beta.tenant_schedule;
+UPDATE tenantcron.tenant
+SET status = 'active', max_concurrent = NULL, synced_revision = schedule_revision;
+"""
+
+
+_ALL_OF = {
+    "execution": select(execution).order_by(execution.c.scheduled_for, execution.c.id),
+    "execution_attempt": select(execution_attempt).order_by(
+        execution_attempt.c.execution_id, execution_attempt.c.attempt
+    ),
+    "schedule_cursor": select(schedule_cursor).order_by(schedule_cursor.c.schedule_id),
+}
+
+
+class DiedError(Exception):
+    """A process is gone in the middle of a transaction."""
+
+
+async def _refresh(scheduling: Scheduling) -> None:
+    await refresh(scheduling.database, TenantScheduleProvider(), at=scheduling.clock())
+
+
+async def _recover(scheduling: Scheduling) -> int:
+    return await recover_lost(scheduling.replica())
+
+
+STEPS: Mapping[str, Step] = {
+    "refresh": _refresh,
+    "fire": Scheduling.fire,
+    "claim": Scheduling.claim_all,
+    "recover": _recover,
+}
+
+
+@dataclass(slots=True)
+class World:
+    """What the model is held against; every method is a step that somebody takes."""
+
+    runner: asyncio.Runner
+    scheduling: Scheduling
+    fleet: Fleet
+    operator: Operator
+    registry: Registry
+    # How many schedules were made.
+    made: int = 0
+
+    @property
+    def clock(self) -> FakeClock:
+        """The time of everybody."""
+        return self.scheduling.clock
+
+    def run(self, step: Coroutine[object, None, T]) -> T:
+        """Take a step to its end."""
+        return self.runner.run(step)
+
+    # People.
+
+    def begin(self, overall: int, per_tenant: int) -> None:
+        """Forget all that was before, and begin at noon."""
+        self.clock.now, self.made = NOON, 0
+        self.run(self._forget())
+        for tenant in TENANTS:
+            self.fleet.write(tenant, {})
+        self.limit(overall, per_tenant)
+
+    async def _forget(self) -> None:
+        async with self.scheduling.database.transaction() as connection:
+            await connection.exec_driver_sql(_FORGET)
+
+    def apply(
+        self, tenant: str, schedules: Mapping[str, str], known: Collection[UUID]
+    ) -> dict[str, UUID]:
+        """Apply a manifest; return the ids of its schedules."""
+        self.fleet.write(tenant, schedules)
+        return self.run(self._apply(f"tenant_{tenant}.tenant_schedule", known))
+
+    async def _apply(self, table: str, known: Collection[UUID]) -> dict[str, UUID]:
+        outcomes = await self.fleet.apply()
+        assert all(one.status is not Status.FAILED for one in outcomes), outcomes
+        # An apply knows no time but the database's: here it becomes the time of this world.
+        await self.scheduling.execute(
+            f"UPDATE {table} SET effective_from = :now WHERE effective_from = updated_at",  # noqa: S608 -- a name from above
+            now=self.clock.now,
+        )
+        rows = await self.scheduling.query(f"SELECT * FROM {table} ORDER BY schedule_name")  # noqa: S608 -- as above
+        return {
+            str(row["schedule_name"]): row["id"]
+            if row["id"] in known
+            else await self._renumbered(table, row["id"])
+            for row in rows
+        }
+
+    async def _renumbered(self, table: str, random: object) -> UUID:
+        """Ids decide who is first among equals, and the same steps must lead to the same end."""
+        self.made += 1
+        statement = f"UPDATE {table} SET id = :id WHERE id = :random"  # noqa: S608 -- as above
+        await self.scheduling.execute(statement, id=UUID(int=self.made), random=random)
+        return UUID(int=self.made)
+
+    def pause(self, name: Name, until: datetime | None) -> None:
+        """Pause a schedule."""
+        self.run(self.operator.pause(_ref(name), "partner is down", until))
+
+    def resume(self, name: Name) -> None:
+        """Lift a pause."""
+        self.run(self.operator.resume(_ref(name), None))
+
+    def trigger(self, name: Name) -> None:
+        """Run a schedule by hand."""
+        self.run(self.operator.trigger(_ref(name), None))
+
+    def retry(self, execution: UUID) -> None:
+        """Let an execution that has ended wait again."""
+        self.run(self.operator.retry(str(execution)))
+
+    def cancel(self, execution: UUID) -> None:
+        """End an execution, or ask it to stop."""
+        self.run(self.operator.cancel(str(execution), None))
+
+    def suspend(self, tenant: str) -> None:
+        """Keep a tenant from starting anything."""
+        self.run(self.registry.suspend(TenantId(tenant), None))
+
+    def reinstate(self, tenant: str) -> None:
+        """Let it start again."""
+        self.run(self.registry.resume(TenantId(tenant), None))
+
+    def limit(self, overall: int, per_tenant: int) -> None:
+        """Set the limits of the cluster."""
+        self.run(self.scheduling.limit(overall, per_tenant))
+
+    def limit_tenant(self, tenant: str, most: int | None) -> None:
+        """Set a tenant's own limit, or give it back."""
+        self.run(self.registry.set_limits(TenantId(tenant), Limits(max_concurrent=most)))
+
+    def set_back(self, schedule: UUID, occurrence: datetime) -> None:
+        """Point a cursor by hand at what was fired."""
+        self.run(self.scheduling.set_cursor(schedule, next_run_at=occurrence))
+
+    # Replicas.
+
+    def refresh(self) -> None:
+        """Bring the cursors in line."""
+        self.run(_refresh(self.scheduling))
+
+    def fire(self) -> None:
+        """Fire what is due."""
+        self.run(self.scheduling.fire())
+
+    def fire_together(self) -> None:
+        """Fire what is due, two replicas at once."""
+        self.run(self._fire_together())
+
+    async def _fire_together(self) -> None:
+        replicas = (self.scheduling.replica(name) for name in ("one", "two"))
+        await asyncio.gather(*map(self.scheduling.fire, replicas))
+
+    def fire_again(self) -> None:
+        """Fire what is due, and again after a backup of the cursors was restored."""
+        cursors = self.rows("schedule_cursor")
+        self.fire()
+        for row in cursors:
+            columns = {name: row[name] for name in ("next_run_at", "last_run_at")}
+            self.run(self.scheduling.set_cursor(UUID(str(row["schedule_id"])), **columns))
+        self.fire()
+
+    def claim(self, replica: str) -> list[Claimed]:
+        """Claim until nothing more starts."""
+        started = self.run(self.scheduling.claim_all(self.scheduling.replica(replica)))
+        return sorted(started, key=lambda one: (one.schedule_id, one.scheduled_for))
+
+    def finish(self, claimed: Claimed, outcome: AttemptOutcome) -> frozenset[Lease]:
+        """End an attempt; return what was refused."""
+        return self.run(self.scheduling.finish(claimed, outcome)).refused
+
+    def give_back(self, claimed: Claimed) -> None:
+        """Let others start what was claimed."""
+        self.run(give_back(self.scheduling.replica(), [claimed]))
+
+    def heartbeat(self, claimed: Sequence[Claimed]) -> set[Lease]:
+        """Keep leases up; return those that are still there."""
+        return self.run(self._heartbeat(claimed))
+
+    async def _heartbeat(self, claimed: Sequence[Claimed]) -> set[Lease]:
+        async with self.scheduling.database.transaction(by_key=True) as connection:
+            lease = self.scheduling.settings.lease
+            held = await finishing.heartbeat(connection, claimed, lease=lease, at=self.clock.now)
+        return {(one.id, one.lease_token) for one in held}
+
+    def recover(self) -> int:
+        """End the attempts of replicas that were not heard of; return how many."""
+        return self.run(_recover(self.scheduling))
+
+    def die_amid(self, step: str) -> None:
+        """Take a step and be gone before its commit."""
+        self.run(self._die_amid(STEPS[step]))
+
+    async def _die_amid(self, step: Step) -> None:
+        database = self.scheduling.database
+        with suppress(DiedError):
+            async with database.transaction() as connection:
+                await step(replace(self.scheduling, database=database.joining(connection)))
+                raise DiedError
+
+    # What there is to see.
+
+    def rows(self, table: str = "execution") -> list[Row]:
+        """Return the rows of a control table, in the order of time where they have one."""
+        (found,) = self.run(self._rows(table))
+        return found
+
+    def everything(self) -> list[list[Row]]:
+        """Return all that a step of a replica may change: executions, attempts, cursors."""
+        return self.run(self._rows("execution", "execution_attempt", "schedule_cursor"))
+
+    async def _rows(self, *tables: str) -> list[list[Row]]:
+        async with self.scheduling.database.transaction() as connection:
+            found = [await connection.execute(_ALL_OF[table]) for table in tables]
+            return [list(rows.mappings()) for rows in found]
+
+
+def _ref(name: Name) -> ScheduleRef:
+    tenant, schedule = name
+    return ScheduleRef(TenantId(tenant), schedule)
+
+
+@contextmanager
+def opened_world(url: str, folder: Path) -> Iterator[World]:
+    """A world with its tenants, and nothing else in it."""
+    settings = Settings(database_url=url, folder=folder)
+    with asyncio.Runner() as runner:
+        opening = open_database(settings)
+        scheduling = Scheduling(runner.run(opening.__aenter__()), settings)
+        try:
+            yield runner.run(_made(runner, scheduling))
+        finally:
+            runner.run(opening.__aexit__(None, None, None))
+
+
+async def _made(runner: asyncio.Runner, scheduling: Scheduling) -> World:
+    database = scheduling.database
+    await scheduling.prepare()
+    operator = Operator(database, scheduling.settings, DEPLOYER, scheduling.clock)
+    registry = Registry(database, DEPLOYER)
+    for tenant in TENANTS:
+        await registry.create(TenantId(tenant), Limits())
+    return World(
+        runner, scheduling, Fleet(database, scheduling.settings.folder), operator, registry
+    )
