@@ -28,6 +28,7 @@ COMMANDS = {
     "execution": "show, retry and cancel executions",
     "limits": "show or set how many executions run at once",
     "keys": "show and rotate the keys that sign execution tokens",
+    "webhook": "add, list, test and remove webhooks, which are told of what happens",
     "health": "tell what is wrong with the whole",
     "audit": "hold what should have fired against what is on record",
     "why": "tell why a schedule did not run",

@@ -26,10 +26,12 @@ from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import HandlerConnections
 from tenantcron.scheduler.deliver import Deliveries, begun_in
 from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retention import Retention
 from tenantcron.scheduler.run import Run
 from tenantcron.scheduler.tokens import Minter
+from tenantcron.scheduler.webhooks import Courier
 from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.http import Caller
@@ -185,7 +187,8 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
             tracing=parts.tracing,
         )
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
-        work = Run(replica, executor, providers)
+        outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))
+        work = Run(replica, executor, providers, outbox)
         _stop_on_signals(work)
         if span is not None:
             asyncio.get_running_loop().call_later(span, work.stop)

@@ -28,13 +28,14 @@ SHORTEST_RETENTION = timedelta(days=1)
 SHORTEST_REFRESH = timedelta(seconds=1)
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 SHORTEST_AUDIT = timedelta(minutes=1)
+SHORTEST_OUTBOX_RETENTION = timedelta(hours=1)
 MOST_PORTS = 65_535
 MOST_BUSIEST = 100
 
 _COUNTS = ("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit")
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
-    *("api_timeout", "metrics_audit_interval"),
+    *("api_timeout", "metrics_audit_interval", "outbox_retention"),
 )
 # Of tokens: what a file that is in Git must not hold, and where it can be instead.
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
@@ -88,6 +89,8 @@ class Settings:
     lease: timedelta = timedelta(seconds=60)
     drain: timedelta = timedelta(seconds=30)
     retention: timedelta = timedelta(days=90)
+    # How long events wait for a webhook that does not take them.
+    outbox_retention: timedelta = timedelta(days=7)
     # None: console on a terminal, json elsewhere.
     log_format: LogFormat | None = None
     log_level: LogLevel = LogLevel.INFO
@@ -149,6 +152,9 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         lease=values.read("lease", _at_least(SHORTEST_LEASE), default.lease),
         drain=values.read("drain", _duration, default.drain),
         retention=values.read("retention", _at_least(SHORTEST_RETENTION), default.retention),
+        outbox_retention=values.read(
+            "outbox_retention", _at_least(SHORTEST_OUTBOX_RETENTION), default.outbox_retention
+        ),
         log_format=values.read("log_format", _one_of(LogFormat), default.log_format),
         log_level=values.read("log_level", _one_of(LogLevel), default.log_level),
         issuer=values.read("issuer", _issuer, default.issuer),

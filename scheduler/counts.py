@@ -79,6 +79,9 @@ class Counts:
     leases_lost: int = 0
     leases_recovered: int = 0
     results_refused: int = 0
+    # Events that webhooks took, and calls of webhooks that failed.
+    events_delivered: Counter[str] = field(default_factory=Counter)
+    webhook_failures: Counter[str] = field(default_factory=Counter)
     # None: nobody audits here.
     audited: LastAudit | None = None
 

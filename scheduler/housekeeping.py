@@ -1,10 +1,10 @@
-"""Housekeeping: the months of history, and what nothing names any more. Any replica may do it."""
+"""Housekeeping, by any replica: months of history, what nothing names, events nobody took."""
 
 import structlog
 from sqlalchemy.exc import OperationalError
 
 from tenantcron.scheduler.replica import Replica
-from tenantcron.store import history, schedule_definitions, times, workers
+from tenantcron.store import history, outbox, schedule_definitions, times, workers
 
 log = structlog.get_logger(__name__)
 
@@ -33,3 +33,12 @@ async def clean_up(replica: Replica) -> None:
     async with replica.database.transaction() as connection:
         await schedule_definitions.forget_unused(connection, now, retention)
         await workers.forget_old(connection)
+    await _drop_events(replica)
+
+
+async def _drop_events(replica: Replica) -> None:
+    async with replica.database.transaction() as connection:
+        kept = replica.settings.outbox_retention
+        dropped = await outbox.drop_old(connection, kept, replica.clock())
+    for webhook, number in dropped.items():
+        log.error("webhook_events_dropped", webhook=webhook, events=number)

@@ -8,7 +8,8 @@ Who does what, and what wakes it:
   retry or a spread start has come;
 - **results** are written as they come;
 - **heartbeat** keeps leases up and stops what was cancelled; **recover** takes over what other
-  replicas lost; **housekeeping** makes and drops months of history.
+  replicas lost; **housekeeping** makes and drops months of history;
+- **outbox** delivers events to webhooks, in tasks of its own that nothing else waits for.
 
 A loop that cannot reach the database says so and tries again, ever more slowly; the others are not
 concerned. An error that is not the database's is a bug: it ends the replica, loudly, and what it
@@ -52,6 +53,7 @@ from tenantcron.scheduler.fire import Fired, fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
 from tenantcron.scheduler.leases import Watch, keep_up
 from tenantcron.scheduler.loops import Bell, insist, repeat
+from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
 from tenantcron.store import audit_records, claiming, firing, identities, limits, workers
@@ -78,12 +80,18 @@ class Run:
     """One replica, from start to stop."""
 
     def __init__(
-        self, replica: Replica, executor: Executor, providers: Sequence[ScheduleProvider]
+        self,
+        replica: Replica,
+        executor: Executor,
+        providers: Sequence[ScheduleProvider],
+        outbox: Outbox | None = None,
     ) -> None:
         settings = replica.settings
         self._replica = replica
         self._executor = executor
         self._providers = providers
+        # None: events are left to other replicas.
+        self._outbox = outbox
         self._pace = Pace(replica.random, settings.refresh_interval, settings.refresh_jitter)
         self._next_look = 0.0
         self._sweep = Sweep()
@@ -112,6 +120,8 @@ class Run:
         self._stopping.set()
         for bell in (self._moved, self._due, self._waiting, self._seldom):
             bell.ring()
+        if self._outbox is not None:
+            self._outbox.stop()
 
     async def run(self) -> None:
         """Work until `stop` is called, then drain."""
@@ -134,6 +144,8 @@ class Run:
                 tasks.create_task(repeat(name, step, bell, self._stopping))
                 for name, (step, bell) in starting.items()
             ]
+            if self._outbox is not None:
+                starters.append(tasks.create_task(self._deliver(self._outbox, tasks)))
             await asyncio.wait(starters)
             await self._drain()
             self._drained.set()
@@ -153,6 +165,8 @@ class Run:
             await insist(self._recover)
             while await insist(self._round):
                 pass
+            if self._outbox is not None:
+                await self._outbox.deliver_once()
             for keeper in keepers:
                 keeper.cancel()
         await self._leave()
@@ -296,6 +310,14 @@ class Run:
             self._look_for_work()
             return 0
         return self._replica.settings.lease.total_seconds() / 4
+
+    async def _deliver(self, outbox: Outbox, tasks: asyncio.TaskGroup) -> None:
+        """What is being sent when it is time to stop is let end, like executions."""
+
+        async def step() -> float:
+            return await outbox.step(tasks)
+
+        await repeat("outbox", step, outbox.bell, self._stopping)
 
     async def _keep_up(self) -> float:
         now = asyncio.get_running_loop().time

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 _LOCK = text("SELECT pg_catalog.pg_advisory_xact_lock(:what, :which)")
+_TRY = text("SELECT pg_catalog.pg_try_advisory_xact_lock(:what, :which)")
 # Waiting for a lock of any kind; the value goes with the transaction.
 _PATIENCE = text("SELECT pg_catalog.set_config('lock_timeout', :duration, true)")
 
@@ -25,13 +26,25 @@ class Lock(IntEnum):
     # The triggers that make identities take it, too, by this number.
     SERVICES = 1_952_672_004
     SIGNING_KEYS = 1_952_672_005
+    # Who puts events in order, and who counts webhooks.
+    OUTBOX = 1_952_672_006
+    WEBHOOKS = 1_952_672_007
 
 
 async def take_lock(connection: AsyncConnection, what: Lock, name: str = "") -> None:
     """Wait for a lock, until the end of the transaction. Names that collide wait for each other."""
-    # The key is a signed number of 32 bits.
-    which = crc32(name.encode()) - 2**31
-    await connection.execute(_LOCK, {"what": what, "which": which})
+    await connection.execute(_LOCK, {"what": what, "which": _which(name)})
+
+
+async def try_lock(connection: AsyncConnection, what: Lock) -> bool:
+    """Take a lock until the end of the transaction, if nobody has it."""
+    taken = await connection.scalar(_TRY, {"what": what, "which": _which("")})
+    return bool(taken)
+
+
+def _which(name: str) -> int:
+    """Return the second half of a key: a signed number of 32 bits."""
+    return crc32(name.encode()) - 2**31
 
 
 async def wait_at_most(connection: AsyncConnection, duration: str) -> None:

@@ -34,7 +34,7 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 CONTROL_SCHEMA = "tenantcron"
 TENANT_SCHEMA = "tenant"
@@ -453,6 +453,79 @@ idempotency_key = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 Index(None, idempotency_key.c.created_at)
+
+# Who is told of what happens, and where; see docs/webhooks.md.
+webhook = Table(
+    "webhook",
+    control,
+    Column("name", String(128), primary_key=True),
+    Column("url", String(2048), nullable=False),
+    Column("event_types", ARRAY(Text), nullable=False),
+    # None: all tenants, also those to come.
+    Column("tenant_ids", ARRAY(Text), nullable=True),
+    # Where the secret is kept that requests are signed with; None: they are not signed.
+    Column("secret_ref", String(2200), nullable=True),
+    Column("in_batches", Boolean, nullable=False, server_default=false()),
+    Column("created_by", String(255), nullable=False),
+    _time("created_at"),
+    _time("disabled_at", nullable=True),
+    Column("disabled_reason", Text, nullable=True),
+    # Events that were too old before they could be delivered.
+    Column("dropped", BigInteger, nullable=False, server_default=text("0")),
+    _time("dropped_at", nullable=True),
+)
+
+# Events as the triggers write them, in no order that anybody could rely on yet.
+outbox = Table(
+    "outbox",
+    control,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    # What receivers know it by, in every delivery.
+    Column("event_id", Uuid, nullable=False, server_default=func.gen_random_uuid()),
+    Column("tenant_id", String(48), nullable=False),
+    Column("type", String(64), nullable=False),
+    Column("subject", String(255), nullable=False),
+    _time("happened_at"),
+    Column("data", JSONB, nullable=False),
+)
+
+# Where one webhook stands with one tenant's events.
+webhook_lane = Table(
+    "webhook_lane",
+    control,
+    Column("webhook_name", ForeignKey(webhook.c.name, ondelete="CASCADE"), primary_key=True),
+    Column("tenant_id", String(48), primary_key=True),
+    Column("last_placed", BigInteger, nullable=False),
+    Column("last_delivered", BigInteger, nullable=False, server_default=text("0")),
+    # When somebody may take it: after a failure later, and while it is taken when the lease ends.
+    _time("due_at"),
+    Column("lease_token", Uuid, nullable=True),
+    Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("last_error", Text, nullable=True),
+)
+Index(
+    "webhook_lane_due_idx",
+    webhook_lane.c.webhook_name,
+    webhook_lane.c.due_at,
+    postgresql_where=text("last_placed > last_delivered"),
+)
+
+# Events in their place, one row for each webhook that wants them, until they are delivered.
+webhook_event = Table(
+    "webhook_event",
+    control,
+    Column("webhook_name", ForeignKey(webhook.c.name, ondelete="CASCADE"), primary_key=True),
+    Column("tenant_id", String(48), primary_key=True),
+    Column("place", BigInteger, primary_key=True, autoincrement=False),
+    Column("event_id", Uuid, nullable=False),
+    Column("type", String(64), nullable=False),
+    Column("subject", String(255), nullable=False),
+    _time("happened_at"),
+    Column("data", JSONB, nullable=False),
+    _time("placed_at"),
+)
+# The oldest of each webhook, for whoever asks how far behind it is, and for what is too old.
+Index("webhook_event_age_idx", webhook_event.c.webhook_name, webhook_event.c.placed_at)
 
 tenant_schedule = Table(
     "tenant_schedule",

@@ -134,9 +134,12 @@ class Caller:
         now = request.started_at + timedelta(seconds=monotonic() - began)
         judge(answered.status_code, answered.headers, now)
 
-    async def post(self, url: str, body: bytes, proof: Proof, answer: Answer) -> None:
+    async def post(
+        self, url: str, body: bytes, proof: Proof, answer: Answer, content_type: str | None = None
+    ) -> None:
         """Ask a service something by the same rules; whatever it says is put into the answer."""
-        headers = {**_OF_THE_BODY, **proof.headers}
+        kind = {"Content-Type": content_type} if content_type else {}
+        headers = {**_OF_THE_BODY, **kind, **proof.headers}
         sent = _Sent(self._allowed(url), "POST", headers, body, LONGEST_CONNECT, proof.hidden)
         await self._send(sent, answer)
 
@@ -243,9 +246,14 @@ async def _prove(request: Request, url: Url, body: bytes) -> Proof:
             return bearer(await _token(request.tokens, audience or url.origin))
         case HmacAuth(ref):
             secret = await read_secret(ref, request.allowed_secrets)
-            headers = signature(secret, request.started_at, request.key, body)
-            text = secret.decode(errors="replace")
-            return Proof(headers, (text, headers["X-Tenantcron-Signature"].partition("=")[2]))
+            return signed(secret, request.started_at, request.key, body)
+
+
+def signed(secret: bytes, at: datetime, key: str, body: bytes) -> Proof:
+    """Return the proof that a signature is."""
+    headers = signature(secret, at, key, body)
+    text = secret.decode(errors="replace")
+    return Proof(headers, (text, headers["X-Tenantcron-Signature"].partition("=")[2]))
 
 
 def bearer(token: str) -> Proof:

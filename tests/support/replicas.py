@@ -12,6 +12,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import HandlerConnections
 from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.run import Run
 from tenantcron.store.handler_transactions import HandlerTransactions
@@ -70,23 +71,29 @@ async def make_due(real: Scheduling, schedule_id: UUID) -> None:
 
 @asynccontextmanager
 async def made(
-    real: Scheduling, works: Works, settings: Settings | None = None
+    real: Scheduling,
+    works: Works,
+    settings: Settings | None = None,
+    outbox: Outbox | None = None,
 ) -> AsyncIterator[Run]:
     transactions = HandlerTransactions(real.database.target)
     try:
         executor = Executor(works.handlers(), HandlerConnections(transactions))
         replica = Replica(real.database, settings or real.settings)
-        yield Run(replica, executor, (TenantScheduleProvider(),))
+        yield Run(replica, executor, (TenantScheduleProvider(),), outbox)
     finally:
         await transactions.close()
 
 
 @asynccontextmanager
 async def at_work(
-    real: Scheduling, works: Works, settings: Settings | None = None
+    real: Scheduling,
+    works: Works,
+    settings: Settings | None = None,
+    outbox: Outbox | None = None,
 ) -> AsyncIterator[Run]:
     """Run until the end of the block, then stop and drain."""
-    async with made(real, works, settings) as run:
+    async with made(real, works, settings, outbox) as run:
         running = asyncio.create_task(run.run())
         try:
             yield run

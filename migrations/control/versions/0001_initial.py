@@ -669,6 +669,192 @@ LEFT JOIN LATERAL (
 GROUP BY 1, 2;
 """
 
+# Who is told of what happens. The row of a webhook is on record; how much was dropped of its events
+# is a number that goes up by itself.
+_WEBHOOKS = """
+CREATE TABLE tenantcron.webhook (
+    name varchar(128) NOT NULL,
+    url varchar(2048) NOT NULL,
+    event_types text[] NOT NULL,
+    tenant_ids text[],
+    secret_ref varchar(2200),
+    in_batches boolean NOT NULL DEFAULT false,
+    created_by varchar(255) NOT NULL,
+    created_at timestamptz NOT NULL,
+    disabled_at timestamptz,
+    disabled_reason text,
+    dropped bigint NOT NULL DEFAULT 0,
+    dropped_at timestamptz,
+    CONSTRAINT webhook_pkey PRIMARY KEY (name)
+);
+CREATE TABLE tenantcron.outbox (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    event_id uuid NOT NULL DEFAULT gen_random_uuid(),
+    tenant_id varchar(48) NOT NULL,
+    type varchar(64) NOT NULL,
+    subject varchar(255) NOT NULL,
+    happened_at timestamptz NOT NULL,
+    data jsonb NOT NULL,
+    CONSTRAINT outbox_pkey PRIMARY KEY (id)
+);
+CREATE TABLE tenantcron.webhook_lane (
+    webhook_name varchar(128) NOT NULL,
+    tenant_id varchar(48) NOT NULL,
+    last_placed bigint NOT NULL,
+    last_delivered bigint NOT NULL DEFAULT 0,
+    due_at timestamptz NOT NULL,
+    lease_token uuid,
+    failures integer NOT NULL DEFAULT 0,
+    last_error text,
+    CONSTRAINT webhook_lane_pkey PRIMARY KEY (webhook_name, tenant_id),
+    CONSTRAINT webhook_lane_webhook_name_fkey FOREIGN KEY (webhook_name)
+        REFERENCES tenantcron.webhook (name) ON DELETE CASCADE
+);
+CREATE INDEX webhook_lane_due_idx
+    ON tenantcron.webhook_lane (webhook_name, due_at)
+    WHERE last_placed > last_delivered;
+CREATE TABLE tenantcron.webhook_event (
+    webhook_name varchar(128) NOT NULL,
+    tenant_id varchar(48) NOT NULL,
+    place bigint NOT NULL,
+    event_id uuid NOT NULL,
+    type varchar(64) NOT NULL,
+    subject varchar(255) NOT NULL,
+    happened_at timestamptz NOT NULL,
+    data jsonb NOT NULL,
+    placed_at timestamptz NOT NULL,
+    CONSTRAINT webhook_event_pkey PRIMARY KEY (webhook_name, tenant_id, place),
+    CONSTRAINT webhook_event_webhook_name_fkey FOREIGN KEY (webhook_name)
+        REFERENCES tenantcron.webhook (name) ON DELETE CASCADE
+);
+CREATE INDEX webhook_event_age_idx
+    ON tenantcron.webhook_event (webhook_name, placed_at);
+CREATE TRIGGER webhook_recorded
+    AFTER INSERT OR DELETE
+        OR UPDATE OF url, event_types, tenant_ids, secret_ref, in_batches, disabled_at
+    ON tenantcron.webhook
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.record_secret('webhook', 'name', 'url');
+"""
+
+# Events, in the transaction of what they tell of, and only those that somebody wants to hear. They
+# are written with the rights of the owner: whoever may end an execution or change a tenant need not
+# be allowed to write events of their own. The bodies of single rows are triggers, too, because a
+# function that anybody could call would let anybody tell anything.
+_TELLING = """
+CREATE FUNCTION tenantcron.is_heard(event_type text, of_tenant text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN EXISTS (
+        SELECT FROM tenantcron.webhook AS w
+        WHERE
+            w.disabled_at IS NULL AND event_type = ANY (w.event_types)
+            AND (w.tenant_ids IS NULL OR of_tenant = ANY (w.tenant_ids))
+    );
+CREATE FUNCTION tenantcron.tell_executions() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $function$
+BEGIN
+    -- Nearly everywhere nobody listens, and the rows need not be looked at.
+    IF NOT EXISTS (SELECT FROM tenantcron.webhook WHERE disabled_at IS NULL) THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)
+    SELECT
+        e.tenant_id, 'dev.tenantcron.execution.' || lower(e.state), 'executions/' || e.id,
+        coalesce(e.finished_at, now()),
+        jsonb_build_object(
+            'id', e.id, 'tenant', e.tenant_id, 'schedule', e.schedule_name, 'saga', e.saga_name,
+            'scheduled_for', e.scheduled_for, 'state', e.state, 'reason', e.reason,
+            'attempt', e.attempt, 'started_at', e.started_at, 'finished_at', e.finished_at,
+            'covers_from', e.covers_from, 'missed_count', e.missed_count,
+            'actor', jsonb_build_object(
+                'id', e.actor_id, 'type', e.actor_type, 'source', e.actor_source
+            ),
+            'correlation_id', e.id
+        )
+    FROM becomes AS e
+    WHERE
+        e.state IN ('SUCCEEDED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED')
+        AND tenantcron.is_heard('dev.tenantcron.execution.' || lower(e.state), e.tenant_id)
+    ORDER BY e.finished_at, e.scheduled_for, e.id;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER execution_made_told
+    AFTER INSERT ON tenantcron.execution
+    REFERENCING NEW TABLE AS becomes
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.tell_executions();
+CREATE TRIGGER execution_told
+    AFTER UPDATE ON tenantcron.execution
+    REFERENCING NEW TABLE AS becomes
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.tell_executions();
+CREATE FUNCTION tenantcron.tell_pause() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $function$
+DECLARE
+    told text := 'dev.tenantcron.schedule.'
+        || CASE WHEN NEW.paused_at IS NULL THEN 'resumed' ELSE 'paused' END;
+BEGIN
+    IF tenantcron.is_heard(told, NEW.tenant_id) THEN
+        INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)
+        SELECT
+            NEW.tenant_id, told, 'schedules/' || NEW.schedule_name, now(),
+            jsonb_build_object(
+                'tenant', NEW.tenant_id, 'schedule', NEW.schedule_name,
+                'paused', CASE WHEN NEW.paused_at IS NOT NULL THEN jsonb_build_object(
+                    'at', NEW.paused_at, 'by', NEW.paused_by,
+                    'reason', NEW.paused_reason, 'until', NEW.paused_until) END,
+                'actor', jsonb_build_object(
+                    'id', who.changed_by, 'type', who.actor_type, 'source', who.actor_source),
+                'correlation_id', who.correlation_id
+            )
+        FROM tenantcron.acting() AS who;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER schedule_cursor_pause_told
+    AFTER UPDATE ON tenantcron.schedule_cursor
+    FOR EACH ROW
+    WHEN (
+        OLD.paused_at IS DISTINCT FROM NEW.paused_at
+        OR OLD.paused_until IS DISTINCT FROM NEW.paused_until
+        OR OLD.paused_reason IS DISTINCT FROM NEW.paused_reason
+    )
+    EXECUTE FUNCTION tenantcron.tell_pause();
+CREATE FUNCTION tenantcron.tell_tenant() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $function$
+DECLARE
+    -- How far schedulers have followed is their own affair.
+    own text[] := ARRAY['schedule_revision', 'synced_revision', 'sync_fault', 'updated_at'];
+    was jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - own END;
+    becomes jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - own END;
+    tenant text := coalesce(becomes, was) ->> 'id';
+BEGIN
+    IF was IS DISTINCT FROM becomes
+        AND tenantcron.is_heard('dev.tenantcron.tenant.changed', tenant)
+    THEN
+        INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)
+        SELECT
+            tenant, 'dev.tenantcron.tenant.changed', 'tenants/' || tenant, now(),
+            jsonb_build_object(
+                'tenant', tenant,
+                'operation', CASE TG_OP
+                    WHEN 'INSERT' THEN 'create' WHEN 'UPDATE' THEN 'update' ELSE 'delete' END,
+                'before', was, 'after', becomes,
+                'actor', jsonb_build_object(
+                    'id', who.changed_by, 'type', who.actor_type, 'source', who.actor_source),
+                'correlation_id', who.correlation_id
+            )
+        FROM tenantcron.acting() AS who;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER tenant_told
+    AFTER INSERT OR DELETE
+        OR UPDATE OF status, status_reason, max_schedules, max_concurrent, weight
+    ON tenantcron.tenant
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.tell_tenant();
+"""
+
 _UNDO = """
 DROP VIEW tenantcron.metering;
 DROP FUNCTION tenantcron.running_now();
@@ -677,6 +863,10 @@ DROP TABLE tenantcron.signing_key, tenantcron.identity, tenantcron.service;
 DROP TABLE tenantcron.worker, tenantcron.execution_attempt, tenantcron.execution,
     tenantcron.schedule_cursor, tenantcron.schedule_definition, tenantcron.limits,
     tenantcron.audit_record, tenantcron.manifest_version, tenantcron.tenant;
+DROP TABLE tenantcron.webhook_event, tenantcron.webhook_lane, tenantcron.outbox;
+DROP FUNCTION tenantcron.tell_executions(), tenantcron.tell_pause(), tenantcron.tell_tenant(),
+    tenantcron.is_heard(text, text);
+DROP TABLE tenantcron.webhook;
 DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcron.record_tenant(),
     tenantcron.record_pause(), tenantcron.record_limits(), tenantcron.record_secret(),
     tenantcron.follow_tenant(), tenantcron.follow_service(),
@@ -695,6 +885,7 @@ def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control
     run_script(op.get_bind(), _IDENTITIES + _SIGNING_KEYS)
     run_script(op.get_bind(), _API_TABLES + _API_SIGHT + _API_ROLE)
     run_script(op.get_bind(), _METERING)
+    run_script(op.get_bind(), _WEBHOOKS + _TELLING)
 
 
 def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above

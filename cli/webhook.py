@@ -1,0 +1,299 @@
+"""`tenantcron webhook`: who is told of what happens, and where."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from uuid import uuid4
+
+from rich.console import Console
+from rich.text import Text
+
+from tenantcron.answers.executions import iso
+from tenantcron.cli.database import acting
+from tenantcron.cli.operating import (
+    Answer,
+    add_actor,
+    add_format,
+    add_reason,
+    respond,
+    settings,
+)
+from tenantcron.cli.tables import plain_table
+from tenantcron.core.egress import read_url
+from tenantcron.core.errors import UsageError
+from tenantcron.core.names import NAME_EXPECTED, TENANT_EXPECTED, TenantId, is_name, is_tenant_id
+from tenantcron.core.secret_refs import may_use
+from tenantcron.core.suggest import close_match
+from tenantcron.core.words import shortened, visible
+from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
+from tenantcron.scheduler.operate import OperationError
+from tenantcron.scheduler.situation import UnknownError, in_utc
+from tenantcron.scheduler.webhooks import (
+    EVENT_TYPES,
+    MOST_WEBHOOKS,
+    PREFIX,
+    TEST_TYPE,
+    Courier,
+    NotTakenError,
+    read_ref,
+)
+from tenantcron.store import audit_records, outbox, tenants, times, webhooks
+from tenantcron.store.engine import Database
+from tenantcron.store.outbox import Backlog, Event
+from tenantcron.store.webhooks import Webhook
+from tenantcron.targets.http import Caller
+
+_EXAMPLES = """\
+examples:
+  tenantcron webhook add ops https://ops.internal/hooks --event execution.dead --event schedule
+  tenantcron webhook add lake https://lake.internal/in --batch --secret env:LAKE_SECRET
+  tenantcron webhook add acme-own https://hooks.acme.example/cron --tenant acme
+  tenantcron webhook test ops
+  tenantcron webhook list
+"""
+_LONGEST_URL = 2048
+# No tenant can have this id.
+_NOBODY = TenantId("tenantcron")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    parser.description = (
+        "Add, list, test and remove webhooks: who is told of ends of executions, of pauses, and of "
+        "changes of tenants. A change holds for all schedulers within seconds, and is on record."
+    )
+    parser.epilog = _EXAMPLES
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="tell somebody of what happens from now on")
+    add.add_argument("name", metavar="NAME", help="what it is called here")
+    add.add_argument("url", metavar="URL", help="where events are sent")
+    kinds = ", ".join(one.removeprefix(PREFIX) for one in EVENT_TYPES)
+    add.add_argument(
+        "--event", action="append", metavar="TYPE", help=f"only these, or families of them: {kinds}"
+    )
+    add.add_argument("--tenant", action="append", metavar="T", help="only of these tenants")
+    add.add_argument("--secret", metavar="REF", help="sign with env:NAME or file:/path")
+    add.add_argument("--batch", action="store_true", help="send many events a request")
+    test = actions.add_parser("test", help="send an event of no consequence, from here")
+    enable = actions.add_parser("enable", help="tell a webhook again that was switched off")
+    disable = actions.add_parser("disable", help="tell a webhook nothing more; it stays listed")
+    add_reason(disable)
+    remove = actions.add_parser("remove", help="forget a webhook, and all that waits for it")
+    listing = actions.add_parser("list", help="list all webhooks, and what waits for them")
+    for action in (test, enable, disable, remove):
+        action.add_argument("name", metavar="NAME")
+    for action in (add, test):
+        action.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
+    for action in (add, enable, disable, remove):
+        add_actor(action)
+    works = {add: _add, test: _test, enable: _enable, disable: _disable, remove: _remove}
+    for action, work in {**works, listing: _list}.items():
+        add_format(action)
+        action.set_defaults(run=respond, work=work)
+
+
+async def _add(database: Database, arguments: argparse.Namespace) -> Answer:
+    new = _checked(arguments)
+    async with database.transaction() as connection:
+        await audit_records.act(connection, acting(arguments.actor))
+        await webhooks.lock(connection)
+        known = {row.id for row in await tenants.list_all(connection)}
+        unknown = [one for one in new.tenants or () if one not in known]
+        if unknown:
+            raise UnknownError(f"there is no tenant {', '.join(unknown)}: nothing was added")
+        if len(await webhooks.list_all(connection)) >= MOST_WEBHOOKS:
+            raise OperationError(f"there are {MOST_WEBHOOKS} webhooks, and no more: remove one")
+        row = await webhooks.add(connection, new)
+    if row is None:
+        raise OperationError(
+            f"a webhook `{new.name}` exists: remove it first, or take another name"
+        )
+    return _told(row, f"webhook {row.name} is told of what happens from now on")
+
+
+def _checked(arguments: argparse.Namespace) -> Webhook:
+    """Return the webhook that was asked for; all that is wrong with it is said at once."""
+    policy = _policy(arguments.policy)
+    types = {given: _types(given) for given in arguments.event or ()}
+    problems = [
+        *_name_problems(arguments.name),
+        *_url_problems(arguments.url, policy),
+        *(_unknown_type(given) for given, found in types.items() if not found),
+        *_tenant_problems(arguments.tenant or ()),
+        *_secret_problems(arguments.secret, policy),
+    ]
+    if problems:
+        raise UsageError("\n".join(["the webhook cannot be added", *problems]))
+    wanted = {one for found in types.values() for one in found} or set(EVENT_TYPES)
+    return Webhook(
+        name=arguments.name,
+        url=arguments.url,
+        event_types=tuple(one for one in EVENT_TYPES if one in wanted),
+        tenants=tuple(dict.fromkeys(arguments.tenant)) if arguments.tenant else None,
+        secret_ref=arguments.secret,
+        in_batches=arguments.batch,
+        created_by=acting(arguments.actor).changed_by,
+    )
+
+
+def _policy(given: Path | None) -> Policy:
+    file = given or find_policy(Path.cwd())
+    return default_policy() if file is None else load_policy(file)
+
+
+def _types(given: str) -> list[str]:
+    """Return the types that a name stands for: one, or a family such as `execution`."""
+    name = given.removeprefix(PREFIX)
+    return [
+        one for one in EVENT_TYPES if one == PREFIX + name or one.startswith(f"{PREFIX}{name}.")
+    ]
+
+
+def _unknown_type(given: str) -> str:
+    known = [one.removeprefix(PREFIX) for one in EVENT_TYPES]
+    meant = close_match(given.removeprefix(PREFIX), known)
+    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+    return f"  --event: {_shown(given)} is not a type of events; {hint}"
+
+
+def _name_problems(name: str) -> Iterator[str]:
+    if not is_name(name):
+        yield f"  NAME: {_shown(name)} is not {NAME_EXPECTED}"
+
+
+def _url_problems(text: str, policy: Policy) -> Iterator[str]:
+    url = read_url(text) if len(text) <= _LONGEST_URL else None
+    if url is None:
+        yield "  URL: it is not a URL that can be called: write https://host/path"
+        return
+    refusal = policy.egress.refusal(url)
+    if refusal is not None:
+        yield f"  URL: {url.origin} may not be called: {refusal.message}; {refusal.hint}"
+
+
+def _tenant_problems(given: Iterable[str]) -> Iterator[str]:
+    for one in given:
+        if not is_tenant_id(one):
+            yield f"  --tenant: {_shown(one)} is not {TENANT_EXPECTED}"
+
+
+def _secret_problems(given: str | None, policy: Policy) -> Iterator[str]:
+    if given is not None and not may_use(read_ref(given), policy.allowed_secrets):
+        yield (
+            f"  --secret: {_shown(given)} is not among the secrets that may be used: the platform "
+            "team can add it to allowed_secrets in the [policy] table, as env:NAME or file:/path"
+        )
+
+
+def _shown(text: str) -> str:
+    return f"`{shortened(visible(text))}`"
+
+
+async def _test(database: Database, arguments: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        found = await webhooks.find(connection, arguments.name)
+        now = await times.database_time(connection)
+    if found is None:
+        raise _unknown(arguments.name)
+    policy = _policy(arguments.policy)
+    caller = Caller(policy.egress, ca_file=settings().ca_file)
+    event = Event(0, uuid4(), TEST_TYPE, f"webhooks/{found.name}", now, {"webhook": found.name})
+    try:
+        await Courier(caller, policy.allowed_secrets).send(found, _NOBODY, [event], now)
+    except NotTakenError as error:
+        raise OperationError(f"webhook {found.name} has not taken the event: {error}") from error
+    finally:
+        await caller.close()
+    answer = _told(found, f"webhook {found.name} has taken the event")
+    return Answer({**answer.data, "event": str(event.id)}, answer.show)
+
+
+async def _enable(database: Database, arguments: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        await audit_records.act(connection, acting(arguments.actor))
+        found = await webhooks.find(connection, arguments.name)
+        row = await webhooks.enable(connection, arguments.name) or found
+    if row is None:
+        raise _unknown(arguments.name)
+    return _told(row, f"webhook {row.name} is told of what happens from now on")
+
+
+async def _disable(database: Database, arguments: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        await audit_records.act(connection, acting(arguments.actor))
+        found = await webhooks.find(connection, arguments.name)
+        row = await webhooks.disable(connection, arguments.name, arguments.reason) or found
+    if row is None:
+        raise _unknown(arguments.name)
+    return _told(row, f"webhook {row.name} is told nothing more")
+
+
+async def _remove(database: Database, arguments: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        await audit_records.act(connection, acting(arguments.actor))
+        row = await webhooks.remove(connection, arguments.name)
+    if row is None:
+        raise _unknown(arguments.name)
+    return _told(row, f"webhook {row.name} is forgotten, with all that waited for it")
+
+
+async def _list(database: Database, _: argparse.Namespace) -> Answer:
+    async with database.transaction() as connection:
+        rows = await webhooks.list_all(connection)
+        waiting = await outbox.backlogs(connection)
+
+    def show(console: Console) -> None:
+        table = plain_table("name", "calls", "events", "tenants", "state", "waiting", "dropped")
+        for row in rows:
+            table.add_row(*_cells(row, waiting.get(row.name)))
+        console.print(table if rows else "no webhooks: `tenantcron webhook add NAME URL`")
+        for one in waiting.values():
+            if one.error is not None:
+                console.print(Text(visible(f"{one.webhook}: {one.error}"), "yellow"))
+
+    return Answer({"webhooks": [_as_json(row, waiting.get(row.name)) for row in rows]}, show)
+
+
+def _cells(row: Webhook, backlog: Backlog | None) -> Iterator[str]:
+    # A path or a query may hold what is nobody's business.
+    url = read_url(row.url)
+    yield row.name
+    yield url.origin if url else "?"
+    all_types = row.event_types == EVENT_TYPES
+    short = (one.removeprefix(PREFIX) for one in row.event_types)
+    yield "all" if all_types else ", ".join(short)
+    yield "all" if row.tenants is None else ", ".join(row.tenants)
+    yield "on" if row.disabled_at is None else f"off: {visible(row.disabled_reason or 'by hand')}"
+    yield f"since {in_utc(backlog.oldest)}" if backlog else ""
+    yield str(row.dropped)
+
+
+def _unknown(name: str) -> UnknownError:
+    return UnknownError(f"there is no webhook {name!a}: `tenantcron webhook list` shows all")
+
+
+def _told(row: Webhook, words: str) -> Answer:
+    def show(console: Console) -> None:
+        console.print(words, soft_wrap=True)
+
+    return Answer(_as_json(row, None), show)
+
+
+def _as_json(row: Webhook, backlog: Backlog | None) -> Mapping[str, object]:
+    url = read_url(row.url)
+    return {
+        "name": row.name,
+        "calls": url.origin if url else None,
+        "events": list(row.event_types),
+        "tenants": None if row.tenants is None else list(row.tenants),
+        "secret": row.secret_ref,
+        "batch": row.in_batches,
+        "created_by": row.created_by,
+        "created_at": iso(row.created_at),
+        "disabled_at": iso(row.disabled_at),
+        "disabled_reason": row.disabled_reason,
+        "waiting_since": iso(backlog.oldest) if backlog else None,
+        "tenants_waiting": backlog.lanes if backlog else 0,
+        "error": backlog.error if backlog else None,
+        "dropped": row.dropped,
+    }

@@ -1,0 +1,22 @@
+-- The fence: a replica whose lease somebody else has by now changes nothing. What is delivered goes in
+-- the same statement, and a lane with more to deliver goes to the end of the line.
+WITH settled AS (
+    UPDATE tenantcron.webhook_lane
+    SET
+        last_delivered = greatest(last_delivered, %(delivered)s),
+        due_at = coalesce(%(at)s::timestamptz, statement_timestamp()) + %(wait)s::interval,
+        lease_token = NULL,
+        failures = %(failures)s,
+        last_error = %(error)s
+    WHERE
+        webhook_name = %(webhook)s AND tenant_id = %(tenant)s AND lease_token = %(token)s::uuid
+    RETURNING webhook_name, tenant_id, last_delivered
+),
+gone AS (
+    DELETE FROM tenantcron.webhook_event AS e
+    USING settled AS s
+    WHERE
+        e.webhook_name = s.webhook_name AND e.tenant_id = s.tenant_id
+        AND e.place <= s.last_delivered
+)
+SELECT count(*) FROM settled

@@ -1,0 +1,380 @@
+"""How events reach a receiver: in order per tenant, at least once, and never at others' expense."""
+
+import asyncio
+import hmac
+import json
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+from support.replicas import Works, at_work, due, until, until_state
+from support.scheduling import Scheduling
+from support.services import answering, forever, service
+from support.webhooks import Hooks, choosing, events_of, hooked, subjects
+
+from tenantcron.core.values import JsonObject
+from tenantcron.scheduler import outbox as outbox_module
+from tenantcron.scheduler.housekeeping import clean_up
+from tenantcron.scheduler.outbox import EVENTS_A_LANE, LANES_A_WEBHOOK, LEASE, wait_after
+from tenantcron.scheduler.webhooks import PREFIX
+from tenantcron.store import outbox as store
+
+WRITE = text(
+    "INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)"
+    " VALUES ('acme', 'dev.tenantcron.tenant.changed', :subject, now(), '{}') RETURNING id"
+)
+
+
+async def write(connection: AsyncConnection, subject: str) -> int:
+    return int((await connection.execute(WRITE, {"subject": subject})).scalar_one())
+
+
+async def test_an_event_arrives_as_a_cloud_event_of_version_1(scheduling: Scheduling) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add()
+        await scheduling.waiting(1, schedule_name="nightly")
+        (claimed,) = await scheduling.claim_all()
+        await scheduling.finish(claimed)
+        *_, event = await hooks.deliver()
+
+    request = hooks.receiver.received[-1]
+    assert (request.method, request.target) == ("POST", "/ops")
+    assert request.headers["content-type"] == "application/cloudevents+json; charset=utf-8"
+    assert request.headers["idempotency-key"] == event["id"]
+    data = event.pop("data")
+    assert isinstance(data, dict)
+    assert (data["id"], data["state"], data["schedule"]) == (
+        str(claimed.id), "SUCCEEDED", "nightly",
+    )  # fmt: skip
+    assert set(event) == {
+        "specversion", "id", "source", "type", "subject", "time", "datacontenttype", "sequence",
+        "tenant",
+    }  # fmt: skip
+    assert event["specversion"] == "1.0"
+    assert event["type"] == f"{PREFIX}execution.succeeded"
+    assert (event["source"], event["subject"]) == ("/tenants/acme", f"executions/{claimed.id}")
+    assert event["time"] == "2026-12-01T12:00:00+00:00"
+    assert await scheduling.rows("outbox", "id") == []
+    assert await scheduling.rows("webhook_event", "place") == []
+
+
+async def test_a_request_is_signed_with_the_secret_as_calls_of_targets_are(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "correct-horse")
+    async with hooked(scheduling) as hooks:
+        await hooks.add(secret_ref="env:HOOK_SECRET")  # noqa: S106 -- a reference
+        await hooks.happen("one")
+        await hooks.deliver()
+    request = hooks.receiver.only
+    stamp, key = request.headers["x-tenantcron-timestamp"], request.headers["idempotency-key"]
+    signed = f"v1:{stamp}:{key}:".encode() + request.body
+    digest = hmac.new(b"correct-horse", signed, "sha256").hexdigest()
+    assert request.headers["x-tenantcron-signature"] == f"v1={digest}"
+    assert int(stamp) == int(scheduling.clock.now.timestamp())
+
+
+async def test_events_of_a_tenant_come_in_the_order_in_which_they_happened(
+    scheduling: Scheduling,
+) -> None:
+    names = [f"e{number}" for number in range(EVENTS_A_LANE + 20)]
+    async with hooked(scheduling) as hooks:
+        await hooks.add()
+        await hooks.happen(*names[:7])
+        await hooks.happen("other", tenant="beta")
+        await hooks.happen(*names[7:])
+        told = await hooks.deliver()
+    assert subjects(told) == names
+    assert subjects(told, "beta") == ["other"]
+    places = [str(event["sequence"]) for event in told if event["tenant"] == "acme"]
+    assert places == sorted(set(places))
+
+
+async def test_a_transaction_that_commits_after_a_later_one_is_neither_lost_nor_turned_round(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add()
+        async with scheduling.database.transaction() as slow:
+            low = await write(slow, "began first, committed last")
+            async with scheduling.database.transaction() as quick:
+                high = await write(quick, "began last, committed first")
+            assert low < high
+            assert subjects(await hooks.deliver()) == ["began last, committed first"]
+        await hooks.happen("afterwards")
+        told = await hooks.deliver()
+    assert subjects(told) == [
+        "began last, committed first", "began first, committed last", "afterwards",
+    ]  # fmt: skip
+    places = [str(event["sequence"]) for event in told]
+    assert places == sorted(set(places))
+
+
+async def test_who_waited_for_a_row_is_told_after_whom_it_waited_for(
+    scheduling: Scheduling,
+) -> None:
+    """The transaction with the lower number comes second: it had to wait for the other's row."""
+    await scheduling.tenant("acme")
+    async with hooked(scheduling) as hooks:
+        await hooks.add(event_types=(f"{PREFIX}tenant.changed",))
+        async with scheduling.database.transaction() as first:
+            # It has its number from here on, and its first event.
+            await write(first, "early")
+            async with scheduling.database.transaction() as second:
+                await second.execute(text("UPDATE tenantcron.tenant SET weight = 2"))
+            await first.execute(text("UPDATE tenantcron.tenant SET weight = 3"))
+        told = await hooks.deliver()
+    weights = [event["data"]["after"]["weight"] for event in told if event["data"]]  # type: ignore[index,call-overload] # of the JSON
+    assert weights == [2, 3]
+
+
+async def test_two_that_place_at_once_do_not_both(scheduling: Scheduling) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add()
+        await hooks.happen("one", "two")
+        async with scheduling.database.transaction() as first:
+            assert await store.place(first, 10, None) == 2
+            async with scheduling.database.transaction() as second:
+                assert await store.place(second, 10, None) == 0
+    placed = await scheduling.rows("webhook_event", "place")
+    assert [row["subject"] for row in placed] == ["one", "two"]
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 404, 429, 500, 503])
+async def test_what_is_not_taken_is_sent_again_with_the_same_id_and_blocks_only_its_tenant(
+    scheduling: Scheduling, status: int
+) -> None:
+    refused: list[object] = []
+
+    def refuse_once(event: JsonObject) -> int:
+        if event["subject"] == "bad" and not refused:
+            refused.append(event["id"])
+            return status
+        return 200
+
+    async with hooked(scheduling) as hooks:
+        hooks.receiver.behaviour = choosing(refuse_once)
+        await hooks.add()
+        await hooks.happen("good", "bad", "after")
+        await hooks.happen("theirs", tenant="beta")
+        first = await hooks.deliver()
+        assert subjects(first) == ["good", "bad"]
+        assert subjects(first, "beta") == ["theirs"]
+        (lane,) = await scheduling.query(
+            "SELECT * FROM tenantcron.webhook_lane WHERE tenant_id = 'acme'"
+        )
+        assert (lane["failures"], str(status) in str(lane["last_error"])) == (1, True)
+        scheduling.clock.go_on(minutes=5)
+        told = await hooks.deliver()
+
+    assert subjects(told) == ["good", "bad", "bad", "after"]
+    assert [event["id"] for event in told if event["subject"] == "bad"] == refused * 2
+    assert await scheduling.rows("webhook_event", "place") == []
+
+
+async def test_a_lane_waits_a_random_time_that_doubles_up_to_five_minutes() -> None:
+    random = Random(3)  # noqa: S311 -- chance for a test
+    for failures, bound in ((1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (100_000, 300)):
+        waits = [wait_after(failures, random).total_seconds() for _ in range(500)]
+        assert max(waits) <= bound
+        assert max(waits) > 0.9 * bound
+        assert min(waits) < 0.1 * bound
+
+
+async def test_a_receiver_that_is_gone_is_switched_off_on_record(scheduling: Scheduling) -> None:
+    async with hooked(scheduling) as hooks:
+        hooks.receiver.behaviour = answering(410)
+        await hooks.add()
+        await hooks.happen("one", "two")
+        await hooks.deliver()
+        scheduling.clock.go_on(hours=1)
+        await hooks.deliver()
+    assert len(hooks.receiver.received) == 1
+    (webhook,) = await scheduling.rows("webhook", "name")
+    assert (webhook["disabled_at"] is not None, webhook["disabled_reason"]) == (
+        True, "the receiver answered 410 Gone",
+    )  # fmt: skip
+    *_, record = await scheduling.query(
+        "SELECT * FROM tenantcron.audit_record WHERE entity_type = 'webhook' ORDER BY id"
+    )
+    assert (record["operation"], record["changed_by"]) == ("update", "system:scheduler:scheduler")
+    assert "url" not in str(record["after"])
+
+
+async def test_a_batch_is_one_request_for_many_events_in_order(scheduling: Scheduling) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add(in_batches=True)
+        await hooks.happen("one", "two", "three")
+        told = await hooks.deliver()
+    request = hooks.receiver.only
+    assert request.headers["content-type"] == ("application/cloudevents-batch+json; charset=utf-8")
+    assert subjects(told) == ["one", "two", "three"]
+    assert request.headers["idempotency-key"] == f"{told[0]['id']}:{told[-1]['id']}"
+
+
+async def test_two_webhooks_get_the_same_event_with_the_same_id_and_sequence(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add("one")
+        await hooks.add("two")
+        await hooks.happen("thing")
+        first, second = await hooks.deliver()
+    assert first == second
+    assert {request.target for request in hooks.receiver.received} == {"/one", "/two"}
+
+
+async def test_a_lane_that_a_dead_replica_holds_is_taken_when_its_lease_is_over(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add()
+        await hooks.happen("one", "two")
+        async with scheduling.database.transaction() as connection:
+            at = scheduling.clock.now
+            await store.place(connection, 10, at)
+            (lane,) = await store.take(connection, {"ops": 4}, events=10, lease=LEASE, at=at)
+        assert await hooks.deliver() == []
+        scheduling.clock.now += LEASE
+        assert subjects(await hooks.deliver()) == ["one", "two"]
+        # It was only stalled: what it says now counts for nothing.
+        await hooks.happen("three")
+        async with scheduling.database.transaction() as connection:
+            late = store.Settlement(2**60, timedelta(0), 0, None)
+            assert not await store.settle(connection, lane, late, scheduling.clock.now)
+        assert subjects(await hooks.deliver()) == ["one", "two", "three"]
+
+
+async def test_two_replicas_share_the_work_and_no_tenant_is_told_out_of_order(
+    scheduling: Scheduling,
+) -> None:
+    tenants = [f"t{number}" for number in range(12)]
+    names = [f"e{number}" for number in range(15)]
+    async with hooked(scheduling) as hooks:
+        await hooks.add()
+        for name in names:
+            for tenant in tenants:
+                await hooks.happen(name, tenant=tenant)
+        replicas = [hooks.outbox("one"), hooks.outbox("two")]
+        for _ in range(10):
+            await asyncio.gather(*(one.deliver_once() for one in replicas))
+        told = hooks.told()
+    assert {tenant: subjects(told, tenant) for tenant in tenants} == dict.fromkeys(tenants, names)
+
+
+async def test_a_receiver_that_never_answers_takes_no_slot_of_another(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks, service(forever) as dead, asyncio.timeout(20):
+        outbox = hooks.outbox("one", dead.port)
+        await hooks.add("dead", dead.url)
+        for number in range(LANES_A_WEBHOOK * 3):
+            await hooks.happen("one", tenant=f"t{number}")
+        async with asyncio.TaskGroup() as tasks:
+            await outbox.step(tasks)
+            await dead.arrived.wait()
+            await hooks.add("alive")
+            await hooks.happen("two")
+            while subjects(hooks.told()) != ["two"]:
+                await outbox.step(tasks)
+                await asyncio.sleep(0)
+            assert len(dead.received) <= LANES_A_WEBHOOK
+            await dead.close()
+
+
+async def test_executions_run_on_time_while_a_receiver_is_dead(real: Scheduling) -> None:
+    works = Works()
+    async with hooked(real) as hooks, service(forever) as dead:
+        await hooks.add("dead", dead.url)
+        for number in range(50):
+            await hooks.happen("one", tenant=f"t{number}")
+        clockless = replace(real.replica(), clock=lambda: None)
+        outbox = outbox_module.Outbox(clockless, hooks.outbox("one", dead.port)._courier)
+        async with at_work(real, works, outbox=outbox):
+            await dead.arrived.wait()
+            for number in range(5):
+                await due(real, "quick", tenant=f"on-time-{number}", start_within="1m")
+            await until_state(real, "SUCCEEDED", 5)
+            late = await real.query(
+                "SELECT max(extract(epoch FROM started_at - scheduled_for))::float8 AS late"
+                " FROM tenantcron.execution WHERE state = 'SUCCEEDED'"
+            )
+            await dead.close()
+    assert float(str(late[0]["late"])) < 2.0
+    # And what they ended as waits for the receiver, in its place.
+    waiting = await real.rows("webhook_event", "place") + await real.rows("outbox", "id")
+    assert sum(str(row["type"]).endswith("execution.succeeded") for row in waiting) == 5
+
+
+async def test_a_replica_at_work_delivers_and_lets_what_is_being_sent_end(
+    real: Scheduling,
+) -> None:
+    works = Works()
+    async with hooked(real) as hooks:
+        await hooks.add()
+        clockless = replace(real.replica(), clock=lambda: None)
+        outbox = outbox_module.Outbox(clockless, hooks.outbox()._courier)
+        async with at_work(real, works, outbox=outbox):
+            await due(real, "quick", start_within="1m")
+            await until(lambda: _told(hooks, 2))
+    assert [str(one["type"]).removeprefix(PREFIX) for one in hooks.told()] == [
+        "tenant.changed", "execution.succeeded",
+    ]  # fmt: skip
+    assert await real.rows("webhook_event", "place") == []
+
+
+async def _told(hooks: Hooks, number: int) -> bool:
+    return len(hooks.told()) == number
+
+
+async def test_a_forbidden_address_is_not_called_and_the_lane_says_why(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add(url="https://billing.internal/hook")
+        await hooks.happen("one")
+        assert await hooks.deliver() == []
+    (lane,) = await scheduling.rows("webhook_lane", "tenant_id")
+    assert "billing.internal is not among the hosts" in str(lane["last_error"])
+
+
+async def test_what_waits_too_long_is_dropped_and_counted_and_the_rest_goes_on(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        hooks.receiver.behaviour = answering(503)
+        await hooks.add()
+        await hooks.happen("old", "old too")
+        await hooks.deliver()
+        scheduling.clock.go_on(days=6)
+        await hooks.happen("new")
+        await hooks.deliver()
+        scheduling.clock.go_on(days=1, seconds=1)
+        await clean_up(scheduling.replica())
+        hooks.receiver.behaviour = answering(200)
+        hooks.receiver.received.clear()
+        scheduling.clock.go_on(minutes=5)
+        told = await hooks.deliver()
+    assert subjects(told) == ["new"]
+    (webhook,) = await scheduling.rows("webhook", "name")
+    assert (webhook["dropped"], webhook["dropped_at"] is not None) == (2, True)
+
+
+async def test_the_body_is_the_same_to_the_byte_whenever_it_is_sent(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        hooks.receiver.behaviour = answering(500)
+        await hooks.add()
+        await hooks.happen("one")
+        for _ in range(3):
+            await hooks.deliver()
+            scheduling.clock.go_on(minutes=5)
+    bodies = {request.body for request in hooks.receiver.received}
+    assert len(hooks.receiver.received) >= 3
+    assert len(bodies) == 1
+    assert json.loads(bodies.pop())["subject"] == "one"
+    assert len({str(events_of(one)[0]["id"]) for one in hooks.receiver.received}) == 1

@@ -1,0 +1,172 @@
+"""What becomes an event: written in the transaction of the thing itself, or not at all."""
+
+from sqlalchemy import text
+from support.scheduling import NOON, Row, Scheduling
+from support.webhooks import hooked
+
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.webhooks import EVENT_TYPES, PREFIX
+from tenantcron.store import webhooks
+
+
+async def events(scheduling: Scheduling) -> list[Row]:
+    return await scheduling.rows("outbox", "id")
+
+
+async def types(scheduling: Scheduling) -> list[str]:
+    return [str(row["type"]).removeprefix(PREFIX) for row in await events(scheduling)]
+
+
+async def listen(scheduling: Scheduling, **fields: object) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add(**fields)  # type: ignore[arg-type] # as given
+
+
+async def test_nothing_is_written_while_nobody_listens(scheduling: Scheduling) -> None:
+    await everything_happens(scheduling)
+    assert await scheduling.count(state="SUCCEEDED") == 1
+    assert await events(scheduling) == []
+
+
+async def everything_happens(scheduling: Scheduling) -> None:
+    """Let executions end in every way, a schedule be paused and resumed, a tenant suspended."""
+    schedule_id = await scheduling.schedule("missed", catch_up="none")
+    await scheduling.waiting(1, schedule_name="done", attempts_allowed=1)
+    await scheduling.waiting(1, schedule_name="dead", attempts_allowed=1)
+    await scheduling.limit(2)
+    done, dead = await scheduling.claim_all()
+    await scheduling.finish(done)
+    await scheduling.finish(dead, AttemptOutcome.FAILED, "boom")
+    await scheduling.limit(0)
+    await scheduling.waiting(1, schedule_name="skipped", start_deadline=NOON)
+    await scheduling.claim_all()
+    scheduling.clock.go_on(hours=5)
+    await scheduling.fire()
+    await scheduling.set_cursor(schedule_id, paused_at=NOON, paused_by="x", paused_reason="y")
+    await scheduling.set_cursor(schedule_id, paused_at=None, paused_by=None, paused_reason=None)
+    await scheduling.execute("UPDATE tenantcron.tenant SET status = 'suspended'")
+
+
+async def test_each_end_of_an_execution_pause_and_change_is_one_event(
+    scheduling: Scheduling,
+) -> None:
+    await listen(scheduling)
+    await everything_happens(scheduling)
+
+    assert await types(scheduling) == [
+        "tenant.changed",
+        "execution.succeeded",
+        "execution.dead",
+        "execution.skipped",
+        "execution.missed",
+        "schedule.paused",
+        "schedule.resumed",
+        "tenant.changed",
+    ]
+    rows = [row for row in await scheduling.rows() if row["state"] != "PENDING"]
+    told = [row["data"] for row in await events(scheduling) if str(row["type"]).find("exec") > 0]
+    assert sorted((one["id"], one["state"], one["reason"]) for one in told) == sorted(  # type: ignore[index] # of the JSON
+        (str(row["id"]), row["state"], row["reason"]) for row in rows
+    )
+
+
+async def test_a_cancelled_execution_is_an_event_of_its_own(scheduling: Scheduling) -> None:
+    await listen(scheduling)
+    await scheduling.limit(0)
+    await scheduling.waiting(1)
+    await scheduling.execute("UPDATE tenantcron.execution SET state = 'CANCELLED'")
+    assert await types(scheduling) == ["tenant.changed", "execution.cancelled"]
+
+
+async def test_an_attempt_that_will_be_retried_is_no_event(scheduling: Scheduling) -> None:
+    await scheduling.waiting(1, attempts_allowed=3)
+    await listen(scheduling)
+    (claimed,) = await scheduling.claim_all()
+    await scheduling.finish(claimed, AttemptOutcome.FAILED, "boom")
+    assert await scheduling.count(state="FAILED") == 1
+    assert await events(scheduling) == []
+
+
+async def test_what_is_rolled_back_leaves_no_event(scheduling: Scheduling) -> None:
+    await scheduling.waiting(1)
+    await listen(scheduling)
+    change = text("UPDATE tenantcron.execution SET state = 'SKIPPED'")
+    async with scheduling.database.transaction() as connection:
+        await connection.execute(change)
+        await connection.execute(text("UPDATE tenantcron.tenant SET weight = 7"))
+        seen = await connection.scalar(text("SELECT count(*) FROM tenantcron.outbox"))
+        await connection.rollback()
+    assert seen == 2
+    assert await events(scheduling) == []
+
+
+async def test_a_change_by_hand_names_the_database_user_and_what_was(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.tenant("acme")
+    await listen(scheduling)
+    await scheduling.execute("UPDATE tenantcron.tenant SET max_concurrent = 3")
+
+    (event,) = await events(scheduling)
+    data = event["data"]
+    assert isinstance(data, dict)
+    assert (data["before"]["max_concurrent"], data["after"]["max_concurrent"]) == (None, 3)
+    assert data["actor"]["source"] == "sql"
+    assert (event["subject"], event["tenant_id"]) == ("tenants/acme", "acme")
+
+
+async def test_an_update_that_changes_nothing_is_no_event(scheduling: Scheduling) -> None:
+    await scheduling.tenant("acme")
+    await listen(scheduling)
+    await scheduling.execute("UPDATE tenantcron.tenant SET weight = weight, status = status")
+    await scheduling.execute("UPDATE tenantcron.tenant SET schedule_revision = 5")
+    assert await events(scheduling) == []
+
+
+async def test_only_what_somebody_wants_to_hear_is_written(scheduling: Scheduling) -> None:
+    await listen(scheduling, name="dead", event_types=(f"{PREFIX}execution.dead",))
+    await listen(scheduling, name="beta", event_types=(f"{PREFIX}tenant.changed",), tenants=("b",))
+    await scheduling.tenant("a")
+    await scheduling.tenant("b")
+    await everything_happens(scheduling)
+    found = [(row["type"], row["tenant_id"]) for row in await events(scheduling)]
+    assert found == [
+        ("dev.tenantcron.tenant.changed", "b"),
+        ("dev.tenantcron.execution.dead", "acme"),
+        ("dev.tenantcron.tenant.changed", "b"),
+    ]
+
+
+async def test_a_webhook_that_is_switched_off_is_written_nothing(scheduling: Scheduling) -> None:
+    await listen(scheduling)
+    async with scheduling.database.transaction() as connection:
+        await webhooks.disable(connection, "ops", "for a test")
+    await everything_happens(scheduling)
+    assert await events(scheduling) == []
+
+
+async def test_a_role_that_may_end_executions_needs_no_rights_on_the_outbox(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.tenant("acme")
+    await listen(scheduling)
+    async with scheduling.database.transaction() as connection:
+        for statement in (
+            "CREATE ROLE plain_operator",
+            "GRANT USAGE ON SCHEMA tenantcron TO plain_operator",
+            "GRANT SELECT, UPDATE ON tenantcron.tenant TO plain_operator",
+            "GRANT INSERT ON tenantcron.audit_record TO plain_operator",
+            "GRANT SELECT, UPDATE ON tenantcron.identity TO plain_operator",
+            "SET LOCAL ROLE plain_operator",
+            "UPDATE tenantcron.tenant SET weight = 2",
+            "RESET ROLE",
+        ):
+            await connection.execute(text(statement))
+        told = await connection.scalar(text("SELECT count(*) FROM tenantcron.outbox"))
+        # Roles belong to the whole server, which other tests use, too.
+        await connection.rollback()
+    assert told == 1
+
+
+def test_every_type_has_one_scheme() -> None:
+    assert all(one.startswith(PREFIX) and one.count(".") == 3 for one in EVENT_TYPES)

@@ -1,0 +1,98 @@
+"""Webhooks of a test: their rows, their receivers on loopback, and what those were told."""
+
+import json
+from asyncio import StreamWriter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from support.calls import egress_to
+from support.scheduling import Scheduling
+from support.services import Behaviour, Received, Service, answering, service
+
+from tenantcron.core.values import JsonObject
+from tenantcron.scheduler.outbox import Outbox
+from tenantcron.scheduler.webhooks import EVENT_TYPES, Courier
+from tenantcron.store import webhooks
+from tenantcron.store.webhooks import Webhook
+from tenantcron.targets.http import Caller
+
+SECRETS = ("env:HOOK_*",)
+
+
+def events_of(request: Received) -> list[JsonObject]:
+    """Return the events of a request, be it one or a batch."""
+    document = json.loads(request.body)
+    return document if isinstance(document, list) else [document]
+
+
+def choosing(choose: Callable[[JsonObject], int]) -> Behaviour:
+    """Answer each event with the status that is chosen for it."""
+
+    async def answer(request: Received, writer: StreamWriter) -> None:
+        await answering(choose(events_of(request)[0]))(request, writer)
+
+    return answer
+
+
+@dataclass(slots=True)
+class Hooks:
+    """A receiver, and replicas that deliver to it."""
+
+    scheduling: Scheduling
+    receiver: Service
+    callers: list[Caller] = field(default_factory=list)
+
+    async def add(self, name: str = "ops", url: str | None = None, **fields: object) -> None:
+        """Add a webhook for all events, unless the fields say more."""
+        values: dict[str, object] = {
+            "url": url or f"{self.receiver.url}/{name}",
+            "event_types": EVENT_TYPES,
+            "created_by": "maria",
+            **fields,
+        }
+        async with self.scheduling.database.transaction() as connection:
+            assert await webhooks.add(connection, Webhook(name=name, **values))  # type: ignore[arg-type] # as given
+
+    def outbox(self, name: str = "one", *ports: int) -> Outbox:
+        """Return what delivers in one replica, to the receiver and other ports."""
+        egress = egress_to(self.receiver.port)
+        caller = Caller(egress._replace(ports=(self.receiver.port, *ports)))
+        self.callers.append(caller)
+        return Outbox(self.scheduling.replica(name), Courier(caller, SECRETS))
+
+    async def deliver(self, outbox: Outbox | None = None) -> list[JsonObject]:
+        """Deliver what is due; return all that the receiver was told so far."""
+        await (outbox or self.outbox()).deliver_once()
+        return self.told()
+
+    def told(self) -> list[JsonObject]:
+        """Return what the receiver was told, in the order in which it came."""
+        return [event for request in self.receiver.received for event in events_of(request)]
+
+    async def happen(self, *subjects: str, tenant: str = "acme") -> None:
+        """Let something happen, in one transaction: rows as the triggers write them."""
+        for subject in subjects:
+            await self.scheduling.execute(
+                "INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)"
+                " VALUES (:tenant, 'dev.tenantcron.tenant.changed', :subject, now(), '{}')",
+                tenant=tenant,
+                subject=subject,
+            )
+
+
+def subjects(events: Sequence[JsonObject], tenant: str = "acme") -> list[object]:
+    """Return the subjects of one tenant's events."""
+    return [event["subject"] for event in events if event["tenant"] == tenant]
+
+
+@asynccontextmanager
+async def hooked(scheduling: Scheduling) -> AsyncIterator[Hooks]:
+    """Have a receiver that takes everything, for as long as the block lasts."""
+    async with service(answering(204)) as receiver:
+        hooks = Hooks(scheduling, receiver)
+        try:
+            yield hooks
+        finally:
+            for caller in hooks.callers:
+                await caller.close()
