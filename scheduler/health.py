@@ -24,21 +24,28 @@ from tenantcron.store import (
     execution_history,
     limits,
     manifest_versions,
+    outbox,
     schedule_cursors,
     tenants,
+    webhooks,
     workers,
 )
 from tenantcron.store.execution_history import ExecutionRow, Queue
 from tenantcron.store.history import Month, month_of
 from tenantcron.store.limits import ClusterLimits
+from tenantcron.store.outbox import Backlog
 from tenantcron.store.schedule_cursors import CursorRow, Some
 from tenantcron.store.tenants import TenantRow
+from tenantcron.store.webhooks import GONE, Webhook
 from tenantcron.store.workers import WorkerRow
 
 AUTO_PAUSED = "auto:consecutive_failures"
 OVERDUE = timedelta(minutes=5)
 NOT_FOLLOWED = timedelta(minutes=2)
 LONG_WAIT = timedelta(minutes=5)
+WEBHOOK_BEHIND = timedelta(minutes=15)
+# A loss is told of for that long.
+LATELY = timedelta(days=1)
 # Of each kind so many are named; the count tells of the others.
 SHOWN = 10
 _INTERVALS = 2
@@ -90,6 +97,9 @@ class Vitals:
     queue: Queue
     limits: ClusterLimits
     running: int
+    webhooks: tuple[Webhook, ...] = ()
+    # What waits for webhooks that are on.
+    backlogs: tuple[Backlog, ...] = ()
     # Why no token can be signed, if that is so.
     signing_fault: str | None = None
 
@@ -128,6 +138,8 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
         queue=await execution_history.queue(connection, now),
         limits=await limits.read(connection),
         running=sum((await execution_history.running_by_tenant(connection)).values()),
+        webhooks=tuple(await webhooks.list_all(connection)),
+        backlogs=tuple((await outbox.backlogs(connection)).values()),
     )
 
 
@@ -324,6 +336,59 @@ def _closed(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
+def _webhook_behind(vitals: Vitals) -> Iterator[Finding]:
+    on = {one.name for one in vitals.webhooks if one.disabled_at is None}
+    behind = [
+        one
+        for one in vitals.backlogs
+        if one.webhook in on and vitals.now - one.oldest > WEBHOOK_BEHIND
+    ]
+    if behind:
+        worst = min(behind, key=lambda one: one.oldest)
+        yield Finding(
+            "webhook-behind",
+            Severity.WARNING,
+            f"{number_of(len(behind), 'webhook')} should have been told of events and was not, of "
+            f"one {format_duration(vitals.now - worst.oldest)} ago"
+            + (f": {worst.error}" if worst.error else ""),
+            "see `tenantcron webhook list`, and that the receiver answers 2xx to `tenantcron "
+            "webhook test`; events are kept for outbox_retention",
+            tuple(one.webhook for one in behind[:SHOWN]),
+            len(behind),
+        )
+
+
+def _webhook_dropped(vitals: Vitals) -> Iterator[Finding]:
+    losers = [
+        one
+        for one in vitals.webhooks
+        if one.dropped_at is not None and vitals.now - one.dropped_at < LATELY
+    ]
+    if losers:
+        yield Finding(
+            "webhook-events-dropped",
+            Severity.ERROR,
+            f"events waited longer than outbox_retention, and {number_of(len(losers), 'webhook')} "
+            "will never be told of them",
+            "mend the receiver, and read what it missed with `tenantcron execution list`",
+            tuple(one.name for one in losers[:SHOWN]),
+            len(losers),
+        )
+
+
+def _webhook_gone(vitals: Vitals) -> Iterator[Finding]:
+    gone = [one for one in vitals.webhooks if one.disabled_reason == GONE]
+    if gone:
+        yield Finding(
+            "webhook-gone",
+            Severity.WARNING,
+            f"{number_of(len(gone), 'webhook')} answered 410 Gone and was switched off",
+            "`tenantcron webhook remove` it, or `tenantcron webhook enable` it once it is back",
+            tuple(one.name for one in gone[:SHOWN]),
+            len(gone),
+        )
+
+
 def _no_signing(vitals: Vitals) -> Iterator[Finding]:
     if vitals.signing_fault is not None:
         yield Finding(
@@ -347,6 +412,9 @@ _CHECKS = (
     _auto_paused,
     _long_wait,
     _abandoned,
+    _webhook_dropped,
+    _webhook_behind,
+    _webhook_gone,
 )
 
 

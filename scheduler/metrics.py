@@ -98,6 +98,12 @@ MINTED = Metric("tokens_minted_total", _COUNTER, "Execution tokens that were min
 MINT_FAILURES = Metric(
     "token_mint_failures_total", _COUNTER, "Execution tokens that were refused.", ("reason",)
 )
+EVENTS_DELIVERED = Metric(
+    "webhook_events_delivered_total", _COUNTER, "Events that webhooks took.", ("webhook",)
+)
+WEBHOOK_FAILURES = Metric(
+    "webhook_failures_total", _COUNTER, "Calls of webhooks that were not taken.", ("webhook",)
+)
 MARGIN = Metric(
     "retention_margin_seconds",
     _GAUGE,
@@ -124,6 +130,15 @@ QUIET = Metric(
 )
 NOT_FOLLOWED = Metric(
     "tenants_not_followed", _GAUGE, "Tenants whose changed schedules are not followed yet."
+)
+WEBHOOK_LAG = Metric(
+    "webhook_lag_seconds",
+    _GAUGE,
+    "How long the oldest event of a webhook that is on has waited.",
+    ("webhook",),
+)
+WEBHOOK_DROPPED = Metric(
+    "webhook_events_dropped_total", _COUNTER, "Events that waited too long.", ("webhook",)
 )
 REPLICAS = Metric("replicas", _GAUGE, "Schedulers that have been heard of lately.")
 TENANT_RUNNING = Metric(
@@ -222,6 +237,8 @@ def _of_process(process: Process) -> Iterator[Family]:
     yield _one(RESULTS_REFUSED, counts.results_refused)
     yield _one(MINTED, process.minted.minted)
     yield _each(MINT_FAILURES, {(one,): process.minted.failed[one] for one in MintFailure})
+    yield _each(EVENTS_DELIVERED, _by_webhook(counts.events_delivered))
+    yield _each(WEBHOOK_FAILURES, _by_webhook(counts.webhook_failures))
     yield _one(HERE, process.executor.load)
     yield _one(ABANDONED, process.executor.abandoned)
     if margin is not None:
@@ -244,10 +261,12 @@ def _of_whole(measured: Measured | None) -> Iterator[Family]:
     yield _one(LAG, measured.cursor_lag or 0.0)
     yield _each(QUIET, _quiet(measured))
     yield _one(NOT_FOLLOWED, measured.tenants_not_followed)
+    yield _each(WEBHOOK_LAG, _by_name(measured.webhooks, measured.webhook_lags))
+    yield _each(WEBHOOK_DROPPED, _by_name(measured.webhooks, measured.webhook_drops))
     yield _one(REPLICAS, measured.replicas)
     if measured.busiest:
-        yield _each(TENANT_RUNNING, _of_tenants(measured.busiest, measured.busiest_running))
-        yield _each(TENANT_PENDING, _of_tenants(measured.busiest, measured.busiest_waiting))
+        yield _each(TENANT_RUNNING, _by_name(measured.busiest, measured.busiest_running))
+        yield _each(TENANT_PENDING, _by_name(measured.busiest, measured.busiest_waiting))
 
 
 def _by_priority(measured: Measured) -> dict[tuple[str, ...], int]:
@@ -263,8 +282,12 @@ def _quiet(measured: Measured) -> dict[tuple[str, ...], int]:
     }
 
 
-def _of_tenants(tenants: Iterable[str], numbers: Iterable[int]) -> dict[tuple[str, ...], int]:
-    return {(tenant,): number for tenant, number in zip(tenants, numbers, strict=True)}
+def _by_name(names: Iterable[str], numbers: Iterable[float]) -> dict[tuple[str, ...], float]:
+    return {(name,): number for name, number in zip(names, numbers, strict=True)}
+
+
+def _by_webhook(counted: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+    return _by_name(counted.keys(), counted.values())
 
 
 def _one(metric: Metric, value: float) -> Family:

@@ -18,7 +18,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject
 from tenantcron.store.outbox import Event
-from tenantcron.store.webhooks import Webhook
+from tenantcron.store.webhooks import GONE, Webhook
 from tenantcron.targets.answers import Answer
 from tenantcron.targets.http import Caller, Proof, signed
 from tenantcron.targets.signals import Fail, Retry
@@ -124,6 +124,6 @@ def _judge(status: int | None) -> None:
     if status is None:
         raise NotTakenError("no answer")
     if status == HTTPStatus.GONE:
-        raise GoneError("the receiver answered 410 Gone")
+        raise GoneError(GONE)
     if not 200 <= status < 300:
         raise NotTakenError(f"the receiver answered {status}")

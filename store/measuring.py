@@ -29,6 +29,10 @@ class Measured:
     auto_paused: int
     tenants_not_followed: int
     replicas: int
+    # Those that are on, by name: seconds that the oldest event waits, and how many were dropped.
+    webhooks: list[str]
+    webhook_lags: list[float]
+    webhook_drops: list[int]
     busiest: list[str]
     busiest_running: list[int]
     busiest_waiting: list[int]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from sqlalchemy import Row, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -11,6 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.store.locks import Lock, take_lock
 from tenantcron.store.tables import webhook
+
+# Why a webhook is off that no operator has switched off.
+GONE: Final = "the receiver answered 410 Gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from support.pages import (
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.core.settings import PREFIX, SECRETS, load_settings
+from tenantcron.scheduler.webhooks import EVENT_TYPES
 
 
 def links(page: Path) -> list[str]:
@@ -124,6 +125,12 @@ def test_the_settings_file_of_the_page_sets_all_settings_as_the_environment_does
     assert {f"`{key}`" for key in written} == in_file
     from_environment = load_settings(environment, tmp_path / "elsewhere")
     assert load_settings({}, tmp_path) == replace(from_environment, folder=tmp_path)
+
+
+def test_the_page_of_webhooks_lists_every_type_of_events_and_no_other() -> None:
+    text = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(dev\.tenantcron\.[a-z.]+)` \|", text, re.MULTILINE)
+    assert listed == list(EVENT_TYPES)
 
 
 def test_decisions_are_short_numbered_and_have_the_same_parts() -> None:

@@ -32,6 +32,23 @@ priority AS MATERIALIZED (
 busiest AS MATERIALIZED (
     SELECT * FROM tenant ORDER BY running + waiting DESC, tenant_id LIMIT %(busiest)s
 ),
+-- The oldest event of each webhook, by an index: how many wait does not matter.
+webhook AS MATERIALIZED (
+    SELECT
+        w.name, w.dropped,
+        coalesce(extract(epoch FROM greatest(clock.now - oldest.placed_at, interval '0')), 0)::float8
+            AS lag
+    FROM tenantcron.webhook AS w
+    CROSS JOIN clock
+    LEFT JOIN LATERAL (
+        SELECT e.placed_at
+        FROM tenantcron.webhook_event AS e
+        WHERE e.webhook_name = w.name
+        ORDER BY e.placed_at
+        LIMIT 1
+    ) AS oldest ON true
+    WHERE w.disabled_at IS NULL
+),
 -- Whoever was set aside or paused by itself does not fire, and nobody may have noticed.
 stopped AS MATERIALIZED (
     SELECT
@@ -75,6 +92,9 @@ SELECT
     (
         SELECT count(*) FROM tenantcron.worker WHERE seen_at >= clock.now - %(gone)s::interval
     ) AS replicas,
+    array(SELECT w.name FROM webhook AS w ORDER BY w.name) AS webhooks,
+    array(SELECT w.lag FROM webhook AS w ORDER BY w.name) AS webhook_lags,
+    array(SELECT w.dropped FROM webhook AS w ORDER BY w.name) AS webhook_drops,
     array(SELECT b.tenant_id FROM busiest AS b ORDER BY b.tenant_id) AS busiest,
     array(SELECT b.running FROM busiest AS b ORDER BY b.tenant_id) AS busiest_running,
     array(SELECT b.waiting FROM busiest AS b ORDER BY b.tenant_id) AS busiest_waiting

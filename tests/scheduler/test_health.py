@@ -107,7 +107,50 @@ async def _long_wait(scheduling: Scheduling) -> None:
     scheduling.clock.go_on(minutes=5, seconds=1)
 
 
+WEBHOOK = (
+    "INSERT INTO tenantcron.webhook (name, url, event_types, created_by, created_at"
+    ", disabled_at, disabled_reason, dropped, dropped_at)"
+    " VALUES ('ops', 'https://ops.internal', '{}', 'maria', :now, :disabled_at, :reason"
+    ", :dropped, :dropped_at)"
+)
+
+
+async def webhook(scheduling: Scheduling, **columns: object) -> None:
+    values = {"disabled_at": None, "reason": None, "dropped": 0, "dropped_at": None, **columns}
+    await scheduling.execute(WEBHOOK, now=scheduling.clock.now, **values)
+
+
+async def _webhook_behind(scheduling: Scheduling) -> None:
+    await webhook(scheduling)
+    await scheduling.execute(
+        "INSERT INTO tenantcron.webhook_lane (webhook_name, tenant_id, last_placed, due_at)"
+        " VALUES ('ops', 'acme', 7, :now)",
+        now=scheduling.clock.now,
+    )
+    await scheduling.execute(
+        "INSERT INTO tenantcron.webhook_event VALUES"
+        " ('ops', 'acme', 7, gen_random_uuid(), 't', 's', :now, '{}', :now)",
+        now=scheduling.clock.now,
+    )
+    scheduling.clock.go_on(minutes=15)
+    assert "webhook-behind" not in await findings(scheduling)
+    scheduling.clock.go_on(seconds=1)
+
+
 TROUBLES = [
+    Trouble("webhook-behind", Severity.WARNING, "ops", _webhook_behind),
+    Trouble(
+        "webhook-events-dropped",
+        Severity.ERROR,
+        "ops",
+        lambda s: webhook(s, dropped=3, dropped_at=s.clock.now),
+    ),
+    Trouble(
+        "webhook-gone",
+        Severity.WARNING,
+        "ops",
+        lambda s: webhook(s, disabled_at=s.clock.now, reason="the receiver answered 410 Gone"),
+    ),
     Trouble(
         "cursor-set-aside",
         Severity.ERROR,
@@ -156,6 +199,16 @@ async def test_a_pause_by_a_person_and_a_short_wait_are_no_findings(
     assert await findings(scheduling) == {}
     read = await vitals(scheduling)
     assert (read.queue.number, read.lag) == (1, timedelta(minutes=2))
+
+
+async def test_a_webhook_that_an_operator_switched_off_is_no_finding(
+    scheduling: Scheduling,
+) -> None:
+    await _webhook_behind(scheduling)
+    await scheduling.execute("UPDATE tenantcron.webhook SET disabled_at = now()")
+    long_ago = scheduling.clock.now - timedelta(days=2)
+    await scheduling.execute("UPDATE tenantcron.webhook SET dropped_at = :at", at=long_ago)
+    assert await findings(scheduling) == {}
 
 
 async def test_errors_come_first(scheduling: Scheduling) -> None:

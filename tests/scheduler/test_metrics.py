@@ -8,6 +8,8 @@ import pytest
 from support.fleet import statements
 from support.scheduling import Scheduling
 from support.scraping import Scraped, read
+from support.services import answering
+from support.webhooks import hooked
 
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler import metrics
@@ -159,3 +161,21 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
     with psycopg.connect(database_url) as held:
         held.execute("LOCK TABLE tenantcron.limits")
         assert (await scrape(scheduling)).value("database_up") == 0
+
+
+async def test_webhooks_that_are_on_are_told_with_their_lag_and_what_was_dropped(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        hooks.receiver.behaviour = answering(503)
+        await hooks.add("ops")
+        await hooks.add("idle", event_types=())
+        await hooks.add("off")
+        await scheduling.execute("UPDATE tenantcron.webhook SET dropped = 4 WHERE name = 'ops'")
+        await hooks.happen("one")
+        await hooks.deliver()
+    await scheduling.execute("UPDATE tenantcron.webhook SET disabled_at = now() WHERE name = 'off'")
+    scheduling.clock.go_on(seconds=70)
+    scraped = await scrape(scheduling)
+    assert scraped.values("webhook_lag_seconds", "webhook") == {"idle": 0, "ops": 70}
+    assert scraped.values("webhook_events_dropped_total", "webhook") == {"idle": 0, "ops": 4}

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 from support.history import add_history
 from support.scheduling import NOON, Scheduling
+from support.webhooks import hooked
 
 from tenantcron.store.statements import statement
 
@@ -201,3 +202,49 @@ async def test_a_token_costs_a_few_pages_however_much_waits_and_however_many_ten
     scanned = {n["Relation Name"] for n in nodes(plan) if n["Node Type"] == "Seq Scan"}
     assert scanned <= {"signing_key"}
     assert touched(plan) < 70
+
+
+async def test_taking_lanes_does_not_grow_with_a_backlog_nor_with_a_receiver_that_is_dead(
+    scheduling: Scheduling,
+) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add("alive")
+        await hooks.add("dead")
+    await backlog(scheduling, "alive", lanes=20, events=5, due=NOON)
+    given = {
+        "at": NOON, "webhooks": ["alive", "dead"], "slots": [4, 4], "events": 100,
+        "lease": timedelta(seconds=40),
+    }  # fmt: skip
+    short = await explained(scheduling, "take_lanes", **given)
+    await backlog(scheduling, "alive", lanes=1, events=20_000, due=NOON, tenant="long")
+    await backlog(scheduling, "dead", lanes=5000, events=10, due=NOON + timedelta(minutes=5))
+    await scheduling.execute("ANALYZE tenantcron.webhook_lane, tenantcron.webhook_event")
+    long = await explained(scheduling, "take_lanes", **given)
+
+    used = {node["Index Name"] for node in nodes(long) if "Index Name" in node}
+    assert {"webhook_lane_due_idx", "webhook_event_pkey"} <= used
+    assert "Seq Scan" not in {node["Node Type"] for node in nodes(long)}
+    assert touched(long) < 2 * touched(short) + 40, (touched(short), touched(long))
+
+
+async def backlog(
+    scheduling: Scheduling,
+    webhook: str,
+    *,
+    lanes: int,
+    events: int,
+    due: datetime,
+    tenant: str = "t",
+) -> None:
+    """Let events wait, so many for each of so many tenants."""
+    values = {"webhook": webhook, "lanes": lanes, "events": events, "due": due, "tenant": tenant}
+    await scheduling.execute(
+        "WITH made AS (INSERT INTO tenantcron.webhook_lane"
+        " (webhook_name, tenant_id, last_placed, due_at)"
+        " SELECT :webhook, :tenant || n, :events, :due FROM generate_series(1, :lanes) AS n"
+        " RETURNING webhook_name, tenant_id)"
+        " INSERT INTO tenantcron.webhook_event SELECT webhook_name, tenant_id, e,"
+        " gen_random_uuid(), 't', 's', :due, '{}', :due"
+        " FROM made, generate_series(1, :events) AS e",
+        **values,
+    )

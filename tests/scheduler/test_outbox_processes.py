@@ -1,0 +1,135 @@
+"""Real schedulers that are killed in the middle of a delivery, and a receiver that heeds ids."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from random import Random
+from threading import Event, Lock, Thread
+
+import pytest
+from support.fleet import Shell
+from support.processes import Fleet, query, until
+
+TENANTS = ("acme", "beta", "gamma")
+EVENTS, KILLS = 60, 4
+
+
+class Receiver(ThreadingHTTPServer):
+    """Takes each event after a moment, in which its sender may be killed."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.lock, self.closing = Lock(), Event()
+        self.random = Random(5)  # noqa: S311 -- chance for a test
+        self.came: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+
+    @property
+    def number(self) -> int:
+        """How many requests came."""
+        return sum(map(len, self.came.values()))
+
+    def handle_error(self, *_: object) -> None:
+        """Killed clients do not read their answers."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.came[event["tenant"]].append((event["id"], event["subject"]))
+            status = 503 if self.server.random.random() < 0.05 else 204
+        self.server.closing.wait(0.03)
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """The receiver, in threads of its own."""
+    with Receiver() as running:
+        thread = Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield running
+        running.closing.set()
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, database_url: str, receiver: Receiver) -> Iterator[Fleet]:
+    """Schedulers that may call the receiver, and its webhook."""
+    port = receiver.server_address[1]
+    policy = (
+        '[policy]\nallowed_hosts = ["http://127.0.0.1"]\nallowed_networks = ["127.0.0.0/8"]\n'
+        f"allowed_ports = [{port}]\n"
+    )
+    (tmp_path / "tenantcron.toml").write_text(policy, encoding="utf-8")
+    shell = Shell(tmp_path, database_url)
+    assert shell("webhook", "add", "ops", f"http://127.0.0.1:{port}/hook").code == 0
+    fleet = Fleet(shell, database_url)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def happen(url: str, number: int) -> None:
+    for tenant in TENANTS:
+        query(
+            url,
+            "INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)"
+            " VALUES (%s, 'dev.tenantcron.tenant.changed', %s, now(), '{}')",
+            tenant,
+            str(number),
+        )
+
+
+def all_delivered(url: str) -> bool:
+    return not query(
+        url,
+        "SELECT FROM tenantcron.outbox UNION ALL SELECT FROM tenantcron.webhook_event LIMIT 1",
+    )
+
+
+def test_every_event_comes_at_least_once_and_in_order_while_schedulers_are_killed(
+    fleet: Fleet, receiver: Receiver
+) -> None:
+    for number in range(EVENTS):
+        happen(fleet.url, number)
+    for _ in range(KILLS):
+        process, before = fleet.start(), receiver.number
+        until(lambda before=before: receiver.number > before + 5)  # type: ignore[misc] # a default of a lambda
+        fleet.kill(process)
+        # What it held is due when its lease is over; nobody here has so much time.
+        query(fleet.url, "UPDATE tenantcron.webhook_lane SET due_at = now()")
+    fleet.start()
+    fleet.start()
+    until(lambda: all_delivered(fleet.url), seconds=60)
+
+    expected = [str(number) for number in range(EVENTS)]
+    for tenant in TENANTS:
+        came = receiver.came[tenant]
+        first = list(dict.fromkeys(came))
+        # Each for the first time in order, and again with the same id.
+        assert [subject for _, subject in first] == expected
+        assert len({id_ for id_, _ in first}) == EVENTS
+    # Somebody was killed between a call and its record, or refused: that is what `id` is for.
+    assert receiver.number > EVENTS * len(TENANTS)
+
+
+def test_a_scheduler_that_runs_once_delivers_what_it_did(fleet: Fleet, receiver: Receiver) -> None:
+    happen(fleet.url, 1)
+    done = fleet.shell("run", "--once", TENANTCRON_LOG_LEVEL="error")
+    assert done.code == 0, done
+    assert set(receiver.came) == set(TENANTS)
+    until(lambda: all_delivered(fleet.url) or fleet.shell("run", "--once").code == 0)
