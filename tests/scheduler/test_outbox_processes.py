@@ -97,7 +97,7 @@ def happen(url: str, number: int) -> None:
 def all_delivered(url: str) -> bool:
     return not query(
         url,
-        "SELECT FROM tenantcron.outbox UNION ALL SELECT FROM tenantcron.webhook_event LIMIT 1",
+        "SELECT 1 FROM tenantcron.outbox UNION ALL SELECT 1 FROM tenantcron.webhook_event LIMIT 1",
     )
 
 
