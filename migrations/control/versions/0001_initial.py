@@ -773,7 +773,14 @@ BEGIN
     FROM becomes AS e
     WHERE
         e.state IN ('SUCCEEDED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED')
-        AND tenantcron.is_heard('dev.tenantcron.execution.' || lower(e.state), e.tenant_id)
+        -- Not by the function: it would be called for each row, and this is joined once.
+        AND EXISTS (
+            SELECT FROM tenantcron.webhook AS w
+            WHERE
+                w.disabled_at IS NULL
+                AND 'dev.tenantcron.execution.' || lower(e.state) = ANY (w.event_types)
+                AND (w.tenant_ids IS NULL OR e.tenant_id = ANY (w.tenant_ids))
+        )
     ORDER BY e.finished_at, e.scheduled_for, e.id;
     RETURN NULL;
 END
