@@ -28,6 +28,47 @@ async def test_nothing_is_written_while_nobody_listens(scheduling: Scheduling) -
     assert await events(scheduling) == []
 
 
+async def triggers_of_executions(scheduling: Scheduling) -> list[str]:
+    statement = (
+        "SELECT tgname FROM pg_trigger WHERE tgrelid = 'tenantcron.execution'::regclass"
+        " AND NOT tgisinternal ORDER BY tgname"
+    )
+    return [str(row["tgname"]) for row in await scheduling.query(statement)]
+
+
+async def test_executions_pay_for_events_only_while_somebody_listens_to_executions(
+    scheduling: Scheduling,
+) -> None:
+    before = await triggers_of_executions(scheduling)
+    await listen(scheduling, name="tenants", event_types=(f"{PREFIX}tenant.changed",))
+    for_tenants = await triggers_of_executions(scheduling)
+    await listen(scheduling, name="executions")
+    for_executions = await triggers_of_executions(scheduling)
+    async with scheduling.database.transaction() as connection:
+        await webhooks.disable(connection, "executions", "enough")
+    after = await triggers_of_executions(scheduling)
+
+    assert (before, for_tenants, after) == ([], [], [])
+    assert for_executions == ["execution_made_told", "execution_told"]
+
+
+async def test_who_reads_a_long_history_keeps_no_webhook_from_being_removed(
+    scheduling: Scheduling,
+) -> None:
+    await listen(scheduling, name="executions")
+    async with scheduling.database.transaction() as reader:
+        await reader.execute(text("SELECT FROM tenantcron.execution"))
+        async with scheduling.database.transaction() as connection:
+            assert await webhooks.remove(connection, "executions") is not None
+            assert await connection.scalar(text("SHOW lock_timeout")) == "0"
+    await everything_happens(scheduling)
+
+    assert await triggers_of_executions(scheduling) != []
+    assert await events(scheduling) == []
+    await listen(scheduling, name="tenants", event_types=(f"{PREFIX}tenant.changed",))
+    assert await triggers_of_executions(scheduling) == []
+
+
 async def everything_happens(scheduling: Scheduling) -> None:
     """Let executions end in every way, a schedule be paused and resumed, a tenant suspended."""
     schedule_id = await scheduling.schedule("missed", catch_up="none")

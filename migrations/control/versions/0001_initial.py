@@ -752,10 +752,6 @@ CREATE FUNCTION tenantcron.is_heard(event_type text, of_tenant text) RETURNS boo
 CREATE FUNCTION tenantcron.tell_executions() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $function$
 BEGIN
-    -- Nearly everywhere nobody listens, and the rows need not be looked at.
-    IF NOT EXISTS (SELECT FROM tenantcron.webhook WHERE disabled_at IS NULL) THEN
-        RETURN NULL;
-    END IF;
     INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)
     SELECT
         e.tenant_id, 'dev.tenantcron.execution.' || lower(e.state), 'executions/' || e.id,
@@ -785,14 +781,47 @@ BEGIN
     RETURN NULL;
 END
 $function$;
-CREATE TRIGGER execution_made_told
-    AFTER INSERT ON tenantcron.execution
-    REFERENCING NEW TABLE AS becomes
-    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.tell_executions();
-CREATE TRIGGER execution_told
-    AFTER UPDATE ON tenantcron.execution
-    REFERENCING NEW TABLE AS becomes
-    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.tell_executions();
+-- Nearly everywhere nobody listens to executions, and then there is no trigger at all: even one that
+-- returns at once makes the database keep a copy of every row, thousands a second. To take it away
+-- takes a lock that whoever reads a long history would keep everybody waiting for; then it stays,
+-- finds that nobody listens, and goes the next time.
+CREATE FUNCTION tenantcron.follow_webhooks() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $function$
+DECLARE
+    is_there boolean := EXISTS (
+        SELECT FROM pg_trigger
+        WHERE tgrelid = 'tenantcron.execution'::regclass AND tgname = 'execution_told'
+    );
+    is_wanted boolean := EXISTS (
+        SELECT FROM tenantcron.webhook AS w, unnest(w.event_types) AS event_type
+        WHERE w.disabled_at IS NULL AND event_type LIKE 'dev.tenantcron.execution.%'
+    );
+    patience text := current_setting('lock_timeout');
+BEGIN
+    IF is_wanted AND NOT is_there THEN
+        CREATE TRIGGER execution_made_told
+            AFTER INSERT ON tenantcron.execution
+            REFERENCING NEW TABLE AS becomes
+            FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.tell_executions();
+        CREATE TRIGGER execution_told
+            AFTER UPDATE ON tenantcron.execution
+            REFERENCING NEW TABLE AS becomes
+            FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.tell_executions();
+    ELSIF is_there AND NOT is_wanted THEN
+        PERFORM set_config('lock_timeout', '500ms', true);
+        DROP TRIGGER execution_made_told ON tenantcron.execution;
+        DROP TRIGGER execution_told ON tenantcron.execution;
+        PERFORM set_config('lock_timeout', patience, true);
+    END IF;
+    RETURN NULL;
+EXCEPTION
+    WHEN lock_not_available THEN
+        RETURN NULL;
+END
+$function$;
+CREATE TRIGGER webhook_followed
+    AFTER INSERT OR DELETE OR UPDATE OF event_types, disabled_at ON tenantcron.webhook
+    FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.follow_webhooks();
 CREATE FUNCTION tenantcron.tell_pause() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $function$
 DECLARE
@@ -874,6 +903,7 @@ DROP TABLE tenantcron.webhook_event, tenantcron.webhook_lane, tenantcron.outbox;
 DROP FUNCTION tenantcron.tell_executions(), tenantcron.tell_pause(), tenantcron.tell_tenant(),
     tenantcron.is_heard(text, text);
 DROP TABLE tenantcron.webhook;
+DROP FUNCTION tenantcron.follow_webhooks();
 DROP FUNCTION tenantcron.refuse_change(), tenantcron.refuse_truncate(), tenantcron.record_tenant(),
     tenantcron.record_pause(), tenantcron.record_limits(), tenantcron.record_secret(),
     tenantcron.follow_tenant(), tenantcron.follow_service(),
