@@ -781,10 +781,10 @@ BEGIN
     RETURN NULL;
 END
 $function$;
--- Nearly everywhere nobody listens to executions, and then there is no trigger at all: even one that
--- returns at once makes the database keep a copy of every row, thousands a second. To take it away
--- takes a lock that whoever reads a long history would keep everybody waiting for; then it stays,
--- finds that nobody listens, and goes the next time.
+-- Nearly everywhere nobody listens to executions, and then there is no trigger at all: even one
+-- that returns at once makes the database keep a copy of every row, thousands a second. To take it
+-- away takes a lock that whoever reads a long history would keep everybody waiting for; then it
+-- stays, finds that nobody listens, and goes the next time.
 CREATE FUNCTION tenantcron.follow_webhooks() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $function$
 DECLARE
