@@ -1,0 +1,87 @@
+"""Pages: templates with everything escaped, and the headers that keep scripts of others out."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from tenantcron.web import words
+from tenantcron.web.sessions import CSRF_FIELD, ROOT, keep_browser
+
+_FOLDER: Final = Path(__file__).parent
+STATIC: Final = _FOLDER / "static"
+# Nothing from elsewhere, and no script or style that is written into a page.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; whatever a value holds is text, never markup."""
+    made = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        moment=words.moment,
+        local_moment=words.local_moment,
+        distance=words.distance,
+        duration=words.duration,
+        in_words=words.timetable_in_words,
+        iso=datetime.isoformat,
+    )
+    made.globals.update(root=ROOT, signs=words.SIGNS, csrf_field=CSRF_FIELD, asset=asset)
+    return made
+
+
+def rendered(request: Request, template: str, status: int = 200, **values: object) -> Response:
+    """Return a page, or of a page that is looked at already the part that lives."""
+    is_part = "hx-request" in request.headers and status == 200
+    name = template.replace(".html", "_live.html") if is_part else template
+    shown = {"path": request.url.path, "is_part": is_part, "did": None, **values}
+    response = HTMLResponse(environment().get_template(name).render(shown), status)
+    response.headers["Content-Security-Policy"] = _POLICY
+    # Without a referrer browsers do not say where a form comes from either.
+    response.headers["Referrer-Policy"] = "same-origin"
+    response.headers["Vary"] = "Cookie, HX-Request"
+    keep_browser(request, response)
+    return response
+
+
+@cache
+def assets() -> Mapping[str, bytes]:
+    """Return the files that pages load, by name."""
+    return {one.name: one.read_bytes() for one in STATIC.iterdir() if one.suffix in _TYPES}
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the address of a file; it changes with the content, so browsers may keep it."""
+    return f"{ROOT}/static/{name}?v={sha256(assets()[name]).hexdigest()[:12]}"
+
+
+def static_file(name: str) -> Response | None:
+    """Return a file that pages load; None if there is none of that name."""
+    content = assets().get(name)
+    if content is None:
+        return None
+    kind = _TYPES[Path(name).suffix]
+    return Response(content, media_type=kind, headers={"Cache-Control": _FOR_EVER})
+
+
+def took(started: datetime | None, finished: datetime | None) -> timedelta | None:
+    """Return how long something took, if it has begun and ended."""
+    return None if started is None or finished is None else max(finished - started, timedelta())
