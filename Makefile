@@ -8,6 +8,7 @@ TYPED := build/typed
 # The demo keeps its database in a folder of its own, and begins anew every time.
 DEMO := build/demo
 DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/tenantcron
+DEMO_PORT := 8080
 DEMO_MANIFESTS := $(abspath examples/manifests/acme.yaml examples/manifests/northwind.yaml)
 
 .PHONY: help setup demo test lint types unit format generated bench clean
@@ -23,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Validate and apply the examples on an embedded PostgreSQL, and run the scheduler for a while
+demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the scheduler, and show the dashboard; ONCE=1 ends by itself
 	$(BIN)/tenantcron validate examples/manifests
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(DEMO_MANIFESTS) --create-tenants
@@ -39,6 +40,15 @@ demo: $(READY) ## Validate and apply the examples on an embedded PostgreSQL, and
 	@echo "  ../../$(BIN)/tenantcron execution list --state SKIPPED --state DEAD"
 	@echo "  ../../$(BIN)/tenantcron health"
 	@echo "and in docs/scheduler.md, docs/operating.md and docs/runbook.md."
+ifndef ONCE
+	@echo
+	@echo "The dashboard: http://127.0.0.1:$(DEMO_PORT)/ui    Ctrl-C ends it. Logs: $(DEMO)/*.log"
+	@cd $(DEMO) && PYTHONPATH=$(abspath examples) sh -c '\
+	  $(DEMO_TENANTCRON) run --handlers handlers 2> scheduler.log & scheduler=$$!; \
+	  trap : INT TERM; \
+	  $(DEMO_TENANTCRON) serve --anonymous --port $(DEMO_PORT) 2> server.log & server=$$!; \
+	  wait $$server; kill -TERM $$server $$scheduler 2> /dev/null; wait'
+endif
 
 test: lint types unit ## Everything that CI runs
 

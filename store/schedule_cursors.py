@@ -363,7 +363,8 @@ class Totals:
 
 async def totals(connection: AsyncConnection, at: datetime | None) -> Totals:
     """Count the cursors that the caller sees, in one pass."""
-    is_paused = and_(_cursor.paused_at.is_not(None), ~_IS_OVER)
+    goes_on = or_(_cursor.paused_until.is_(None), _cursor.paused_until > _NOW)
+    is_paused = and_(_cursor.paused_at.is_not(None), goes_on)
     statement = select(
         func.count(),
         func.count().filter(~_cursor.enabled),

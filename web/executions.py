@@ -1,6 +1,7 @@
 """One execution: its attempts and what the target answered, who acted, and the buttons."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +19,8 @@ from tenantcron.web.routing import reason_of
 from tenantcron.web.sessions import ROOT, Visit
 
 _RECORDS: Final = 50
+# A record has the time at which its transaction began, which is before the row was made.
+_BEFORE: Final = timedelta(minutes=1)
 DID: Final = {
     "trigger": "Triggered. It starts as soon as the limits and the overlap let it.",
     "retry": "It waits again, and starts as soon as the limits let it.",
@@ -39,7 +42,7 @@ async def show(request: Request, visit: Visit) -> Response:
             row.tenant_id,
             tenant.schema_name if kept else None,
             row.id,
-            since=row.created_at,
+            since=row.created_at - _BEFORE,
             limit=_RECORDS,
         )
     return rendered(

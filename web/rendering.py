@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -42,6 +43,7 @@ def environment() -> Environment:
         duration=words.duration,
         in_words=words.timetable_in_words,
         iso=datetime.isoformat,
+        coded=coded,
     )
     made.globals.update(root=ROOT, signs=words.SIGNS, csrf_field=CSRF_FIELD, asset=asset)
     return made
@@ -59,6 +61,15 @@ def rendered(request: Request, template: str, status: int = 200, **values: objec
     response.headers["Vary"] = "Cookie, HX-Request"
     keep_browser(request, response)
     return response
+
+
+def coded(text: str) -> Markup:
+    """Escape a text, and set what stands between backticks as code."""
+    pieces = (escape(piece) for piece in text.split("`"))
+    return Markup().join(
+        Markup("<code>{}</code>").format(piece) if index % 2 else piece
+        for index, piece in enumerate(pieces)
+    )
 
 
 @cache

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import takewhile
-from typing import Final
+from itertools import pairwise, takewhile
+from math import lcm
+from typing import Final, NamedTuple
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.occurrences import upcoming
@@ -24,11 +25,12 @@ from tenantcron.store.schedule_cursors import SharedTimetable
 QUARTER: Final = timedelta(minutes=15)
 QUARTERS: Final = 96
 DAY: Final = QUARTER * QUARTERS
+MINUTE: Final = timedelta(minutes=1)
 HEIGHT: Final = 88
 STEP: Final = 10
 WIDTH: Final = STEP * QUARTERS
 # So many timetables are reckoned, those of most schedules first; the page says what is left out.
-MOST_TIMETABLES: Final = 2_000
+MOST_TIMETABLES: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT: Final = timedelta(microseconds=1)
 # What has ended, from the ground up; at the top is what everybody must see.
@@ -64,18 +66,22 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """A quarter of an hour in which more is due than may run at once."""
+    """A minute that begins with more due than may run at once."""
 
-    since: datetime
+    at: datetime
     due: int
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is due, by quarters of an hour, against the limit."""
+    """What is due by quarters of an hour, and at each full minute, against the limit.
+
+    Cron fires at full minutes, so what collides is due at the same one.
+    """
 
     since: datetime
     counts: tuple[int, ...]
+    moments: tuple[int, ...]
     limit: int
     # Schedules whose timetables were reckoned, and those beyond the bounds.
     schedules: int
@@ -96,30 +102,37 @@ class Load:
         """Where the limit is drawn."""
         return HEIGHT - self.limit / self.top * HEIGHT
 
+    @property
+    def peaks(self) -> tuple[int, ...]:
+        """The most that is due at one moment, by quarters."""
+        size = QUARTER // MINUTE
+        return tuple(max(self.moments[at : at + size]) for at in range(0, len(self.moments), size))
+
     def bars(self) -> Iterator[Bar]:
-        """Yield a bar for each quarter in which something is due."""
-        for index, due in enumerate(self.counts):
+        """Yield for each quarter a bar of all that is due, and one of the most at a moment."""
+        for index, (due, peak) in enumerate(zip(self.counts, self.peaks, strict=True)):
+            when = _span(self.since + QUARTER * index)
             if due:
-                over = due > self.limit
-                height = max(due / self.top * HEIGHT, 1.5)
-                title = f"{_span(self.since + QUARTER * index)}: {due} due"
-                yield Bar(
-                    index * STEP,
-                    HEIGHT - height,
-                    height,
-                    "over" if over else "due",
-                    f"{title}, over the limit of {self.limit}" if over else title,
-                )
+                yield self._bar(index, due, "due", f"{when}: {due} due, {peak} at one moment")
+            if peak > self.limit:
+                title = f"{when}: {peak} at one moment, over the limit of {self.limit}"
+                yield self._bar(index, peak, "over", title)
+            elif peak:
+                yield self._bar(index, peak, "peak", f"{when}: {due} due, {peak} at one moment")
+
+    def _bar(self, index: int, number: int, kind: str, title: str) -> Bar:
+        height = max(number / self.top * HEIGHT, 1.5)
+        return Bar(index * STEP, HEIGHT - height, height, kind, title)
 
     def crowds(self, most: int = 5) -> list[Crowd]:
-        """Return the fullest quarters over the limit, by time."""
+        """Return the fullest moments over the limit, by time."""
         over = [
-            Crowd(self.since + QUARTER * index, due)
-            for index, due in enumerate(self.counts)
+            Crowd(self.since + MINUTE * index, due)
+            for index, due in enumerate(self.moments)
             if due > self.limit
         ]
         fullest = sorted(over, key=lambda one: one.due, reverse=True)[:most]
-        return sorted(fullest, key=lambda one: one.since)
+        return sorted(fullest, key=lambda one: one.at)
 
     def hours(self) -> list[Hour]:
         """Return the same by hours."""
@@ -129,13 +142,16 @@ class Load:
 def reckon(shared: Sequence[SharedTimetable], now: datetime, limit: int) -> Load:
     """Reckon what is due in the day that begins with this quarter of an hour."""
     since = quarter_of(now)
-    counts = [0] * QUARTERS
+    counts, moments = [0] * QUARTERS, [0] * (DAY // MINUTE)
     for one in shared[:MOST_TIMETABLES]:
-        for index, due in _occurrences(one.cron_expr, one.timezone, since):
+        occurs = _occurrences(one.cron_expr, one.timezone, since)
+        for index, due in occurs.quarters:
             counts[index] += due * one.schedules
+        for index in occurs.minutes:
+            moments[index] += one.schedules
     left_out = sum(one.schedules for one in shared[MOST_TIMETABLES:])
     known = sum(one.schedules for one in shared) - left_out
-    return Load(since, tuple(counts), limit, known, left_out)
+    return Load(since, tuple(counts), tuple(moments), limit, known, left_out)
 
 
 def quarter_of(moment: datetime) -> datetime:
@@ -143,27 +159,41 @@ def quarter_of(moment: datetime) -> datetime:
     return moment - (moment - _EPOCH) % QUARTER
 
 
+class Occurrences(NamedTuple):
+    """In which quarters a timetable occurs and how often, and at which full minutes."""
+
+    quarters: tuple[tuple[int, int], ...] = ()
+    minutes: tuple[int, ...] = ()
+
+
 @lru_cache(maxsize=2 * MOST_TIMETABLES)
-def _occurrences(cron_expr: str, timezone: str, since: datetime) -> tuple[tuple[int, int], ...]:
-    """Return in which quarters a timetable occurs, and how often."""
+def _occurrences(cron_expr: str, timezone: str, since: datetime) -> Occurrences:
     try:
         timetable, place = timetable_of(cron_expr), zone(timezone)
     except TenantcronError:
-        return ()  # such a schedule fires nothing either
+        return Occurrences()  # such a schedule fires nothing either
     if isinstance(timetable, IntervalTimetable):
-        return tuple(_multiples(timetable.interval, since))
-    times = takewhile(lambda one: one < since + DAY, upcoming(timetable, place, since - _MOMENT))
-    return tuple(Counter((one - since) // QUARTER for one in times).items())
+        return _multiples(timetable.interval, since)
+    ahead = upcoming(timetable, place, since - _MOMENT)
+    spans = [one - since for one in takewhile(lambda one: one < since + DAY, ahead)]
+    quarters = Counter(span // QUARTER for span in spans)
+    return Occurrences(
+        tuple(quarters.items()), tuple(span // MINUTE for span in spans if not span % MINUTE)
+    )
 
 
-def _multiples(interval: timedelta, since: datetime) -> Iterator[tuple[int, int]]:
-    def before(moment: datetime) -> int:
-        return -((_EPOCH - moment) // interval)
-
-    for index in range(QUARTERS):
-        begin = since + QUARTER * index
-        if due := before(begin + QUARTER) - before(begin):
-            yield index, due
+def _multiples(interval: timedelta, since: datetime) -> Occurrences:
+    """Divide whole seconds: an interval of a few occurs too often to be followed."""
+    step, begin = int(interval.total_seconds()), int(since.timestamp())
+    quarter, minute = int(QUARTER.total_seconds()), int(MINUTE.total_seconds())
+    # How many multiples lie before the beginning of each quarter, and before the end.
+    before = [-(-(begin + quarter * index) // step) for index in range(QUARTERS + 1)]
+    quarters = ((index, later - earlier) for index, (earlier, later) in enumerate(pairwise(before)))
+    common = lcm(step, minute)
+    times = range(-(-begin // common) * common, begin + quarter * QUARTERS, common)
+    return Occurrences(
+        tuple(one for one in quarters if one[1]), tuple((time - begin) // minute for time in times)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +248,7 @@ def marks(since: datetime) -> list[Mark]:
     return [
         Mark(index * STEP, f"{time:%H:%M}")
         for index, time in times
-        if time.hour % 3 == 0 and time.minute == 0
+        if time.hour % 3 == 0 and time.minute == 0 and index < QUARTERS - 3
     ]
 
 

@@ -51,7 +51,7 @@ def timetable_in_words(expression: str) -> str:
     if isinstance(timetable, CronTimetable):
         return _cron(timetable)
     if isinstance(timetable, IntervalTimetable):
-        return f"every {format_duration(timetable.interval)}, counted in UTC"
+        return f"every {format_duration(timetable.interval)}"
     if isinstance(timetable, SingleTimetable):
         return f"once, on {moment(timetable.instant)}"
     assert_never(timetable)
@@ -61,7 +61,8 @@ def _cron(timetable: CronTimetable) -> str:
     fields = _MACROS.get(timetable.expression.lower(), timetable.expression).split()
     _, _, day, month, weekday = fields
     times = _times(timetable.minutes, timetable.hours)
-    return ", ".join(part for part in (times, _days(day, weekday), _months(month)) if part)
+    days = _days(day, weekday) or ("" if times.startswith("every") else "every day")
+    return ", ".join(part for part in (times, days, _months(month)) if part)
 
 
 def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
@@ -99,7 +100,7 @@ def _days(day: str, weekday: str) -> str:
     if weekday not in "*?":
         parts[1] = _each(weekday, _weekday)
     said = [f"on {part}" for part in parts if part]
-    return " or ".join(said) or "every day"
+    return " or ".join(said)
 
 
 def _months(month: str) -> str:

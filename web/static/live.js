@@ -31,6 +31,7 @@
     last.set(target.id, xhr.responseText);
     const active = document.activeElement;
     target.dataset.focus = target.contains(active) ? active.getAttribute("href") || "" : "";
+    target.dataset.scrolled = [...target.querySelectorAll(".scroll")].map((one) => one.scrollLeft).join();
     target.dataset.open = [...target.querySelectorAll("details")].map((one) => +one.open).join("");
   });
   document.addEventListener("htmx:oobBeforeSwap", (event) => {
@@ -42,6 +43,10 @@
     [...(part.dataset.open || "")].forEach((open, index) => {
       const one = part.querySelectorAll("details")[index];
       if (one && open === "1") one.open = true;
+    });
+    (part.dataset.scrolled || "").split(",").forEach((left, index) => {
+      const one = part.querySelectorAll(".scroll")[index];
+      if (one) one.scrollLeft = Number(left);
     });
     if (part.dataset.focus) {
       const again = part.querySelector(`a[href="${CSS.escape(part.dataset.focus).replace(/\\\//g, "/")}"]`);

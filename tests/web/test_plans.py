@@ -1,0 +1,78 @@
+"""What the overview reads does not grow with history."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+from sqlalchemy import text
+from support.explaining import explained
+from support.history import add_history
+from support.scheduling import Scheduling
+
+from tenantcron.core.settings import Settings
+from tenantcron.store import execution_history, schedule_cursors
+from tenantcron.store.engine import Database
+from tenantcron.store.execution_history import Filter
+from tenantcron.store.executions import State
+from tenantcron.web.strips import ENDED, QUARTER
+
+HISTORY = 20_000
+PAST_IN_FULL = '"Seq Scan"[^{]*"Relation Name": "execution_past'
+
+
+async def test_the_overview_reads_the_last_day_by_an_index_and_no_other(
+    database: Database, tmp_path: Path
+) -> None:
+    scheduling = Scheduling(database, Settings(folder=tmp_path))
+    await scheduling.prepare()
+    await add_history(scheduling, HISTORY)
+    now = scheduling.clock.now
+    # The rows reach from forty days before to twenty days after: this is the last of them.
+    since = now + timedelta(days=19)
+    async with database.transaction() as connection:
+        await connection.execute(text("ANALYZE tenantcron.execution"))
+    outcomes = await explained(
+        database,
+        lambda one: execution_history.outcomes(
+            one, Filter(states=ENDED, since=since), span=QUARTER, most=50_000
+        ),
+    )
+    dead = await explained(
+        database,
+        lambda one: execution_history.page(
+            one, Filter(states=(State.DEAD,), since=since), before=None, limit=8
+        ),
+    )
+    latest = await explained(
+        database,
+        lambda one: execution_history.latest_of(one, "t1", ["work", "other"], 12),  # type: ignore[arg-type] # a tenant's id
+    )
+    for plan in (outcomes, dead, latest):
+        assert not re.search(PAST_IN_FULL, plan)
+    assert "scheduled_for_id_idx" in outcomes
+    # The partial index of the dead has the same columns as the one of the newest.
+    assert re.search(r"scheduled_for_id_idx1", dead)
+    assert "tenant_id_schedule_name_scheduled_for_idx" in latest
+
+
+async def test_what_is_due_is_read_along_the_index_of_what_is_due(
+    database: Database, tmp_path: Path
+) -> None:
+    scheduling = Scheduling(database, Settings(folder=tmp_path))
+    await scheduling.schedules(3_000, "0 0 1 1 *")
+    for hour in range(5):
+        await scheduling.schedule(f"daily{hour}", f"0 {hour} * * *")
+    async with database.transaction() as connection:
+        await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
+    until = scheduling.clock.now + timedelta(days=1)
+    plan = await explained(
+        database,
+        lambda one: schedule_cursors.due_before(one, until, at=scheduling.clock.now, most=100_000),
+    )
+    assert "schedule_cursor_due_idx" in plan
+    assert "Seq Scan" not in plan
+    async with database.transaction() as connection:
+        found = await schedule_cursors.due_before(
+            connection, until, at=scheduling.clock.now, most=3
+        )
+    assert [one.cron_expr for one in found] == ["0 0 * * *", "0 1 * * *", "0 2 * * *"]
