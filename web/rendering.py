@@ -1,5 +1,6 @@
 """Pages: templates with everything escaped, and the headers that keep scripts of others out."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cache
@@ -22,7 +23,12 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+# Pages of which a part updates itself; that part is a template of its own.
+_LIVING: Final = ("overview.html", "tenant.html", "schedule.html", "execution.html")
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+# The first digits of an id are enough to tell it from others; the link has all of them.
+_ID: Final = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_WORD_END: Final = re.compile(r"[_/]")
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
@@ -41,9 +47,13 @@ def environment() -> Environment:
         local_moment=words.local_moment,
         distance=words.distance,
         duration=words.duration,
-        in_words=words.timetable_in_words,
+        in_words=words.readable,
+        sentence=words.sentence,
+        number=words.number,
         iso=datetime.isoformat,
         coded=coded,
+        linked=linked,
+        breakable=breakable,
     )
     made.globals.update(root=ROOT, signs=words.SIGNS, csrf_field=CSRF_FIELD, asset=asset)
     return made
@@ -51,7 +61,7 @@ def environment() -> Environment:
 
 def rendered(request: Request, template: str, status: int = 200, **values: object) -> Response:
     """Return a page, or of a page that is looked at already the part that lives."""
-    is_part = "hx-request" in request.headers and status == 200
+    is_part = "hx-request" in request.headers and status == 200 and template in _LIVING
     name = template.replace(".html", "_live.html") if is_part else template
     shown = {"path": request.url.path, "is_part": is_part, "did": None, **values}
     response = HTMLResponse(environment().get_template(name).render(shown), status)
@@ -70,6 +80,16 @@ def coded(text: str) -> Markup:
         Markup("<code>{}</code>").format(piece) if index % 2 else piece
         for index, piece in enumerate(pieces)
     )
+
+
+def linked(text: str) -> Markup:
+    """Escape a text, set code in it, and let ids of executions lead to their pages."""
+    return Markup(_ID.sub(rf'<a href="{ROOT}/executions/\g<0>">\g<1></a>', str(coded(text))))  # noqa: S704 -- what is put around an id is ours, and the rest is escaped
+
+
+def breakable(name: str) -> Markup:
+    """Escape a name, and let it go on in a new line where its words end."""
+    return Markup(_WORD_END.sub(r"\g<0><wbr>", str(escape(name))))  # noqa: S704 -- it is escaped
 
 
 @cache

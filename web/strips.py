@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from math import lcm
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.occurrences import upcoming
@@ -27,11 +27,14 @@ QUARTERS: Final = 96
 DAY: Final = QUARTER * QUARTERS
 MINUTE: Final = timedelta(minutes=1)
 HEIGHT: Final = 88
+# Whatever there is one of must be seen, however many there are of something else.
+LEAST: Final = 3.0
 STEP: Final = 10
 WIDTH: Final = STEP * QUARTERS
 # So many timetables are reckoned, those of most schedules first; the page says what is left out.
 MOST_TIMETABLES: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_Quarter = TypeVar("_Quarter")
 _MOMENT: Final = timedelta(microseconds=1)
 # What has ended, from the ground up; at the top is what everybody must see.
 ENDED: Final = (State.SUCCEEDED, State.SKIPPED, State.CANCELLED, State.MISSED, State.DEAD)
@@ -76,7 +79,9 @@ class Crowd:
 class Load:
     """What is due by quarters of an hour, and at each full minute, against the limit.
 
-    Cron fires at full minutes, so what collides is due at the same one.
+    The limit holds for what runs at once, so a quarter is measured by its fullest minute: a hundred
+    that begin together collide, a hundred that follow each other do not. Cron fires at full
+    minutes, so what collides is due at the same one.
     """
 
     since: datetime
@@ -93,9 +98,15 @@ class Load:
         return sum(self.counts)
 
     @property
+    def peaks(self) -> tuple[int, ...]:
+        """What is due in the fullest minute of each quarter."""
+        size = QUARTER // MINUTE
+        return tuple(max(self.moments[at : at + size]) for at in range(0, len(self.moments), size))
+
+    @property
     def top(self) -> int:
         """What the height of the strip stands for."""
-        return max(*self.counts, self.limit, 1)
+        return max(*self.peaks, self.limit, 1)
 
     @property
     def line(self) -> float:
@@ -103,28 +114,30 @@ class Load:
         return HEIGHT - self.limit / self.top * HEIGHT
 
     @property
-    def peaks(self) -> tuple[int, ...]:
-        """The most that is due at one moment, by quarters."""
-        size = QUARTER // MINUTE
-        return tuple(max(self.moments[at : at + size]) for at in range(0, len(self.moments), size))
+    def quarters_over(self) -> int:
+        """In how many quarters more is due at once than may run."""
+        return sum(peak > self.limit for peak in self.peaks)
 
     def bars(self) -> Iterator[Bar]:
-        """Yield for each quarter a bar of all that is due, and one of the most at a moment."""
+        """Yield for each quarter its fullest minute: what fits below the limit, what is over it."""
         for index, (due, peak) in enumerate(zip(self.counts, self.peaks, strict=True)):
-            when = _span(self.since + QUARTER * index)
-            if due:
-                yield self._bar(index, due, "due", f"{when}: {due} due, {peak} at one moment")
-            if peak > self.limit:
-                title = f"{when}: {peak} at one moment, over the limit of {self.limit}"
-                yield self._bar(index, peak, "over", title)
-            elif peak:
-                yield self._bar(index, peak, "peak", f"{when}: {due} due, {peak} at one moment")
+            title = self._title(index, due, peak)
+            within = min(peak, self.limit)
+            if within:
+                yield self._bar(index, within, HEIGHT, "peak", title)
+            if peak > within:
+                yield self._bar(index, peak - within, self.line, "over", title)
 
-    def _bar(self, index: int, number: int, kind: str, title: str) -> Bar:
-        height = max(number / self.top * HEIGHT, 1.5)
-        return Bar(index * STEP, HEIGHT - height, height, kind, title)
+    def _title(self, index: int, due: int, peak: int) -> str:
+        over = f", over the limit of {self.limit}" if peak > self.limit else ""
+        when = _span(self.since + QUARTER * index)
+        return f"{when}: {due:,} due, {peak:,} in the fullest minute{over}"
 
-    def crowds(self, most: int = 5) -> list[Crowd]:
+    def _bar(self, index: int, number: int, ground: float, kind: str, title: str) -> Bar:
+        height = max(number / self.top * HEIGHT, LEAST)
+        return Bar(index * STEP, ground - height, height, kind, title)
+
+    def crowds(self, most: int = 3) -> list[Crowd]:
         """Return the fullest moments over the limit, by time."""
         over = [
             Crowd(self.since + MINUTE * index, due)
@@ -135,8 +148,11 @@ class Load:
         return sorted(fullest, key=lambda one: one.at)
 
     def hours(self) -> list[Hour]:
-        """Return the same by hours."""
-        return _by_hours(self.since, [(one,) for one in self.counts])
+        """Return the same by hours: what is due, and what in the fullest minute."""
+        due, peaks = _by_hours(self.since, self.counts), _by_hours(self.since, self.peaks)
+        return [
+            Hour(hour, (sum(some), max(peaks[hour]))) for hour, some in due.items() if any(some)
+        ]
 
 
 def reckon(shared: Sequence[SharedTimetable], now: datetime, limit: int) -> Load:
@@ -210,23 +226,35 @@ class Timeline:
         """How much ended in which way."""
         return {state: sum(one.get(state, 0) for one in self.counts) for state in ENDED}
 
+    @property
+    def top(self) -> int:
+        """What the height of the strip stands for."""
+        return max(1, *(sum(one.values()) for one in self.counts))
+
+    @property
+    def line(self) -> float:
+        """Where the top is drawn: the thinnest bars need some room above it."""
+        return LEAST * (len(ENDED) - 1)
+
     def bars(self) -> Iterator[Bar]:
         """Yield a bar for each quarter and outcome, stacked."""
-        top = max(1, *(sum(one.values()) for one in self.counts))
         for index, counts in enumerate(self.counts):
             ground = float(HEIGHT)
             for state in ENDED:
                 if number := counts.get(state, 0):
-                    height = max(number / top * HEIGHT, 1.5)
+                    height = max(number / self.top * (HEIGHT - self.line), LEAST)
                     ground -= height
-                    title = f"{_span(self.since + QUARTER * index)}: {number} {state.lower()}"
+                    title = f"{_span(self.since + QUARTER * index)}: {number:,} {state.lower()}"
                     yield Bar(index * STEP, ground, height, state, title)
 
     def hours(self) -> list[Hour]:
         """Return the same by hours."""
-        return _by_hours(
-            self.since, [tuple(one.get(state, 0) for state in ENDED) for one in self.counts]
-        )
+        hours = _by_hours(self.since, self.counts)
+        return [
+            Hour(hour, tuple(sum(one.get(state, 0) for one in some) for state in ENDED))
+            for hour, some in hours.items()
+            if any(some)
+        ]
 
 
 def timeline(outcomes: Iterable[Outcomes], now: datetime, most: int) -> Timeline:
@@ -252,14 +280,11 @@ def marks(since: datetime) -> list[Mark]:
     ]
 
 
-def _by_hours(since: datetime, counts: Sequence[tuple[int, ...]]) -> list[Hour]:
-    found: dict[datetime, tuple[int, ...]] = {}
-    for index, some in enumerate(counts):
-        hour = (since + QUARTER * index).replace(minute=0)
-        found[hour] = (
-            tuple(map(sum, zip(found[hour], some, strict=True))) if hour in found else some
-        )
-    return [Hour(*one) for one in found.items() if any(one[1])]
+def _by_hours(since: datetime, quarters: Sequence[_Quarter]) -> dict[datetime, list[_Quarter]]:
+    found: dict[datetime, list[_Quarter]] = {}
+    for index, one in enumerate(quarters):
+        found.setdefault((since + QUARTER * index).replace(minute=0), []).append(one)
+    return found
 
 
 def _span(since: datetime) -> str:

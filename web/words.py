@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, assert_never
 
 from tenantcron.core.durations import format_duration
+from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTimetable
 from tenantcron.scheduler.due import timetable_of
 from tenantcron.store.executions import State
@@ -51,10 +52,27 @@ def timetable_in_words(expression: str) -> str:
     if isinstance(timetable, CronTimetable):
         return _cron(timetable)
     if isinstance(timetable, IntervalTimetable):
-        return f"every {format_duration(timetable.interval)}"
+        return f"every {_interval(timetable.interval)}"
     if isinstance(timetable, SingleTimetable):
         return f"once, on {moment(timetable.instant)}"
     assert_never(timetable)
+
+
+def readable(expression: str) -> str:
+    """Say when a timetable occurs; one that cannot be read stands for itself."""
+    try:
+        return timetable_in_words(expression)
+    except TenantcronError:
+        return expression
+
+
+def _interval(span: timedelta) -> str:
+    parts, seconds = [], int(span.total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return _listed(parts).removeprefix("1 ") if len(parts) == 1 else _listed(parts)
 
 
 def _cron(timetable: CronTimetable) -> str:
@@ -180,13 +198,15 @@ def local_moment(time: datetime) -> str:
 def distance(span: timedelta) -> str:
     """Write how far away something is, in its two largest units."""
     seconds = int(abs(span.total_seconds()))
+    if seconds < 60:
+        return f"{seconds} s"
     units = (("d", 86_400), ("h", 3_600), ("min", 60))
     parts = []
     for unit, size in units:
         count, seconds = divmod(seconds, size)
         if count:
             parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "less than a minute"
+    return " ".join(parts[:2])
 
 
 def duration(span: timedelta) -> str:
@@ -195,3 +215,13 @@ def duration(span: timedelta) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else format_duration(span)
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def number(count: int) -> str:
+    """Write a number so that thousands are seen."""
+    return f"{count:,}"

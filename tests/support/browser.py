@@ -8,9 +8,10 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
 
 ARGUMENTS = [
     "--headless",
@@ -22,8 +23,9 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-DESK = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
+DESK: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+Theme = Literal["light", "dark"]
 
 
 @asynccontextmanager
@@ -35,6 +37,18 @@ async def browser() -> AsyncIterator[Browser]:
             yield running
         finally:
             await running.close()
+
+
+@asynccontextmanager
+async def page_of(
+    running: Browser, *, on: ViewportSize = DESK, theme: Theme = "light"
+) -> AsyncIterator[Page]:
+    """Open a page with cookies and cache of its own."""
+    context = await running.new_context(viewport=on, color_scheme=theme)
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
 
 
 def _chromium() -> str:
@@ -63,4 +77,9 @@ async def sign_in(page: Page, url: str, token: str) -> None:
     await page.goto(f"{url}/ui")
     await page.get_by_label("API token").fill(token)
     await page.get_by_role("button", name="Sign in").click()
-    await page.wait_for_url("**/ui")
+    await is_signed_in(page)
+
+
+async def is_signed_in(page: Page) -> None:
+    """Wait for the first page behind the form."""
+    await expect(page.get_by_role("navigation", name="Main")).to_be_visible()

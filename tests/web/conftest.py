@@ -4,10 +4,19 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from playwright.async_api import Browser
+from support.browser import browser
 from support.dashboard import furnish
 from support.serving import Api, api_on
 
 from tenantcron.store.engine import Database
+
+
+@pytest.fixture(scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """One browser for all tests of a worker: to start it takes longer than most of them."""
+    async with browser() as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,21 +1,12 @@
 """The dashboard in a real browser: every page, every button, and what it does in the database."""
 
-import pytest
-from playwright.async_api import Page, expect
-from support.browser import DESK, PHONE, browser, complaints, sign_in
+from playwright.async_api import Browser, Page, expect
+from support.browser import complaints, page_of, sign_in
 from support.dashboard import DEAD, EVIL, OF_OTHERS, RUNNING
 from support.fleet import query
 from support.serving import Api, new_token
 
 NIGHTLY = "/ui/tenants/acme/schedules/nightly"
-PAGES = (
-    "/ui",
-    "/ui/tenants",
-    "/ui/tenants/acme",
-    "/ui/tenants/acme/difference?from=1&to=2",
-    NIGHTLY,
-    f"/ui/executions/{DEAD}",
-)
 
 
 def cursor(url: str) -> dict[str, object]:
@@ -33,11 +24,10 @@ def state(url: str, execution: object) -> object:
 
 
 async def test_an_operator_walks_through_all_pages_and_every_button_works(
-    api: Api, database_url: str
+    api: Api, database_url: str, chromium: Browser
 ) -> None:
     token = await new_token(api.database, "operator", name="olga")
-    async with browser() as chromium:
-        page = await chromium.new_page(viewport=DESK)
+    async with page_of(chromium) as page:
         await page.goto(f"{api.url}/")
         await page.get_by_label("API token").fill("tc_wrong")
         await page.get_by_role("button", name="Sign in").click()
@@ -88,7 +78,7 @@ async def _overview(page: Page) -> None:
     ahead = page.get_by_role("region", name="Next 24 hours")
     # 24 of the hourly one, and one each of both nightly ones.
     await expect(ahead).to_contain_text("26 executions of 3 schedules")
-    assert await ahead.locator("rect.due").count() >= 24
+    assert await ahead.locator("rect.peak").count() >= 24
     past = page.get_by_role("region", name="Last 24 hours")
     for kind in ("SUCCEEDED", "SKIPPED", "MISSED", "CANCELLED", "DEAD"):
         assert await past.locator(f"rect.{kind}").count() >= 1
@@ -99,7 +89,7 @@ async def _overview(page: Page) -> None:
 
 async def _tenant(page: Page) -> None:
     row = page.get_by_role("row").filter(has_text="Europe/London")
-    await expect(row).to_contain_text("at 01:30, every day")
+    await expect(row).to_contain_text("At 01:30, every day")
     marks = row.locator("a.mark")
     assert await marks.count() == 6
     # The text behind each mark says what its colour and sign say.
@@ -189,11 +179,10 @@ async def _dead(page: Page) -> None:
 
 
 async def test_a_page_follows_what_happens_and_says_when_it_lost_touch(
-    api: Api, database_url: str
+    api: Api, database_url: str, chromium: Browser
 ) -> None:
     token = await new_token(api.database, "operator")
-    async with browser() as chromium:
-        page = await chromium.new_page(viewport=DESK)
+    async with page_of(chromium) as page:
         await sign_in(page, api.url, token)
         await page.goto(f"{api.url}/ui/executions/{RUNNING}")
         timing = page.get_by_role("region", name="State and timing")
@@ -230,11 +219,10 @@ _WATCH_SHIFTS = """() => {
 
 
 async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
-    api: Api, database_url: str
+    api: Api, database_url: str, chromium: Browser
 ) -> None:
     token = await new_token(api.database, "viewer", "acme")
-    async with browser() as chromium:
-        page = await chromium.new_page(viewport=DESK)
+    async with page_of(chromium) as page:
         await sign_in(page, api.url, token)
         await expect(page.get_by_role("heading", level=1)).to_have_text("Overview of acme")
         await expect(page.get_by_role("main")).not_to_contain_text("globex")
@@ -263,62 +251,3 @@ async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
             assert "may not operate" in await refused.text()
     assert cursor(database_url)["paused_at"] is None
     assert state(database_url, DEAD) == "DEAD"
-
-
-_NAMELESS = """() => [...document.querySelectorAll(
-    "a, button, input:not([type=hidden]), select, summary, meter, svg[role=img]")]
-  .filter((one) => !(one.textContent.trim() || one.getAttribute("aria-label")
-    || one.labels?.length || one.getAttribute("aria-labelledby")))
-  .map((one) => one.outerHTML)"""
-
-
-async def _fits(page: Page) -> None:
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert await page.evaluate(wide) <= 0
-
-
-async def _is_named(page: Page) -> None:
-    """What can be used has a name for those who do not see it, and each page its landmarks."""
-    nameless = await page.evaluate(_NAMELESS)
-    assert nameless == []
-    for role in ("banner", "main", "contentinfo"):
-        await expect(page.get_by_role(role)).to_have_count(1)  # type: ignore[arg-type] # a role
-    await expect(page.get_by_role("heading", level=1)).to_have_count(1)
-    ids = await page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
-    assert len(ids) == len(set(ids))
-
-
-async def _begins_with_the_skip_link(page: Page) -> None:
-    await page.keyboard.press("Tab")
-    focused = "document.activeElement.textContent"
-    assert await page.evaluate(focused) == "Skip to the content"
-    outline = "getComputedStyle(document.activeElement).outlineStyle"
-    assert await page.evaluate(outline) == "solid"
-    await page.keyboard.press("Enter")
-    assert await page.evaluate("document.activeElement.id") == "main"
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_pages_are_usable_on_a_phone_by_keyboard_and_by_screen_reader(
-    api: Api, theme: str
-) -> None:
-    token = await new_token(api.database, "operator")
-    async with browser() as chromium:
-        context = await chromium.new_context(
-            viewport=PHONE,
-            color_scheme="dark" if theme == "dark" else "light",
-        )
-        page = await context.new_page()
-        found = complaints(page)
-        await sign_in(page, api.url, token)
-        for path in PAGES:
-            await page.goto(f"{api.url}{path}")
-            for check in (_fits, _is_named, _begins_with_the_skip_link):
-                await check(page)
-        await page.goto(f"{api.url}/ui/tenants/acme")
-        # Tables are cards here: each value stands under the other, with its own label.
-        cell = page.locator("td[data-label=Timetable]").first
-        assert await cell.evaluate("(one) => getComputedStyle(one).display") == "grid"
-        ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (ground == "rgb(18, 24, 26)") == (theme == "dark")
-    assert found == []

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 from support.dashboard import DEAD
 from support.fleet import query
 from support.serving import Api, api_on, new_token
@@ -15,6 +14,7 @@ from tenantcron.store.engine import Database
 from tenantcron.web.rendering import asset
 
 NIGHTLY = "/ui/tenants/acme/schedules/nightly"
+ELSEWHERE = ("https://evil.example/", "//evil.example", "/v1/tenants", "/uievil", "/ui/\r\nX: y")
 
 
 def csrf_of(page: httpx.Response) -> str:
@@ -62,15 +62,13 @@ async def test_the_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(a
     assert "Secure" in far.headers["set-cookie"]
 
 
-@pytest.mark.parametrize(
-    "where", ["https://evil.example/", "//evil.example", "/v1/tenants", "/uievil", "/ui/\r\nX: y"]
-)
-async def test_signing_in_leads_to_our_own_pages_only(api: Api, where: str) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as client:
-        form = {"csrf": csrf_of(await client.get("/ui/sign-in")), "next": where}
-        form["token"] = await new_token(api.database, "viewer")
-        done = await client.post("/ui/sign-in", data=form)
-    assert (done.status_code, done.headers["location"]) == (303, "/ui")
+async def test_signing_in_leads_to_our_own_pages_only(api: Api) -> None:
+    token = await new_token(api.database, "viewer")
+    for where in ELSEWHERE:
+        async with httpx.AsyncClient(base_url=api.url) as client:
+            form = {"csrf": csrf_of(await client.get("/ui/sign-in")), "next": where}
+            done = await client.post("/ui/sign-in", data={**form, "token": token})
+        assert (done.status_code, done.headers["location"]) == (303, "/ui")
 
 
 async def test_a_token_that_was_revoked_is_out_at_once(api: Api, database_url: str) -> None:
@@ -126,7 +124,7 @@ async def test_what_is_not_possible_is_told_on_a_page_and_changes_nothing(
         ]
     assert [one.status_code for one in told] == [422, 422, 422, 409, 409, 404, 404, 404, 404, 404]
     assert all(one.headers["content-type"].startswith("text/html") for one in told)
-    assert "say why" in told[0].text
+    assert "Say why" in told[0].text
     assert paused(database_url) == []
 
 
@@ -164,34 +162,3 @@ async def test_on_this_machine_anonymous_callers_need_not_sign_in(
     assert "anonymous" in page.text
     assert foreign.status_code == 303
     assert query(database_url, "SELECT count(*) AS n FROM tenantcron.api_usage")[0]["n"] == 0
-
-
-def test_words_are_legible_in_both_themes() -> None:
-    """The contrast of every pair of colours that words are written in, by the rules of WCAG AA."""
-    sheet = (Path(__file__).parents[2] / "web/static/style.css").read_text(encoding="utf-8")
-    light, dark = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", part)) for part in _themes(sheet))
-    assert light.keys() == dark.keys()
-    for theme in (light, dark):
-        pairs = [("ink", "ground"), ("ink", "card"), ("soft", "ground"), ("soft", "card")]
-        pairs += [("accent", "card"), ("accent", "ground"), ("accent-ink", "accent")]
-        pairs += [("soft", "hover"), ("accent", "hover"), ("bad", "card"), ("card", "bad")]
-        pairs += [(kind, f"{kind}-soft") for kind in ("good", "bad", "warn", "cool", "idle")]
-        for ink, ground in pairs:
-            assert _contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
-
-
-def _themes(sheet: str) -> tuple[str, str]:
-    light, dark = re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
-    return light, dark
-
-
-def _contrast(one: str, other: str) -> float:
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * one for one in colour[1:])
-    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -31,8 +31,9 @@ def test_the_collision_of_tomorrow_is_seen_today() -> None:
     tomorrow = datetime(2026, 12, 2, 2, tzinfo=UTC)
     assert [(one.at, one.due) for one in load.crowds()] == [(tomorrow, 30)]
     assert [bar.title for bar in load.bars() if bar.kind == "over"] == [
-        "02:00 to 02:15 UTC: 30 at one moment, over the limit of 20"
+        "02:00 to 02:15 UTC: 30 due, 30 in the fullest minute, over the limit of 20"
     ]
+    assert load.quarters_over == 1
     assert (load.total, load.schedules, load.left_out) == (30, 30, 0)
 
 
@@ -40,6 +41,19 @@ def test_what_is_due_at_different_moments_of_a_quarter_does_not_collide() -> Non
     minutes = [SharedTimetable(f"{minute} 2 * * *", "UTC", 10) for minute in (0, 5, 10)]
     load = reckon(minutes, NOW, 20)
     assert (max(load.counts), max(load.peaks), load.crowds()) == (30, 10, [])
+    assert [(bar.kind, bar.title) for bar in load.bars()] == [
+        ("peak", "02:00 to 02:15 UTC: 30 due, 10 in the fullest minute")
+    ]
+    assert [one.counts for one in load.hours()] == [(30, 10)]
+
+
+def test_a_quarter_is_drawn_up_to_the_limit_and_what_is_over_it_above_the_line() -> None:
+    load = reckon([SharedTimetable("0 2 * * *", "UTC", 30)], NOW, 20)
+    within, over = load.bars()
+    assert (within.kind, over.kind) == ("peak", "over")
+    assert within.y == pytest.approx(load.line)
+    assert over.y + over.height == pytest.approx(load.line)
+    assert over.y == pytest.approx(0)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,10 @@ from tenantcron.web.words import timetable_in_words
         ("0 2 13 * 5", "at 02:00, on the 13th or on Friday"),
         ("0 2 1 1,7 *", "at 02:00, on the 1st, in January and July"),
         ("0 2 22 * 7", "at 02:00, on the 22nd or on Sunday"),
-        ("@every 45m", "every 45m"),
+        ("@every 45m", "every 45 minutes"),
+        ("@every 90m", "every 1 hour and 30 minutes"),
+        ("@every 1h", "every hour"),
+        ("@every 5s", "every 5 seconds"),
         ("@at 2026-12-01T09:00:00Z", "once, on Tue 2026-12-01 09:00 UTC"),
     ],
 )

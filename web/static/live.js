@@ -3,6 +3,8 @@
   "use strict";
   const touch = document.getElementById("touch");
   const last = new Map();
+  // What has no address of its own is known by its place.
+  const STOPS = "summary, [tabindex='0']";
   let since = new Date();
 
   const lost = (why) => {
@@ -31,6 +33,7 @@
     last.set(target.id, xhr.responseText);
     const active = document.activeElement;
     target.dataset.focus = target.contains(active) ? active.getAttribute("href") || "" : "";
+    target.dataset.stop = [...target.querySelectorAll(STOPS)].indexOf(active);
     target.dataset.scrolled = [...target.querySelectorAll(".scroll")].map((one) => one.scrollLeft).join();
     target.dataset.open = [...target.querySelectorAll("details")].map((one) => +one.open).join("");
   });
@@ -48,9 +51,8 @@
       const one = part.querySelectorAll(".scroll")[index];
       if (one) one.scrollLeft = Number(left);
     });
-    if (part.dataset.focus) {
-      const again = part.querySelector(`a[href="${CSS.escape(part.dataset.focus).replace(/\\\//g, "/")}"]`);
-      if (again) again.focus({ preventScroll: true });
-    }
+    const link = part.dataset.focus && `a[href="${CSS.escape(part.dataset.focus).replace(/\\\//g, "/")}"]`;
+    const again = link ? part.querySelector(link) : part.querySelectorAll(STOPS)[Number(part.dataset.stop ?? -1)];
+    if (again) again.focus({ preventScroll: true });
   });
 })();
