@@ -133,7 +133,9 @@ async def of_execution(  # noqa: PLR0913 -- whose records, and of what
 ) -> list[AuditRow]:
     """Return what was recorded of an execution or by it, the oldest first.
 
-    Its id is the correlation id of all that it changes; what operators do to it names it.
+    Its id is the correlation id of all that it changes; what operators do to it names it. The
+    control schema's records of a tenant are read from a time on by an index. A tenant's own table
+    has a record for each change of a schedule: too few for an index that every apply would pay.
     """
     tables = [control_audit_record] if schema is None else [control_audit_record, audit_record]
     if schema is not None:

@@ -41,9 +41,7 @@ OF_THE_REQUEST = ("date", "x-correlation-id", "x-request-id")
 
 
 @asynccontextmanager
-async def looking(
-    api: Api, tenant: str | None, role: str = "operator"
-) -> AsyncIterator[httpx.AsyncClient]:
+async def looking(api: Api, tenant: str | None) -> AsyncIterator[httpx.AsyncClient]:
     """Sign in with a token that is bound to a tenant."""
     async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
         csrf = _csrf(await client.get("/ui/sign-in"))

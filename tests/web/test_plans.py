@@ -3,17 +3,20 @@
 import re
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 from sqlalchemy import text
 from support.explaining import explained
 from support.history import add_history
 from support.scheduling import Scheduling
 
+from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.store import execution_history, schedule_cursors
+from tenantcron.store import audit_records, execution_history, schedule_cursors
 from tenantcron.store.engine import Database
 from tenantcron.store.execution_history import Filter
 from tenantcron.store.executions import State
+from tenantcron.store.times import database_time
 from tenantcron.web.strips import ENDED, QUARTER
 
 HISTORY = 20_000
@@ -54,6 +57,32 @@ async def test_the_overview_reads_the_last_day_by_an_index_and_no_other(
     # The partial index of the dead has the same columns as the one of the newest.
     assert re.search(r"scheduled_for_id_idx1", dead)
     assert "_tenant_id_schedule" in latest
+
+
+async def test_the_audit_of_an_execution_is_read_by_its_tenant_and_time(
+    database: Database,
+) -> None:
+    async with database.transaction() as connection:
+        now = await database_time(connection)
+        await connection.execute(_RECORDS)
+        await connection.execute(text("ANALYZE tenantcron.audit_record"))
+    plan = await explained(
+        database,
+        lambda one: audit_records.of_execution(
+            one, TenantId("t7"), None, UUID(int=1), since=now - timedelta(days=1), limit=50
+        ),
+    )
+    assert "audit_record_tenant_idx" in plan
+    assert '"Seq Scan"' not in plan
+
+
+_RECORDS = text(
+    "INSERT INTO tenantcron.audit_record (entity_type, entity_id, operation, changed_by,"
+    " actor_type, actor_source, authenticated, correlation_id, tenant_id, changed_at)"
+    " SELECT 'execution', gen_random_uuid(), 'trigger', 'ada', 'human', 'cli', true,"
+    " gen_random_uuid(), 't' || n % 50, now() - make_interval(mins => n)"
+    " FROM generate_series(1, 20000) AS n"
+)
 
 
 async def test_what_is_due_is_read_along_the_index_of_what_is_due(
