@@ -160,5 +160,8 @@ async def test_on_this_machine_anonymous_callers_need_not_sign_in(
             page = await client.get("/ui")
             foreign = await client.get("/ui", headers={"Host": "evil.example"})
     assert "anonymous" in page.text
+    # There are no schedules yet: words, and no empty plots.
+    assert "Nothing is due" in page.text
+    assert "<svg" not in page.text
     assert foreign.status_code == 303
     assert query(database_url, "SELECT count(*) AS n FROM tenantcron.api_usage")[0]["n"] == 0
