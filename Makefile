@@ -8,12 +8,15 @@ TYPED := build/typed
 # The demo keeps its database in a folder of its own, and begins anew every time.
 DEMO := build/demo
 DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/tenantcron
+DEMO_PORT := 8080
+# How long its scheduler runs before the demo shows what came of it.
+DEMO_RUN := 20s
 DEMO_MANIFESTS := $(abspath examples/manifests/acme.yaml examples/manifests/northwind.yaml)
 
-.PHONY: help setup demo test lint types unit format generated bench clean
+.PHONY: help setup demo test lint types unit format generated screenshots bench clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 setup: $(READY) ## Make .venv with everything in it
 
@@ -23,12 +26,15 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Validate and apply the examples on an embedded PostgreSQL, and run the scheduler for a while
+demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the scheduler, and show the dashboard; ONCE=1 ends by itself
 	$(BIN)/tenantcron validate examples/manifests
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(DEMO_MANIFESTS) --create-tenants
 	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(abspath examples/live) --create-tenants
-	cd $(DEMO) && PYTHONPATH=$(abspath examples) TENANTCRON_LOG_FORMAT=console $(DEMO_TENANTCRON) run --handlers handlers --for 20s
+	@echo "As after a night without a scheduler: it catches up. Log: $(DEMO)/catch-up.log"
+	cd $(DEMO) && env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/python $(abspath examples/yesterday.py)
+	cd $(DEMO) && PYTHONPATH=$(abspath examples) $(DEMO_TENANTCRON) run --handlers handlers --once 2> catch-up.log
+	cd $(DEMO) && PYTHONPATH=$(abspath examples) TENANTCRON_LOG_FORMAT=console $(DEMO_TENANTCRON) run --handlers handlers --for $(DEMO_RUN)
 	cd $(DEMO) && $(DEMO_TENANTCRON) execution list --limit 15
 	cd $(DEMO) && $(DEMO_TENANTCRON) why quarry/retire_legacy_tariff
 	cd $(DEMO) && $(DEMO_TENANTCRON) schedule show quarry/retire_legacy_tariff
@@ -39,6 +45,15 @@ demo: $(READY) ## Validate and apply the examples on an embedded PostgreSQL, and
 	@echo "  ../../$(BIN)/tenantcron execution list --state SKIPPED --state DEAD"
 	@echo "  ../../$(BIN)/tenantcron health"
 	@echo "and in docs/scheduler.md, docs/operating.md and docs/runbook.md."
+ifndef ONCE
+	@echo
+	@echo "The dashboard: http://127.0.0.1:$(DEMO_PORT)/ui    Ctrl-C ends it. Logs: $(DEMO)/*.log"
+	@cd $(DEMO) && PYTHONPATH=$(abspath examples) sh -c '\
+	  $(DEMO_TENANTCRON) run --handlers handlers 2> scheduler.log & scheduler=$$!; \
+	  trap : INT TERM; \
+	  $(DEMO_TENANTCRON) serve --anonymous --port $(DEMO_PORT) 2> server.log & server=$$!; \
+	  wait $$server; kill -TERM $$server $$scheduler 2> /dev/null; wait'
+endif
 
 test: lint types unit ## Everything that CI runs
 
@@ -62,6 +77,9 @@ format: $(READY) ## Format the code and mend what can be mended
 generated: $(READY) ## Write anew what is generated: the schemas, and the page of all diagnostics
 	$(BIN)/python -m tenantcron.manifests.generate manifests
 	$(BIN)/python docs/make_diagnostics.py > docs/diagnostics.md
+
+screenshots: $(READY) ## Take the pictures of docs/dashboard.md anew, of what `make demo ONCE=1` left behind; needs chromium
+	$(BIN)/python docs/make_screenshots.py $(DEMO)
 
 bench: $(READY) ## Measure what it costs, compared with others in the same run
 	$(BIN)/python bench/cron.py

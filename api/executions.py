@@ -68,7 +68,7 @@ async def show_execution(
 ) -> Response:
     """Show one execution with its attempts."""
     async with work.reading.transaction() as connection:
-        found = await _seen(connection, work, execution)
+        found = await seen_execution(connection, work, execution)
         attempts = await execution_history.attempts_of(connection, found)
     return told(request, {**story_as_json(Told(found, tuple(attempts)))})
 
@@ -85,7 +85,7 @@ async def retry(
     execution: ExecutionPath,
 ) -> Response:
     """Let an execution wait again that is dead, cancelled, skipped or missed."""
-    await _require(work, execution)
+    await require_execution(work, execution)
 
     async def step(database: Database) -> Done:
         row = await Operator(database, work.settings, work.who).retry(str(execution))
@@ -107,7 +107,7 @@ async def cancel(
     body: PerhapsBecause,
 ) -> Response:
     """End an execution that waits; ask one that runs to stop."""
-    await _require(work, execution)
+    await require_execution(work, execution)
 
     async def step(database: Database) -> Done:
         operator = Operator(database, work.settings, work.who)
@@ -116,13 +116,13 @@ async def cancel(
     return await write(request, work, step)
 
 
-async def _require(work: Work, execution: UUID) -> None:
+async def require_execution(work: Work, execution: UUID) -> None:
     """Refuse what the caller does not see; nothing else of a request is acted upon."""
     async with work.reading.transaction() as connection:
-        await _seen(connection, work, execution)
+        await seen_execution(connection, work, execution)
 
 
-async def _seen(connection: AsyncConnection, work: Work, execution: UUID) -> ExecutionRow:
+async def seen_execution(connection: AsyncConnection, work: Work, execution: UUID) -> ExecutionRow:
     """Return an execution; one of a tenant that the caller may not know of does not exist."""
     found = await execution_history.with_ids_between(connection, execution, execution, 1)
     if not found or not work.sees(found[0].tenant_id):

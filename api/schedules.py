@@ -81,9 +81,9 @@ async def list_schedules(
     async with work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
         now = await database_time(connection)
-        found = await _some(connection, row, wanted, place, limit + 1)
+        found = await some_schedules(connection, row, wanted, place, limit + 1)
         paused = await schedule_cursors.pauses(connection, [of])
-    state = _state(row, found, paused)
+    state = state_of(row, found, paused)
     return told(
         request,
         page(
@@ -96,14 +96,14 @@ async def list_schedules(
     )
 
 
-async def _some(
+async def some_schedules(
     connection: AsyncConnection,
     row: TenantRow,
     wanted: SchedulesWanted,
     after: str | None,
     limit: int,
 ) -> list[tuple[UUID, JsonObject]]:
-    """A deprovisioned tenant may have lost its schema, and its schedules do not count."""
+    """Return schedules of a tenant; a deprovisioned one may have lost its schema."""
     if row.status is TenantStatus.DEPROVISIONED:
         return []
     return await tenant_schedules.page(
@@ -111,11 +111,12 @@ async def _some(
     )
 
 
-def _state(
+def state_of(
     row: TenantRow,
     found: Sequence[tuple[UUID, JsonObject]],
     paused: dict[UUID, schedule_cursors.Pause],
 ) -> TenantState:
+    """Return a tenant's schedules as the reconciler tells them."""
     live = definitions({"schedules": [columns for _, columns in found]})
     ids = (schedule_id for schedule_id, _ in found)
     named = zip(ids, live, strict=True)
@@ -169,7 +170,7 @@ async def pause(
     body: Pause,
 ) -> Response:
     """Keep a schedule from starting anything."""
-    ref = await _existing(work, tenant, schedule)
+    ref = await existing_schedule(work, tenant, schedule)
 
     async def step(database: Database) -> Done:
         paused = await _operator(work, database).pause(ref, body.reason, body.until)
@@ -192,7 +193,7 @@ async def resume(
     body: PerhapsBecause,
 ) -> Response:
     """Lift a pause; nothing is fired back."""
-    ref = await _existing(work, tenant, schedule)
+    ref = await existing_schedule(work, tenant, schedule)
 
     async def step(database: Database) -> Done:
         resumed = await _operator(work, database).resume(ref, body.reason)
@@ -215,7 +216,7 @@ async def trigger(
     body: PerhapsBecause,
 ) -> Response:
     """Run a schedule once, now, beside its timetable."""
-    ref = await _existing(work, tenant, schedule)
+    ref = await existing_schedule(work, tenant, schedule)
 
     async def step(database: Database) -> Done:
         made = await _operator(work, database).trigger(ref, body.reason)
@@ -228,7 +229,7 @@ def _ref(work: Work, tenant: str, schedule: str) -> ScheduleRef:
     return ScheduleRef(seen_tenant(work, tenant), schedule)
 
 
-async def _existing(work: Work, tenant: str, schedule: str) -> ScheduleRef:
+async def existing_schedule(work: Work, tenant: str, schedule: str) -> ScheduleRef:
     """Return a schedule that the caller sees; nothing else of a request is acted upon.
 
     The cursors are brought in line here, before the transaction of the write begins: that one then

@@ -10,11 +10,11 @@ from typing import Final
 import structlog
 import uvicorn
 from sqlalchemy.exc import DBAPIError
+from starlette.types import ASGIApp
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.oidc import Issuer
 from tenantcron.api.allowances import Allowances
-from tenantcron.api.app import create_app
 from tenantcron.api.callers import LOOPBACK, Callers, OidcIssuer
 from tenantcron.api.key_sets import KeySet
 from tenantcron.api.service import Service
@@ -94,10 +94,10 @@ def _issuer(settings: Settings) -> OidcIssuer | None:
     return None
 
 
-async def serve(service: Service, address: Address) -> None:
-    """Serve until SIGTERM or Ctrl-C; requests that have begun are answered."""
+async def serve(app: ASGIApp, service: Service, address: Address) -> None:
+    """Serve an application until SIGTERM or Ctrl-C; requests that have begun are answered."""
     config = uvicorn.Config(
-        create_app(service),
+        app,
         host=address.host,
         port=address.port,
         lifespan="off",

@@ -1,4 +1,4 @@
-"""`tenantcron serve`: the REST API. As many processes as one likes, behind one address."""
+"""`tenantcron serve`: the REST API and the dashboard, in as many processes as one likes."""
 
 import argparse
 import asyncio
@@ -14,8 +14,9 @@ from tenantcron.core.memory import collect_rarely
 
 try:
     from tenantcron.api.serving import Address, open_service, serve
+    from tenantcron.web.app import create_app
 except ModuleNotFoundError as error:
-    if error.name not in ("fastapi", "uvicorn", "httpx", "jwt"):
+    if error.name not in ("fastapi", "jinja2", "uvicorn", "httpx", "jwt"):
         raise
     raise UsageError("the API is not installed: pip install 'tenantcron[api]'") from error
 
@@ -31,8 +32,8 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Serve the REST API: the operations of the command line, for callers who prove who they "
-        "are. The policy is the one of the working folder."
+        "Serve the REST API, the operations of the command line for callers who prove who they "
+        "are, and the dashboard at the same address. The policy is the one of the working folder."
     )
     parser.epilog = _EXAMPLES
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine only")
@@ -58,4 +59,5 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(address: Address) -> None:
     found = settings()
     async with migrated_database(found.api_timeout) as database:
-        await serve(await open_service(database, found, anonymous=address.anonymous), address)
+        service = await open_service(database, found, anonymous=address.anonymous)
+        await serve(create_app(service), service, address)

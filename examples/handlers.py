@@ -82,6 +82,16 @@ async def hand_over_dispatch(execution: Execution) -> None:
     log.info("dispatch_handed_over", notes=execution.payload.get("notes", "all quiet"))
 
 
+@saga("balance_reservoirs")
+async def balance_reservoirs(execution: Execution) -> None:
+    """Some nights are worse than others: at 2 and 3 o'clock nobody answers."""
+    if execution.scheduled_for.hour in (2, 3):
+        raise Fail("the sensor of reservoir 4 does not answer")
+    await asyncio.sleep(0.2)
+    log.info("reservoirs_balanced")
+
+
+@saga("publish_levels")
 @saga("settle_imbalance")
 @saga("close_month")
 @saga("pay_suppliers")

@@ -21,11 +21,13 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    and_,
     bindparam,
     func,
     insert,
     literal,
     null,
+    or_,
     select,
     text,
     tuple_,
@@ -118,6 +120,38 @@ async def page(  # noqa: PLR0913 -- whose records, which of them, and from where
         columns.changed_at.desc(), columns.in_tenant.desc(), columns.id.desc()
     )
     return [AuditRow(*row) for row in await connection.execute(newest.limit(limit))]
+
+
+async def of_execution(  # noqa: PLR0913 -- whose records, and of what
+    connection: AsyncConnection,
+    tenant: TenantId,
+    schema: str | None,
+    execution: UUID,
+    *,
+    since: datetime,
+    limit: int,
+) -> list[AuditRow]:
+    """Return what was recorded of an execution or by it, the oldest first.
+
+    Its id is the correlation id of all that it changes; what operators do to it names it. The
+    control schema's records of a tenant are read from a time on by an index. A tenant's own table
+    has a record for each change of a schedule: too few for an index that every apply would pay.
+    """
+    tables = [control_audit_record] if schema is None else [control_audit_record, audit_record]
+    if schema is not None:
+        of_tenant(connection, schema)
+    wanted = AuditWanted(since=since)
+    parts = [_some(table, wanted, None).where(_concerns(table, execution)) for table in tables]
+    parts[0] = parts[0].where(control_audit_record.c.tenant_id == tenant)
+    merged = union_all(*(select(part.limit(limit).subquery()) for part in parts)).subquery()
+    oldest = select(merged).order_by(merged.c.changed_at, merged.c.id).limit(limit)
+    return [AuditRow(*row) for row in await connection.execute(oldest)]
+
+
+def _concerns(table: Table, execution: UUID) -> ColumnElement[bool]:
+    columns = table.c
+    is_it = and_(columns.entity_type == EXECUTION, columns.entity_id == str(execution))
+    return or_(is_it, columns.correlation_id == execution)
 
 
 def _some(

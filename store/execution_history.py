@@ -6,7 +6,7 @@ that operators change rows with are in `executions`.
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import (
@@ -19,6 +19,7 @@ from sqlalchemy import (
     func,
     select,
     text,
+    true,
     tuple_,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -30,6 +31,8 @@ from tenantcron.store.tables import execution, execution_attempt
 
 _row = execution.c
 _NOW = func.coalesce(bindparam("at", type_=DateTime(timezone=True)), func.statement_timestamp())
+# Spans of time are counted from it: those of a quarter of an hour begin at full quarters.
+_ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 WAITING = (State.PENDING, State.FAILED)
 
 
@@ -265,6 +268,63 @@ async def with_dead_leases(
     )
     rows = await connection.execute(statement, {"at": at, "longer_than": longer_than})
     return [_read(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How many executions of one span of time are in one state."""
+
+    since: datetime
+    state: State
+    number: int
+
+
+async def outcomes(
+    connection: AsyncConnection, wanted: Filter, *, span: timedelta, most: int
+) -> list[Outcomes]:
+    """Count executions by span of time and state; of the newest so many only.
+
+    Along the index of the newest, of all or of a tenant, so that the history behind is not read.
+    """
+    newest_first = (
+        select(_row.scheduled_for, _row.state)
+        .where(*_conditions(wanted))
+        .order_by(_row.scheduled_for.desc(), _row.id.desc())
+        .limit(most)
+        .subquery()
+    )
+    since = func.date_bin(
+        bindparam("span", span, type_=Interval),
+        newest_first.c.scheduled_for,
+        bindparam("origin", _ORIGIN, type_=DateTime(timezone=True)),
+    ).label("since")
+    statement = select(since, newest_first.c.state, func.count()).group_by(
+        since, newest_first.c.state
+    )
+    rows = await connection.execute(statement)
+    return [Outcomes(since, State(state), number) for since, state, number in rows]
+
+
+async def latest_of(
+    connection: AsyncConnection, tenant: TenantId, schedules: Sequence[str], limit: int
+) -> dict[str, list[ExecutionRow]]:
+    """Return the newest executions of each schedule, the newest first, in one statement."""
+    names = func.unnest(bindparam("names", list(schedules), type_=ARRAY(Text))).table_valued("name")
+    each = (
+        select(execution)
+        .where(_row.tenant_id == tenant, _row.schedule_name == names.c.name)
+        .order_by(_row.scheduled_for.desc())
+        .limit(limit)
+        .lateral()
+    )
+    statement = select(each).select_from(names.join(each, true()))
+    found: dict[str, list[ExecutionRow]] = {name: [] for name in schedules}
+    for row in map(_read, await connection.execute(statement)):
+        found[row.schedule_name].append(row)
+    return {
+        name: sorted(rows, key=lambda one: one.scheduled_for, reverse=True)
+        for name, rows in found.items()
+    }
 
 
 # Attached or not is what counts: a table of that name alone takes no rows.

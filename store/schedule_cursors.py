@@ -351,6 +351,73 @@ async def _some(
     return Some([CursorRow(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How many schedules there are, and how many of them do not fire."""
+
+    schedules: int
+    disabled: int
+    paused: int
+    set_aside: int
+
+
+async def totals(connection: AsyncConnection, at: datetime | None) -> Totals:
+    """Count the cursors that the caller sees, in one pass."""
+    goes_on = or_(_cursor.paused_until.is_(None), _cursor.paused_until > _NOW)
+    is_paused = and_(_cursor.paused_at.is_not(None), goes_on)
+    statement = select(
+        func.count(),
+        func.count().filter(~_cursor.enabled),
+        func.count().filter(is_paused),
+        func.count().filter(_cursor.fault.is_not(None)),
+    ).select_from(schedule_cursor)
+    return Totals(*(await connection.execute(statement, {"at": at})).one())
+
+
+async def numbers(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, int]:
+    """Count the schedules of tenants."""
+    statement = (
+        select(_cursor.tenant_id, func.count()).where(_OF_TENANTS).group_by(_cursor.tenant_id)
+    )
+    rows = await connection.execute(statement, {"tenant_ids": list(tenant_ids)})
+    return {TenantId(tenant): number for tenant, number in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTimetable:
+    """A timetable, and how many schedules follow it."""
+
+    cron_expr: str
+    timezone: str
+    schedules: int
+
+
+async def due_before(
+    connection: AsyncConnection, until: datetime, *, at: datetime, most: int
+) -> list[SharedTimetable]:
+    """Return the timetables that are due before then, of the first so many cursors.
+
+    Those that are paused now do not count. Along the index of what is due, so that what is not due
+    for long costs nothing.
+    """
+    can_fire = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
+    first = (
+        select(_cursor.cron_expr, _cursor.timezone)
+        .where(can_fire, _cursor.next_run_at < until, _IS_OVER)
+        .order_by(_cursor.next_run_at)
+        .limit(most)
+        .subquery()
+    )
+    statement = (
+        select(first.c.cron_expr, first.c.timezone, func.count())
+        .group_by(first.c.cron_expr, first.c.timezone)
+        .order_by(func.count().desc(), first.c.cron_expr, first.c.timezone)
+    )
+    return [SharedTimetable(*row) for row in await connection.execute(statement, {"at": at})]
+
+
 def _as_json(rows: Iterable[CursorRow]) -> str:
     # Ids and times go as text, which the database reads by the column's type.
     return json.dumps([dict(zip(_COLUMNS, _values(row), strict=True)) for row in rows], default=str)

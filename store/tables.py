@@ -260,7 +260,8 @@ execution = Table(
 # works on stays small, whatever the history: a statement that says which states it means touches no
 # more. SQLAlchemy has no words for partitions. FAILED is waiting, too: for its next attempt. Who
 # lists executions of all tenants wants the newest, and must not read all the history for them; what
-# is live has no such index, because it is small, and each one would slow down firing.
+# is live has no such index, because it is small, and each one would slow down firing. The dead are
+# few, and people look for them first.
 _PARTITIONS = """
 CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
     CONSTRAINT execution_live_pkey PRIMARY KEY (id)
@@ -284,6 +285,8 @@ CREATE INDEX execution_newest_idx
     ON tenantcron.execution_past (scheduled_for, id);
 CREATE INDEX execution_timeline_idx
     ON tenantcron.execution_past (tenant_id, scheduled_for, id);
+CREATE INDEX execution_dead_idx
+    ON tenantcron.execution_past (scheduled_for, id) WHERE state = 'DEAD';
 """
 event.listen(
     execution,

@@ -128,6 +128,12 @@ async def list_all(connection: AsyncConnection) -> Sequence[TenantRow]:
     return [_read(row) for row in await connection.execute(select(tenant).order_by(tenant.c.id))]
 
 
+async def count_by_status(connection: AsyncConnection) -> dict[str, int]:
+    """Count the tenants that the caller sees, by status."""
+    statement = select(tenant.c.status, func.count().label("number")).group_by(tenant.c.status)
+    return {str(row.status): row.number for row in await connection.execute(statement)}
+
+
 async def page(
     connection: AsyncConnection,
     *,

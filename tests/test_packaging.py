@@ -92,12 +92,21 @@ def run_quietly(command: list[str | Path], cwd: Path) -> None:
 
 def modules_on_disk() -> set[str]:
     statements = {f"tenantcron/store/sql/{file.name}" for file in (ROOT / "store/sql").iterdir()}
-    return statements | {
-        f"{package_of(folder).replace('.', '/')}/{file.name}"
-        for folder in folders_with_code()
-        for file in (ROOT / folder).iterdir()
-        if file.suffix in (".py", ".json") or file.name == "py.typed"
+    web = {
+        f"tenantcron/web/{folder}/{file.name}"
+        for folder in ("static", "templates")
+        for file in (ROOT / "web" / folder).iterdir()
     }
+    return (
+        statements
+        | web
+        | {
+            f"{package_of(folder).replace('.', '/')}/{file.name}"
+            for folder in folders_with_code()
+            for file in (ROOT / folder).iterdir()
+            if file.suffix in (".py", ".json") or file.name == "py.typed"
+        }
+    )
 
 
 def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: Path) -> None:
@@ -107,6 +116,8 @@ def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: 
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == modules_on_disk()
     assert "tenantcron/manifests/manifest.schema.json" in held
+    assert "tenantcron/web/static/htmx.min.js" in held
+    assert "tenantcron/web/static/htmx.LICENSE.txt" in held
 
     command = install(wheel, tmp_path / "clean")
     elsewhere = tmp_path / "elsewhere"

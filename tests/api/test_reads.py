@@ -1,12 +1,11 @@
 """Reads: what there is, page by page, and only if it is new to the caller."""
 
-import json
 import re
-from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
+from support.explaining import explained
 from support.fleet import NIGHTLY, numbered
 from support.serving import Api, apply, executions, pages
 
@@ -179,26 +178,6 @@ async def test_a_place_that_no_page_ended_with_is_refused_or_leads_nowhere(api: 
                     assert got.json()["errors"][0]["name"] == "after"
 
 
-async def explained(api: Api, read: Any) -> str:
-    """Return the plans of what is sent to the database to read a page, as a request sends it."""
-    sent: list[tuple[str, Any]] = []
-
-    def collect(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
-        if statement.startswith("SELECT"):
-            sent.append((statement, parameters))
-
-    engine = api.database.engine.sync_engine
-    async with api.database.seen_by(None).transaction() as connection:
-        event.listen(engine, "before_cursor_execute", collect)
-        await read(connection)
-        event.remove(engine, "before_cursor_execute", collect)
-        plans = [
-            (await connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {one}", given)).scalar_one()
-            for one, given in sent
-        ]
-    return json.dumps(plans)
-
-
 async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
     names = [f"t{number}" for number in range(40)]
     await api.tenants("acme")
@@ -211,14 +190,14 @@ async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
         await connection.execute(text("ANALYZE tenantcron.execution, tenantcron.tenant"))
 
     newest = await explained(
-        api, lambda one: execution_history.page(one, Filter(), before=None, limit=50)
+        api.database, lambda one: execution_history.page(one, Filter(), before=None, limit=50)
     )
     of_tenant = await explained(
-        api,
+        api.database,
         lambda one: execution_history.page(one, Filter(TenantId("acme")), before=None, limit=50),
     )
     records = await explained(
-        api,
+        api.database,
         lambda one: audit_records.page(
             one, TenantId("acme"), None, AuditWanted(), before=None, limit=50
         ),

@@ -6,12 +6,14 @@ fixtures make; the last ones go out by twos, and the workers end at about the sa
 
 import pytest
 
-# Files and tests: whole environments are installed, or processes are killed for many seconds.
+# Files and tests: whole environments are installed, schedulers run or processes are killed for many
+# seconds.
 _LONGEST = (
     "test_pre_commit.py",
     "test_the_wheel_holds_the_package_and_works_in_a_clean_environment",
     "test_killed_at_random_again_and_again",
     "test_whatever_happens_the_database_agrees_with_the_model",
+    "test_demo.py",
     "test_what_a_page_shows_is_what_comes_out",
     "test_the_commands_in_pipelines_work",
     "test_the_second_signal_ends_it_at_once",

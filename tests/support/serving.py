@@ -17,7 +17,6 @@ from tenantcron.actor.api_tokens import make_token
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.actor.model import Actor, ActorType
-from tenantcron.api.app import create_app
 from tenantcron.api.service import Service
 from tenantcron.api.serving import open_service
 from tenantcron.core.names import TenantId
@@ -26,6 +25,7 @@ from tenantcron.store import api_tokens, audit_records, history
 from tenantcron.store.engine import Database
 from tenantcron.store.times import database_time
 from tenantcron.tenants.registry import Registry
+from tenantcron.web.app import create_app
 
 ADA = Attribution(Actor("ada", ActorType.HUMAN, "cli"))
 

@@ -180,6 +180,8 @@ CREATE INDEX execution_newest_idx
     ON tenantcron.execution_past (scheduled_for, id);
 CREATE INDEX execution_timeline_idx
     ON tenantcron.execution_past (tenant_id, scheduled_for, id);
+CREATE INDEX execution_dead_idx
+    ON tenantcron.execution_past (scheduled_for, id) WHERE state = 'DEAD';
 CREATE TABLE tenantcron.execution_attempt (
     execution_id uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,

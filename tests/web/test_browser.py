@@ -1,0 +1,253 @@
+"""The dashboard in a real browser: every page, every button, and what it does in the database."""
+
+from playwright.async_api import Browser, Page, expect
+from support.browser import complaints, page_of, sign_in
+from support.dashboard import DEAD, EVIL, OF_OTHERS, RUNNING
+from support.fleet import query
+from support.serving import Api, new_token
+
+NIGHTLY = "/ui/tenants/acme/schedules/nightly"
+
+
+def cursor(url: str) -> dict[str, object]:
+    (row,) = query(
+        url,
+        "SELECT * FROM tenantcron.schedule_cursor"
+        " WHERE tenant_id = 'acme' AND schedule_name = 'nightly'",
+    )
+    return row
+
+
+def state(url: str, execution: object) -> object:
+    rows = query(url, f"SELECT state FROM tenantcron.execution WHERE id = '{execution}'")  # noqa: S608 -- an id of ours
+    return rows[0]["state"]
+
+
+async def test_an_operator_walks_through_all_pages_and_every_button_works(
+    api: Api, database_url: str, chromium: Browser
+) -> None:
+    token = await new_token(api.database, "operator", name="olga")
+    async with page_of(chromium) as page:
+        await page.goto(f"{api.url}/")
+        await page.get_by_label("API token").fill("tc_wrong")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert").first).to_contain_text("token is not valid")
+        found = complaints(page)
+        await sign_in(page, api.url, token)
+
+        await _overview(page)
+        await page.get_by_role("link", name="Tenants").click()
+        await page.get_by_role("link", name="acme").click()
+        await _tenant(page)
+        await page.get_by_role("button", name="Show the difference").click()
+        await _difference(page)
+        await page.get_by_role("link", name="acme").click()
+        await page.get_by_role("link", name="nightly", exact=True).click()
+        await _schedule(page)
+
+        await _pause(page, database_url)
+        await _resume(page, database_url)
+        execution = await _trigger(page, database_url)
+        await _cancel(page, database_url, execution)
+        await _retry(page, database_url, execution)
+        await page.goto(f"{api.url}/ui/executions/{DEAD}")
+        await _dead(page)
+        await page.get_by_role("button", name="Sign out").click()
+        await page.goto(f"{api.url}/ui")
+        await expect(page.get_by_label("API token")).to_be_visible()
+    assert found == []
+    records = query(
+        database_url,
+        "SELECT entity_type, operation, changed_by, authenticated FROM tenantcron.audit_record"
+        " WHERE actor_source = 'api' AND changed_by = 'token:olga' ORDER BY id",
+    )
+    done = [(one["entity_type"], one["operation"]) for one in records]
+    assert ("execution", "trigger") in done
+    assert ("execution", "cancel") in done
+    assert ("execution", "retry") in done
+    assert [one for one in done if one[0] == "pause"]
+    assert all(one["authenticated"] for one in records)
+
+
+async def _overview(page: Page) -> None:
+    attention = page.get_by_role("region", name="Needs attention")
+    await expect(attention).to_contain_text("no scheduler was heard of")
+    await expect(attention).to_contain_text("2 executions failed for good")
+    # The words of a target are words, and no markup.
+    await expect(attention).to_contain_text(EVIL)
+    ahead = page.get_by_role("region", name="Next 24 hours")
+    # 24 of the hourly one, and one each of both nightly ones.
+    await expect(ahead).to_contain_text("26 executions of 3 schedules")
+    assert await ahead.locator("rect.peak").count() >= 24
+    past = page.get_by_role("region", name="Last 24 hours")
+    for kind in ("SUCCEEDED", "SKIPPED", "MISSED", "CANCELLED", "DEAD"):
+        assert await past.locator(f"rect.{kind}").count() >= 1
+    await past.get_by_text("The same as a table").click()
+    await expect(past.get_by_role("columnheader", name="Dead")).to_be_visible()
+    await expect(page.get_by_role("region", name="Running now")).to_contain_text("acme/hourly")
+
+
+async def _tenant(page: Page) -> None:
+    row = page.get_by_role("row").filter(has_text="Europe/London")
+    await expect(row).to_contain_text("At 01:30, every day")
+    marks = row.locator("a.mark")
+    assert await marks.count() == 6
+    # The text behind each mark says what its colour and sign say.
+    assert [one.split(",")[0].split("\n")[-1] for one in await marks.all_inner_texts()] == [
+        *("succeeded", "cancelled", "missed", "skipped", "succeeded", "dead")
+    ]
+    limits = page.get_by_role("region", name="Status and limits")
+    await expect(limits).to_contain_text("1 of 5")
+    await expect(limits.get_by_role("meter", name="Schedules")).to_be_visible()
+
+
+async def _difference(page: Page) -> None:
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Version 1 to version 2")
+    await expect(page.get_by_role("region", name="hourly")).to_contain_text("added")
+    await expect(page.get_by_role("region", name="old_report")).to_contain_text("removed")
+    changed = page.get_by_role("region", name="nightly").get_by_role("row").last
+    assert [one.strip() for one in await changed.locator("th, td").all_inner_texts()] == [
+        *("timeout", "5m", "9m")
+    ]
+
+
+async def _schedule(page: Page) -> None:
+    timetable = page.get_by_role("region", name="Timetable")
+    await expect(timetable).to_contain_text("at 01:30, every day")
+    await expect(timetable).to_contain_text("the clock goes forward: 01:00 to 02:00 is skipped")
+    # In the gap of the spring there is no 01:30, so it occurs when the gap ends.
+    await expect(timetable).to_contain_text("It occurs at 02:00 BST")
+    assert await timetable.locator("ol.times li").count() == 8
+    why = page.get_by_role("region", name="Why it did or did not run")
+    await expect(why).to_contain_text("No scheduler is running")
+    history = page.get_by_role("region", name="History")
+    assert await history.locator("svg.plot g").count() == 6
+    await expect(history.get_by_role("row").nth(1)).to_contain_text("3.0 s")
+
+
+async def _pause(page: Page, url: str) -> None:
+    await page.get_by_text("Pause", exact=True).click()
+    await page.get_by_label("Why", exact=True).fill(f"a storm {EVIL}")
+    await page.get_by_label("How long").select_option("4h")
+    await page.get_by_role("button", name="Pause it").click()
+    await expect(page.get_by_role("status")).to_contain_text("Paused.")
+    await expect(page.get_by_role("region", name="Timetable")).to_contain_text(f"a storm {EVIL}")
+    row = cursor(url)
+    assert (row["paused_by"], row["paused_reason"]) == ("token:olga", f"a storm {EVIL}")
+    assert row["paused_until"] is not None
+
+
+async def _resume(page: Page, url: str) -> None:
+    await page.get_by_text("Resume", exact=True).click()
+    await page.get_by_role("button", name="Resume it").click()
+    await expect(page.get_by_role("status")).to_contain_text("Resumed.")
+    assert cursor(url)["paused_at"] is None
+
+
+async def _trigger(page: Page, url: str) -> str:
+    await page.get_by_text("Trigger", exact=True).click()
+    await page.get_by_label("Why, if").fill("the month is closed")
+    await page.get_by_role("button", name="Run it once, now").click()
+    await expect(page.get_by_role("status")).to_contain_text("Triggered.")
+    execution = page.url.split("/")[-1].partition("?")[0]
+    assert state(url, execution) == "PENDING"
+    await expect(page.get_by_role("region", name="Audit")).to_contain_text("token:olga")
+    await expect(page.get_by_role("region", name="Audit")).to_contain_text("the month is closed")
+    return execution
+
+
+async def _cancel(page: Page, url: str, execution: str) -> None:
+    await page.get_by_text("Cancel", exact=True).click()
+    await page.get_by_role("button", name="Cancel it").click()
+    await expect(page.get_by_role("status")).to_contain_text("Cancelled.")
+    assert state(url, execution) == "CANCELLED"
+
+
+async def _retry(page: Page, url: str, execution: str) -> None:
+    await page.get_by_role("button", name="Retry").click()
+    await expect(page.get_by_role("status")).to_contain_text("waits again")
+    assert state(url, execution) == "PENDING"
+
+
+async def _dead(page: Page) -> None:
+    attempts = page.get_by_role("region", name="Attempts")
+    await expect(attempts).to_contain_text("The target answered 503")
+    await expect(attempts).to_contain_text(f"no: {EVIL}")
+    assert "taken" not in await page.title()
+    timing = page.get_by_role("region", name="State and timing")
+    await expect(timing).to_contain_text("system:scheduler:scheduler")
+
+
+async def test_a_page_follows_what_happens_and_says_when_it_lost_touch(
+    api: Api, database_url: str, chromium: Browser
+) -> None:
+    token = await new_token(api.database, "operator")
+    async with page_of(chromium) as page:
+        await sign_in(page, api.url, token)
+        await page.goto(f"{api.url}/ui/executions/{RUNNING}")
+        timing = page.get_by_role("region", name="State and timing")
+        await expect(timing).to_contain_text("running")
+        await page.get_by_text("Cancel", exact=True).click()
+        await page.get_by_label("Why, if").fill("half a sent")
+        await page.evaluate(_WATCH_SHIFTS)
+        query(
+            database_url,
+            "UPDATE tenantcron.execution SET state = 'SUCCEEDED', finished_at = now()"
+            " WHERE state = 'RUNNING'",
+        )
+        await expect(timing).to_contain_text("succeeded")
+        # Nobody loses what they are typing, and nothing jumps.
+        await expect(page.get_by_label("Why, if")).to_have_value("half a sent")
+        assert await page.evaluate("window.shifted") < 0.02
+
+        touch = page.locator("#touch")
+        await expect(touch).to_be_hidden()
+        await page.route("**/ui/executions/**", lambda route: route.abort())
+        await expect(touch).to_contain_text("Lost touch with the server. What you see is from")
+        await page.unroute("**/ui/executions/**")
+        await expect(touch).to_be_hidden()
+        query(database_url, "UPDATE tenantcron.api_token SET revoked_at = now()")
+        await expect(touch).to_contain_text("You are signed out")
+
+
+_WATCH_SHIFTS = """() => {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value;
+  }).observe({type: "layout-shift"});
+}"""
+
+
+async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
+    api: Api, database_url: str, chromium: Browser
+) -> None:
+    token = await new_token(api.database, "viewer", "acme")
+    async with page_of(chromium) as page:
+        await sign_in(page, api.url, token)
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview of acme")
+        await expect(page.get_by_role("main")).not_to_contain_text("globex")
+        attention = page.get_by_role("region", name="Needs attention")
+        await expect(attention).to_contain_text("1 execution failed for good")
+        for path in (NIGHTLY, f"/ui/executions/{DEAD}"):
+            await page.goto(f"{api.url}{path}")
+            assert await page.get_by_role("main").get_by_role("button").count() == 0
+            assert await page.get_by_role("main").locator("form").count() == 0
+        await page.goto(f"{api.url}/ui/tenants")
+        await expect(page.get_by_role("main")).not_to_contain_text("globex")
+        for hidden in ("tenants/globex", f"executions/{OF_OTHERS}"):
+            answer = await page.goto(f"{api.url}/ui/{hidden}")
+            assert answer is not None
+            assert answer.status == 404
+
+        csrf = await page.goto(f"{api.url}/ui")
+        assert csrf is not None
+        form = {
+            "csrf": await page.locator("input[name=csrf]").first.get_attribute("value") or "",
+            "reason": "sneaky",
+        }
+        for action in ("pause", "trigger"):
+            refused = await page.request.post(f"{api.url}{NIGHTLY}/{action}", form=form)
+            assert refused.status == 403
+            assert "may not operate" in await refused.text()
+    assert cursor(database_url)["paused_at"] is None
+    assert state(database_url, DEAD) == "DEAD"

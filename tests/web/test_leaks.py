@@ -1,0 +1,122 @@
+"""Who has a token of one tenant learns nothing of others, not even that they are there."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import product
+from uuid import UUID
+
+import httpx
+from support.dashboard import DEAD, OF_OTHERS
+from support.fleet import query
+from support.serving import Api, apply, new_token
+
+# As long as the names of what there is, so that not even the length of an answer tells them apart.
+OTHERS, NOBODY = "globex", "nobody"
+UNKNOWN = UUID("bbbb0000-0000-4000-8000-00000000ffff")
+THEIR_SCHEDULE = "settle_with_initech"
+PART = {"HX-Request": "true"}
+READ = (
+    "/ui/tenants/{tenant}",
+    "/ui/tenants?from={tenant}",
+    "/ui/tenants?from={tenant}&find=1",
+    "/ui/tenants/{tenant}/difference?from=1&to=1",
+    "/ui/tenants/{tenant}/difference?from=1&to=99",
+    "/ui/tenants/{tenant}/schedules/nightly",
+    "/ui/tenants/{tenant}/schedules/nothing",
+    "/ui/executions/{execution}",
+)
+CLICKED = (
+    "/ui/tenants/{tenant}/schedules/nightly/pause",
+    "/ui/tenants/{tenant}/schedules/nightly/resume",
+    "/ui/tenants/{tenant}/schedules/nightly/trigger",
+    "/ui/executions/{execution}/retry",
+    "/ui/executions/{execution}/cancel",
+)
+_THEIRS = (
+    "SELECT paused_at::text AS it FROM tenantcron.schedule_cursor WHERE tenant_id = 'globex'"
+    " UNION ALL SELECT id || state FROM tenantcron.execution WHERE tenant_id = 'globex'"
+)
+OF_THE_REQUEST = ("date", "x-correlation-id", "x-request-id")
+
+
+@asynccontextmanager
+async def looking(api: Api, tenant: str | None) -> AsyncIterator[httpx.AsyncClient]:
+    """Sign in with a token that is bound to a tenant."""
+    async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
+        csrf = _csrf(await client.get("/ui/sign-in"))
+        token = await new_token(api.database, "operator", tenant)
+        done = await client.post("/ui/sign-in", data={"csrf": csrf, "token": token})
+        assert done.status_code == 303
+        yield client
+
+
+def _csrf(page: httpx.Response) -> str:
+    found = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
+    assert found is not None
+    return found[1]
+
+
+def _of(path: str, tenant: str, execution: UUID) -> str:
+    return path.format(tenant=tenant, execution=execution)
+
+
+def _told(answer: httpx.Response) -> tuple[int, dict[str, str], str]:
+    """All that an answer says, with the one name in place of the other."""
+    headers = {key: value for key, value in answer.headers.items() if key not in OF_THE_REQUEST}
+    text = answer.text.replace(OTHERS, NOBODY).replace(str(OF_OTHERS), str(UNKNOWN))
+    where = {key: value.replace(OTHERS, NOBODY) for key, value in headers.items()}
+    return answer.status_code, where, text
+
+
+async def test_what_is_of_others_reads_like_what_does_not_exist(api: Api) -> None:
+    async with looking(api, "acme") as client:
+        for path, headers in product(READ, ({}, PART, {"If-None-Match": "*"})):
+            theirs = await client.get(_of(path, OTHERS, OF_OTHERS), headers=headers)
+            nothing = await client.get(_of(path, NOBODY, UNKNOWN), headers=headers)
+            assert _told(theirs) == _told(nothing)
+            assert "etag" not in theirs.headers
+            assert theirs.status_code == (200 if "?from={tenant}" in path else 404)
+
+
+async def test_a_click_on_what_is_of_others_does_nothing_and_tells_nothing(
+    api: Api, database_url: str
+) -> None:
+    before = query(database_url, _THEIRS)
+    async with looking(api, "acme") as client:
+        form = {"csrf": _csrf(await client.get("/ui")), "reason": "curious", "span": ""}
+        for path in CLICKED:
+            theirs = await client.post(_of(path, OTHERS, OF_OTHERS), data=form)
+            nothing = await client.post(_of(path, NOBODY, UNKNOWN), data=form)
+            assert _told(theirs) == _told(nothing)
+            assert theirs.status_code == 404
+    assert query(database_url, _THEIRS) == before
+
+
+async def test_no_page_of_a_tenant_shows_or_counts_anything_of_others(
+    api: Api, database_url: str
+) -> None:
+    await apply(
+        api, OTHERS, {THEIR_SCHEDULE: 'cron: "*/15 * * * *"', "nightly": 'cron: "0 2 * * *"'}
+    )
+    query(
+        database_url,
+        "UPDATE tenantcron.tenant SET status = 'suspended', status_reason = 'owes initech'"
+        " WHERE id = 'globex'",
+    )
+    paths = (
+        *("/ui", "/ui/tenants", "/ui/tenants/acme", "/ui/tenants/acme/schedules/nightly"),
+        *("/ui/tenants/acme/difference?from=1&to=2", f"/ui/executions/{DEAD}"),
+    )
+    async with looking(api, "acme") as client, looking(api, None) as everybody:
+        own = [await client.get(path, headers=kind) for path in paths for kind in ({}, PART)]
+        all_of_them = [await everybody.get(path) for path in ("/ui", "/ui/tenants")]
+    assert [one.status_code for one in own if one.request.url.path != "/ui/tenants"] == [200] * 10
+    for one in own:
+        for word in (OTHERS, THEIR_SCHEDULE, "initech", str(OF_OTHERS), str(OF_OTHERS)[:8]):
+            assert word not in one.text, one.request.url
+    # The same pages do show it to those who may see it, so the words are the right ones.
+    assert all(OTHERS in one.text for one in all_of_them)
+    assert "2 executions failed" in all_of_them[0].text
+    assert "1 execution failed" in own[0].text
+    assert "25 executions of 2 schedules" in own[0].text

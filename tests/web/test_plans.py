@@ -1,0 +1,108 @@
+"""What the overview reads does not grow with history."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy import text
+from support.explaining import explained
+from support.history import add_history
+from support.scheduling import Scheduling
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.store import audit_records, execution_history, schedule_cursors
+from tenantcron.store.engine import Database
+from tenantcron.store.execution_history import Filter
+from tenantcron.store.executions import State
+from tenantcron.store.times import database_time
+from tenantcron.web.strips import ENDED, QUARTER
+
+HISTORY = 20_000
+# Months that are still empty are read in whichever way is cheapest.
+PAST_IN_FULL = '"Seq Scan"[^{]*"Relation Name": "execution_past_2026'
+
+
+async def test_the_overview_reads_the_last_day_by_an_index_and_no_other(
+    database: Database, tmp_path: Path
+) -> None:
+    scheduling = Scheduling(database, Settings(folder=tmp_path))
+    await scheduling.prepare()
+    await add_history(scheduling, HISTORY)
+    now = scheduling.clock.now
+    # The rows reach from forty days before to twenty days after: this is the last of them.
+    since = now + timedelta(days=19)
+    async with database.transaction() as connection:
+        await connection.execute(text("ANALYZE tenantcron.execution"))
+    outcomes = await explained(
+        database,
+        lambda one: execution_history.outcomes(
+            one, Filter(states=ENDED, since=since), span=QUARTER, most=50_000
+        ),
+    )
+    dead = await explained(
+        database,
+        lambda one: execution_history.page(
+            one, Filter(states=(State.DEAD,), since=since), before=None, limit=8
+        ),
+    )
+    latest = await explained(
+        database,
+        lambda one: execution_history.latest_of(one, "t1", ["work", "other"], 12),  # type: ignore[arg-type] # a tenant's id
+    )
+    for plan in (outcomes, dead, latest):
+        assert not re.search(PAST_IN_FULL, plan)
+    assert "scheduled_for_id_idx" in outcomes
+    # The partial index of the dead has the same columns as the one of the newest.
+    assert re.search(r"scheduled_for_id_idx1", dead)
+    assert "_tenant_id_schedule" in latest
+
+
+async def test_the_audit_of_an_execution_is_read_by_its_tenant_and_time(
+    database: Database,
+) -> None:
+    async with database.transaction() as connection:
+        now = await database_time(connection)
+        await connection.execute(_RECORDS)
+        await connection.execute(text("ANALYZE tenantcron.audit_record"))
+    plan = await explained(
+        database,
+        lambda one: audit_records.of_execution(
+            one, TenantId("t7"), None, UUID(int=1), since=now - timedelta(days=1), limit=50
+        ),
+    )
+    assert "audit_record_tenant_idx" in plan
+    assert '"Seq Scan"' not in plan
+
+
+_RECORDS = text(
+    "INSERT INTO tenantcron.audit_record (entity_type, entity_id, operation, changed_by,"
+    " actor_type, actor_source, authenticated, correlation_id, tenant_id, changed_at)"
+    " SELECT 'execution', gen_random_uuid(), 'trigger', 'ada', 'human', 'cli', true,"
+    " gen_random_uuid(), 't' || n % 50, now() - make_interval(mins => n)"
+    " FROM generate_series(1, 20000) AS n"
+)
+
+
+async def test_what_is_due_is_read_along_the_index_of_what_is_due(
+    database: Database, tmp_path: Path
+) -> None:
+    scheduling = Scheduling(database, Settings(folder=tmp_path))
+    await scheduling.schedules(3_000, "0 0 1 1 *")
+    for hour in range(5):
+        await scheduling.schedule(f"daily{hour}", f"0 {hour} * * *")
+    async with database.transaction() as connection:
+        await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
+    until = scheduling.clock.now + timedelta(days=1)
+    plan = await explained(
+        database,
+        lambda one: schedule_cursors.due_before(one, until, at=scheduling.clock.now, most=100_000),
+    )
+    assert "schedule_cursor_due_idx" in plan
+    assert "Seq Scan" not in plan
+    async with database.transaction() as connection:
+        found = await schedule_cursors.due_before(
+            connection, until, at=scheduling.clock.now, most=3
+        )
+    assert [one.cron_expr for one in found] == ["0 0 * * *", "0 1 * * *", "0 2 * * *"]

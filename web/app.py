@@ -1,0 +1,65 @@
+"""The application of the server: the REST API, and the pages beside it."""
+
+from http import HTTPStatus
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from tenantcron.api.app import create_app as create_api
+from tenantcron.api.problems import Problem
+from tenantcron.api.service import Service
+from tenantcron.web import executions, overview, schedules, signing_in, tenants
+from tenantcron.web.rendering import static_file
+from tenantcron.web.routing import Endpoint, click, guarded, page, problem_page
+from tenantcron.web.sessions import ROOT
+
+_SCHEDULE = "/tenants/{tenant}/schedules/{schedule}"
+_EXECUTION = "/executions/{execution}"
+
+
+def create_app(service: Service) -> FastAPI:
+    """Return the application with API and pages."""
+    app = create_api(service)
+    app.router.routes.extend(_routes())
+    return app
+
+
+def _routes() -> list[Route]:
+    return [
+        Route("/", _to_overview),
+        Route(ROOT, page(overview.show)),
+        Route(f"{ROOT}/sign-in", guarded(signing_in.show)),
+        _posted("/sign-in", guarded(signing_in.sign_in)),
+        _posted("/sign-out", guarded(signing_in.sign_out)),
+        Route(f"{ROOT}/static/{{name}}", _static),
+        Route(f"{ROOT}/tenants", page(tenants.show_list)),
+        Route(f"{ROOT}/tenants/{{tenant}}", page(tenants.show)),
+        Route(f"{ROOT}/tenants/{{tenant}}/difference", page(tenants.show_difference)),
+        Route(f"{ROOT}{_SCHEDULE}", page(schedules.show)),
+        _posted(f"{_SCHEDULE}/pause", click(schedules.pause)),
+        _posted(f"{_SCHEDULE}/resume", click(schedules.resume)),
+        _posted(f"{_SCHEDULE}/trigger", click(schedules.trigger)),
+        Route(f"{ROOT}{_EXECUTION}", page(executions.show)),
+        _posted(f"{_EXECUTION}/retry", click(executions.retry)),
+        _posted(f"{_EXECUTION}/cancel", click(executions.cancel)),
+        Route(f"{ROOT}/{{rest:path}}", _nothing),
+    ]
+
+
+def _posted(path: str, endpoint: Endpoint) -> Route:
+    return Route(f"{ROOT}{path}", endpoint, methods=["POST"])
+
+
+async def _to_overview(_: Request) -> Response:
+    return RedirectResponse(ROOT, HTTPStatus.SEE_OTHER)
+
+
+async def _static(request: Request) -> Response:
+    found = static_file(request.path_params["name"])
+    return found if found is not None else await _nothing(request)
+
+
+async def _nothing(request: Request) -> Response:
+    return problem_page(request, Problem("TC703", "there is no page at this address"))

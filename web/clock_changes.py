@@ -1,0 +1,66 @@
+"""When a zone's clock is moved next, and what a timetable does around that."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from tenantcron.cron.occurrences import upcoming
+from tenantcron.cron.timetable import Timetable
+
+_AHEAD: Final = 400
+_DAY: Final = timedelta(days=1)
+_SECOND: Final = timedelta(seconds=1)
+_AROUND: Final = timedelta(hours=3)
+_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """A clock that is moved: from which time to which, and the occurrences around it."""
+
+    before: datetime
+    after: datetime
+    occurrences: tuple[datetime, ...]
+
+    @property
+    def words(self) -> str:
+        """What happens to the clock."""
+        old, new = self.before.replace(tzinfo=None), self.after.replace(tzinfo=None)
+        way = "forward" if new > old else "back"
+        what = "is skipped" if new > old else "comes twice"
+        low, high = sorted((old, new))
+        return f"the clock goes {way}: {low:%H:%M} to {high:%H:%M} {what}"
+
+
+def clock_changes(timetable: Timetable, place: ZoneInfo, now: datetime) -> list[ClockChange]:
+    """Return the changes of the next thirteen months."""
+    found = []
+    for days in range(_AHEAD):
+        begin = now + _DAY * days
+        if _offset(begin, place) != _offset(begin + _DAY, place):
+            found.append(_change(timetable, place, _instant(begin, begin + _DAY, place)))
+    return found
+
+
+def _change(timetable: Timetable, place: ZoneInfo, instant: datetime) -> ClockChange:
+    before = (instant - _SECOND).astimezone(place) + _SECOND
+    times = takewhile(
+        lambda one: one <= instant + _AROUND, upcoming(timetable, place, instant - _AROUND)
+    )
+    around = tuple(one.astimezone(place) for one in islice(times, _SHOWN))
+    return ClockChange(before, instant.astimezone(place), around)
+
+
+def _instant(before: datetime, after: datetime, place: ZoneInfo) -> datetime:
+    """Halve the span until the first moment of the new offset is left."""
+    old = _offset(before, place)
+    while after - before > _SECOND:
+        middle = before + (after - before) / 2
+        before, after = (middle, after) if _offset(middle, place) == old else (before, middle)
+    return after.replace(microsecond=0)
+
+
+def _offset(moment: datetime, place: ZoneInfo) -> timedelta | None:
+    return moment.astimezone(place).utcoffset()

@@ -1,0 +1,99 @@
+"""One execution: its attempts and what the target answered, who acted, and the buttons."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantcron.api.executions import require_execution, seen_execution
+from tenantcron.scheduler.operate import OperationError, Operator, refuse_cancel, refuse_retry
+from tenantcron.scheduler.situation import UnknownError, existing_tenant
+from tenantcron.store import audit_records, ddl, execution_history
+from tenantcron.store.execution_history import ExecutionRow
+from tenantcron.store.times import database_time
+from tenantcron.web.rendering import rendered, took
+from tenantcron.web.routing import reason_of
+from tenantcron.web.sessions import ROOT, Visit
+
+_RECORDS: Final = 50
+# A record has the time at which its transaction began, which is before the row was made.
+_BEFORE: Final = timedelta(minutes=1)
+DID: Final = {
+    "trigger": "Triggered. It starts as soon as the limits and the overlap let it.",
+    "retry": "It waits again, and starts as soon as the limits let it.",
+    "cancel": "Cancelled. If it runs, its worker was asked to stop.",
+}
+
+
+async def show(request: Request, visit: Visit) -> Response:
+    """Show one execution."""
+    execution = _id(request)
+    async with visit.work.reading.transaction() as connection:
+        row = await seen_execution(connection, visit.work, execution)
+        now = await database_time(connection)
+        attempts = await execution_history.attempts_of(connection, row)
+        tenant = await existing_tenant(connection, row.tenant_id)
+        kept = await ddl.has_schema(connection, tenant.schema_name)
+        records = await audit_records.of_execution(
+            connection,
+            row.tenant_id,
+            tenant.schema_name if kept else None,
+            row.id,
+            since=row.created_at - _BEFORE,
+            limit=_RECORDS,
+        )
+    return rendered(
+        request,
+        "execution.html",
+        visit=visit,
+        row=row,
+        now=now,
+        attempts=attempts,
+        records=records,
+        took=took,
+        can_retry=_can(refuse_retry, row),
+        can_cancel=_can(refuse_cancel, row),
+        did=DID.get(request.query_params.get("did", "")),
+    )
+
+
+async def retry(request: Request, visit: Visit, form: Mapping[str, str]) -> str:  # noqa: ARG001 -- a click has a form
+    """Let an execution wait again."""
+    execution = _id(request)
+    await require_execution(visit.work, execution)
+    async with visit.work.writing.transaction() as connection:
+        work = visit.work
+        operator = Operator(work.writing.joining(connection), work.settings, work.who)
+        await operator.retry(str(execution))
+    return f"{ROOT}/executions/{execution}?did=retry"
+
+
+async def cancel(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
+    """End an execution, or ask it to stop."""
+    execution, reason = _id(request), reason_of(form, required=False)
+    await require_execution(visit.work, execution)
+    async with visit.work.writing.transaction() as connection:
+        work = visit.work
+        operator = Operator(work.writing.joining(connection), work.settings, work.who)
+        await operator.cancel(str(execution), reason)
+    return f"{ROOT}/executions/{execution}?did=cancel"
+
+
+def _id(request: Request) -> UUID:
+    text = request.path_params["execution"]
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise UnknownError("that is not the id of an execution") from error
+
+
+def _can(refuse: Callable[[ExecutionRow], None], row: ExecutionRow) -> bool:
+    """Whether there is a button."""
+    try:
+        refuse(row)
+    except OperationError:
+        return False
+    return True

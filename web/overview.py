@@ -1,0 +1,129 @@
+"""The overview: the state of the fleet in one look, what comes, what was, what needs attention."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantcron.scheduler.health import Finding, Severity, Vitals, examine, read_vitals
+from tenantcron.store import execution_history, schedule_cursors, tenants
+from tenantcron.store.execution_history import ExecutionRow, Filter, Outcomes
+from tenantcron.store.executions import State
+from tenantcron.store.schedule_cursors import SharedTimetable, Totals
+from tenantcron.store.tenants import TenantRow
+from tenantcron.web.rendering import rendered
+from tenantcron.web.sessions import Visit
+from tenantcron.web.strips import (
+    DAY,
+    ENDED,
+    HEIGHT,
+    QUARTER,
+    WIDTH,
+    marks,
+    quarter_of,
+    reckon,
+    timeline,
+)
+
+# The bounds of what one look may cost; the page says so where they are met.
+MOST_CURSORS: Final = 100_000
+MOST_EXECUTIONS: Final = 50_000
+_DEAD_SHOWN: Final = 8
+_RUNNING_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All that the page is made from, read in one transaction."""
+
+    vitals: Vitals
+    totals: Totals
+    tenants: dict[str, int]
+    bound_to: TenantRow | None
+    timetables: list[SharedTimetable]
+    outcomes: list[Outcomes]
+    dead: list[ExecutionRow]
+    running: list[ExecutionRow]
+
+    @property
+    def limit(self) -> int:
+        """How much may run at once: of all, or of the one tenant that is seen."""
+        limits = self.vitals.limits
+        if self.bound_to is None:
+            return limits.overall
+        own = self.bound_to.max_concurrent
+        return limits.per_tenant if own is None else own
+
+
+async def show(request: Request, visit: Visit) -> Response:
+    """Show the overview."""
+    async with visit.work.reading.transaction() as connection:
+        fleet = await _read(connection, visit)
+    now = fleet.vitals.now
+    # Timetables are reckoned here, which others must not wait for.
+    load = await asyncio.to_thread(reckon, fleet.timetables, now, fleet.limit)
+    past = timeline(fleet.outcomes, now, MOST_EXECUTIONS)
+    return rendered(
+        request,
+        "overview.html",
+        visit=visit,
+        fleet=fleet,
+        findings=examine(fleet.vitals),
+        is_link=_is_link,
+        error=Severity.ERROR,
+        load=load,
+        load_marks=marks(load.since),
+        past=past,
+        past_marks=marks(past.since),
+        ended=ENDED,
+        quarter=QUARTER,
+        width=WIDTH,
+        height=HEIGHT,
+        cursors_cut=load.schedules + load.left_out >= MOST_CURSORS,
+        most_cursors=MOST_CURSORS,
+        most_executions=MOST_EXECUTIONS,
+        now=now,
+    )
+
+
+async def _read(connection: AsyncConnection, visit: Visit) -> Fleet:
+    bound = visit.work.bound_to
+    vitals = await read_vitals(connection, visit.work.settings.lease, None)
+    now = vitals.now
+    until = quarter_of(now) + DAY
+    return Fleet(
+        vitals=vitals,
+        totals=await schedule_cursors.totals(connection, now),
+        tenants=await tenants.count_by_status(connection),
+        bound_to=None if bound is None else await tenants.find(connection, bound),
+        timetables=await schedule_cursors.due_before(connection, until, at=now, most=MOST_CURSORS),
+        outcomes=await execution_history.outcomes(
+            connection,
+            Filter(bound, states=ENDED, since=quarter_of(now) + QUARTER - DAY),
+            span=QUARTER,
+            most=MOST_EXECUTIONS,
+        ),
+        dead=await execution_history.page(
+            connection,
+            Filter(bound, states=(State.DEAD,), since=now - timedelta(days=1)),
+            before=None,
+            limit=_DEAD_SHOWN,
+        ),
+        running=await execution_history.page(
+            connection, Filter(bound, states=(State.RUNNING,)), before=None, limit=_RUNNING_SHOWN
+        ),
+    )
+
+
+def _is_link(finding: Finding) -> str | None:
+    """Tell what the subjects of a finding are, as far as there are pages about them."""
+    subjects = finding.subjects
+    if finding.code in ("schedule-overdue", "cursor-set-aside", "schedule-auto-paused"):
+        return "schedule"
+    if finding.code in ("tenant-left-out", "tenant-not-followed"):
+        return "tenant"
+    return "execution" if finding.code == "lease-expired" and subjects else None

@@ -1,0 +1,65 @@
+"""The plot of a schedule's history: how long each execution took, as places for an SVG."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from tenantcron.store.execution_history import ExecutionRow
+from tenantcron.web.words import NOTHING, duration, moment
+
+WIDTH: Final = 720
+HEIGHT: Final = 120
+_MARGIN: Final = 10
+_LEAST: Final = timedelta(milliseconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One execution of the plot; without a duration it stands on the ground."""
+
+    x: float
+    y: float
+    id: str
+    state: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """All points, the oldest first, and what the height stands for."""
+
+    points: tuple[Point, ...]
+    top: str
+    median: str
+
+
+def durations(rows: Sequence[ExecutionRow]) -> Plot:
+    """Return the plot of executions, which come with the newest first."""
+    oldest_first = list(reversed(rows))
+    took = [_took(row) for row in oldest_first]
+    known = sorted(one for one in took if one is not None)
+    top = max([*known, _LEAST])
+    step = (WIDTH - 2 * _MARGIN) / max(len(rows) - 1, 1)
+    points = tuple(
+        Point(
+            round(_MARGIN + step * index, 1),
+            round(HEIGHT - _MARGIN - (span or timedelta()) / top * (HEIGHT - 2 * _MARGIN), 1),
+            str(row.id),
+            row.state,
+            _title(row, span),
+        )
+        for index, (row, span) in enumerate(zip(oldest_first, took, strict=True))
+    )
+    return Plot(points, duration(top), duration(known[len(known) // 2]) if known else NOTHING)
+
+
+def _took(row: ExecutionRow) -> timedelta | None:
+    if row.started_at is None or row.finished_at is None:
+        return None
+    return max(row.finished_at - row.started_at, timedelta())
+
+
+def _title(row: ExecutionRow, span: timedelta | None) -> str:
+    took = f", took {duration(span)}" if span is not None else ""
+    return f"{moment(row.scheduled_for)}: {row.state.lower()}{took}"

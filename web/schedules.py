@@ -1,0 +1,151 @@
+"""One schedule: its timetable in words, what lies ahead, how it went, and the buttons."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantcron.api.problems import invalid
+from tenantcron.api.schedules import existing_schedule
+from tenantcron.api.tenants import seen_tenant
+from tenantcron.core.errors import TenantcronError
+from tenantcron.cron.occurrences import upcoming
+from tenantcron.cron.zones import zone
+from tenantcron.scheduler.due import timetable_of
+from tenantcron.scheduler.operate import Operator
+from tenantcron.scheduler.situation import ScheduleRef, Situation, read_situation, schedule_name
+from tenantcron.scheduler.why import explain
+from tenantcron.store import execution_history
+from tenantcron.store.engine import Database
+from tenantcron.store.execution_history import Filter
+from tenantcron.store.times import database_time
+from tenantcron.web.clock_changes import ClockChange, clock_changes
+from tenantcron.web.plots import HEIGHT, WIDTH, durations
+from tenantcron.web.rendering import rendered, took
+from tenantcron.web.routing import reason_of
+from tenantcron.web.sessions import ROOT, Visit
+from tenantcron.web.words import timetable_in_words
+
+_HISTORY: Final = 60
+_TABLE: Final = 20
+_NEXT: Final = 8
+# How long a pause lasts that a person chooses from a list; the first has no end.
+PAUSES: Final = {
+    "": ("until it is resumed", None),
+    "1h": ("for 1 hour", timedelta(hours=1)),
+    "4h": ("for 4 hours", timedelta(hours=4)),
+    "1d": ("for 1 day", timedelta(days=1)),
+    "7d": ("for 7 days", timedelta(days=7)),
+}
+DID: Final = {
+    "pause": "Paused. Nothing of it starts until it is resumed.",
+    "resume": "Resumed. Nothing is fired back.",
+}
+
+
+async def show(request: Request, visit: Visit) -> Response:
+    """Show one schedule."""
+    ref = _ref(request, visit)
+    async with visit.work.reading.transaction() as connection:
+        situation = await read_situation(connection, ref, visit.work.settings.lease, None)
+        history = await execution_history.newest(
+            connection, Filter(ref.tenant, ref.schedule), _HISTORY
+        )
+    ahead = await asyncio.to_thread(_ahead, situation)
+    return rendered(
+        request,
+        "schedule.html",
+        visit=visit,
+        ref=ref,
+        situation=situation,
+        ahead=ahead,
+        why=explain(situation),
+        plot=durations(history),
+        history=history[:_TABLE],
+        took=took,
+        width=WIDTH,
+        height=HEIGHT,
+        pauses=PAUSES,
+        utc=UTC,
+        now=situation.now,
+        did=DID.get(request.query_params.get("did", "")),
+    )
+
+
+class _Ahead:
+    """What the timetable says of the times to come; empty if it cannot be read."""
+
+    __slots__ = ("changes", "fault", "next", "words")
+
+    def __init__(self) -> None:
+        self.words: str | None = None
+        self.next: tuple[datetime, ...] = ()
+        self.changes: list[ClockChange] = []
+        self.fault: str | None = None
+
+
+def _ahead(situation: Situation) -> _Ahead:
+    found, (expression, timezone) = _Ahead(), situation.timetable
+    try:
+        timetable, place = timetable_of(expression), zone(timezone)
+        found.words = timetable_in_words(expression)
+        times = islice(upcoming(timetable, place, situation.now), _NEXT)
+        found.next = tuple(one.astimezone(place) for one in times)
+        found.changes = clock_changes(timetable, place, situation.now)
+    except TenantcronError as error:
+        found.fault = str(error)
+    return found
+
+
+async def pause(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
+    """Pause a schedule."""
+    reason, span = reason_of(form, required=True), form.get("span", "")
+    if span not in PAUSES:
+        raise invalid("choose from the list how long it is paused")
+    ref = await _existing(request, visit)
+    async with visit.work.writing.transaction() as connection:
+        lasts = PAUSES[span][1]
+        until = None if lasts is None else await database_time(connection) + lasts
+        operator = _operator(visit, visit.work.writing.joining(connection))
+        await operator.pause(ref, reason or "", until)
+    return f"{address(ref)}?did=pause"
+
+
+async def resume(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
+    """Resume a schedule."""
+    reason, ref = reason_of(form, required=False), await _existing(request, visit)
+    async with visit.work.writing.transaction() as connection:
+        await _operator(visit, visit.work.writing.joining(connection)).resume(ref, reason)
+    return f"{address(ref)}?did=resume"
+
+
+async def trigger(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
+    """Run a schedule once, and lead to the execution."""
+    reason, ref = reason_of(form, required=False), await _existing(request, visit)
+    async with visit.work.writing.transaction() as connection:
+        operator = _operator(visit, visit.work.writing.joining(connection))
+        made = await operator.trigger(ref, reason)
+    return f"{ROOT}/executions/{made.id}?did=trigger"
+
+
+def address(ref: ScheduleRef) -> str:
+    """Return the address of a schedule's page."""
+    return f"{ROOT}/tenants/{ref.tenant}/schedules/{ref.schedule}"
+
+
+def _ref(request: Request, visit: Visit) -> ScheduleRef:
+    tenant, schedule = request.path_params["tenant"], request.path_params["schedule"]
+    return ScheduleRef(seen_tenant(visit.work, tenant), schedule_name(schedule))
+
+
+async def _existing(request: Request, visit: Visit) -> ScheduleRef:
+    ref = _ref(request, visit)
+    return await existing_schedule(visit.work, ref.tenant, ref.schedule)
+
+
+def _operator(visit: Visit, database: Database) -> Operator:
+    return Operator(database, visit.work.settings, visit.work.who)

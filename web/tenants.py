@@ -1,0 +1,148 @@
+"""Tenants: a list to find one, and one with its schedules, limits and manifest versions."""
+
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantcron.api.schedules import some_schedules, state_of
+from tenantcron.api.tenants import seen_tenant
+from tenantcron.core.names import TenantId, is_tenant_id
+from tenantcron.core.values import JsonValue
+from tenantcron.reconciler.definition import definitions
+from tenantcron.reconciler.diff import Change, diff
+from tenantcron.reconciler.outcome import Registered, live_schedules
+from tenantcron.scheduler.situation import UnknownError, existing_tenant
+from tenantcron.store import (
+    execution_history,
+    limits,
+    manifest_versions,
+    schedule_cursors,
+    tenants,
+)
+from tenantcron.store.executions import State
+from tenantcron.store.tenant_schedules import SchedulesWanted
+from tenantcron.store.tenants import TenantRow
+from tenantcron.store.times import database_time
+from tenantcron.web.rendering import rendered
+from tenantcron.web.sessions import Visit
+
+_ROWS: Final = 50
+_SCHEDULES: Final = 200
+_MARKS: Final = 12
+_VERSIONS: Final = 20
+_LARGEST: Final = 2**31 - 1
+
+
+async def show_list(request: Request, visit: Visit) -> Response:
+    """Show the tenants that the caller sees, by id, from a place on."""
+    wanted = request.query_params.get("from", "")
+    after = wanted if is_tenant_id(wanted) else None
+    async with visit.work.reading.transaction() as connection:
+        rows = await tenants.page(
+            connection, after=after, limit=_ROWS + 1, statuses=(), only=visit.work.bound_to
+        )
+        exact = await _exact(connection, visit, after)
+        running = await execution_history.running_by_tenant(connection)
+        cluster = await limits.read(connection)
+        counts = await schedule_cursors.numbers(connection, [row.id for row in rows])
+        counts |= await schedule_cursors.numbers(connection, [exact.id] if exact else [])
+    is_search = "find" in request.query_params
+    shown = [exact, *rows] if exact and is_search else list(rows)
+    return rendered(
+        request,
+        "tenants.html",
+        visit=visit,
+        rows=shown[:_ROWS],
+        next=shown[_ROWS - 1].id if len(shown) > _ROWS else None,
+        wanted=wanted,
+        running=running,
+        counts=counts,
+        limits=cluster,
+    )
+
+
+async def _exact(connection: AsyncConnection, visit: Visit, wanted: str | None) -> TenantRow | None:
+    if wanted is None or not visit.work.sees(TenantId(wanted)):
+        return None
+    return await tenants.find(connection, TenantId(wanted))
+
+
+async def show(request: Request, visit: Visit) -> Response:
+    """Show one tenant."""
+    of = seen_tenant(visit.work, request.path_params["tenant"])
+    async with visit.work.reading.transaction() as connection:
+        row = await existing_tenant(connection, of)
+        now = await database_time(connection)
+        found = await some_schedules(connection, row, SchedulesWanted(), None, _SCHEDULES + 1)
+        paused = await schedule_cursors.pauses(connection, [of])
+        schedules = live_schedules(state_of(row, found, paused), now)
+        latest = await execution_history.latest_of(
+            connection, of, [_name(one) for one in schedules], _MARKS
+        )
+        cluster = await limits.read(connection)
+        running = await execution_history.running_by_tenant(connection)
+        versions = await manifest_versions.page(connection, of, before=None, limit=_VERSIONS)
+    return rendered(
+        request,
+        "tenant.html",
+        visit=visit,
+        tenant=row,
+        now=now,
+        schedules=schedules[:_SCHEDULES],
+        more=len(schedules) > _SCHEDULES,
+        latest=latest,
+        running=running.get(of, 0),
+        max_concurrent=cluster.per_tenant if row.max_concurrent is None else row.max_concurrent,
+        max_schedules=_cap(visit, row.max_schedules),
+        versions=versions,
+        State=State,
+    )
+
+
+def _cap(visit: Visit, own: int | None) -> int:
+    return visit.work.service.policy.max_schedules_per_tenant if own is None else own
+
+
+def _name(one: Registered) -> str:
+    return one.definition.schedule_name
+
+
+async def show_difference(request: Request, visit: Visit) -> Response:
+    """Show what changed between any two versions of a tenant's manifest."""
+    of = seen_tenant(visit.work, request.path_params["tenant"])
+    numbers = [_number(request.query_params.get(name, "")) for name in ("from", "to")]
+    async with visit.work.reading.transaction() as connection:
+        await existing_tenant(connection, of)
+        found = [await manifest_versions.find(connection, of, one) for one in numbers]
+    for number, one in zip(numbers, found, strict=True):
+        if one is None:
+            raise UnknownError(f"tenant `{of}` has no manifest version {number}")
+    (before, old), (after, new) = [one for one in found if one is not None]
+    difference = diff(definitions(new), definitions(old))
+    return rendered(
+        request,
+        "difference.html",
+        visit=visit,
+        tenant=of,
+        before=before,
+        after=after,
+        difference=difference,
+        values=_values,
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and int(text) <= _LARGEST else 0
+
+
+def _values(change: Change, field: str) -> tuple[JsonValue, JsonValue]:
+    """Return what a field was, and what it is; None where it is not said."""
+    old, new = (one.as_json() if one else {} for one in (change.before, change.after))
+    if not field.startswith("definition."):
+        return old.get(field), new.get(field)
+    key = field.removeprefix("definition.")
+    inside = [one.get("definition") for one in (old, new)]
+    was, is_now = (one.get(key) if isinstance(one, dict) else None for one in inside)
+    return was, is_now

@@ -1,0 +1,227 @@
+"""Timetables, times and states in words for people."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, assert_never
+
+from tenantcron.core.durations import format_duration
+from tenantcron.core.errors import TenantcronError
+from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTimetable
+from tenantcron.scheduler.due import timetable_of
+from tenantcron.store.executions import State
+
+# A sign for each state, so that colour is never the only one.
+SIGNS: Final = {
+    State.PENDING: "…",
+    State.RUNNING: "▶",
+    State.SUCCEEDED: "✓",
+    State.FAILED: "↻",
+    State.DEAD: "✕",
+    State.SKIPPED: "»",
+    State.MISSED: "○",
+    State.CANCELLED: "■",
+}
+# What stands where there is nothing to tell.
+NOTHING: Final = "\N{EN DASH}"
+_MACROS: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_ALL_TIMES: Final = 6
+_STEP: Final = re.compile(r"\*/(\d+)")
+_RANGE: Final = re.compile(r"(\w+)-(\w+)")
+_NTH: Final = re.compile(r"(\w+)#(\d)")
+_LAST: Final = re.compile(r"(\w+)L|L(\w+)", re.IGNORECASE)
+_NEAREST: Final = re.compile(r"(\d+)W", re.IGNORECASE)
+
+
+def timetable_in_words(expression: str) -> str:
+    """Say when a timetable occurs; what has no simpler words keeps its own."""
+    timetable = timetable_of(expression)
+    if isinstance(timetable, CronTimetable):
+        return _cron(timetable)
+    if isinstance(timetable, IntervalTimetable):
+        return f"every {_interval(timetable.interval)}"
+    if isinstance(timetable, SingleTimetable):
+        return f"once, on {moment(timetable.instant)}"
+    assert_never(timetable)
+
+
+def readable(expression: str) -> str:
+    """Say when a timetable occurs; one that cannot be read stands for itself."""
+    try:
+        return timetable_in_words(expression)
+    except TenantcronError:
+        return expression
+
+
+def _interval(span: timedelta) -> str:
+    parts, seconds = [], int(span.total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return _listed(parts).removeprefix("1 ") if len(parts) == 1 else _listed(parts)
+
+
+def _cron(timetable: CronTimetable) -> str:
+    fields = _MACROS.get(timetable.expression.lower(), timetable.expression).split()
+    _, _, day, month, weekday = fields
+    times = _times(timetable.minutes, timetable.hours)
+    days = _days(day, weekday) or ("" if times.startswith("every") else "every day")
+    return ", ".join(part for part in (times, days, _months(month)) if part)
+
+
+def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
+    if len(hours) == 24:
+        return _hourly(minutes)
+    if len(minutes) * len(hours) <= _ALL_TIMES:
+        return f"at {_listed(f'{hour:02}:{minute:02}' for hour in hours for minute in minutes)}"
+    step, every = _even_step(minutes, 60), _even_step(hours, 24)
+    if every and len(minutes) == 1:
+        return f"every {every} hours from {hours[0]:02}:{minutes[0]:02}"
+    past = f"every {step} minutes" if step else f"at {_listed(f':{one:02}' for one in minutes)}"
+    if hours[-1] - hours[0] + 1 == len(hours):
+        return f"{past} from {hours[0]:02}:{minutes[0]:02} to {hours[-1]:02}:{minutes[-1]:02}"
+    return f"{past} in the hours {_listed(f'{one:02}' for one in hours)}"
+
+
+def _hourly(minutes: Sequence[int]) -> str:
+    if step := _even_step(minutes, 60):
+        return "every minute" if step == 1 else f"every {step} minutes"
+    if tuple(minutes) == (0,):
+        return "every hour, on the hour"
+    return f"every hour, at {_listed(f'{one:02}' for one in minutes)} minutes past"
+
+
+def _even_step(values: Sequence[int], size: int) -> int | None:
+    """Return the step of values that come at even distances all around the clock."""
+    if len(values) < 2 or size % len(values):
+        return None
+    step = size // len(values)
+    return step if tuple(values) == tuple(range(0, size, step)) else None
+
+
+def _days(day: str, weekday: str) -> str:
+    parts = [_each(day, _day) if day not in "*?" else "", ""]
+    if weekday not in "*?":
+        parts[1] = _each(weekday, _weekday)
+    said = [f"on {part}" for part in parts if part]
+    return " or ".join(said)
+
+
+def _months(month: str) -> str:
+    return "" if month == "*" else f"in {_each(month, _month)}"
+
+
+def _each(text: str, word: "_Word") -> str:
+    return _listed(_term(term, word) for term in text.split(","))
+
+
+class _Word:
+    """How the values of one field are called."""
+
+    def __init__(self, names: Sequence[str], first: int, unit: str) -> None:
+        self.names, self.first, self.unit = names, first, unit
+
+    def __call__(self, text: str) -> str:
+        if text.isdigit():
+            number = int(text)
+            if not self.names:
+                return f"the {ordinal(number)}"
+            return self.names[(number - self.first) % len(self.names)]
+        found = [name for name in self.names if name.lower().startswith(text.lower())]
+        return found[0] if found else text
+
+
+_day = _Word((), 1, "day")
+_weekday = _Word(_WEEKDAYS, 0, "weekday")
+_month = _Word(_MONTHS, 1, "month")
+
+
+def _term(term: str, word: _Word) -> str:
+    if found := _STEP.fullmatch(term):
+        return f"every {ordinal(int(found[1]))} {word.unit}"
+    if found := _RANGE.fullmatch(term):
+        return f"{word(found[1])} to {word(found[2])}"
+    if found := _NTH.fullmatch(term):
+        return f"the {ordinal(int(found[2]))} {word(found[1])}"
+    return _last_term(term, word) or word(term)
+
+
+def _last_term(term: str, word: _Word) -> str | None:
+    if term.upper() in ("L", "LW"):
+        return "the last day of the month" if len(term) == 1 else "the last working day"
+    if found := _LAST.fullmatch(term):
+        return f"the last {word(found[1] or found[2])}"
+    if found := _NEAREST.fullmatch(term):
+        return f"the working day nearest to the {ordinal(int(found[1]))}"
+    return None
+
+
+def ordinal(number: int) -> str:
+    """Write a number in a row: 1st, 2nd."""
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    ending = "th" if 10 < number % 100 < 14 else endings.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def moment(time: datetime | None) -> str:
+    """Write a time in UTC, to the second where it has some."""
+    if time is None:
+        return NOTHING
+    utc = time.astimezone(UTC)
+    return f"{utc:%a %Y-%m-%d %H:%M:%S} UTC" if utc.second else f"{utc:%a %Y-%m-%d %H:%M} UTC"
+
+
+def local_moment(time: datetime) -> str:
+    """Write a time as its own zone shows it."""
+    return f"{time:%a %Y-%m-%d %H:%M %Z}" if not time.second else f"{time:%a %Y-%m-%d %H:%M:%S %Z}"
+
+
+def distance(span: timedelta) -> str:
+    """Write how far away something is, in its two largest units."""
+    seconds = int(abs(span.total_seconds()))
+    if seconds < 60:
+        return f"{seconds} s"
+    units = (("d", 86_400), ("h", 3_600), ("min", 60))
+    parts = []
+    for unit, size in units:
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def duration(span: timedelta) -> str:
+    """Write how long something took."""
+    seconds = span.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else format_duration(span)
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def number(count: int) -> str:
+    """Write a number so that thousands are seen."""
+    return f"{count:,}"
