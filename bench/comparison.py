@@ -1,0 +1,163 @@
+"""The tables of a comparison, and its aims."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from measured import Run
+from peers import catalogue
+from peers.catalogue import Peer, Store
+
+Figure = Callable[[Run], float]
+
+
+def table(runs: list[Run]) -> str:
+    """Return all tables as Markdown: medians of the rounds, and ratios made within each."""
+    numbers = sorted({one.number for one in runs if one.what == "at once"})
+    parts = [_at_once(runs, number) for number in numbers]
+    parts += [_drained(runs, number) for number in _numbers(runs, "drained")]
+    return "\n\n".join(parts)
+
+
+def _numbers(runs: Iterable[Run], what: str) -> list[int]:
+    return sorted({one.number for one in runs if one.what == what})
+
+
+def _at_once(runs: list[Run], number: int) -> str:
+    head = (
+        f"{number:,} due at once | rounds | late: median | late: 99 % | finished a second |"
+        " ours to it | held in | ready in | memory | questions a minute | share of a core"
+    )
+    rows = [_row_at_once(runs, peer, number) for peer in catalogue.PEERS if peer.schedules]
+    return _markdown(head, rows)
+
+
+def _row_at_once(runs: list[Run], peer: Peer, number: int) -> str:
+    own = _of(runs, peer, "at once", number)
+    if not own:
+        return f"{peer.name} | {_reason(runs, peer, number)} |" + " |" * 8
+    started = min(one.started for one in own)
+    short = f" ({started:,} of {number:,} started)" if started < number else ""
+    cells = (
+        peer.name,
+        f"{len(own)}",
+        f"{_middle(own, lambda x: x.median):,.0f} ms",
+        f"{_middle(own, lambda x: x.late):,.0f} ms{short}",
+        f"{_middle(own, lambda x: x.rate):,.0f}",
+        _times(ratio(runs, catalogue.OURS, peer, "at once", number)),
+        f"{_middle(own, lambda x: x.held):.1f} s",
+        f"{_middle(own, lambda x: x.ready):.1f} s",
+        f"{_middle(own, lambda x: x.megabytes):,.0f} MB",
+        f"{_middle(own, lambda x: x.questions):,.0f}",
+        f"{100 * _middle(own, lambda x: x.share):.1f} %",
+    )
+    return " | ".join(cells)
+
+
+def _drained(runs: list[Run], number: int) -> str:
+    head = f"{number:,} that wait already | rounds | finished a second | ours to it"
+    rows = []
+    for peer in (one for one in catalogue.PEERS if one.drains):
+        own = _of(runs, peer, "drained", number)
+        if own:
+            times = ratio(runs, catalogue.OUR_EXECUTIONS, peer, "drained", number)
+            rate = f"{_middle(own, lambda x: x.rate):,.0f}"
+            rows.append(f"{peer.name} | {len(own)} | {rate} | {_times(times)}")
+        else:
+            rows.append(f"{peer.name} | {_reason(runs, peer, number)} | |")
+    return _markdown(head, rows)
+
+
+def _markdown(head: str, rows: Iterable[str]) -> str:
+    columns = head.count("|") + 1
+    lines = [head, "|".join(["---"] * columns), *rows]
+    return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
+
+
+def _reason(runs: list[Run], peer: Peer, number: int) -> str:
+    own = [one for one in runs if one.peer == peer.name]
+    if any(one.what == "not installed" for one in own):
+        return "not installed"
+    failed = any(one.what == "failed" and one.number == number for one in own)
+    return "failed" if failed else "not measured"
+
+
+def _of(runs: Iterable[Run], peer: Peer, what: str, number: int) -> list[Run]:
+    return [x for x in runs if (x.peer, x.what, x.number) == (peer.name, what, number)]
+
+
+def _middle(runs: Iterable[Run], figure: Figure) -> float:
+    return median(map(figure, runs))
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} times"
+
+
+def ratio(
+    runs: list[Run],
+    ours: Peer,
+    theirs: Peer,
+    what: str,
+    number: int,
+    figure: Figure = lambda x: x.rate,
+) -> float | None:
+    """Return the median of our figure to theirs, over the rounds that have both."""
+    mine = {one.round: one for one in _of(runs, ours, what, number)}
+    pairs = [(mine[x.round], x) for x in _of(runs, theirs, what, number) if x.round in mine]
+    return median(figure(a) / figure(b) for a, b in pairs) if pairs else None
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a ratio should be at least."""
+
+    words: str
+    value: float | None
+    least: float
+
+    @property
+    def missed(self) -> bool:
+        """Whether it was measured and is less."""
+        return self.value is not None and self.value < self.least
+
+    def __str__(self) -> str:
+        """Say how it stands."""
+        if self.value is None:
+            return f"{self.words}: not measured"
+        verdict = "missed" if self.missed else "met"
+        return f"{self.words}: {self.value:.2f} times, aim {self.least:g}: {verdict}"
+
+
+def aims(runs: list[Run]) -> list[Aim]:
+    """Return all aims of the comparison."""
+    found = []
+    for number in (one for one in _numbers(runs, "at once") if one > 1):
+        found += [
+            _rate_aim(runs, catalogue.PROCRASTINATE, number, 10),
+            _rate_aim(runs, catalogue.CELERY, number, 6),
+        ]
+        found += [_lateness_aim(runs, peer, number) for peer in catalogue.PEERS if _counts(peer)]
+    for number in _numbers(runs, "drained"):
+        value = ratio(
+            runs, catalogue.OUR_EXECUTIONS, catalogue.PGQUEUER_JOBS, "drained", number
+        )
+        found.append(Aim(f"drained to {catalogue.PGQUEUER_JOBS.name}, {number:,}", value, 1))
+    return found
+
+
+def _rate_aim(runs: list[Run], peer: Peer, number: int, least: float) -> Aim:
+    value = ratio(runs, catalogue.OURS, peer, "at once", number)
+    return Aim(f"finished a second to {peer.name}, {number:,} at once", value, least)
+
+
+def _lateness_aim(runs: list[Run], peer: Peer, number: int) -> Aim:
+    """Theirs to ours: at least as late as we are."""
+    inverse = ratio(runs, catalogue.OURS, peer, "at once", number, lambda x: x.late)
+    value = None if inverse is None else 1 / inverse
+    return Aim(f"lateness (99 %) of {peer.name} to ours, {number:,} at once", value, 1)
+
+
+def _counts(peer: Peer) -> bool:
+    """Whether it keeps what is due in a database, and is not ours."""
+    return bool(peer.needs) and peer.schedules and peer.store is not Store.REDIS

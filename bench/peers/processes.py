@@ -1,0 +1,66 @@
+"""Processes of one session, and what they cost."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_PATIENCE = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """All processes that descend from one, as long as none leaves its session."""
+
+    leader: int
+
+    def seconds(self) -> float:
+        """Return the computing time of all, those that have ended included."""
+        return sum(sum(map(int, stat[11:15])) for stat in self._stats().values()) / _TICK
+
+    def megabytes(self) -> float:
+        """Return the memory of all; what several share counts once."""
+        return sum(map(_proportional, self._stats())) / 1_024
+
+    def _stats(self) -> dict[int, list[str]]:
+        """Read `/proc/*/stat`; what follows the name, which may have blanks."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+                stat = text.rpartition(")")[2].split()
+                if stat[3] == str(self.leader):
+                    found[int(folder.name)] = stat
+        return found
+
+
+def _proportional(pid: int) -> int:
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return 0
+
+
+def start(command: Sequence[str | Path], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+def stop(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask all to end; end those that do not."""
+    for one in started:
+        one.send_signal(signal.SIGTERM)
+    for one in started:
+        try:
+            one.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(one.pid, signal.SIGKILL)
+            one.wait()

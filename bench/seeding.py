@@ -1,0 +1,128 @@
+"""Tenants, cursors and executions to measure with, made in SQL; `bench/scheduler.py` has its own."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+
+from tenantcron.core.settings import Settings
+from tenantcron.cron.zones import tz_version
+from tenantcron.migrations.runner import migrate_control
+from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
+from tenantcron.scheduler.housekeeping import prepare_history
+from tenantcron.scheduler.replica import Replica
+from tenantcron.store import limits, schedule_definitions
+from tenantcron.store.engine import Database
+
+_TENANTS = text(
+    "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
+    " SELECT 't' || i, 'tenant_t' || i, now(), now() FROM generate_series(1, :tenants) AS i"
+)
+# The timetable itself fires once a year; when these come due is said here.
+_CURSORS = text(
+    "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
+    " provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from,"
+    " next_run_at)"
+    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, :name || i, 'noop', 'bench', '0 0 1 1 *',"
+    " 'UTC', :tz_version, true, :definition, now(), :due FROM generate_series(1, :number) AS i"
+)
+# Each of a schedule of its own, which fires nothing more: what has no cursor is not started.
+_PENDING = text(
+    "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
+    " definition_id, scheduled_for, state, overlap, priority, not_before, attempts_allowed,"
+    " actor_id, actor_type, actor_source, created_at)"
+    " SELECT gen_random_uuid(), tenant_id, schedule_id, schedule_name, saga_name, definition_id,"
+    " now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler', now()"
+    " FROM tenantcron.schedule_cursor WHERE provider = 'bench'"
+)
+# Spread evenly over the tenants and the thirty days before now, in the columns that indexes know.
+_PAST = text(
+    "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
+    " definition_id, scheduled_for, state, overlap, priority, not_before, attempt,"
+    " attempts_allowed, worker_id, actor_id, actor_type, actor_source, created_at, started_at,"
+    " finished_at)"
+    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, gen_random_uuid(), 'h' || i % 20, 'noop',"
+    " :definition, at, 'SUCCEEDED', 'skip', 2, at, 1, 1, 'bench', 'bench', 'scheduler',"
+    " 'cron-scheduler', at, at, at"
+    " FROM generate_series(:first, :last) AS i,"
+    " LATERAL (SELECT date_trunc('minute', now())"
+    " - make_interval(secs => 60 + 2592000.0 * (:total - i) / :total)) AS t (at)"
+)
+_ATTEMPTS = text(
+    "INSERT INTO tenantcron.execution_attempt (execution_id, scheduled_for, attempt, worker_id,"
+    " started_at, finished_at, outcome)"
+    " SELECT gen_random_uuid(), at, 1, 'bench', at, at, 'SUCCEEDED'"
+    " FROM generate_series(:first, :last) AS i,"
+    " LATERAL (SELECT date_trunc('minute', now())"
+    " - make_interval(secs => 60 + 2592000.0 * (:total - i) / :total)) AS t (at)"
+)
+_PAST_A_STATEMENT = 250_000
+_CLEAR = (
+    "TRUNCATE tenantcron.execution_live",
+    "TRUNCATE tenantcron.schedule_cursor CASCADE",
+    "DELETE FROM tenantcron.tenant WHERE id ~ '^t[0-9]+$'",
+)
+ROOM = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seeding:
+    """A database that is filled for a measurement."""
+
+    database: Database
+    settings: Settings
+
+    async def prepare(self) -> None:
+        """Make the tables, the months of history, the one definition, and room."""
+        await migrate_control(self.database)
+        await prepare_history(Replica(self.database, self.settings))
+        async with self.database.transaction() as connection:
+            definition_id = schedule_definitions.definition_id(DEFINITION)
+            await schedule_definitions.add(connection, {definition_id: DEFINITION})
+            await limits.declare(connection, ROOM, ROOM)
+
+    async def add_tenants(self, tenants: int) -> None:
+        """Add tenants that have no schema: the scheduler looks at none."""
+        async with self.database.transaction() as connection:
+            await connection.execute(_TENANTS, {"tenants": tenants})
+            await connection.execute(text("ANALYZE tenantcron.tenant"))
+
+    async def add_cursors(
+        self, number: int, due: datetime | None, *, tenants: int, name: str = "s"
+    ) -> None:
+        """Add cursors that come due all at once, or never."""
+        async with self.database.transaction() as connection:
+            values = {"number": number, "due": due, "tenants": tenants, "name": name}
+            await connection.execute(_CURSORS, values | self._common())
+            await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
+
+    async def add_pending(self, number: int, *, tenants: int) -> None:
+        """Add executions that wait for nothing."""
+        await self.add_cursors(number, None, tenants=tenants)
+        async with self.database.transaction() as connection:
+            await connection.execute(_PENDING)
+            await connection.execute(text("ANALYZE tenantcron.execution_live"))
+
+    async def add_past(self, first: int, last: int, *, tenants: int) -> None:
+        """Add history, `first` to `last` of it: executions and as many attempts."""
+        for start in range(first, last, _PAST_A_STATEMENT):
+            end = min(start + _PAST_A_STATEMENT, last)
+            numbers = {"first": start, "last": end - 1, "total": last}
+            async with self.database.transaction() as connection:
+                await connection.execute(text("SET LOCAL synchronous_commit TO off"))
+                await connection.execute(_PAST, numbers | {"tenants": tenants} | self._definition())
+                await connection.execute(_ATTEMPTS, numbers)
+        async with self.database.transaction() as connection:
+            await connection.execute(text("ANALYZE tenantcron.execution"))
+
+    async def clear(self) -> None:
+        """Forget what was added, but for the history."""
+        async with self.database.transaction() as connection:
+            for statement in _CLEAR:
+                await connection.execute(text(statement))
+
+    def _common(self) -> dict[str, str]:
+        return self._definition() | {"tz_version": tz_version()}
+
+    def _definition(self) -> dict[str, str]:
+        return {"definition": str(schedule_definitions.definition_id(DEFINITION))}
