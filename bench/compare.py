@@ -1,12 +1,12 @@
 """What a user would take instead, on the same machine, the same servers and the same no-op work.
 
-    .venv/bin/python bench/compare.py [--quick] [--only NAME...] [--number N...] [--drain N] [--rounds N]
-                                      [--results FILE] [--report]
+    .venv/bin/python bench/compare.py [--quick] [--only NAME...] [--rounds N]
+        [--number N...] [--hold N] [--drain N] [--results FILE] [--report]
 
 Every peer gets schedules (or jobs with a time) that come due at the same second, once in every
 round, ours among them, so that a ratio is always one of the same round. Starts are noted by the
-work itself; memory and idle cost are read while nothing is due. `--drain` measures how fast work
-that waits already is done. Results are added to a file; `--report` only shows what is in it. Ends
+work itself. `--hold` measures what it costs to hold schedules that are not due, `--drain` how fast
+work that waits already is done. Results are added to a file; `--report` only shows what is in it. Ends
 with 1 if an aim is missed. The machine should have nothing else to do.
 
 Peers are installed into build/peers; one that cannot be is shown as "not installed".
@@ -40,11 +40,17 @@ RESULTS = Path("build/bench/compare.json")
 SCRIPTS = Path(__file__).parent / "peers"
 NUMBERS = (1, 1_000, 10_000)
 DRAINED = 20_000
+HELD = 10_000
 # At most this long after they were due; what has not started by then is counted as not started.
 PATIENCE = 60.0
+# Long enough for what looks every ten seconds only; a server tells of its work ten seconds late.
+IDLE_FOR = 20.0
 _GLANCE = 0.02
 _SETTLED = 2.0
 _STARTS_OF_PG_CRON = "SELECT extract(epoch FROM start_time) FROM cron.job_run_details"
+
+_WHOLE = {"number": NUMBERS, "hold": HELD, "drain": DRAINED, "rounds": 3}
+_QUICK = {"number": (1_000,), "hold": 0, "drain": 2_000, "rounds": 1}
 
 Server = servers.Postgres | servers.Redis
 
@@ -104,7 +110,6 @@ class Trial:
             late = time.time() - due
             if late > 0:
                 raise RuntimeError(f"{self.peer.name} was ready {late:.1f} s after they were due")
-            megabytes, questions, share = self._idle(started, due)
             finished = self._wait_until_finished(due)
             lateness = sorted(1_000 * (one - due) for one in self._starts())
         return Run(
@@ -113,13 +118,30 @@ class Trial:
             self.number,
             held=held,
             ready=up,
-            megabytes=megabytes,
-            questions=questions,
-            share=share,
             started=len(lateness),
             rate=min(len(lateness), self.number) / (finished - due),
             median=median(lateness) if lateness else math.nan,
             late=_ninety_nine(lateness),
+        )
+
+    def idle(self) -> Run:
+        """Hold so many that are not due for an hour, and see what that costs."""
+        self.renew()
+        due = math.ceil(time.time()) + 3_600.0
+        held = self._hold(due)
+        with self._processes(due) as started:
+            up = self._wait_until_ready(started)
+            time.sleep(_SETTLED + self.peer.lead_a_thousand * self.number / 1_000)
+            megabytes, questions, share = self._cost(started)
+        return Run(
+            self.peer.name,
+            "idle",
+            self.number,
+            held=held,
+            ready=up,
+            megabytes=megabytes,
+            questions=questions,
+            share=share,
         )
 
     def drained(self) -> Run:
@@ -133,7 +155,13 @@ class Trial:
             starts = self._starts()
         rate = len(starts) / (finished - min(starts))
         return Run(
-            self.peer.name, "drained", self.number, held=held, ready=up, started=len(starts), rate=rate
+            self.peer.name,
+            "drained",
+            self.number,
+            held=held,
+            ready=up,
+            started=len(starts),
+            rate=rate,
         )
 
     def renew(self) -> None:
@@ -197,13 +225,12 @@ class Trial:
             words = (self.stage.folder / "log").read_text(encoding="utf-8", errors="replace")
             raise RuntimeError(f"{self.peer.name} has ended:\n{words[-2_000:]}")
 
-    def _idle(self, started: list[Popen[bytes]], due: float) -> tuple[float, float, float]:
-        """Return megabytes, questions a minute and the share of a core while nothing is due."""
-        time.sleep(max(min(_SETTLED, due - time.time() - _SETTLED), 0))
+    def _cost(self, started: list[Popen[bytes]]) -> tuple[float, float, float]:
+        """Return megabytes, questions a minute and the share of a core over a while."""
         sessions = [processes.Session(one.pid) for one in started]
         sides = [*sessions, self.server.session]
         begin, asked, used = time.time(), self.server.questions(), _seconds(sides)
-        time.sleep(max(due - 0.5 - begin, 0.1))
+        time.sleep(IDLE_FOR)
         elapsed = time.time() - begin
         questions = 60 * (self.server.questions() - asked) / elapsed
         megabytes = sum(one.megabytes() for one in sessions)
@@ -273,6 +300,10 @@ def _trials(
         for peer in there:
             if peer.schedules:
                 yield peer, number, Trial.at_once
+    if arguments.hold:
+        for peer in there:
+            if peer.schedules:
+                yield peer, arguments.hold, Trial.idle
     if arguments.drain:
         for peer in there:
             if peer.drains:
@@ -316,16 +347,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one round of 1,000; some 4 minutes")
     parser.add_argument("--only", nargs="+", default=[], help="parts of the names of peers")
     parser.add_argument("--number", type=int, nargs="*", help="how many come due at once")
+    parser.add_argument("--hold", type=int, help="how many are held while idle; 0 for not at all")
     parser.add_argument("--drain", type=int, help="how many wait already; 0 for not at all")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--report", action="store_true", help="only show what was measured before")
     given = parser.parse_args()
-    usual = ((1_000,), 2_000, 1) if given.quick else (NUMBERS, DRAINED, 3)
-    given.number = usual[0] if given.number is None else given.number
-    given.drain = usual[1] if given.drain is None else given.drain
-    given.rounds = usual[2] if given.rounds is None else given.rounds
+    usual = _QUICK if given.quick else _WHOLE
+    for name, value in usual.items():
+        if getattr(given, name) is None:
+            setattr(given, name, value)
     return given
 
 

@@ -13,8 +13,8 @@ Figure = Callable[[Run], float]
 
 def table(runs: list[Run]) -> str:
     """Return all tables as Markdown: medians of the rounds, and ratios made within each."""
-    numbers = sorted({one.number for one in runs if one.what == "at once"})
-    parts = [_at_once(runs, number) for number in numbers]
+    parts = [_at_once(runs, number) for number in _numbers(runs, "at once")]
+    parts += [_idle(runs, number) for number in _numbers(runs, "idle")]
     parts += [_drained(runs, number) for number in _numbers(runs, "drained")]
     return "\n\n".join(parts)
 
@@ -24,20 +24,17 @@ def _numbers(runs: Iterable[Run], what: str) -> list[int]:
 
 
 def _at_once(runs: list[Run], number: int) -> str:
-    head = (
-        f"{number:,} due at once | rounds | late: median | late: 99 % | finished a second |"
-        " ours to it | held in | ready in | memory | questions a minute | share of a core"
-    )
-    rows = [_row_at_once(runs, peer, number) for peer in catalogue.PEERS if peer.schedules]
-    return _markdown(head, rows)
+    head = f"{number:,} due at once | rounds | late: median | late: 99 % | finished a second | ours to it"
+    peers = [one for one in catalogue.PEERS if one.schedules]
+    return _markdown(head, [_row_at_once(runs, peer, number) for peer in peers])
 
 
 def _row_at_once(runs: list[Run], peer: Peer, number: int) -> str:
     own = _of(runs, peer, "at once", number)
     if not own:
-        return f"{peer.name} | {_reason(runs, peer, number)} |" + " |" * 8
+        return f"{peer.name} | {_reason(runs, peer, number)} | | | |"
     started = min(one.started for one in own)
-    short = f" ({started:,} of {number:,} started)" if started < number else ""
+    short = f"; {started:,} started in time" if started < number else ""
     cells = (
         peer.name,
         f"{len(own)}",
@@ -45,6 +42,22 @@ def _row_at_once(runs: list[Run], peer: Peer, number: int) -> str:
         f"{_middle(own, lambda x: x.late):,.0f} ms{short}",
         f"{_middle(own, lambda x: x.rate):,.0f}",
         _times(ratio(runs, catalogue.OURS, peer, "at once", number)),
+    )
+    return " | ".join(cells)
+
+
+def _idle(runs: list[Run], number: int) -> str:
+    head = f"{number:,} held | put there in | ready in | memory | questions a minute | of a core"
+    peers = [one for one in catalogue.PEERS if one.schedules]
+    return _markdown(head, [_row_idle(runs, peer, number) for peer in peers])
+
+
+def _row_idle(runs: list[Run], peer: Peer, number: int) -> str:
+    own = _of(runs, peer, "idle", number)
+    if not own:
+        return f"{peer.name} | {_reason(runs, peer, number)} | | | |"
+    cells = (
+        peer.name,
         f"{_middle(own, lambda x: x.held):.1f} s",
         f"{_middle(own, lambda x: x.ready):.1f} s",
         f"{_middle(own, lambda x: x.megabytes):,.0f} MB",
@@ -139,9 +152,7 @@ def aims(runs: list[Run]) -> list[Aim]:
         ]
         found += [_lateness_aim(runs, peer, number) for peer in catalogue.PEERS if _counts(peer)]
     for number in _numbers(runs, "drained"):
-        value = ratio(
-            runs, catalogue.OUR_EXECUTIONS, catalogue.PGQUEUER_JOBS, "drained", number
-        )
+        value = ratio(runs, catalogue.OUR_EXECUTIONS, catalogue.PGQUEUER_JOBS, "drained", number)
         found.append(Aim(f"drained to {catalogue.PGQUEUER_JOBS.name}, {number:,}", value, 1))
     return found
 

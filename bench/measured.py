@@ -8,19 +8,19 @@ class Run:
     """What was seen of a peer with so many of one kind of work."""
 
     peer: str
-    # `at once`, `drained`; or why there are no figures: `not installed`, `failed`.
+    # `at once`, `idle`, `drained`; or why there are no figures: `not installed`, `failed`.
     what: str
     number: int
     round: str = ""
     # Seconds to put it into the store, and until all processes were ready.
     held: float = 0.0
     ready: float = 0.0
-    # While nothing is due: memory of all processes, transactions (or commands of Redis) a minute,
-    # share of a core, the server's included.
+    # While idle: memory of all processes, transactions (or commands of Redis) a minute, share of a
+    # core with the server's.
     megabytes: float = 0.0
     questions: float = 0.0
     share: float = 0.0
-    # How many started before we gave up, how many finished a second, milliseconds after the time.
+    # How many started before we gave up, how many finished a second, and how many milliseconds late.
     started: int = 0
     rate: float = 0.0
     median: float = 0.0

@@ -45,7 +45,9 @@ def _proportional(pid: int) -> int:
     return 0
 
 
-def start(command: Sequence[str | Path], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str | Path], environment: Mapping[str, str], log: Path
+) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own."""
     with log.open("ab") as output:
         return subprocess.Popen(

@@ -18,7 +18,7 @@ async def _hold(kind: str, number: int, due: float) -> None:
     from tenantcron.core.settings import Settings  # noqa: PLC0415 -- as above
     from tenantcron.store.engine import open_database  # noqa: PLC0415 -- as above
 
-    settings = Settings(database_url=url())
+    settings = Settings(folder=Path(), database_url=url())
     async with open_database(settings) as database:
         seeding = Seeding(database, settings)
         await seeding.prepare()
