@@ -12,11 +12,14 @@ DEMO_PORT := 8080
 # How long its scheduler runs before the demo shows what came of it.
 DEMO_RUN := 20s
 DEMO_MANIFESTS := $(abspath examples/manifests/acme.yaml examples/manifests/northwind.yaml)
+# One that misses an aim ends with 1; the others are run all the same.
+BENCHES := cron loading validate apply provider scheduler http_targets api limits growth compare
+QUICK ?=
 
-.PHONY: help setup demo test lint types unit format generated screenshots bench clean
+.PHONY: help setup demo test lint types unit format generated screenshots bench bench-peers clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 setup: $(READY) ## Make .venv with everything in it
 
@@ -82,14 +85,12 @@ screenshots: $(READY) ## Take the pictures of docs/dashboard.md anew, of what `m
 	$(BIN)/python docs/make_screenshots.py $(DEMO)
 
 bench: $(READY) ## Measure what it costs, compared with others in the same run
-	$(BIN)/python bench/cron.py
-	$(BIN)/python bench/loading.py
-	$(BIN)/python bench/validate.py
-	$(BIN)/python bench/apply.py
-	$(BIN)/python bench/provider.py
-	$(BIN)/python bench/scheduler.py
-	$(BIN)/python bench/http_targets.py
-	$(BIN)/python bench/api.py
+	@missed=0; for script in $(BENCHES); do \
+	  echo "== bench/$$script.py"; $(BIN)/python bench/$$script.py || missed=1; \
+	done; exit $$missed
+
+bench-peers: $(READY) ## Only the comparison with others; with QUICK=--quick it takes five minutes at most
+	$(BIN)/python bench/compare.py $(QUICK)
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,8 +6,8 @@
 Every peer gets schedules (or jobs with a time) that come due at the same second, once in every
 round, ours among them, so that a ratio is always one of the same round. Starts are noted by the
 work itself. `--hold` measures what it costs to hold schedules that are not due, `--drain` how fast
-work that waits already is done. Results are added to a file; `--report` only shows what is in it. Ends
-with 1 if an aim is missed. The machine should have nothing else to do.
+work that waits already is done. Results are added to a file; `--report` only shows what is in it.
+Ends with 1 if an aim is missed. The machine should have nothing else to do.
 
 Peers are installed into build/peers; one that cannot be is shown as "not installed".
 """

@@ -24,7 +24,7 @@ def _numbers(runs: Iterable[Run], what: str) -> list[int]:
 
 
 def _at_once(runs: list[Run], number: int) -> str:
-    head = f"{number:,} due at once | rounds | late: median | late: 99 % | finished a second | ours to it"
+    head = f"{number:,} due at once | rounds | late: median | late: 99 % | a second | ours to it"
     peers = [one for one in catalogue.PEERS if one.schedules]
     return _markdown(head, [_row_at_once(runs, peer, number) for peer in peers])
 
@@ -107,18 +107,17 @@ def _times(value: float | None) -> str:
     return "" if value is None else f"{value:.1f} times"
 
 
-def ratio(
-    runs: list[Run],
-    ours: Peer,
-    theirs: Peer,
-    what: str,
-    number: int,
-    figure: Figure = lambda x: x.rate,
-) -> float | None:
-    """Return the median of our figure to theirs, over the rounds that have both."""
+def ratio(runs: list[Run], ours: Peer, theirs: Peer, what: str, number: int) -> float | None:
+    """Return the median of our rate to theirs, over the rounds that have both."""
+    pairs = _pairs(runs, ours, theirs, what, number)
+    return median(a.rate / b.rate for a, b in pairs) if pairs else None
+
+
+def _pairs(
+    runs: list[Run], ours: Peer, theirs: Peer, what: str, number: int
+) -> list[tuple[Run, Run]]:
     mine = {one.round: one for one in _of(runs, ours, what, number)}
-    pairs = [(mine[x.round], x) for x in _of(runs, theirs, what, number) if x.round in mine]
-    return median(figure(a) / figure(b) for a, b in pairs) if pairs else None
+    return [(mine[x.round], x) for x in _of(runs, theirs, what, number) if x.round in mine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +163,8 @@ def _rate_aim(runs: list[Run], peer: Peer, number: int, least: float) -> Aim:
 
 def _lateness_aim(runs: list[Run], peer: Peer, number: int) -> Aim:
     """Theirs to ours: at least as late as we are."""
-    inverse = ratio(runs, catalogue.OURS, peer, "at once", number, lambda x: x.late)
-    value = None if inverse is None else 1 / inverse
+    pairs = _pairs(runs, catalogue.OURS, peer, "at once", number)
+    value = median(b.late / a.late for a, b in pairs) if pairs else None
     return Aim(f"lateness (99 %) of {peer.name} to ours, {number:,} at once", value, 1)
 
 

@@ -20,7 +20,7 @@ class Run:
     megabytes: float = 0.0
     questions: float = 0.0
     share: float = 0.0
-    # How many started before we gave up, how many finished a second, and how many milliseconds late.
+    # How many started before we gave up, how many finished a second, and milliseconds late.
     started: int = 0
     rate: float = 0.0
     median: float = 0.0

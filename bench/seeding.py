@@ -1,8 +1,12 @@
-"""Tenants, cursors and executions to measure with, made in SQL; `bench/scheduler.py` has its own."""
+"""Tenants, cursors, executions and history to measure with, made in SQL."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+import structlog
 from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
@@ -12,7 +16,7 @@ from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.housekeeping import prepare_history
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import limits, schedule_definitions
-from tenantcron.store.engine import Database
+from tenantcron.store.engine import Database, open_database
 
 _TENANTS = text(
     "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
@@ -35,26 +39,27 @@ _PENDING = text(
     " now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler', now()"
     " FROM tenantcron.schedule_cursor WHERE provider = 'bench'"
 )
-# Spread evenly over the tenants and the thirty days before now, in the columns that indexes know.
+# Spread evenly over the tenants and the thirty days before now. The ids are spread over all that
+# there can be, in ascending order: an index takes those in quickly, and random ones land anywhere
+# in it afterwards, as they do in a history that has grown.
+_SPREAD = (
+    " FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS i,"
+    " LATERAL (SELECT CAST(lpad(to_hex(i * 4294967295 / :total), 8, '0') || '-0000-4000-8000-'"
+    " || lpad(to_hex(i), 12, '0') AS uuid), date_trunc('minute', now())"
+    " - make_interval(secs => 60 + 2592000.0 * (:total - i) / :total)) AS t (id, at)"
+)
 _PAST = text(
     "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
     " definition_id, scheduled_for, state, overlap, priority, not_before, attempt,"
     " attempts_allowed, worker_id, actor_id, actor_type, actor_source, created_at, started_at,"
     " finished_at)"
-    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, gen_random_uuid(), 'h' || i % 20, 'noop',"
-    " :definition, at, 'SUCCEEDED', 'skip', 2, at, 1, 1, 'bench', 'bench', 'scheduler',"
-    " 'cron-scheduler', at, at, at"
-    " FROM generate_series(:first, :last) AS i,"
-    " LATERAL (SELECT date_trunc('minute', now())"
-    " - make_interval(secs => 60 + 2592000.0 * (:total - i) / :total)) AS t (at)"
+    " SELECT id, 't' || 1 + i % :tenants, id, 'h' || i % 20, 'noop', :definition, at, 'SUCCEEDED',"
+    " 'skip', 2, at, 1, 1, 'bench', 'bench', 'scheduler', 'cron-scheduler', at, at, at" + _SPREAD
 )
 _ATTEMPTS = text(
     "INSERT INTO tenantcron.execution_attempt (execution_id, scheduled_for, attempt, worker_id,"
     " started_at, finished_at, outcome)"
-    " SELECT gen_random_uuid(), at, 1, 'bench', at, at, 'SUCCEEDED'"
-    " FROM generate_series(:first, :last) AS i,"
-    " LATERAL (SELECT date_trunc('minute', now())"
-    " - make_interval(secs => 60 + 2592000.0 * (:total - i) / :total)) AS t (at)"
+    " SELECT id, at, 1, 'bench', at, at, 'SUCCEEDED'" + _SPREAD
 )
 _PAST_A_STATEMENT = 250_000
 _CLEAR = (
@@ -126,3 +131,12 @@ class Seeding:
 
     def _definition(self) -> dict[str, str]:
         return {"definition": str(schedule_definitions.definition_id(DEFINITION))}
+
+
+@asynccontextmanager
+async def seeding(url: str) -> AsyncIterator[Seeding]:
+    """Open a database to fill it."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
+    settings = Settings(folder=Path(), database_url=url)
+    async with open_database(settings) as database:
+        yield Seeding(database, settings)

@@ -47,7 +47,7 @@ OURS = Peer(
     "tenantcron_peer.py",
     "schedules",
     "two `tenantcron run`; limits in force, raised to 100,000",
-    finished="SELECT count(*) FROM tenantcron.execution WHERE state = 'SUCCEEDED'",
+    finished="SELECT {number} - count(*) FROM tenantcron.execution_live",
     ready="SELECT count(*) FROM tenantcron.worker",
 )
 OUR_EXECUTIONS = Peer(

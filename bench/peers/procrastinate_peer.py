@@ -5,6 +5,7 @@ wakes a worker when the time of a job has come, and by default it looks every fi
 """
 
 import asyncio
+import logging
 from datetime import UTC, datetime
 
 import procrastinate
@@ -50,5 +51,6 @@ async def _work(app: procrastinate.App, kind: str, number: int, due: float) -> N
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # it would rather not be started as a script
     action, *rest = asked()
     asyncio.run((_hold if action == "hold" else _work)(_app(), *rest))

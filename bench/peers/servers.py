@@ -1,4 +1,4 @@
-"""The servers that peers run on: one Postgres for nearly all, a Redis, and a Postgres with pg_cron."""
+"""The servers that peers run on: Postgres for nearly all, Redis, and a Postgres with pg_cron."""
 
 import os
 import shutil

@@ -8,26 +8,24 @@ from pathlib import Path
 
 from noting import asked, url
 
-TENANTS = 200
+TENANTS = int(os.environ.get("BENCH_TENANTS", "200"))
 
 
 async def _hold(kind: str, number: int, due: float) -> None:
     sys.path.append(str(Path(__file__).parents[1]))
-    from seeding import Seeding  # noqa: PLC0415 -- a worker needs nothing of it
+    from seeding import seeding  # noqa: PLC0415 -- a worker needs nothing of it
 
-    from tenantcron.core.settings import Settings  # noqa: PLC0415 -- as above
-    from tenantcron.store.engine import open_database  # noqa: PLC0415 -- as above
-
-    settings = Settings(folder=Path(), database_url=url())
-    async with open_database(settings) as database:
-        seeding = Seeding(database, settings)
-        await seeding.prepare()
-        await seeding.add_tenants(TENANTS)
+    async with seeding(url()) as filled:
+        if kind == "schedules again":
+            await filled.clear()
+        else:
+            await filled.prepare()
+        await filled.add_tenants(TENANTS)
         if kind == "executions":
-            await seeding.add_pending(number, tenants=TENANTS)
+            await filled.add_pending(number, tenants=TENANTS)
         else:
             at = datetime.fromtimestamp(due, UTC)
-            await seeding.add_cursors(number, at, tenants=TENANTS)
+            await filled.add_cursors(number, at, tenants=TENANTS)
 
 
 def _work() -> None:
