@@ -53,8 +53,8 @@ CHANGES = 20
 PATIENCE = 90.0
 # The dearest to the cheapest: a noisy machine alone makes for some of it.
 FLAT = 1.5
-_WHOLE = {"tenants": TENANTS, "history": HISTORY, "occurrences": OCCURRENCES}
-_QUICK = {"tenants": (10, 100), "history": (0, 100_000), "occurrences": 2_000}
+_WHOLE = {"tenants": TENANTS, "history": HISTORY, "occurrences": OCCURRENCES, "rounds": ROUNDS}
+_QUICK = {"tenants": (10, 100), "history": (0, 100_000), "occurrences": 2_000, "rounds": 1}
 # It gets some seconds more to start: what it has to take up is large.
 PATIENT = replace(catalogue.OURS, lead=catalogue.OURS.lead + 3)
 EDIT = """
@@ -94,7 +94,7 @@ class Kept(Postgres):
         """Leave it all there."""
 
 
-def with_tenants(count: int, occurrences: int) -> Size:
+def with_tenants(count: int, occurrences: int, rounds: int) -> Size:
     """Measure a fleet of so many tenants."""
     with embedded_server() as folder, TemporaryDirectory(prefix="growth-") as notes:
         fleet = Fleet(folder / "manifests", count, SCHEDULES)
@@ -107,7 +107,7 @@ def with_tenants(count: int, occurrences: int) -> Size:
         postgres = Postgres(folder / FOLDER / "postgres")
         stage = Stage(Path(notes), postgres, None, None)
         trial = Trial(stage, PATIENT, occurrences, PATIENCE)
-        cost = _occurrence(trial, count)
+        cost = _occurrence(trial, count, rounds)
     return Size(count, validate, created, unchanged, first, change, cost)
 
 
@@ -143,13 +143,13 @@ async def _refresh(database: Database, moved: int) -> float:
     return seconds
 
 
-def _occurrence(trial: Trial, count: int) -> float:
+def _occurrence(trial: Trial, count: int, rounds: int) -> float:
     """Return microseconds from due to finished, for each of many; the median of some rounds."""
     os.environ["BENCH_TENANTS"] = str(count)
-    return median(1_000_000 / trial.at_once().rate for _ in range(ROUNDS))
+    return median(1_000_000 / trial.at_once().rate for _ in range(rounds))
 
 
-def with_history(sizes: Iterable[int], occurrences: int) -> Iterable[Past]:
+def with_history(sizes: Iterable[int], occurrences: int, rounds: int) -> Iterable[Past]:
     """Measure after more and more history, in one database."""
     with embedded_server() as folder, TemporaryDirectory(prefix="growth-") as notes:
         postgres = Postgres(folder / FOLDER / "postgres")
@@ -161,7 +161,7 @@ def with_history(sizes: Iterable[int], occurrences: int) -> Iterable[Past]:
         for rows in sorted(sizes):
             asyncio.run(_fill(postgres.url, there, rows))
             there = rows
-            yield Past(rows, _occurrence(trial, OF_TENANTS))
+            yield Past(rows, _occurrence(trial, OF_TENANTS, rounds))
 
 
 async def _fill(url: str, there: int, rows: int) -> None:
@@ -178,10 +178,10 @@ def main() -> int:
     if not arguments.report:
         arguments.results.parent.mkdir(parents=True, exist_ok=True)
         for count in arguments.tenants:
-            sizes[count] = with_tenants(count, arguments.occurrences)
+            sizes[count] = with_tenants(count, arguments.occurrences, arguments.rounds)
             _write(arguments.results, sizes, pasts)
         if arguments.history:
-            for past in with_history(arguments.history, arguments.occurrences):
+            for past in with_history(arguments.history, arguments.occurrences, arguments.rounds):
                 pasts[past.rows] = past
                 _write(arguments.results, sizes, pasts)
     _report(sizes, pasts)
@@ -196,6 +196,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tenants", type=int, nargs="*")
     parser.add_argument("--history", type=int, nargs="*", help="how many rows, ascending")
     parser.add_argument("--occurrences", type=int)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument(
         "--report", action="store_true", help="only show and draw what was measured"
