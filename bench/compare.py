@@ -47,7 +47,9 @@ PATIENCE = 60.0
 IDLE_FOR = 20.0
 _GLANCE = 0.02
 _SETTLED = 2.0
-_STARTS_OF_PG_CRON = "SELECT extract(epoch FROM start_time) FROM cron.job_run_details"
+_STARTS_OF_PG_CRON = (
+    "SELECT extract(epoch FROM start_time) FROM cron.job_run_details WHERE start_time IS NOT NULL"
+)
 
 _WHOLE = {"number": NUMBERS, "hold": HELD, "drain": DRAINED, "rounds": 3}
 _QUICK = {"number": (1_000,), "hold": 0, "drain": 2_000, "rounds": 1}
