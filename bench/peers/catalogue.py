@@ -87,7 +87,7 @@ PGQUEUER = Peer(
     finished=(
         "SELECT count(*) FROM pgqueuer_schedules WHERE status = 'queued' AND last_run IS NOT NULL"
     ),
-    lead_a_thousand=1.5,
+    lead_a_thousand=3.5,
 )
 PGQUEUER_JOBS = Peer(
     "PGQueuer, jobs with a time",
