@@ -34,7 +34,7 @@ class Peer:
     schedules: bool = True
     drains: bool = False
     # Seconds between the start and what comes due: for a few, and more for every thousand held.
-    lead: float = 7.0
+    lead: float = 10.0
     lead_a_thousand: float = 0.3
 
     def lead_for(self, number: int) -> float:
