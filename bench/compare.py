@@ -47,6 +47,7 @@ PATIENCE = 60.0
 IDLE_FOR = 20.0
 _GLANCE = 0.02
 _SETTLED = 2.0
+_JUST_BEFORE = 0.3
 # A busy machine may need longer to start.
 _STRETCHES = (1, 2, 4)
 _STARTS_OF_PG_CRON = (
@@ -126,7 +127,11 @@ class Trial:
             late = time.time() - due
             if late > 0:
                 raise NotReadyError(f"{self.peer.name} was ready {late:.1f} s too late")
+            time.sleep(max(due - time.time() - _JUST_BEFORE, 0))
+            sides = self._sides(started)
+            before = _seconds(sides)
             finished = self._wait_until_finished(due)
+            computing = _seconds(sides) - before
             lateness = sorted(1_000 * (one - due) for one in self._starts())
         return Run(
             self.peer.name,
@@ -138,6 +143,7 @@ class Trial:
             rate=min(len(lateness), self.number) / (finished - due),
             median=median(lateness) if lateness else math.nan,
             late=_ninety_nine(lateness),
+            computing=1_000_000 * computing / max(len(lateness), 1),
         )
 
     def idle(self) -> Run:
@@ -243,14 +249,17 @@ class Trial:
 
     def _cost(self, started: list[Popen[bytes]]) -> tuple[float, float, float]:
         """Return megabytes, questions a minute and the share of a core over a while."""
-        sessions = [processes.Session(one.pid) for one in started]
-        sides = [*sessions, self.server.session]
+        sides = self._sides(started)
         begin, asked, used = time.time(), self.server.questions(), _seconds(sides)
         time.sleep(IDLE_FOR)
         elapsed = time.time() - begin
         questions = 60 * (self.server.questions() - asked) / elapsed
-        megabytes = sum(one.megabytes() for one in sessions)
+        megabytes = sum(one.megabytes() for one in sides[1:])
         return megabytes, questions, (_seconds(sides) - used) / elapsed
+
+    def _sides(self, started: list[Popen[bytes]]) -> list[processes.Session]:
+        """Return all whose computing counts: the server first."""
+        return [self.server.session, *(processes.Session(one.pid) for one in started)]
 
     def _wait_until_finished(self, due: float) -> float:
         """Return when all had finished, or when we gave up waiting."""

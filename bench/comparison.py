@@ -24,7 +24,10 @@ def _numbers(runs: Iterable[Run], what: str) -> list[int]:
 
 
 def _at_once(runs: list[Run], number: int) -> str:
-    head = f"{number:,} due at once | rounds | late: median | late: 99 % | a second | ours to it"
+    head = (
+        f"{number:,} due at once | rounds | late: median | late: 99 % | a second | ours to it"
+        " | computing for each"
+    )
     peers = [one for one in catalogue.PEERS if one.schedules]
     return _markdown(head, [_row_at_once(runs, peer, number) for peer in peers])
 
@@ -32,7 +35,7 @@ def _at_once(runs: list[Run], number: int) -> str:
 def _row_at_once(runs: list[Run], peer: Peer, number: int) -> str:
     own = _of(runs, peer, "at once", number)
     if not own:
-        return f"{peer.name} | {_reason(runs, peer, number)} | | | |"
+        return f"{peer.name} | {_reason(runs, peer, number)} | | | | |"
     started = min(one.started for one in own)
     short = f"; {started:,} started in time" if started < number else ""
     cells = (
@@ -42,8 +45,15 @@ def _row_at_once(runs: list[Run], peer: Peer, number: int) -> str:
         f"{_middle(own, lambda x: x.late):,.0f} ms{short}",
         f"{_middle(own, lambda x: x.rate):,.0f}",
         _times(ratio(runs, catalogue.OURS, peer, "at once", number)),
+        _computing(own),
     )
     return " | ".join(cells)
+
+
+def _computing(own: list[Run]) -> str:
+    """Of one alone it would say what the poll of the moment costs."""
+    known = [one for one in own if one.computing and one.number > 1]
+    return f"{_middle(known, lambda x: x.computing):,.0f} µs" if known else ""
 
 
 def _idle(runs: list[Run], number: int) -> str:

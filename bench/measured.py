@@ -25,6 +25,8 @@ class Run:
     rate: float = 0.0
     median: float = 0.0
     late: float = 0.0
+    # Microseconds of computing for each, by all processes and the server.
+    computing: float = 0.0
 
     def in_round(self, name: str) -> "Run":
         """Return it as a part of a round; ratios are made within one."""
