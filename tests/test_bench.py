@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -103,6 +104,22 @@ def test_more_of_something_is_further_along_its_axis(bench: Any) -> None:
     axis = bench("plotting").axis([10, 5_000], 64, 470)
     assert (axis.at(10), axis.at(10_000)) == (64, 470)
     assert 64 < axis.at(100) < axis.at(1_000) < 470
+
+
+CHILD = "import os, sys; os.setsid(); print(os.getpid(), flush=True); sys.stdin.read()"
+PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
+
+
+def test_a_server_costs_what_its_children_cost_though_they_have_their_own_sessions(
+    bench: Any,
+) -> None:
+    command = [sys.executable, "-c", PARENT]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, start_new_session=True, text=True, **pipes) as parent:
+        child = int(parent.stdout.readline())
+        members = bench("peers.processes").Session(parent.pid).members()
+        parent.stdin.close()
+    assert {parent.pid, child} <= members.keys()
 
 
 def names_in(file: Path) -> set[str]:

@@ -14,26 +14,26 @@ _PATIENCE = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """All processes that descend from one, as long as none leaves its session."""
+    """A process, its session, and its children: those of Postgres have sessions of their own."""
 
     leader: int
 
     def seconds(self) -> float:
         """Return the computing time of all, those that have ended included."""
-        return sum(sum(map(int, stat[11:15])) for stat in self._stats().values()) / _TICK
+        return sum(sum(map(int, stat[11:15])) for stat in self.members().values()) / _TICK
 
     def megabytes(self) -> float:
         """Return the memory of all; what several share counts once."""
-        return sum(map(_proportional, self._stats())) / 1_024
+        return sum(map(_proportional, self.members())) / 1_024
 
-    def _stats(self) -> dict[int, list[str]]:
-        """Read `/proc/*/stat`; what follows the name, which may have blanks."""
+    def members(self) -> dict[int, list[str]]:
+        """Return what `/proc/*/stat` says of each, behind its name, which may have blanks."""
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
                 stat = text.rpartition(")")[2].split()
-                if stat[3] == str(self.leader):
+                if str(self.leader) in {stat[1], stat[3]}:
                     found[int(folder.name)] = stat
         return found
 
