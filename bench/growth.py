@@ -193,6 +193,7 @@ def history_costs(sizes: Iterable[int], occurrences: int, rounds: int) -> Iterat
         there = 0
         for rows in sorted(sizes):
             asyncio.run(_fill(postgres.url, there, rows))
+            postgres.settle()
             there = rows
             yield _cost(trial, rows, OF_TENANTS, rounds)
 

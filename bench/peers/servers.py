@@ -58,6 +58,12 @@ class Postgres:
             connection.execute(SQL("CREATE DATABASE {}").format(name))
             connection.execute("CHECKPOINT")
 
+    def settle(self) -> None:
+        """Do now what the server would do in the background after many rows were added."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("VACUUM (ANALYZE)")
+            connection.execute("CHECKPOINT")
+
     def questions(self) -> int:
         """Return how many transactions the database has seen."""
         with psycopg.connect(self._url("template1")) as connection:
