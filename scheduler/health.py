@@ -36,7 +36,7 @@ from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.outbox import Backlog
 from tenantcron.store.schedule_cursors import CursorRow, Some
 from tenantcron.store.tenants import TenantRow
-from tenantcron.store.webhooks import GONE, Webhook
+from tenantcron.store.webhooks import GONE, Standing
 from tenantcron.store.workers import WorkerRow
 
 AUTO_PAUSED = "auto:consecutive_failures"
@@ -97,7 +97,7 @@ class Vitals:
     queue: Queue
     limits: ClusterLimits
     running: int
-    webhooks: tuple[Webhook, ...] = ()
+    webhooks: tuple[Standing, ...] = ()
     # What waits for webhooks that are on.
     backlogs: tuple[Backlog, ...] = ()
     # Why no token can be signed, if that is so.
@@ -138,7 +138,7 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
         queue=await execution_history.queue(connection, now),
         limits=await limits.read(connection),
         running=sum((await execution_history.running_by_tenant(connection)).values()),
-        webhooks=tuple(await webhooks.list_all(connection)),
+        webhooks=tuple(await webhooks.standings(connection)),
         backlogs=tuple((await outbox.backlogs(connection)).values()),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import Row, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -33,6 +33,23 @@ class Webhook:
     disabled_reason: str | None = None
     dropped: int = 0
     dropped_at: datetime | None = None
+
+
+class Standing(NamedTuple):
+    """How a webhook does, for whoever need not know where it is."""
+
+    name: str
+    disabled_at: datetime | None
+    disabled_reason: str | None
+    dropped: int
+    dropped_at: datetime | None
+
+
+async def standings(connection: AsyncConnection) -> list[Standing]:
+    """Return how all webhooks do, by name."""
+    columns = (webhook.c[name] for name in Standing._fields)
+    found = await connection.execute(select(*columns).order_by(webhook.c.name))
+    return [Standing(*row) for row in found]
 
 
 async def lock(connection: AsyncConnection) -> None:

@@ -14,9 +14,17 @@ from support.serving import YAML, Api, api_on, apply, executions, new_token
 from tenantcron.core.names import TenantId
 from tenantcron.migrations.runner import open_to_api
 from tenantcron.scheduler.situation import ScheduleRef, UnknownError, read_situation
-from tenantcron.store import execution_history, manifest_versions, schedule_cursors, tenants
+from tenantcron.scheduler.webhooks import EVENT_TYPES
+from tenantcron.store import (
+    execution_history,
+    manifest_versions,
+    schedule_cursors,
+    tenants,
+    webhooks,
+)
 from tenantcron.store.engine import Database
 from tenantcron.store.execution_history import Filter
+from tenantcron.store.webhooks import Webhook
 
 HUSH = "hush"
 
@@ -176,6 +184,21 @@ async def test_around_the_code_the_database_shows_one_tenant_only(api: Api) -> N
     assert execution
 
 
+async def test_webhooks_are_seen_only_by_those_who_see_all_tenants(api: Api) -> None:
+    await two_tenants(api)
+    hush = Webhook(
+        name=HUSH, url="https://example.com", event_types=EVENT_TYPES, created_by="maria"
+    )
+    async with api.database.transaction() as connection:
+        await webhooks.add(connection, hush)
+    seen = {}
+    for tenant in (TenantId("acme"), None):
+        async with api.database.seen_by(tenant).transaction() as connection:
+            seen[tenant] = [one.name for one in await webhooks.standings(connection)]
+
+    assert seen == {"acme": [], None: [HUSH]}
+
+
 async def test_the_role_sees_nothing_where_nobody_says_whose_request_it_is(
     api: Api, database_url: str
 ) -> None:
@@ -191,6 +214,9 @@ async def test_the_role_sees_nothing_where_nobody_says_whose_request_it_is(
     [
         "TABLE tenantcron.api_token",
         "TABLE tenantcron.idempotency_key",
+        "SELECT url FROM tenantcron.webhook",
+        "SELECT data FROM tenantcron.webhook_event",
+        "TABLE tenantcron.outbox",
         "UPDATE tenantcron.tenant SET weight = 2",
         "DELETE FROM tenantcron.execution",
         "INSERT INTO tenant_acme.audit_record DEFAULT VALUES",

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "limits": [],
     "keys": ["list"],
     "token": ["list"],
+    "webhook": ["list"],
     "health": [],
     "audit": [],
     "why": ["acme/nightly"],

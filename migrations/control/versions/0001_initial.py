@@ -624,6 +624,13 @@ BEGIN
     GRANT SELECT ON tenantcron.tenant, tenantcron.manifest_version, tenantcron.schedule_cursor,
         tenantcron.schedule_definition, tenantcron.execution, tenantcron.execution_attempt,
         tenantcron.audit_record, tenantcron.limits, tenantcron.worker TO tenantcron_api;
+    -- How webhooks do; where they are and what they are told is nobody's business.
+    GRANT SELECT (name, disabled_at, disabled_reason, dropped, dropped_at)
+        ON tenantcron.webhook TO tenantcron_api;
+    GRANT SELECT (webhook_name, tenant_id, place, placed_at)
+        ON tenantcron.webhook_event TO tenantcron_api;
+    GRANT SELECT (webhook_name, tenant_id, last_placed, last_delivered, failures, last_error)
+        ON tenantcron.webhook_lane TO tenantcron_api;
     RETURN true;
 END
 $function$;
@@ -731,6 +738,13 @@ CREATE TABLE tenantcron.webhook_event (
 );
 CREATE INDEX webhook_event_age_idx
     ON tenantcron.webhook_event (webhook_name, placed_at);
+-- They may be of several tenants, so only who sees all of those sees them.
+ALTER TABLE tenantcron.webhook ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.webhook USING (tenantcron.sees('*'));
+ALTER TABLE tenantcron.webhook_event ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.webhook_event USING (tenantcron.sees('*'));
+ALTER TABLE tenantcron.webhook_lane ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON tenantcron.webhook_lane USING (tenantcron.sees('*'));
 CREATE TRIGGER webhook_recorded
     AFTER INSERT OR DELETE
         OR UPDATE OF url, event_types, tenant_ids, secret_ref, in_batches, disabled_at
@@ -922,9 +936,10 @@ def upgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- the control
     recording = _ACTING + _PUTTING_ON_RECORD + _RECORDING_TENANTS + _RECORDING_SCHEDULES
     run_script(op.get_bind(), _TABLES + _APPEND_ONLY + recording + _OPERATING)
     run_script(op.get_bind(), _IDENTITIES + _SIGNING_KEYS)
-    run_script(op.get_bind(), _API_TABLES + _API_SIGHT + _API_ROLE)
+    run_script(op.get_bind(), _API_TABLES + _API_SIGHT)
     run_script(op.get_bind(), _METERING)
     run_script(op.get_bind(), _WEBHOOKS + _TELLING)
+    run_script(op.get_bind(), _API_ROLE)
 
 
 def downgrade(op: Operations, schema: str) -> None:  # noqa: ARG001 -- as above
