@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import NamedTuple
+from uuid import UUID, uuid4
 
 import structlog
 from sqlalchemy.exc import DataError, IntegrityError
@@ -84,14 +85,19 @@ async def _finish(
 ) -> tuple[list[Ended], Finished]:
     ended = await _settle(connection, replica, attempts)
     at = replica.clock()
-    if any(one.state is State.DEAD for one in ended):
-        # A pause for too many failures is on record, and so is who set it.
-        await audit_records.act(connection, Attribution(replica.actor))
+    if dead := [one for one in ended if one.state is State.DEAD]:
+        # A pause for too many failures is on record, with who set it and as a part of what.
+        await audit_records.act(connection, Attribution(replica.actor, _part_of(dead)))
     finished = await finishing.finish(connection, ended, actor_id=replica.actor.id, at=at)
     if finished.paused:
         stopped = await executions.skip_waiting(connection, finished.paused, AUTO_PAUSED, at)
         finished = replace(finished, stopped=stopped)
     return ended, finished
+
+
+def _part_of(dead: Sequence[Ended]) -> UUID:
+    """Return the id of the one that failed; several that failed at once have one of their own."""
+    return dead[0].claimed.id if len(dead) == 1 else uuid4()
 
 
 async def _finish_one_by_one(

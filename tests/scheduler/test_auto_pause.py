@@ -57,6 +57,31 @@ async def test_the_failure_that_fills_the_measure_pauses_the_schedule(
     assert (cursor["paused_by"], cursor["paused_reason"]) == ("system:scheduler:scheduler", REASON)
 
 
+async def test_the_record_names_the_execution_that_filled_the_measure(
+    scheduling: Scheduling,
+) -> None:
+    schedule_id = await scheduling.schedule(auto_pause_after=3)
+    for _ in range(2):
+        await fail(scheduling, *await running(scheduling, schedule_id))
+    (last,) = await running(scheduling, schedule_id)
+    await fail(scheduling, last)
+    (record,) = await pauses(scheduling)
+    assert record["correlation_id"] == last.id
+
+
+async def test_pauses_by_results_that_came_together_are_records_of_one_change(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(100)
+    last = []
+    for name in ("first", "second"):
+        schedule_id = await scheduling.schedule(name, auto_pause_after=3)
+        last += await running(scheduling, schedule_id, 3)
+    await fail(scheduling, *last)
+    first, second = await pauses(scheduling)
+    assert first["correlation_id"] == second["correlation_id"] is not None
+
+
 async def test_it_is_on_record_with_the_scheduler_as_actor(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule("nightly", auto_pause_after=3)
 
