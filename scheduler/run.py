@@ -24,7 +24,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -184,13 +184,16 @@ class Run:
         replica = self._replica
         later = asyncio.get_running_loop().call_later
         self._watch = Watch(self._executor, replica.settings.lease, later, replica.counts)
+        # What the settings declare is on record, and so is that they were this replica's.
+        starting = Attribution(replica.actor, uuid4())
         async with replica.database.transaction() as connection:
             settings = replica.settings
+            await audit_records.act(connection, starting)
             await limits.declare(
                 connection, settings.max_concurrent, settings.max_concurrent_per_tenant
             )
         async with replica.database.transaction() as connection:
-            await audit_records.act(connection, Attribution(replica.actor))
+            await audit_records.act(connection, starting)
             await identities.declare_service(connection, settings.service)
         await prepare_history(replica)
         await recompute_for_new_zones(replica.database, replica.clock())
