@@ -16,10 +16,10 @@ DEMO_MANIFESTS := $(abspath examples/manifests/acme.yaml examples/manifests/nort
 BENCHES := cron loading validate apply provider scheduler http_targets api limits growth compare
 QUICK ?=
 
-.PHONY: help setup demo test lint types unit format generated screenshots bench bench-peers clean
+.PHONY: help setup demo test lint types unit format generated screenshots bench bench-peers faults faults-mutants clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(READY) ## Make .venv with everything in it
 
@@ -68,6 +68,7 @@ types: $(READY)
 	@rm -rf $(TYPED) build/lib
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(TYPED) .
 	MYPYPATH=$(TYPED) $(BIN)/mypy -p tenantcron
+	MYPYPATH=$(TYPED) $(BIN)/mypy -p faults
 	PYTHONPATH=$(TYPED) $(BIN)/lint-imports --no-cache
 
 unit: $(READY)
@@ -91,6 +92,14 @@ bench: $(READY) ## Measure what it costs, compared with others in the same run
 
 bench-peers: $(READY) ## Only the comparison with others; with QUICK=--quick it takes five minutes at most
 	$(BIN)/python bench/compare.py $(QUICK)
+
+# What to break, and for how long: see docs/reliability.md.
+FAULTS ?=
+faults: $(READY) ## Break schedulers while they work, until Ctrl-C or as FAULTS says, and count what became of it
+	$(BIN)/python -m faults $(FAULTS)
+
+faults-mutants: $(READY) ## Let the fault runs prove themselves on builds that are broken on purpose
+	$(BIN)/python -m faults --mutant all
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

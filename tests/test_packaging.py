@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NOT_SHIPPED = {"tests", "bench", "examples", "docs", "build", "dist"}
+NOT_SHIPPED = {"tests", "bench", "faults", "examples", "docs", "build", "dist"}
 ROOT_PACKAGE = "tenantcron"
 
 

@@ -1,0 +1,374 @@
+"""The faults: each is a small class with what it breaks and how that heals.
+
+What strikes a single scheduler is part of its fate, which it has from its first moment. What they
+share is broken for all of them, now and then, by the seed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Protocol
+
+from faults.cluster import LEASE, World
+from faults.injected import KILL, STOP, Fate, Point
+from faults.journal import Journal, Span, now
+from faults.workload import LIMIT, Schedule, Workload
+
+OWN = (
+    *("kill", "kill at a point", "stop", "stop at a point"),
+    *("clock", "notifications lost", "network"),
+)
+_STOP_POINTS = (Point.TAKEN, Point.CLAIMED, Point.BEFORE_EFFECT, Point.BEFORE_EFFECT)
+_OLD_MONTHS = 24
+# Seconds: hours, and a little ahead, so that what is fired too early is soon on record.
+_SHIFTS = (-108_000.0, -18_000.0, -3600.0, 40.0, 120.0, 3600.0, 93_600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a fault may touch."""
+
+    world: World
+    workload: Workload
+    journal: Journal
+    random: Random
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """A fate with what is done from outside; the times are seconds of life."""
+
+    fate: Fate
+    through_network: bool = False
+    dies_after: float | None = None
+    stops_after: float | None = None
+
+
+class Fates:
+    """Draws what is in store for each scheduler."""
+
+    def __init__(self, random: Random, faults: frozenset[str], life: float) -> None:
+        self._random, self._faults, self._life = random, faults, life
+
+    def mortal(self) -> Born:
+        """Draw for one that will be struck soon."""
+        fate, random = self._circumstances(), self._random
+        through = self._has("network") and random.random() < 0.3
+        ways = [one for one in OWN[:4] for _ in range(_WEIGHTS[one]) if self._has(one)]
+        way = random.choice(ways) if ways else None
+        life = random.uniform(0.05, 2 * self._life)
+        if way == "kill at a point":
+            fate |= {"point": random.choice(list(Point)), "nth": random.randint(1, 3)}
+            fate |= {"signal": KILL}
+            return Born(fate, through, dies_after=4.0)
+        if way == "stop at a point":
+            fate |= {"point": random.choice(_STOP_POINTS), "nth": random.randint(1, 4)}
+            fate |= {"signal": STOP}
+            return Born(fate, through, dies_after=LEASE * 4)
+        if way == "stop":
+            return Born(fate, through, dies_after=LEASE * 4, stops_after=life + 0.5)
+        return Born(fate, through, dies_after=life if way else None)
+
+    def keeper(self) -> Born:
+        """Draw for one that is left alone, but for its clock and ears."""
+        return Born(self._circumstances())
+
+    def _circumstances(self) -> Fate:
+        fate = Fate()
+        if self._has("clock") and self._random.random() < 0.3:
+            fate["clock"] = self._random.choice(_SHIFTS)
+        if self._has("notifications lost") and self._random.random() < 0.3:
+            fate["deaf"] = True
+        return fate
+
+    def _has(self, name: str) -> bool:
+        return name in self._faults
+
+
+_WEIGHTS = {"kill": 10, "kill at a point": 8, "stop": 1, "stop at a point": 1}
+
+
+class Fault(Protocol):
+    """Something that is broken for all, and heals."""
+
+    name: str
+    # Seconds until it strikes, at least and at most; and again, unless it strikes once only.
+    pause: tuple[float, float]
+    once: bool
+
+    def strike(self, scene: Scene) -> float | None:
+        """Break it; return after how many seconds it heals, None if there is nothing to heal."""
+
+    def heal(self, scene: Scene) -> None:
+        """Mend it."""
+
+
+class _Healed:
+    """For those that need no mending."""
+
+    once = False
+
+    def heal(self, scene: Scene) -> None:
+        """Nothing is left to mend."""
+
+
+class ServerStop(_Healed):
+    """Postgres is stopped as if it had been killed, and started again."""
+
+    name, pause = "server stop", (12.0, 25.0)
+
+    def strike(self, scene: Scene) -> float | None:
+        scene.journal.note(self.name, "immediate stop")
+        scene.journal.bad_for(12.0 + LEASE)
+        scene.world.postgres.stop("immediate")
+        return scene.random.uniform(0.1, 1.5)
+
+    def heal(self, scene: Scene) -> None:
+        scene.world.postgres.start()
+        scene.journal.bad_for(10.0 + LEASE)
+
+
+class NetworkCut(_Healed):
+    """All connections through the network are reset."""
+
+    name, pause = "connections cut", (3.0, 9.0)
+
+    def strike(self, scene: Scene) -> float | None:
+        scene.journal.note(self.name, "all of the network")
+        scene.world.services.order("cut")
+        return None
+
+
+class NetworkSlow(_Healed):
+    """Every piece through the network is held back."""
+
+    name, pause = "connections slow", (8.0, 16.0)
+
+    def strike(self, scene: Scene) -> float | None:
+        delay = scene.random.choice((0.02, 0.2, 0.6))
+        scene.journal.note(self.name, f"{delay} s a piece")
+        scene.journal.bad_for(4.0 + 2 * LEASE)
+        scene.world.services.order("slow", delay)
+        return 3.0
+
+    def heal(self, scene: Scene) -> None:
+        scene.world.services.order("heal")
+
+
+class NetworkHalfOpen(NetworkSlow):
+    """Connections through the network stay open and pass nothing on, for longer than a lease."""
+
+    name, pause = "connections half-open", (15.0, 30.0)
+
+    def strike(self, scene: Scene) -> float | None:
+        scene.journal.note(self.name, "nothing passes")
+        scene.journal.bad_for(12.0 + 3 * LEASE)
+        scene.world.services.order("half_open")
+        return scene.random.uniform(2.0, LEASE + 3.0)
+
+
+class Suspension:
+    """A tenant is suspended for a while."""
+
+    once = False
+
+    name, pause = "tenant suspended", (6.0, 10.0)
+
+    def __init__(self) -> None:
+        self._tenant, self._since = "", now()
+
+    def strike(self, scene: Scene) -> float | None:
+        self._tenant = scene.random.choice(("suspended0", "suspended1"))
+        if scene.world.run("tenant", "suspend", self._tenant, "--reason", "a fault"):
+            return None
+        # What was claimed before the change was seen started before it was done.
+        self._since = now()
+        scene.journal.note(self.name, self._tenant)
+        return scene.random.uniform(2.0, 4.0)
+
+    def heal(self, scene: Scene) -> None:
+        scene.journal.suspended.append(Span(self._tenant, self._since, now()))
+        scene.world.run("tenant", "resume", self._tenant)
+
+
+class LimitsChanged:
+    """The limit of all is lowered for a while, and with it that of one tenant."""
+
+    once = False
+
+    name, pause = "limits changed", (5.0, 9.0)
+
+    def strike(self, scene: Scene) -> float | None:
+        overall = scene.random.randint(4, 30)
+        self._set(scene, overall, scene.random.randint(1, 3))
+        scene.journal.note(self.name, f"{overall} overall")
+        return scene.random.uniform(1.0, 2.5)
+
+    def heal(self, scene: Scene) -> None:
+        self._set(scene, LIMIT, 4)
+
+    def _set(self, scene: Scene, overall: int, of_tenant: int) -> None:
+        change = scene.journal.limits.begin(None, overall)
+        if not scene.world.run("limits", "--max-concurrent", str(overall), "--reason", "a fault"):
+            change.done = now()
+        change = scene.journal.limits.begin("limited", of_tenant)
+        if not scene.world.run("tenant", "set", "limited", "--max-concurrent", str(of_tenant)):
+            change.done = now()
+
+
+class SchemaDropped(_Healed):
+    """The schema of a tenant goes away, by hand and without a word."""
+
+    name, pause, once = "schema dropped", (5.0, 15.0), True
+
+    def strike(self, scene: Scene) -> float | None:
+        scene.world.query("DROP SCHEMA tenant_dropped CASCADE")
+        scene.journal.note(self.name, "tenant_dropped")
+        return None
+
+
+@dataclass(slots=True)
+class ApplyRaces(_Healed):
+    """A manifest is applied while its schedules fire."""
+
+    name: str = "apply races with fire"
+    pause: tuple[float, float] = (1.5, 4.0)
+    number: int = 0
+
+    def strike(self, scene: Scene) -> float | None:
+        self.number += 1
+        file = _write(scene, "edited", f"edit {self.number}")
+        scene.world.command("apply-manifest", file)
+        scene.journal.note(self.name, file)
+        return None
+
+
+@dataclass(slots=True)
+class AppliesRace(_Healed):
+    """Two manifests of one tenant are applied at the same moment."""
+
+    name: str = "two applies race"
+    pause: tuple[float, float] = (2.0, 5.0)
+    number: int = 0
+
+    def strike(self, scene: Scene) -> float | None:
+        self.number += 1
+        files = [_write(scene, "contested", f"{side} {self.number}") for side in ("left", "right")]
+        for file in files:
+            scene.world.command("apply-manifest", file)
+        scene.journal.note(self.name, ", ".join(files))
+        return None
+
+
+class CursorsBack(_Healed):
+    """Cursors are set back to what was fired already, as an old backup would."""
+
+    name, pause = "cursors set back", (0.8, 2.0)
+
+    def strike(self, scene: Scene) -> float | None:
+        back = timedelta(seconds=2 * scene.random.randint(0, 5))
+        rows = scene.world.query(
+            "UPDATE tenantcron.schedule_cursor AS c"
+            " SET next_run_at = last_run_at - %s::interval, last_run_at = NULL"
+            " WHERE tenant_id LIKE 'restored%%' AND next_run_at > now() AND last_run_at IS NOT NULL"
+            " AND last_run_at - %s::interval > effective_from RETURNING schedule_name",
+            back,
+            back,
+        )
+        if rows:
+            scene.journal.note(self.name, f"{len(rows)} by {back}")
+        return None
+
+
+@dataclass(slots=True)
+class Backlog(_Healed):
+    """A schedule has weeks to make up for, with a change of the clock among them."""
+
+    name: str = "weeks to make up for"
+    pause: tuple[float, float] = (0.5, 1.5)
+    left: list[Schedule] | None = None
+
+    def strike(self, scene: Scene) -> float | None:
+        if self.left is None:
+            self.left = [one for one in scene.workload.schedules if one.since]
+            scene.random.shuffle(self.left)
+        if self.left:
+            one = self.left.pop()
+            put_back(scene, one)
+            scene.journal.note(self.name, "/".join(one.key))
+        return None
+
+
+class OldHistory(_Healed):
+    """Years of history are there that nobody keeps."""
+
+    name, pause, once = "old history", (0.0, 2.0), True
+
+    def strike(self, scene: Scene) -> float | None:
+        # At once: the schedulers drop what they find.
+        scene.world.query("; ".join(_old_months(_OLD_MONTHS)))
+        scene.journal.note(self.name, f"{_OLD_MONTHS} months")
+        return None
+
+
+def _old_months(number: int) -> Iterator[str]:
+    for place in range(number):
+        year, month = 2020 + place // 12, place % 12 + 1
+        following = f"{year + month // 12}-{month % 12 + 1:02}-01Z"
+        for table in ("execution_past", "execution_attempt"):
+            name = f"tenantcron.{table}_{year}_{month:02}"
+            bounds = f"FROM ('{year}-{month:02}-01Z') TO ('{following}')"
+            yield f"CREATE TABLE {name} PARTITION OF tenantcron.{table} FOR VALUES {bounds}"
+        yield (
+            f"INSERT INTO tenantcron.execution_past_{year}_{month:02} (id, tenant_id, schedule_id,"  # noqa: S608 -- a year and a month
+            " schedule_name, saga_name, definition_id, scheduled_for, state, overlap, priority,"
+            " not_before, attempts_allowed, actor_id, actor_type, actor_source, created_at)"
+            " SELECT gen_random_uuid(), 'steady00', gen_random_uuid(), 'ancient', 'work0',"
+            f" gen_random_uuid(), t, 'SUCCEEDED', 'skip', 2, t, 1, 'old', 'scheduler', 'old', t"
+            f" FROM generate_series('{year}-{month:02}-01Z'::timestamptz,"
+            f" '{year}-{month:02}-20Z'::timestamptz, '10 minutes') AS t"
+        )
+
+
+def put_back(scene: Scene, schedule: Schedule) -> None:
+    """Let a schedule's cursor begin where it counts from."""
+    if schedule.since is None:
+        return
+    first = next(iter(schedule.timetable.occurrences(schedule.since, now())))
+    scene.world.query(
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = %s"
+        " WHERE tenant_id = %s AND schedule_name = %s AND last_run_at IS NULL",
+        first,
+        *schedule.key,
+    )
+    scene.journal.put_back.add(schedule.key)
+
+
+def _write(scene: Scene, tenant: str, note: str) -> str:
+    name = f"{tenant} {note}.json".replace(" ", "_")
+    (scene.world.folder / name).write_text(scene.workload.manifest(tenant, note), encoding="utf-8")
+    return name
+
+
+def shared() -> tuple[Fault, ...]:
+    """Return a new one of each fault that is everybody's."""
+    return (
+        ServerStop(),
+        NetworkCut(),
+        NetworkSlow(),
+        NetworkHalfOpen(),
+        Suspension(),
+        LimitsChanged(),
+        SchemaDropped(),
+        ApplyRaces(),
+        AppliesRace(),
+        CursorsBack(),
+        Backlog(),
+        OldHistory(),
+    )
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all faults."""
+    return (*OWN, *(one.name for one in shared()))

@@ -1,0 +1,154 @@
+"""What is done to a scheduler inside of its own process, before it begins.
+
+The product has no hooks for it. Functions of it are wrapped here, in the forked child, at the
+places where somebody has to die or to stand still.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta, tzinfo
+from enum import StrEnum
+from importlib import import_module
+from typing import ParamSpec, TypedDict, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+STOP, KILL = int(signal.SIGSTOP), int(signal.SIGKILL)
+
+
+class Point(StrEnum):
+    """Where a process can be struck."""
+
+    TAKEN = "cursors taken, nothing inserted"
+    INSERTED = "inserted, not committed"
+    FIRED = "committed, not claimed"
+    CLAIMED = "claimed, not started"
+    BEFORE_EFFECT = "handler at work, no effect yet"
+    AFTER_EFFECT = "effect, not finished"
+    FINISHING = "finished, not committed"
+    FINISHED = "finish committed"
+
+
+class Fate(TypedDict, total=False):
+    """What is in store for a process; nothing is, where nothing is said."""
+
+    # Struck at the n-th time that it comes by.
+    point: str
+    nth: int
+    signal: int
+    # Seconds by which the machine's clock is wrong.
+    clock: float
+    # It hears no notification.
+    deaf: bool
+
+
+def prepare(fate: Fate) -> None:
+    """Make the process what its fate says."""
+    if "clock" in fate:
+        _shift_clock(timedelta(seconds=fate["clock"]))
+    if fate.get("deaf"):
+        _hear_nothing()
+    if "point" in fate:
+        _arm(Point(fate["point"]), fate["nth"], fate["signal"])
+
+
+def _arm(point: Point, nth: int, number: int) -> None:
+    left = nth
+
+    def strike() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), number)
+
+    _ARMED[point](strike)
+
+
+def _after(
+    function: Callable[P, Awaitable[T]], strike: Callable[[], None]
+) -> Callable[P, Awaitable[T]]:
+    async def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        result = await function(*args, **kwargs)
+        if _has_done(result):
+            strike()
+        return result
+
+    return wrapped
+
+
+def _has_done(result: object) -> bool:
+    """Whether a step had something to do: nothing is no occasion to be struck."""
+    for name in ("executions", "started"):
+        if hasattr(result, name):
+            return bool(getattr(result, name))
+    return result is not None and result != 0
+
+
+def _step(module: str, name: str) -> Callable[[Callable[[], None]], None]:
+    """Return what strikes after a step, where a module of the product has it."""
+
+    def arm(strike: Callable[[], None]) -> None:
+        names = vars(import_module(f"tenantcron.{module}"))
+        names[name] = _after(names[name], strike)
+
+    return arm
+
+
+def _before_effect(strike: Callable[[], None]) -> None:
+    from faults import sagas  # noqa: PLC0415 -- only a scheduler has handlers
+
+    sagas.before_effect.append(strike)
+
+
+def _after_effect(strike: Callable[[], None]) -> None:
+    from faults import sagas  # noqa: PLC0415 -- as above
+
+    sagas.after_effect.append(strike)
+
+
+_ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
+    Point.TAKEN: _step("store.firing", "take_due"),
+    Point.INSERTED: _step("store.firing", "fire"),
+    Point.FIRED: _step("scheduler.run", "fire_batch"),
+    Point.CLAIMED: _step("scheduler.run", "claim_batch"),
+    Point.BEFORE_EFFECT: _before_effect,
+    Point.AFTER_EFFECT: _after_effect,
+    Point.FINISHING: _step("store.finishing", "finish"),
+    Point.FINISHED: _step("scheduler.results", "finish_batch"),
+}
+
+
+def _hear_nothing() -> None:
+    async def listen(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    vars(import_module("tenantcron.scheduler.run"))["listen"] = listen
+
+
+class _LooksLikeDatetime(type):
+    """The stand-in is taken for what it stands in for."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, datetime)
+
+
+def _shift_clock(by: timedelta) -> None:
+    """Let all modules of the product read another time from the machine."""
+
+    class Shifted(datetime, metaclass=_LooksLikeDatetime):
+        """A datetime whose now is another."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override] # not a Self
+            return datetime.now(tz) + by
+
+    real = time.time
+    time.time = lambda: real() + by.total_seconds()
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith("tenantcron") and vars(module).get("datetime") is datetime:
+            vars(module)["datetime"] = Shifted

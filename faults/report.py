@@ -1,0 +1,70 @@
+"""The verdict in numbers, as tables of Markdown."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from faults.checker import CHECKS
+from faults.hunt import Caught
+from faults.run import Verdict
+
+_HEAD = (
+    *("seed", "seconds", "kills", "occurrences", "lost", "doubled", "over the limit"),
+    *("other findings", "deliveries", "repeated"),
+)
+
+
+def summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """One line a seed, and all of them together."""
+    yield f"| {' | '.join(_HEAD)} |"
+    yield f"|{'---|' * len(_HEAD)}"
+    for one in verdicts:
+        yield _line(str(one.seed), [one])
+    if len(verdicts) > 1:
+        yield _line("all", verdicts)
+
+
+def _line(name: str, verdicts: Sequence[Verdict]) -> str:
+    number = sum((one.findings.number for one in verdicts), Counter[str]())
+    shown = ("lost", "doubled", "limit")
+    others = number.total() - sum(number[kind] for kind in shown)
+    deliveries = sum(one.deliveries for one in verdicts)
+    effects = sum(one.effects for one in verdicts)
+    repeated = f"{1 - effects / deliveries:.2%}" if deliveries else "-"
+    cells = (
+        name,
+        f"{sum(one.seconds for one in verdicts):.0f}",
+        f"{sum(one.journal.kills for one in verdicts):,}",
+        f"{sum(one.occurrences for one in verdicts):,}",
+        *(str(number[kind]) for kind in shown),
+        str(others),
+        f"{deliveries:,}",
+        repeated,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def hunted(caught: Sequence[Caught]) -> Iterator[str]:
+    """One line a mutant."""
+    yield "| build | what is broken | caught by | after |"
+    yield "|---|---|---|---|"
+    for one in caught:
+        by = ", ".join(one.by) or "**nothing**"
+        yield f"| {one.mutant.name} | {one.mutant.broken} | {by} | {one.seconds:.0f} s |"
+    yield ""
+    yield f"{sum(bool(one.by) for one in caught)} of {len(caught)} were caught."
+
+
+def details(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What each check has looked at and found, and how often each fault struck."""
+    looked = sum((one.findings.looked for one in verdicts), Counter[str]())
+    number = sum((one.findings.number for one in verdicts), Counter[str]())
+    yield "| check | looked at | found |"
+    yield "|---|---|---|"
+    for kind in CHECKS:
+        yield f"| {kind} | {looked[kind]:,} | {number[kind]:,} |"
+    yield ""
+    struck = sum((one.journal.struck for one in verdicts), Counter[str]())
+    yield "| fault | times |"
+    yield "|---|---|"
+    for name, times in sorted(struck.items()):
+        yield f"| {name} | {times:,} |"

@@ -1,0 +1,346 @@
+"""One seed from start to verdict: set up, break, heal, settle, check."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from random import Random
+from time import monotonic
+
+import psycopg
+
+from faults.breaking import Born, Fates, Fault, Scene, shared
+from faults.checker import Checker
+from faults.cluster import LEASE, BrokenHarnessError, Replica, World, world
+from faults.evidence import Evidence, Key, gather
+from faults.injected import STOP, Fate
+from faults.journal import Findings, Journal, now
+from faults.sampler import Sampler, watch_cursors
+from faults.workload import LIMIT, LIMIT_PER_TENANT, Workload, policy, workload
+
+_RUN = ("run", "--handlers", "faults.sagas")
+_TICK = 0.02
+_STARTS_AGAIN_AFTER = 0.15
+_UNSETTLED = """
+SELECT (SELECT count(*) FROM tenantcron.execution_live WHERE scheduled_for <= %s) AS executions,
+    (SELECT count(*) FROM tenantcron.schedule_cursor
+    WHERE enabled AND fault IS NULL AND next_run_at <= %s) AS cursors
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a seed is run."""
+
+    seed: int
+    seconds: float
+    faults: frozenset[str]
+    steady: int = 320
+    mortals: int = 5
+    # How long a scheduler lives, on average.
+    life: float = 0.5
+    # Not before so many kills; 0 is no matter how many.
+    kills: int = 0
+    settle: float = 90.0
+    # Another build of the product.
+    tree: Path | None = None
+    # Enough is known as soon as anything is wrong.
+    until_found: bool = False
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came out of a seed."""
+
+    seed: int
+    findings: Findings
+    journal: Journal
+    seconds: float = 0.0
+    occurrences: int = 0
+    deliveries: int = 0
+    effects: int = 0
+    most_running: int = 0
+
+    @property
+    def repeated(self) -> float:
+        """The share of deliveries that were not the first of their occurrence."""
+        return 1 - self.effects / self.deliveries if self.deliveries else 0.0
+
+
+def run(options: Options) -> Verdict:
+    """Run a seed."""
+    verdict = Verdict(options.seed, Findings(), Journal())
+    began = monotonic()
+    with world(options.tree) as made:
+        _Run(options, made, verdict).run()
+    verdict.seconds = monotonic() - began
+    return verdict
+
+
+@dataclass(slots=True)
+class _Actions:
+    """What is to be done later, in the order of its time."""
+
+    heap: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    numbers: "count[int]" = field(default_factory=count)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        heappush(self.heap, (monotonic() + seconds, next(self.numbers), action))
+
+    def do_due(self) -> None:
+        while self.heap and self.heap[0][0] <= monotonic():
+            heappop(self.heap)[2]()
+
+
+class _Run:
+    """A seed at work."""
+
+    def __init__(self, options: Options, made: World, verdict: Verdict) -> None:
+        self._options, self._world, self._verdict = options, made, verdict
+        self._journal, self._findings = verdict.journal, verdict.findings
+        self._random = Random(options.seed)  # noqa: S311 -- chance that can be repeated
+        self._fates = Fates(Random(options.seed + 1), options.faults, options.life)  # noqa: S311 -- as above
+        self._sampler = Sampler(made, self._journal, self._findings)
+        self._actions = _Actions()
+        self._workload: Workload
+        self._since: dict[Key, datetime] = {}
+        self._no_start_before = 0.0
+        self._healing: dict[str, Callable[[], None]] = {}
+
+    def run(self) -> None:
+        self._set_up()
+        self._sampler.start()
+        try:
+            self._break()
+            until = now()
+            self._settle(until)
+        finally:
+            self._sampler.stop()
+        self._check(until)
+
+    def _set_up(self) -> None:
+        made, service = self._world, f"http://127.0.0.1:{self._world.services.service}"
+        self._workload = workload(now(), service, self._options.steady)
+        folder = made.folder / "manifests"
+        folder.mkdir()
+        for place in (made.folder, folder):
+            text = policy(made.services.service)
+            (place / "tenantcron.toml").write_text(text, encoding="utf-8")
+        for tenant in self._workload.tenants:
+            text = self._workload.manifest(tenant)
+            (folder / f"{tenant}.json").write_text(text, encoding="utf-8")
+        made.must("migrate")
+        made.must("apply-manifest", "manifests", "--create-tenants")
+        self._set_limits()
+        watch_cursors(made)
+        self._start(self._fates.keeper(), mortal=False)
+        self._wait_for_cursors()
+
+    def _set_limits(self) -> None:
+        limits = self._journal.limits
+        changes = [
+            limits.begin(None, LIMIT),
+            limits.begin("*", LIMIT_PER_TENANT),
+            limits.begin("limited", 4),
+        ]
+        options = ("--max-concurrent", str(LIMIT), "--max-concurrent-per-tenant")
+        self._world.must("limits", *options, str(LIMIT_PER_TENANT))
+        self._world.must("tenant", "set", "limited", "--max-concurrent", "4")
+        for change in changes:
+            change.done = now()
+
+    def _wait_for_cursors(self) -> None:
+        """Wait until all are followed; park those that get weeks to make up for later."""
+        patience = monotonic() + 60
+        while True:
+            rows = self._world.query(
+                "SELECT tenant_id, schedule_name, schedule_id, effective_from"
+                " FROM tenantcron.schedule_cursor"
+            )
+            if len(rows) == len(self._workload.schedules):
+                break
+            if monotonic() > patience:
+                raise BrokenHarnessError(f"there are no cursors; {self._world.last_words()}")
+            self._world.server.look(0.1)
+        self._world.query(
+            "UPDATE tenantcron.schedule_cursor SET next_run_at = NULL"
+            " WHERE tenant_id LIKE 'clock%%' AND last_run_at IS NULL"
+        )
+        self._since = {
+            (row["tenant_id"], row["schedule_name"]): row["effective_from"] for row in rows
+        }
+
+    def _break(self) -> None:
+        for fault in shared():
+            if fault.name in self._options.faults:
+                # Chance of its own for each: what others draw, and when, must not change its plan.
+                random = Random(f"{self._options.seed} {fault.name}")  # noqa: S311 -- as above
+                self._plan(fault, Scene(self._world, self._workload, self._journal, random))
+        self._world.meanwhile = self._tend
+        end = monotonic() + self._options.seconds
+        while monotonic() < end or self._journal.kills < self._options.kills:
+            if self._options.until_found and self._findings.any:
+                break
+            self._actions.do_due()
+            self._tend()
+            self._world.server.look(_TICK)
+        self._world.meanwhile = lambda: None
+        for heal in tuple(self._healing.values()):
+            heal()
+
+    def _tend(self) -> None:
+        """Let schedulers die and others take their places."""
+        self._look()
+        self._look_at_commands()
+        if self._mortals < self._options.mortals and monotonic() >= self._no_start_before:
+            self._start(self._fates.mortal())
+
+    def _plan(self, fault: Fault, scene: Scene) -> None:
+        def strike() -> None:
+            try:
+                heals_after = fault.strike(scene)
+            except psycopg.OperationalError:  # the server is away; it strikes another time
+                self._plan(fault, scene)
+                return
+            if heals_after is None:
+                if not fault.once:
+                    self._plan(fault, scene)
+                return
+            self._healing[fault.name] = heal
+            self._actions.after(heals_after, heal)
+
+        def heal() -> None:
+            if self._healing.pop(fault.name, None):
+                fault.heal(scene)
+                self._plan(fault, scene)
+
+        self._actions.after(scene.random.uniform(*fault.pause), strike)
+
+    @property
+    def _mortals(self) -> int:
+        """How many there are that can be struck; who stands still is beyond that."""
+        return sum(
+            one.dies_at is not None and one.goes_on_at is None
+            for one in self._world.replicas.values()
+        )
+
+    def _start(self, born: Born, *, mortal: bool = True) -> None:
+        environment = self._world.environment(through_network=born.through_network)
+        pid = self._world.server.start(_RUN, environment, born.fate)
+        moment = monotonic()
+        replica = Replica(pid, moment, born.fate, born.through_network)
+        self._world.replicas[pid] = replica
+        self._note_circumstances(born)
+        if mortal:
+            self._journal.struck_pids[pid] = now()
+            replica.dies_at = moment + (born.dies_after or self._options.seconds)
+            if born.stops_after is not None:
+                self._actions.after(born.stops_after, lambda: replica.strike(STOP))
+
+    def _note_circumstances(self, born: Born) -> None:
+        if "clock" in born.fate:
+            self._journal.struck["clock"] += 1
+        if born.fate.get("deaf"):
+            self._journal.struck["notifications lost"] += 1
+        if born.through_network:
+            self._journal.struck["network"] += 1
+
+    def _look(self) -> None:
+        """See who has ended or stands still, and end those whose time has come."""
+        moment, server = monotonic(), self._world.server
+        for pid, replica in tuple(self._world.replicas.items()):
+            if pid in server.ended:
+                self._ended(self._world.replicas.pop(pid), server.ended.pop(pid))
+            elif pid in server.stopped and replica.goes_on_at is None:
+                replica.goes_on_at = moment + LEASE + self._random.uniform(0.3, 3.0)
+                at = replica.fate.get("point") if replica.fate.get("signal") == STOP else None
+                self._journal.note("stop at a point" if at else "stop", at or f"process {pid}")
+            elif replica.goes_on_at is not None and moment > replica.goes_on_at:
+                server.stopped.discard(pid)
+                replica.strike(signal.SIGCONT)
+                # It goes on for a while, with what it believes to have.
+                replica.goes_on_at, replica.dies_at = float("inf"), moment + 2.0
+            elif replica.dies_at is not None and moment > replica.dies_at:
+                replica.kill()
+
+    def _look_at_commands(self) -> None:
+        """A command that nobody waited for must have done its work, unless all went wrong then."""
+        ended, moment = self._world.server.ended, now()
+        for pid in tuple(self._world.commands.keys() & ended.keys()):
+            words, code = self._world.commands.pop(pid), ended.pop(pid)
+            self._findings.look("crash")
+            if code and not self._journal.is_bad(moment, moment):
+                told = f"`tenantcron {words}` ended with {code}"
+                self._findings.add("crash", f"{told}: {self._world.last_words()}")
+
+    def _ended(self, replica: Replica, code: int) -> None:
+        self._findings.look("crash")
+        if code == -signal.SIGKILL:
+            self._journal.kills += 1
+            is_early = replica.dies_at is not None and monotonic() < replica.dies_at
+            point = replica.fate.get("point") if is_early else None
+            self._journal.struck[f"kill: {point}" if point else "kill"] += 1
+            return
+        self._no_start_before = monotonic() + _STARTS_AGAIN_AFTER
+        moment = now()
+        if not replica.through_network and not self._journal.is_bad(moment, moment):
+            self._findings.add("crash", f"ended with {code}: {self._world.last_words()}")
+
+    def _settle(self, until: datetime) -> None:
+        """Heal everything, and wait until what was due has ended."""
+        self._world.services.order("heal")
+        for replica in self._world.replicas.values():
+            replica.kill()
+        self._journal.bad_for(2 * LEASE)
+        for _ in range(2):
+            self._start(Born(Fate()), mortal=False)
+        patience = monotonic() + self._options.settle
+        while monotonic() < patience:
+            row = self._world.query(_UNSETTLED, until, until)[0]
+            if not row["executions"] and not row["cursors"]:
+                break
+            self._world.server.look(0.3)
+        else:
+            self._findings.add("unfinished", f"{dict(row)} after {self._options.settle:.0f} s")
+        self._stop_all()
+
+    def _stop_all(self) -> None:
+        """End the last ones as a deployment does; they have to leave in peace."""
+        self._look()
+        for pid, replica in self._world.replicas.items():
+            replica.strike(signal.SIGTERM)
+            if pid in self._world.server.stopped:
+                replica.kill()
+        patience = monotonic() + 45
+        while self._world.replicas and monotonic() < patience:
+            self._world.server.look(0.1)
+            for pid in tuple(self._world.replicas.keys() & self._world.server.ended.keys()):
+                replica, code = self._world.replicas.pop(pid), self._world.server.ended.pop(pid)
+                if code not in (0, -signal.SIGKILL):
+                    words = f"did not leave in peace ({code}): {self._world.last_words()}"
+                    self._findings.add("crash", words)
+        for replica in self._world.replicas.values():
+            self._findings.add("crash", f"process {replica.pid} does not leave")
+            replica.kill()
+
+    def _check(self, until: datetime) -> None:
+        since = dict(self._since)
+        for one in self._workload.schedules:
+            if one.since is not None:
+                since[one.key] = one.since if one.key in self._journal.put_back else until
+        evidence = gather(self._world)
+        checker = Checker(self._workload, self._journal, evidence, self._findings, since, until)
+        checker.check_evidence(self._sampler.ended)
+        checker.check_records(self._world)
+        self._count(evidence)
+
+    def _count(self, evidence: Evidence) -> None:
+        verdict = self._verdict
+        verdict.occurrences = self._findings.looked["lost"]
+        effects = [line for line in evidence.lines if line.what == "E"]
+        verdict.deliveries = len(effects) + evidence.asked.total()
+        verdict.effects = len({line.execution for line in effects}) + len(evidence.asked)
+        verdict.most_running = self._sampler.most_running

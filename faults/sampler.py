@@ -1,0 +1,188 @@
+"""Looks at the database several times a second, and holds each look against the rules.
+
+- **limits**: one statement counts what runs, by tenant, so it sees one snapshot. At the last start
+  that it shows, no more may have run than the limit allowed then; since then it can only be less.
+- **leases**: what runs without a lease must be recovered within a bound, counted in seconds in
+  which nothing was wrong for everybody.
+- **cursors** move forward: a trigger takes note of those that do not. The harness sets some back
+  itself, and those are spared.
+- **early**: nothing is fired before its time, by the clock of the database.
+- **ended**: what has ended stays as it is; some of it is remembered for the checker.
+"""
+
+from datetime import datetime, timedelta
+from threading import Event, Thread
+from time import monotonic
+from typing import NamedTuple
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow
+
+from faults.cluster import World
+from faults.journal import Findings, Journal, now
+
+LOST_FOR = 25.0
+_PAUSE = 0.15
+_CURSORS_EVERY = 4
+_STALLED = 1.5
+_RUNNING = """
+SELECT tenant_id, count(*) AS running, max(started_at) AS last
+FROM tenantcron.execution WHERE state = 'RUNNING' GROUP BY tenant_id
+"""
+_EXPIRED = """
+SELECT id, tenant_id, schedule_name, lease_token, worker_id, lease_until
+FROM tenantcron.execution
+WHERE state = 'RUNNING' AND lease_until < statement_timestamp() - interval '1 second'
+"""
+_EARLY = """
+SELECT id, tenant_id, schedule_name, scheduled_for, statement_timestamp() AS now
+FROM tenantcron.execution_live WHERE scheduled_for > statement_timestamp() LIMIT 5
+"""
+_WENT_BACK = "SELECT * FROM public.went_back WHERE id > %s"
+_CURSORS = "SELECT count(*) AS number FROM tenantcron.schedule_cursor"
+# A cursor that goes back is moved on again by the next who fires, too soon for any look. So the
+# database itself takes note; those that the harness sets back on purpose are spared.
+_WATCH = """
+CREATE TABLE public.went_back (
+    id bigint GENERATED ALWAYS AS IDENTITY, name text, was text, became text
+);
+CREATE FUNCTION public.note_went_back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO public.went_back (name, was, became) VALUES (
+        concat_ws('/', NEW.tenant_id, NEW.schedule_name),
+        concat_ws(' then ', OLD.last_run_at, OLD.next_run_at),
+        concat_ws(' then ', NEW.last_run_at, NEW.next_run_at)
+    );
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER went_back AFTER UPDATE ON tenantcron.schedule_cursor FOR EACH ROW
+WHEN (
+    (NEW.next_run_at < OLD.next_run_at OR NEW.last_run_at < OLD.last_run_at)
+    AND OLD.tenant_id NOT LIKE 'clock%' AND OLD.tenant_id NOT LIKE 'restored%'
+)
+EXECUTE FUNCTION public.note_went_back();
+"""
+_ENDED = """
+SELECT id, state, attempt, finished_at, reason
+FROM tenantcron.execution_past
+WHERE scheduled_for > statement_timestamp() - interval '5 seconds' LIMIT 40
+"""
+
+
+def watch_cursors(world: World) -> None:
+    """Have the database take note of cursors that go back."""
+    world.query(_WATCH)
+
+
+class Ended(NamedTuple):
+    """How an execution has ended."""
+
+    state: str
+    attempt: int
+    finished_at: datetime
+    reason: str | None
+
+
+class Sampler(Thread):
+    """Looks until it is told to stop."""
+
+    def __init__(self, world: World, journal: Journal, findings: Findings) -> None:
+        super().__init__(name="sampler", daemon=True)
+        self._world, self._journal, self._findings = world, journal, findings
+        self._over = Event()
+        self._went_back = 0
+        # How long leases are gone, by what ran and its token.
+        self._lost: dict[tuple[UUID, UUID], float] = {}
+        self._looked_at = monotonic()
+        self.ended: dict[UUID, Ended] = {}
+        self.most_running = 0
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+        self.join(30)
+
+    def run(self) -> None:
+        """Look; where the database is away, wait for it."""
+        while not self._over.is_set():
+            try:
+                with self._world.connect() as connection:
+                    self._look_on(connection)
+            except psycopg.OperationalError:
+                self._lost.clear()
+                self._over.wait(_PAUSE)
+
+    def _look_on(self, connection: psycopg.Connection[DictRow]) -> None:
+        number = 0
+        while not self._over.wait(_PAUSE):
+            self._note_stalls()
+            self._limits(connection.execute(_RUNNING).fetchall())
+            self._leases(connection.execute(_EXPIRED).fetchall())
+            if number % _CURSORS_EVERY == 0:
+                self._early(connection.execute(_EARLY).fetchall())
+                self._findings.look("cursor", connection.execute(_CURSORS).fetchall()[0]["number"])
+                self._move(connection.execute(_WENT_BACK, (self._went_back,)).fetchall())
+                self._remember(connection.execute(_ENDED).fetchall())
+            number += 1
+
+    def _note_stalls(self) -> None:
+        """A machine that stood still excuses everybody."""
+        moment = monotonic()
+        if moment - self._looked_at > _STALLED:
+            self._journal.bad_for(3.0, before=moment - self._looked_at)
+        self._looked_at = moment
+
+    def _limits(self, rows: list[DictRow]) -> None:
+        self._findings.look("limit")
+        limits = self._journal.limits
+        total = sum(row["running"] for row in rows)
+        self.most_running = max(self.most_running, total)
+        if not rows:
+            return
+        last = max(row["last"] for row in rows)
+        overall = limits.highest(None, last)
+        if overall is not None and total > overall:
+            self._findings.add("limit", f"{total} run, {overall} may; the last since {last}")
+        for row in rows:
+            allowed = limits.highest(row["tenant_id"], row["last"])
+            if allowed is None:
+                allowed = limits.highest("*", row["last"])
+            if allowed is not None and row["running"] > allowed:
+                words = f"{row['tenant_id']}: {row['running']} run, {allowed} may"
+                self._findings.add("limit", f"{words}; the last since {row['last']}")
+
+    def _leases(self, rows: list[DictRow]) -> None:
+        self._findings.look("lease")
+        moment, seen = monotonic(), {}
+        is_bad = self._journal.is_bad(now() - timedelta(seconds=1), now())
+        for row in rows:
+            key = row["id"], row["lease_token"]
+            since = self._lost.get(key, moment)
+            seen[key] = moment if is_bad else since
+            if moment - seen[key] > LOST_FOR:
+                words = f"{row['tenant_id']}/{row['schedule_name']} {row['id']}"
+                owner = f"its worker {row['worker_id']}, its lease ended {row['lease_until']}"
+                self._findings.add("lease", f"{words} still RUNNING; {owner}")
+                seen[key] = moment
+        self._lost = seen
+
+    def _early(self, rows: list[DictRow]) -> None:
+        self._findings.look("early")
+        for row in rows:
+            words = f"{row['tenant_id']}/{row['schedule_name']} {row['id']}"
+            self._findings.add("early", f"{words} for {row['scheduled_for']} at {row['now']}")
+
+    def _move(self, rows: list[DictRow]) -> None:
+        """Tell of every cursor that went back since the last look."""
+        for row in rows:
+            self._went_back = max(self._went_back, row["id"])
+            self._findings.add(
+                "cursor", f"{row['name']} went back from {row['was']} to {row['became']}"
+            )
+
+    def _remember(self, rows: list[DictRow]) -> None:
+        for row in rows:
+            ended = Ended(row["state"], row["attempt"], row["finished_at"], row["reason"])
+            self.ended.setdefault(row["id"], ended)

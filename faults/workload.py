@@ -1,0 +1,174 @@
+"""What the tenants declare: schedules, each with how it is judged."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from faults.expectation import Cron, Every, Timetable, last_change
+
+LIMIT, LIMIT_PER_TENANT = 600, 40
+_ALWAYS = {"overlap": "allow", "start_within": "24h", "auto_pause_after": 0}
+_RETRY = {"max_attempts": 20, "backoff": "0s", "max_backoff": "1s"}
+_MONTH = timedelta(days=31)
+_WINDOWS = {_MONTH: "31d", timedelta(hours=1): "1h"}
+ZONES = ("Europe/Berlin", "America/New_York", "Australia/Sydney", "Europe/London")
+# With and without a star in the hour: as the clock shows, and at fixed times.
+CLOCK_CRONS = ("30 * * * *", "30 2 * * *", "*/20 * * * *", "15,45 1,2,3 * * *", "30 1 * * *")
+
+
+class Judged(Enum):
+    """What must be true of the occurrences of a schedule."""
+
+    # Each has a row of its own, which succeeded, and an effect.
+    EACH = auto()
+    # Each has a row of its own, however it ended.
+    ROW = auto()
+    # Each has a row or lies in the cover of exactly one.
+    COVERED = auto()
+    # What has a row is an occurrence, and has one row only; some may have none.
+    AT_MOST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One schedule of a manifest."""
+
+    tenant: str
+    saga: str
+    timetable: Timetable
+    judged: Judged = Judged.EACH
+    catch_up: str = "all"
+    window: timedelta = _MONTH
+    timeout: str = "10s"
+    overlap: str = "allow"
+    url: str | None = None
+    attempts: int = 20
+    auto_pause_after: int = 0
+    # From when on it counts, if that is long ago: its cursor is put there in the midst of the run.
+    since: datetime | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Tenant and name, which nobody else has."""
+        return self.tenant, self.saga
+
+    def document(self, note: str) -> dict[str, object]:
+        """Return the saga as a manifest has it."""
+        timing = {
+            **_ALWAYS,
+            **self.timetable.document(),
+            "catch_up": self.catch_up,
+            "catch_up_window": _WINDOWS[self.window],
+            "timeout": self.timeout,
+            "overlap": self.overlap,
+            "auto_pause_after": self.auto_pause_after,
+            "retry": {**_RETRY, "max_attempts": self.attempts},
+            "payload": {"note": note},
+        }
+        target = {"target": {"http": {"url": self.url}}} if self.url else {}
+        return {"name": self.saga, "trigger": {"scheduled": timing}, **target}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """All schedules of a run."""
+
+    schedules: tuple[Schedule, ...]
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """The tenants in order."""
+        return tuple(dict.fromkeys(one.tenant for one in self.schedules))
+
+    def of(self, tenant: str) -> tuple[Schedule, ...]:
+        """Return the schedules of a tenant."""
+        return tuple(one for one in self.schedules if one.tenant == tenant)
+
+    def manifest(self, tenant: str, note: str = "first") -> str:
+        """Write the manifest of a tenant; the note goes into every payload."""
+        sagas = [one.document(note) for one in self.of(tenant)]
+        return json.dumps({"version": "1.0", "tenant": tenant, "sagas": sagas})
+
+
+def policy(port: int) -> str:
+    """Write the platform's policy: seconds are allowed, and the counting service."""
+    return (
+        '[policy]\nminimum_interval = "1s"\nmax_schedules_per_tenant = 1000\n'
+        'allowed_hosts = ["http://127.0.0.1"]\nallowed_networks = ["127.0.0.0/8"]\n'
+        f"allowed_ports = [{port}]\n"
+    )
+
+
+def workload(now: datetime, service: str, steady: int) -> Workload:
+    """Return the schedules of a run: `steady` of them every second, and a few of every kind."""
+    return Workload(
+        (
+            *_steady(steady),
+            *_restored(),
+            *_clock(now),
+            *_http(service),
+            *_handlers(),
+            *_operated(),
+        )
+    )
+
+
+def _steady(number: int) -> Iterator[Schedule]:
+    """The bulk: quick handlers, every second."""
+    for place in range(number):
+        yield Schedule(f"steady{place // 8:02}", f"work{place % 8}", Every(1))
+
+
+def _restored() -> Iterator[Schedule]:
+    """Their cursors are set back now and then, as a restored backup would."""
+    for place in range(8):
+        yield Schedule(f"restored{place // 4}", f"work{place % 4}", Every(2))
+
+
+def _clock(now: datetime) -> Iterator[Schedule]:
+    """They count from before the last change of their zone's clock."""
+    for zone in ZONES:
+        since = last_change(zone, now) - timedelta(hours=26)
+        tenant = f"clock_{zone.rpartition('/')[2].lower()}"
+        for place, cron in enumerate(CLOCK_CRONS):
+            timetable = Cron(cron, zone)
+            yield Schedule(tenant, f"work{place}", timetable, Judged.COVERED, since=since)
+        for place, catch_up in enumerate(("once", "none"), len(CLOCK_CRONS)):
+            timetable, hour = Cron(CLOCK_CRONS[0], zone), timedelta(hours=1)
+            yield Schedule(
+                tenant, f"work{place}", timetable, Judged.COVERED, catch_up, hour, since=since
+            )
+
+
+def _http(service: str) -> Iterator[Schedule]:
+    """Calls of the counting service, which answers at once, late, with errors, or never."""
+    for tenant in ("http0", "http1"):
+        for kind in ("quick", "late", "flaky", "mute"):
+            timeout = "3s" if kind == "mute" else "10s"
+            url = f"{service}/{kind}"
+            yield Schedule(tenant, f"call_{kind}", Every(3), timeout=timeout, url=url)
+
+
+def _handlers() -> Iterator[Schedule]:
+    """Handlers that are slow, hang, fail, block a thread, or fail for good."""
+    for tenant in ("handlers0", "handlers1"):
+        yield Schedule(tenant, "slow", Every(2))
+        yield Schedule(tenant, "long", Every(8), timeout="60s")
+        yield Schedule(tenant, "hang", Every(5), timeout="2s")
+        yield Schedule(tenant, "fail", Every(2))
+        yield Schedule(tenant, "block", Every(3))
+        yield Schedule(tenant, "doomed", Every(2), Judged.COVERED, attempts=1, auto_pause_after=10)
+
+
+def _operated() -> Iterator[Schedule]:
+    """Whom operators are at: suspended, limited, edited, and with a schema that goes away."""
+    for tenant in ("suspended0", "suspended1"):
+        for place in range(2):
+            yield Schedule(tenant, f"work{place}", Every(1), Judged.ROW)
+    for place in range(4):
+        yield Schedule("limited", f"slow{place}", Every(2))
+        yield Schedule("edited", f"work{place}", Every(1))
+        yield Schedule("contested", f"work{place}", Every(2))
+        yield Schedule("dropped", f"work{place}", Every(1), Judged.AT_MOST)
