@@ -19,8 +19,8 @@ from itertools import count
 from types import FrameType
 
 from faults.breaking import names
-from faults.hunt import hunt
-from faults.mutants import MUTANTS
+from faults.hunt import control, hunt
+from faults.mutants import CONTROL, MUTANTS
 from faults.report import details, hunted, summary
 from faults.run import Options, Verdict, run
 
@@ -45,14 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _hunt(name: str, seed: int) -> int:
     """Let the harness prove itself on broken builds."""
     chosen = [one for one in MUTANTS if name in (one.name, "all")]
-    if not chosen:
+    if not chosen and name != CONTROL.name:
         raise SystemExit(f"no such mutant: {name}; there are {[one.name for one in MUTANTS]}")
+    clean = control(seed) if name in (CONTROL.name, "all") else None
+    if clean is not None:
+        print(*clean.words, sep="\n", flush=True)
     caught = []
     for one in chosen:
         caught.append(hunt(one, seed))
         print(*caught[-1].words, sep="\n", flush=True)
-    print("\n".join(["", *hunted(caught)]))
-    return int(not all(one.by for one in caught))
+    print("\n".join(["", *hunted([*([clean] if clean else []), *caught])]))
+    return int(not all(one.by for one in caught) or (clean is not None and bool(clean.by)))
 
 
 def _parser() -> argparse.ArgumentParser:

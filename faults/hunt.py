@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from faults.cluster import ROOT
-from faults.mutants import Mutant, build
+from faults.mutants import CONTROL, Mutant, build
 from faults.run import run
 
 # A broken build has to be caught within that many seconds.
@@ -21,6 +21,14 @@ class Caught:
     by: tuple[str, ...]
     seconds: float
     words: Sequence[str]
+
+
+def control(seed: int) -> Caught:
+    """Run a build with nothing taken out, once."""
+    began = monotonic()
+    verdict = run(CONTROL.options(seed, build(CONTROL, _FOLDER)))
+    words = [f"{CONTROL.name}, seed {seed}", *verdict.findings.told()]
+    return Caught(CONTROL, tuple(verdict.findings.number), monotonic() - began, words)
 
 
 def hunt(mutant: Mutant, seed: int) -> Caught:

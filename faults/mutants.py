@@ -64,7 +64,7 @@ class Mutant:
             steady=self.steady,
             mortals=4,
             life=self.life,
-            settle=20.0,
+            settle=60.0,
             tree=tree,
             until_found=True,
         )
@@ -328,4 +328,12 @@ MUTANTS = (
         ),
         (*_KILLS, "cursors set back"),
     ),
+)
+
+# The same hunt on a build with nothing taken out. Whatever is found there is the harness's mistake.
+CONTROL = Mutant(
+    "control",
+    "nothing",
+    (),
+    tuple(dict.fromkeys(fault for mutant in MUTANTS for fault in mutant.faults)),
 )

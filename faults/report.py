@@ -48,10 +48,11 @@ def hunted(caught: Sequence[Caught]) -> Iterator[str]:
     yield "| build | what is broken | caught by | after |"
     yield "|---|---|---|---|"
     for one in caught:
-        by = ", ".join(one.by) or "**nothing**"
+        by = ", ".join(one.by) or "nothing"
         yield f"| {one.mutant.name} | {one.mutant.broken} | {by} | {one.seconds:.0f} s |"
     yield ""
-    yield f"{sum(bool(one.by) for one in caught)} of {len(caught)} were caught."
+    broken = [one for one in caught if one.mutant.changes]
+    yield f"{sum(bool(one.by) for one in broken)} of {len(broken)} were caught."
 
 
 def details(verdicts: Sequence[Verdict]) -> Iterator[str]:
