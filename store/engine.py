@@ -33,6 +33,7 @@ from datetime import timedelta
 
 import psycopg
 from psycopg.sql import SQL, Literal
+from pydantic_core import from_json
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -214,6 +215,8 @@ async def _engine(target: Target, patience: timedelta) -> AsyncIterator[AsyncEng
         pool_use_lifo=True,
         pool_timeout=patience.total_seconds(),
         use_native_hstore=False,
+        # Three times as fast as the standard library's, and a refresh reads thousands of documents.
+        json_deserializer=from_json,
     )
     event.listen(engine.sync_engine, "begin", _begin)
     try:

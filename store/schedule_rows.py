@@ -50,15 +50,21 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
     return Fleet(rows, await read_in_batches(connection, schemas, read))
 
 
+# Put together once: composing it anew for each tenant takes longer than sending it.
+_COLUMNS = sql.SQL(", ").join(map(sql.Identifier, ScheduleRow._fields)).as_string()
+
+
 def _union(schemas: Batch) -> str:
     """Return one statement over several schemas; ids and schemas come from the tenant table."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, ScheduleRow._fields))
-    selects = [
-        sql.SQL("SELECT {tenant}, {columns} FROM {table}").format(
-            tenant=sql.Literal(str(tenant)),
-            columns=columns,
-            table=sql.Identifier(schema, tenant_schedule.name),
-        )
+    return " UNION ALL ".join(
+        f"SELECT {_literal(tenant)}, {_COLUMNS} FROM {_table(schema)}"  # noqa: S608 -- all of it quoted
         for tenant, schema in schemas
-    ]
-    return sql.SQL(" UNION ALL ").join(selects).as_string()
+    )
+
+
+def _literal(tenant: TenantId) -> str:
+    return sql.Literal(str(tenant)).as_string()
+
+
+def _table(schema: str) -> str:
+    return sql.Identifier(schema, tenant_schedule.name).as_string()
