@@ -1,11 +1,11 @@
 """Replies: JSON with an ETag, and the conditions that requests can put on it."""
 
-import json
 from collections.abc import Mapping
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -65,7 +65,7 @@ def _names(condition: str, etag: str, *, weakly: bool) -> bool:
 
 def written(data: object) -> bytes:
     """Write data down the one way that replies have it."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    return to_json(data)
 
 
 def _etag(body: bytes) -> str:
