@@ -304,10 +304,13 @@ async def _drain_pgqueuer(bench: Bench, number: int) -> float:
     url = _url(bench)
     connection = await asyncpg.connect(url)
     queries = Queries(AsyncpgDriver(connection))
-    if not await connection.fetchval("SELECT to_regclass('pgqueuer') IS NOT NULL"):
-        await queries.install()
+    # As new each time, as ours are.
+    if await connection.fetchval("SELECT to_regclass('pgqueuer') IS NOT NULL"):
+        await queries.uninstall()
+    await queries.install()
     for _ in range(number // 1000):
         await queries.enqueue(["noop"] * 1000, [None] * 1000, [0] * 1000)
+    await connection.execute("ANALYZE pgqueuer")
     worker = Path(__file__).with_name("pgqueuer_worker.py")
     started = [
         subprocess.Popen([sys.executable, worker], env=os.environ | {"BENCH_URL": url})

@@ -25,9 +25,13 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> Handlers:
 
 def sagas() -> set[str]:
     """Return the sagas of the manifests that Python handlers run."""
-    policy = load_policy(EXAMPLES / "manifests" / "tenantcron.toml")
+    return sagas_in(EXAMPLES / "manifests") | sagas_in(EXAMPLES / "live")
+
+
+def sagas_in(folder: Path) -> set[str]:
+    policy = load_policy(folder / "tenantcron.toml")
     found: set[str] = set()
-    for file in (EXAMPLES / "manifests").glob("*.yaml"):
+    for file in folder.glob("*.yaml"):
         hints = TenantHints(file_stem=file.stem)
         now = datetime(2026, 1, 1, tzinfo=UTC)
         checked = check_manifest(file.read_bytes(), "yaml", policy, hints, now)
