@@ -40,6 +40,7 @@ from tenantcron.scheduler.attempts import Attempt, refused
 from tenantcron.scheduler.audit import audit
 from tenantcron.scheduler.claim import (
     STARTS_A_BATCH,
+    STARTS_A_LARGE_BATCH,
     Sweep,
     claim_batch,
     give_back,
@@ -68,7 +69,7 @@ LONGEST_SLEEP = 10.0
 _SHORTEST_SLEEP = 0.01
 # Executions that this process runs at a time. The limits of the cluster are another matter. There
 # is room for two batches: one is claimed while the other has not begun to run.
-CAPACITY = 2 * STARTS_A_BATCH
+CAPACITY = 2 * STARTS_A_LARGE_BATCH
 _HOUR = 3600.0
 # How far back the audit of a scheduler goes; `tenantcron audit` goes all the way.
 _AUDITED = timedelta(days=1)
@@ -95,6 +96,7 @@ class Run:
         self._pace = Pace(replica.random, settings.refresh_interval, settings.refresh_jitter)
         self._next_look = 0.0
         self._sweep = Sweep()
+        self._batch = STARTS_A_BATCH
         self._results = Results(replica, on_freed=self._look_for_work)
         self._stopping, self._drained = asyncio.Event(), asyncio.Event()
         self._moved, self._due, self._waiting, self._beat = Bell(), Bell(), Bell(), Bell()
@@ -279,11 +281,13 @@ class Run:
             return await self._start_claimed(note)
 
     async def _start_claimed(self, note: Note) -> bool:
-        batch = min(STARTS_A_BATCH, CAPACITY - self._executor.load)
+        batch = min(self._batch, CAPACITY - self._executor.load)
         cancels = self._cancels
         self._in_doubt = True
         claim = await claim_batch(self._replica, batch, self._sweep.after)
         self._claimed_at = claim.at
+        is_full = len(claim.started) >= batch
+        self._batch = STARTS_A_LARGE_BATCH if is_full else STARTS_A_BATCH
         note(len(claim.started))
         if claim.started and self._stopping.is_set():
             await give_back(self._replica, claim.started)

@@ -208,6 +208,12 @@ Index(
     schedule_cursor.c.tenant_id,
     postgresql_where=text("fault IS NOT NULL OR paused_at IS NOT NULL"),
 )
+# A success ends a row of failures; whether there is one is asked for every success.
+Index(
+    "schedule_cursor_failing_idx",
+    schedule_cursor.c.schedule_id,
+    postgresql_where=text("consecutive_failures > 0"),
+)
 
 execution = Table(
     "execution",

@@ -65,6 +65,15 @@ tally AS MATERIALIZED (
     WHERE state IN ('SUCCEEDED', 'DEAD')
     GROUP BY schedule_id
 ),
+-- The schedules whose count changes; an index has those that have failed, which are few.
+affected AS MATERIALIZED (
+    SELECT t.schedule_id FROM tally AS t WHERE t.dead > 0
+    UNION
+    SELECT f.schedule_id
+    FROM tally AS t
+    JOIN tenantcron.schedule_cursor AS f
+        ON f.schedule_id = t.schedule_id AND f.consecutive_failures > 0
+),
 -- In one order everywhere, so that two replicas never wait for each other. A pause that is in
 -- force stays whose it is.
 counters AS MATERIALIZED (
@@ -74,10 +83,10 @@ counters AS MATERIALIZED (
         NOT t.succeeded AND t.auto_pause_after > 0
         AND c.consecutive_failures + t.dead >= t.auto_pause_after
         AND (c.paused_at IS NULL OR c.paused_until <= clock.now) IS TRUE AS pauses
-    FROM tenantcron.schedule_cursor AS c
-    JOIN tally AS t ON t.schedule_id = c.schedule_id
+    FROM affected
+    JOIN tally AS t ON t.schedule_id = affected.schedule_id
+    JOIN tenantcron.schedule_cursor AS c ON c.schedule_id = affected.schedule_id
     CROSS JOIN clock
-    WHERE t.dead > 0 OR c.consecutive_failures > 0
     ORDER BY c.schedule_id
     FOR NO KEY UPDATE OF c
 ),

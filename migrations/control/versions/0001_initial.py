@@ -119,6 +119,9 @@ CREATE INDEX schedule_cursor_due_idx
 CREATE INDEX schedule_cursor_quiet_idx
     ON tenantcron.schedule_cursor (tenant_id)
     WHERE fault IS NOT NULL OR paused_at IS NOT NULL;
+CREATE INDEX schedule_cursor_failing_idx
+    ON tenantcron.schedule_cursor (schedule_id)
+    WHERE consecutive_failures > 0;
 CREATE TABLE tenantcron.execution (
     id uuid NOT NULL,
     tenant_id varchar(48) NOT NULL,
