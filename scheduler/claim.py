@@ -16,8 +16,8 @@ from tenantcron.store.claiming import Claim, Claimed, Skipped
 log = structlog.get_logger(__name__)
 
 # A claim takes what one replica can start within a fraction of a second, so that the others get
-# their part of what has just come due. When even more waits, that is of no use any longer, and twice
-# as many share the cost of one claim.
+# their part of what has just come due. When even more waits, that is of no use any longer, and
+# twice as many share the cost of one claim.
 STARTS_A_BATCH = 800
 STARTS_A_LARGE_BATCH = 1600
 
