@@ -67,10 +67,20 @@ def set_aside(cursor: CursorRow, why: str) -> CursorRow:
 
 
 def rezone(cursor: CursorRow, now: datetime, tz_version: str) -> CursorRow:
-    """Return the cursor with what lies ahead placed by another version of the zones."""
+    """Return the cursor with what lies ahead placed by another version of the zones.
+
+    Where that makes a difference it counts from now: what the older zones have placed before is not
+    to be held against the newer ones.
+    """
     fault = _timetable_fault(cursor.cron_expr, cursor.timezone)
     upcoming = None if fault else _first_after(cursor.cron_expr, cursor.timezone, now)
-    return replace(cursor, tz_version=tz_version, next_run_at=upcoming, fault=fault or cursor.fault)
+    return replace(
+        cursor,
+        tz_version=tz_version,
+        next_run_at=upcoming,
+        fault=fault or cursor.fault,
+        counts_after=cursor.counts_after if upcoming == cursor.next_run_at else now,
+    )
 
 
 @dataclass(frozen=True, slots=True)

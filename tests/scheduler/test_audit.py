@@ -12,6 +12,7 @@ from support.scheduling import NOON, Scheduling
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.provider.refresh import refresh
+from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
 from tenantcron.scheduler.audit import Audited, audit, judge
@@ -290,3 +291,24 @@ async def test_a_timetable_that_a_hand_has_changed_is_judged_from_then_on(
 async def test_a_tenant_that_cannot_be_read_is_named(fleet: Fleet, database_url: str) -> None:
     run(database_url, "DROP TABLE tenant_acme.tenant_schedule")
     assert await compared(fleet) == [("unreadable", None)]
+
+
+async def test_what_older_zones_have_placed_is_not_held_against_newer_ones(
+    scheduling: Scheduling,
+) -> None:
+    daily = await scheduling.schedule(cron="0 2 * * *", timezone="Europe/Berlin")
+    one_off = {"tz_version": "2020a", "next_run_at": NOON + timedelta(hours=14)}
+    await scheduling.set_cursor(daily, **one_off)
+    scheduling.clock.go_on(hours=15)
+    await scheduling.fire()
+    await scheduling.set_cursor(daily, tz_version="2020a", next_run_at=NOON + timedelta(hours=38))
+
+    before = found(await audited(scheduling))
+    await recompute_for_new_zones(scheduling.database, scheduling.clock.now)
+    after = found(await audited(scheduling))
+    scheduling.clock.go_on(days=2)
+    await scheduling.fire()
+
+    assert before == [("lost", "nightly"), ("unexpected", "nightly")]
+    assert after == []
+    assert found(await audited(scheduling)) == []
