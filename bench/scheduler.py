@@ -26,49 +26,18 @@ from statistics import median, quantiles
 from time import perf_counter
 
 import structlog
+from seeding import Seeding
 from serving import embedded_server
 from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
-from tenantcron.cron.zones import tz_version
-from tenantcron.migrations.runner import migrate_control
-from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler import fire
-from tenantcron.scheduler.housekeeping import prepare_history
 from tenantcron.scheduler.replica import Replica
-from tenantcron.store import limits, schedule_definitions
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.times import database_time
 
 TENANTS = 200
 WARM_UP = 100
-_TENANTS = text(
-    "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
-    " SELECT 't' || i, 'tenant_t' || i, now(), now() FROM generate_series(1, :tenants) AS i"
-)
-# The timetable itself fires once a year; when these come due is said here.
-_CURSORS = text(
-    "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
-    " provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from,"
-    " next_run_at)"
-    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, :name || i, 'noop', 'bench', '0 0 1 1 *',"
-    " 'UTC', :tz_version, true, :definition, now(), :due + i * make_interval(secs => :apart)"
-    " FROM generate_series(1, :number) AS i"
-)
-# Each of a schedule of its own, which fires nothing more: what has no cursor is not started.
-_PENDING = text(
-    "WITH added AS (INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name,"
-    " saga_name, provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from)"
-    " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, 'p' || i, 'noop', 'bench', '0 0 1 1 *',"
-    " 'UTC', :tz_version, true, :definition, now() FROM generate_series(1, :number) AS i"
-    " RETURNING schedule_id, tenant_id, schedule_name, saga_name, definition_id)"
-    " INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
-    " definition_id, scheduled_for, state, overlap, priority, not_before, attempts_allowed,"
-    " actor_id, actor_type, actor_source, created_at)"
-    " SELECT gen_random_uuid(), tenant_id, schedule_id, schedule_name, saga_name, definition_id,"
-    " now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler', now()"
-    " FROM added"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +67,14 @@ class Bench:
     settings: Settings
 
     @property
-    def definition_id(self) -> str:
-        """The one definition that all schedules share."""
-        return str(schedule_definitions.definition_id(DEFINITION))
+    def seeds(self) -> Seeding:
+        """What fills it."""
+        return Seeding(self.database, self.settings)
 
     async def prepare(self) -> None:
         """Make tenants, history and room."""
-        await migrate_control(self.database)
-        await prepare_history(Replica(self.database, self.settings))
-        async with self.database.transaction() as connection:
-            await connection.execute(_TENANTS, {"tenants": TENANTS})
-            definition_id = schedule_definitions.definition_id(DEFINITION)
-            await schedule_definitions.add(connection, {definition_id: DEFINITION})
-            await limits.declare(connection, 100_000, 100_000)
+        await self.seeds.prepare()
+        await self.seeds.add_tenants(TENANTS)
 
     async def clear(self) -> None:
         """Forget all that was measured before."""
@@ -125,31 +89,12 @@ class Bench:
         """Add cursors that come due all at once, or one after the other; return the first time."""
         async with self.database.transaction() as connection:
             due = await database_time(connection) + timedelta(seconds=due_in)
-            values = {
-                "tenants": TENANTS,
-                "name": name,
-                "definition": self.definition_id,
-                "tz_version": tz_version(),
-                "due": due,
-                "apart": apart,
-                "number": number,
-            }
-            await connection.execute(_CURSORS, values)
-            await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
+        await self.seeds.add_cursors(number, due, tenants=TENANTS, name=name, apart=apart)
         return due
 
     async def add_pending(self, number: int) -> None:
         """Add executions that wait for nothing."""
-        async with self.database.transaction() as connection:
-            values = {
-                "tenants": TENANTS,
-                "definition": self.definition_id,
-                "tz_version": tz_version(),
-                "number": number,
-            }
-            await connection.execute(_PENDING, values)
-            await connection.execute(text("ANALYZE tenantcron.execution"))
-            await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
+        await self.seeds.add_pending(number, tenants=TENANTS)
 
     async def scalar(self, statement: str) -> float:
         """Ask for one number."""

@@ -28,7 +28,9 @@ _CURSORS = text(
     " provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from,"
     " next_run_at)"
     " SELECT gen_random_uuid(), 't' || 1 + i % :tenants, :name || i, 'noop', 'bench', '0 0 1 1 *',"
-    " 'UTC', :tz_version, true, :definition, now(), :due FROM generate_series(1, :number) AS i"
+    " 'UTC', :tz_version, true, :definition, now(),"
+    " CAST(:due AS timestamptz) + i * make_interval(secs => :apart)"
+    " FROM generate_series(1, :number) AS i"
 )
 # Each of a schedule of its own, which fires nothing more: what has no cursor is not started.
 _PENDING = text(
@@ -55,11 +57,6 @@ _PAST = text(
     " finished_at)"
     " SELECT id, 't' || 1 + i % :tenants, id, 'h' || i % 20, 'noop', :definition, at, 'SUCCEEDED',"
     " 'skip', 2, at, 1, 1, 'bench', 'bench', 'scheduler', 'cron-scheduler', at, at, at" + _SPREAD
-)
-_ATTEMPTS = text(
-    "INSERT INTO tenantcron.execution_attempt (execution_id, scheduled_for, attempt, worker_id,"
-    " started_at, finished_at, outcome)"
-    " SELECT id, at, 1, 'bench', at, at, 'SUCCEEDED'" + _SPREAD
 )
 _PAST_A_STATEMENT = 250_000
 _CLEAR = (
@@ -93,11 +90,18 @@ class Seeding:
             await connection.execute(text("ANALYZE tenantcron.tenant"))
 
     async def add_cursors(
-        self, number: int, due: datetime | None, *, tenants: int, name: str = "s"
+        self,
+        number: int,
+        due: datetime | None,
+        *,
+        tenants: int,
+        name: str = "s",
+        apart: float = 0.0,
     ) -> None:
-        """Add cursors that come due all at once, or never."""
+        """Add cursors that come due all at once, one after the other, or never."""
         async with self.database.transaction() as connection:
             values = {"number": number, "due": due, "tenants": tenants, "name": name}
+            values["apart"] = apart
             await connection.execute(_CURSORS, values | self._common())
             await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
 
@@ -109,14 +113,13 @@ class Seeding:
             await connection.execute(text("ANALYZE tenantcron.execution_live"))
 
     async def add_past(self, first: int, last: int, *, tenants: int) -> None:
-        """Add history, `first` to `last` of it: executions and as many attempts."""
+        """Add history, `first` to `last` of it: executions that have succeeded."""
         for start in range(first, last, _PAST_A_STATEMENT):
             end = min(start + _PAST_A_STATEMENT, last)
             numbers = {"first": start, "last": end - 1, "total": last}
             async with self.database.transaction() as connection:
                 await connection.execute(text("SET LOCAL synchronous_commit TO off"))
                 await connection.execute(_PAST, numbers | {"tenants": tenants} | self._definition())
-                await connection.execute(_ATTEMPTS, numbers)
         async with self.database.transaction() as connection:
             await connection.execute(text("ANALYZE tenantcron.execution"))
 

@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
+from tenantcron.cron.at_words import MACROS
 from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTimetable
 from tenantcron.scheduler.due import timetable_of
 from tenantcron.store.executions import State
@@ -24,15 +25,6 @@ SIGNS: Final = {
 }
 # What stands where there is nothing to tell.
 NOTHING: Final = "\N{EN DASH}"
-_MACROS: Final = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -76,7 +68,7 @@ def _interval(span: timedelta) -> str:
 
 
 def _cron(timetable: CronTimetable) -> str:
-    fields = _MACROS.get(timetable.expression.lower(), timetable.expression).split()
+    fields = MACROS.get(timetable.expression.lower(), timetable.expression).split()
     _, _, day, month, weekday = fields
     times = _times(timetable.minutes, timetable.hours)
     days = _days(day, weekday) or ("" if times.startswith("every") else "every day")

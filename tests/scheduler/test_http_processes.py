@@ -4,14 +4,13 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
-from threading import Event, Lock, Thread
 
 import psycopg
 import pytest
 from support.fleet import Shell
+from support.patient_services import PatientHandler, PatientService, at_service
 from support.processes import Fleet, all_ended, executions, make_due, query, until
 
 SECONDS = 14.0
@@ -19,30 +18,23 @@ SAGAS = [f"{kind}{number}" for kind in ("quick", "slow", "flaky") for number in 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Ledger(ThreadingHTTPServer):
+class Ledger(PatientService):
     """A service that does its work once for each idempotency key, as targets are asked to."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.lock, self.closing = Lock(), Event()
-        self.random = Random(11)  # noqa: S311 -- chance for a test
+        super().__init__(_Handler, seed=11)
         self.requests: Counter[str] = Counter()
         self.bodies: defaultdict[str, set[bytes]] = defaultdict(set)
         self.attempts: defaultdict[str, list[str]] = defaultdict(list)
         self.effects: list[str] = []
 
-    def handle_error(self, *_: object) -> None:
-        """Killed clients do not read their answers."""
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(PatientHandler):
     server: Ledger
 
-    def do_POST(self) -> None:
+    def take(self) -> None:
         ledger, key = self.server, self.headers["Idempotency-Key"]
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
         with ledger.lock:
             ledger.requests[key] += 1
             ledger.bodies[key].add(body)
@@ -52,24 +44,13 @@ class _Handler(BaseHTTPRequestHandler):
                 ledger.effects.append(key)
         if self.path == "/slow":
             ledger.closing.wait(1.0)
-        self.send_response(503 if fails else 200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(503 if fails else 200)
 
 
 @pytest.fixture
 def ledger() -> Iterator[Ledger]:
-    """The service, in threads of its own."""
-    with Ledger() as running:
-        thread = Thread(target=running.serve_forever, daemon=True)
-        thread.start()
+    with at_service(Ledger()) as running:
         yield running
-        running.closing.set()
-        running.shutdown()
-        thread.join()
 
 
 def saga(name: str, url: str) -> str:

@@ -408,7 +408,8 @@ def test_whatever_happens_the_database_agrees_with_the_model(world: World) -> No
         settings=settings(
             chosen,
             stateful_step_count=STEPS_AN_EXAMPLE,
+            # A step is several round trips to a real database: how long it takes says nothing.
             deadline=None,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[HealthCheck.too_slow],
         ),
     )

@@ -3,28 +3,22 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from random import Random
-from threading import Event, Lock, Thread
 
 import pytest
 from support.fleet import Shell
+from support.patient_services import PatientHandler, PatientService, at_service
 from support.processes import Fleet, query, until
 
 TENANTS = ("acme", "beta", "gamma")
 EVENTS, KILLS = 60, 4
 
 
-class Receiver(ThreadingHTTPServer):
+class Receiver(PatientService):
     """Takes each event after a moment, in which its sender may be killed."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.lock, self.closing = Lock(), Event()
-        self.random = Random(5)  # noqa: S311 -- chance for a test
+        super().__init__(_Handler, seed=5)
         self.came: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
 
     @property
@@ -32,37 +26,23 @@ class Receiver(ThreadingHTTPServer):
         """How many requests came."""
         return sum(map(len, self.came.values()))
 
-    def handle_error(self, *_: object) -> None:
-        """Killed clients do not read their answers."""
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(PatientHandler):
     server: Receiver
 
-    def do_POST(self) -> None:
-        event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def take(self) -> None:
+        event = json.loads(self.body())
         with self.server.lock:
             self.server.came[event["tenant"]].append((event["id"], event["subject"]))
             status = 503 if self.server.random.random() < 0.05 else 204
         self.server.closing.wait(0.03)
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(status)
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """The receiver, in threads of its own."""
-    with Receiver() as running:
-        thread = Thread(target=running.serve_forever, daemon=True)
-        thread.start()
+    with at_service(Receiver()) as running:
         yield running
-        running.closing.set()
-        running.shutdown()
-        thread.join()
 
 
 @pytest.fixture
