@@ -26,11 +26,11 @@ from tenantcron.scheduler.audit import AuditCode
 from tenantcron.scheduler.counts import Counts, Tally
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.fire import RANKS
-from tenantcron.scheduler.health import AUTO_PAUSED, OVERDUE
 from tenantcron.scheduler.reasons import ENDS
 from tenantcron.scheduler.retention import Retention
 from tenantcron.scheduler.situation import LEASES_TO_BE_GONE
 from tenantcron.scheduler.tokens import MintCounts, MintFailure
+from tenantcron.scheduler.vitals import AUTO_PAUSED, OVERDUE
 from tenantcron.store.engine import Database
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.measuring import Asked, Measured, measure

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.scheduler.health import AUTO_PAUSED, OVERDUE
 from tenantcron.scheduler.situation import Situation, in_utc
+from tenantcron.scheduler.vitals import AUTO_PAUSED, OVERDUE
 from tenantcron.store.execution_history import WAITING, ExecutionRow
 from tenantcron.store.executions import State
 from tenantcron.store.tenants import TenantStatus
