@@ -198,7 +198,14 @@ def test_a_fault_of_the_fire_step_stays_until_the_schedule_changes() -> None:
 def test_new_zones_place_what_lies_ahead_anew() -> None:
     row = rezone(replace(CURSOR, next_run_at=utc(2026, 3, 11, 3)), NOW, "2026b")
 
-    assert row == replace(CURSOR, next_run_at=utc(2026, 3, 11, 2), tz_version="2026b")
+    placed = utc(2026, 3, 11, 2)
+    assert row == replace(CURSOR, next_run_at=placed, tz_version="2026b", counts_after=NOW)
+
+
+def test_new_zones_that_place_it_the_same_way_change_nothing_but_the_version() -> None:
+    placed = replace(CURSOR, next_run_at=utc(2026, 3, 11, 2))
+
+    assert rezone(placed, NOW, "2026b") == replace(placed, tz_version="2026b")
 
 
 def test_an_unchanged_cursor_keeps_the_version_of_the_zones_that_placed_it() -> None:
