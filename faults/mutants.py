@@ -140,13 +140,13 @@ MUTANTS = (
         "the unique keys of executions are gone, and so is the look at what exists",
         (
             Change(
-                "migrations/control/versions/0001_initial.py",
+                "migrations/control/versions/initial/tables.sql",
                 "execution_live PARTITION OF tenantcron.execution (\n"
                 "    CONSTRAINT execution_live_pkey PRIMARY KEY (id)\n) FOR",
                 "execution_live PARTITION OF tenantcron.execution FOR",
             ),
             Change(
-                "migrations/control/versions/0001_initial.py",
+                "migrations/control/versions/initial/tables.sql",
                 "execution_past PARTITION OF tenantcron.execution (\n"
                 "    CONSTRAINT execution_past_pkey PRIMARY KEY (id, scheduled_for)\n) FOR",
                 "execution_past PARTITION OF tenantcron.execution FOR",

@@ -18,7 +18,7 @@ def _of_relations(columns: str, more: str) -> TextClause:
 _PARTS = {
     "tables": _of_relations(
         "format('%s %s %s', t.relname, t.relkind, pg_get_partkeydef(t.oid))",
-        "WHERE t.relkind IN ('r', 'p', 'S', 'v')",
+        "WHERE t.relkind IN ('r', 'p', 'S')",
     ),
     "views": _of_relations(
         "format('%s %s', t.relname, pg_get_viewdef(t.oid))", "WHERE t.relkind = 'v'"
