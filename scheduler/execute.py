@@ -30,22 +30,17 @@ from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from datetime import UTC, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
 
 import structlog
-from structlog.contextvars import bind_contextvars
 from structlog.typing import FilteringBoundLogger
 
-from tenantcron.actor.context import act_from_here
 from tenantcron.core.durations import format_duration
-from tenantcron.core.names import Owner, SagaName, ScheduleName
-from tenantcron.core.suggest import close_match
-from tenantcron.core.values import JsonObject
+from tenantcron.core.names import Owner
 from tenantcron.manifests.desired import HttpTarget, Settings
-from tenantcron.manifests.payload import fill
 from tenantcron.scheduler.attempts import (
     Attempt,
     Stop,
@@ -56,6 +51,13 @@ from tenantcron.scheduler.attempts import (
     undecided,
 )
 from tenantcron.scheduler.deliver import Delivery
+from tenantcron.scheduler.handing import (
+    enter_context,
+    fields,
+    handed_over,
+    no_handler,
+    question_of,
+)
 from tenantcron.store.claiming import Claimed, Lease
 from tenantcron.targets.authorising import (
     LONGEST_CHECK,
@@ -190,21 +192,23 @@ class Executor:
             delivery = self._deliveries(claimed, settings, target)
             handler, on_end = delivery.handler, delivery.telling(on_end)
         if handler is None:
-            on_end(refused(claimed, _no_handler(claimed.saga_name, self._handlers.names)))
+            on_end(refused(claimed, no_handler(claimed.saga_name, self._handlers.names)))
             return
         if self._tracing is not None:
             handler = self._tracing.traced(handler)
         running = _Running(claimed, settings.timeout, on_end)
         try:
             tokens = self._tokens(claimed, settings.timeout, settings.owner)
-            execution = _execution(running, settings, self._connections(claimed), tokens)
+            execution = handed_over(
+                claimed, settings, self._connections(claimed), tokens, running.cancellation
+            )
         except KeyError as error:
             why = f"the payload has a placeholder that nothing fills: {error}"
             on_end(refused(claimed, why))
             return
         question = None
         if settings.owner is not None and self._authoriser is not None:
-            question = _question(execution, settings.owner, tokens)
+            question = question_of(execution, settings.owner, tokens)
         self._start(running, handler, execution, question)
 
     async def run(
@@ -275,7 +279,7 @@ class Executor:
         claimed, owner = running.claimed, question.owner
         raised: Raised = None
         try:
-            _enter_context(claimed, owner)
+            enter_context(claimed, owner)
             why_not = await decide(authoriser, question, self._longest_check)
         except BaseException as error:  # noqa: BLE001 -- recorded in full; and it fails closed
             running.verdict, raised = undecided(claimed, owner, error), error
@@ -304,7 +308,7 @@ class Executor:
     async def _in_task(self, running: _Running, handler: Handler, execution: Execution) -> None:
         raised: Raised = None
         try:
-            _enter_context(running.claimed, execution.owner)
+            enter_context(running.claimed, execution.owner)
             log.debug("execution_started")
             raised = await call(handler, execution)
         except BaseException as error:  # noqa: BLE001 -- recorded in full; else it never ends
@@ -314,7 +318,7 @@ class Executor:
     def _in_thread(
         self, loop: AbstractEventLoop, running: _Running, handler: Handler, execution: Execution
     ) -> None:
-        _enter_context(running.claimed, execution.owner)
+        enter_context(running.claimed, execution.owner)
         log.debug("execution_started")
         raised = call_plain(handler, execution)
         # A closed loop: the scheduler is gone, and nobody waits for a handler that it abandoned.
@@ -333,7 +337,7 @@ class Executor:
             return
         self._abandoned.discard(running)
         if running.warned:
-            log.warning("handler_ended_late", **_fields(running.claimed))
+            log.warning("handler_ended_late", **fields(running.claimed))
 
     def _expire(self, running: _Running) -> None:
         why = f"timed out after {format_duration(running.timeout)}"
@@ -365,7 +369,7 @@ class Executor:
         """The grace is over, and the handler runs on."""
         self._abandon(running)
         running.warned = True
-        log.warning("handler_ignores_cancellation", stop=running.stop, **_fields(running.claimed))
+        log.warning("handler_ignores_cancellation", stop=running.stop, **fields(running.claimed))
 
     def _abandon(self, running: _Running) -> None:
         """End the attempt without its handler, which may write nothing any more."""
@@ -383,78 +387,3 @@ class Executor:
         self, loop: AbstractEventLoop, after: timedelta, callback: Callable[[], None]
     ) -> Timer:
         return (self._call_later or loop.call_later)(after.total_seconds(), callback)
-
-
-def _execution(
-    running: _Running, settings: Settings, transactions: Transactions, tokens: Tokens
-) -> Execution:
-    claimed = running.claimed
-    return Execution(
-        id=claimed.id,
-        tenant_id=claimed.tenant_id,
-        schedule_name=ScheduleName(claimed.schedule_name),
-        saga_name=SagaName(claimed.saga_name),
-        scheduled_for=claimed.scheduled_for,
-        attempt=claimed.attempt,
-        payload=_filled(settings.payload, claimed),
-        deadline=claimed.started_at + settings.timeout,
-        actor=claimed.actor,
-        owner=settings.owner,
-        _transactions=transactions,
-        _tokens=tokens,
-        _cancellation=running.cancellation,
-    )
-
-
-def _question(execution: Execution, owner: Owner, tokens: Tokens) -> AuthorisationRequest:
-    return AuthorisationRequest(
-        tenant_id=execution.tenant_id,
-        schedule_name=execution.schedule_name,
-        saga_name=execution.saga_name,
-        owner=owner,
-        execution_id=execution.id,
-        scheduled_for=execution.scheduled_for,
-        _tokens=tokens,
-    )
-
-
-def _filled(payload: JsonObject, claimed: Claimed) -> JsonObject:
-    """A copy for each attempt, so that no handler changes what another one gets."""
-    if not payload:
-        return {}
-    values = {
-        "fire_time": claimed.scheduled_for.astimezone(UTC).isoformat(),
-        "execution_id": str(claimed.id),
-        "tenant": claimed.tenant_id,
-        "schedule": claimed.schedule_name,
-    }
-    return {key: fill(value, values) for key, value in payload.items()}
-
-
-def _no_handler(saga: str, names: tuple[str, ...]) -> str:
-    meant = close_match(saga, names)
-    hint = f" (did you mean {meant}?)" if meant else ""
-    return (
-        f"no handler for saga `{saga}` among the loaded ones{hint}: load the module that has it "
-        "with --handlers"
-    )
-
-
-def _enter_context(claimed: Claimed, owner: Owner | None) -> None:
-    """Whatever happens from here on is done by the execution's actor, and logged with its names.
-
-    Nothing is taken back (that costs more than all the rest): only for a task or thread of the
-    handler's own, whose context ends with it.
-    """
-    bind_contextvars(**_fields(claimed))
-    act_from_here(claimed.actor, claimed.id, owner)
-
-
-def _fields(claimed: Claimed) -> dict[str, str | int]:
-    return {
-        "tenant": claimed.tenant_id,
-        "schedule": claimed.schedule_name,
-        "saga": claimed.saga_name,
-        "execution": str(claimed.id),
-        "attempt": claimed.attempt,
-    }
