@@ -1,0 +1,213 @@
+"""Executions on behalf of an owner: what becomes of each answer in the database and at targets."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from structlog.testing import capture_logs
+from support.deciding import UNDECIDED, Deciding, failing, saying
+from support.handlers import NoDatabase, doing_nothing, handler, in_both_ways
+from support.manifests import policy_with
+from support.scheduling import Row, Scheduling
+from support.services import Service, answering, service
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.values import JsonValue
+from tenantcron.scheduler.deliver import Deliveries, begun_in
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.operate import Operator
+from tenantcron.scheduler.situation import read_situation, schedule_ref
+from tenantcron.scheduler.why import explain
+from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Authoriser, Refused
+from tenantcron.targets.http import Caller
+from tenantcron.targets.owner_check import OwnerCheck
+from tenantcron.targets.registry import Handlers
+
+
+class Steps:
+    """Takes the steps of a replica on a real database."""
+
+    def __init__(self, scheduling: Scheduling, executor: Executor) -> None:
+        self.scheduling, self.executor = scheduling, executor
+        self.replica = scheduling.replica()
+
+    async def work(self) -> list[Row]:
+        """Fire, claim, ask, run and finish once; return the executions."""
+        return await self.scheduling.work(self.replica, self.executor)
+
+
+def nightly(authoriser: Authoriser) -> Executor:
+    handlers = Handlers.of([handler(in_both_ways(doing_nothing)[0], "nightly")])
+    return Executor(handlers, lambda _: NoDatabase(), authoriser=authoriser)
+
+
+class TestRecords:
+    async def test_a_refused_execution_is_skipped_with_the_reason_and_one_honest_attempt(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule(owner="user:maria")
+        due = scheduling.clock.go_on(hours=1)
+        with capture_logs() as logs:
+            (row,) = await Steps(scheduling, nightly(saying(Refused("has left")))).work()
+
+        reason = "owner user:maria may not: has left"
+        assert (row["state"], row["reason"], row["attempt"]) == ("SKIPPED", reason, 1)
+        assert (row["finished_at"], row["lease_token"], row["lease_until"]) == (due, None, None)
+        # Maria has done nothing: neither is she the actor, nor anybody else than the scheduler.
+        assert (row["actor_id"], row["actor_source"]) == (
+            "system:scheduler:scheduler",
+            "cron-scheduler",
+        )
+        (attempt,) = await scheduling.rows("execution_attempt", "attempt")
+        assert (attempt["attempt"], attempt["outcome"], attempt["error"]) == (1, "REFUSED", reason)
+        (line,) = [line for line in logs if line["event"] == "execution_skipped"]
+        assert (line["reason"], line["schedule"], line["attempt"]) == (reason, "nightly", 1)
+        assert await Steps(scheduling, nightly(saying(Allowed()))).work() == [row]
+
+    async def test_refusals_neither_pause_a_schedule_nor_begin_its_count_anew(
+        self, scheduling: Scheduling
+    ) -> None:
+        schedule_id = await scheduling.schedule(owner="user:maria", auto_pause_after=3)
+        await scheduling.set_cursor(schedule_id, consecutive_failures=2)
+        steps = Steps(scheduling, nightly(saying(Refused("no"))))
+        for _ in range(5):
+            scheduling.clock.go_on(hours=1)
+            rows = await steps.work()
+        assert [row["state"] for row in rows] == ["SKIPPED"] * 5
+        cursor = await scheduling.cursor(schedule_id)
+        assert (cursor["consecutive_failures"], cursor["paused_at"]) == (2, None)
+
+    async def test_no_decision_is_tried_again_and_then_dead(self, scheduling: Scheduling) -> None:
+        once: JsonValue = {"max_attempts": 2, "backoff": "1s", "max_backoff": "1s"}
+        schedule_id = await scheduling.schedule(owner="user:maria", retry=once)
+        steps = Steps(scheduling, nightly(failing(OSError("the directory is away"))))
+        scheduling.clock.go_on(hours=1)
+        (row,) = await steps.work()
+        reason = f"{UNDECIDED}OSError: the directory is away"
+        assert (row["state"], row["reason"], row["attempt"]) == ("FAILED", reason, 1)
+        scheduling.clock.go_on(seconds=2)
+        (row,) = await steps.work()
+        assert (row["state"], row["reason"], row["attempt"]) == ("DEAD", reason, 2)
+        assert (await scheduling.cursor(schedule_id))["consecutive_failures"] == 1
+        outcomes = [one["outcome"] for one in await scheduling.rows("execution_attempt", "attempt")]
+        assert outcomes == ["FAILED", "FAILED"]
+
+    async def test_what_could_not_be_decided_runs_when_the_next_attempt_gets_a_yes(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule(owner="user:maria")
+        scheduling.clock.go_on(hours=1)
+        await Steps(scheduling, nightly(failing(OSError()))).work()
+        scheduling.clock.go_on(seconds=2)
+        (row,) = await Steps(scheduling, nightly(saying(Allowed()))).work()
+        assert (row["state"], row["attempt"]) == ("SUCCEEDED", 2)
+
+    async def test_a_refused_one_can_be_retried_by_hand_and_is_asked_about_again(
+        self, scheduling: Scheduling
+    ) -> None:
+        await scheduling.schedule(owner="user:maria")
+        scheduling.clock.go_on(hours=1)
+        (row,) = await Steps(scheduling, nightly(saying(Refused("not yet")))).work()
+        ada = Attribution(Actor("ada", ActorType.HUMAN, "cli"))
+        operator = Operator(scheduling.database, scheduling.settings, ada, scheduling.clock)
+        await operator.retry(str(row["id"]))
+        decides = saying(Allowed())
+        (row,) = await Steps(scheduling, nightly(decides)).work()
+        assert (row["state"], row["attempt"], len(decides.asked)) == ("SUCCEEDED", 2, 1)
+
+    async def test_why_tells_that_the_owner_was_refused(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule(owner="user:maria")
+        scheduling.clock.go_on(hours=1)
+        await Steps(scheduling, nightly(saying(Refused("has left")))).work()
+        async with scheduling.database.transaction() as connection:
+            ref, lease = schedule_ref("acme/nightly"), timedelta(minutes=1)
+            situation = await read_situation(connection, ref, lease, scheduling.clock())
+        (reason,) = [one for one in explain(situation) if one.code == "last-skipped"]
+        assert "owner user:maria may not: has left" in reason.message
+        assert "another `owner` in the manifest" in reason.hint
+
+    async def test_nothing_is_open_in_the_database_while_it_asks(
+        self, scheduling: Scheduling
+    ) -> None:
+        found: list[Row] = []
+
+        async def decide(_: AuthorisationRequest) -> object:
+            found.extend(
+                await scheduling.query(
+                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"
+                    " AND backend_type = 'client backend'"
+                )
+            )
+            return Allowed()
+
+        await scheduling.schedule(owner="user:maria")
+        scheduling.clock.go_on(hours=1)
+        (row,) = await Steps(scheduling, nightly(Deciding(decide))).work()
+        assert (row["state"], found) == ("SUCCEEDED", [])
+
+
+class TestTargets:
+    """HTTP on both sides: a policy service decides, another one does the work."""
+
+    @pytest.fixture
+    async def target(self) -> AsyncIterator[Service]:
+        async with service() as running:
+            yield running
+
+    @pytest.fixture
+    async def decider(self) -> AsyncIterator[Service]:
+        async with service(answering(200, b'{"allowed": true}')) as running:
+            yield running
+
+    @pytest.fixture
+    async def steps(
+        self, scheduling: Scheduling, target: Service, decider: Service
+    ) -> AsyncIterator[Steps]:
+        policy = policy_with(
+            hosts=("http://127.0.0.1",),
+            networks=("127.0.0.0/8",),
+            ports=(target.port, decider.port),
+        )
+        caller = Caller(policy.egress)
+        begun = begun_in(scheduling.database, scheduling.clock)
+        executor = Executor(
+            Handlers.of([]),
+            lambda _: NoDatabase(),
+            deliveries=Deliveries(caller, policy, begun),
+            authoriser=OwnerCheck(caller, f"{decider.url}/may"),
+        )
+        http: JsonValue = {"url": target.url, "method": "POST", "headers": {}, "auth": "none"}
+        await scheduling.schedule(owner="user:maria", target={"http": http})
+        scheduling.clock.go_on(hours=1)
+        yield Steps(scheduling, executor)
+        await caller.close()
+
+    async def test_after_a_yes_the_target_is_told_on_whose_behalf_it_is_called(
+        self, steps: Steps, target: Service, decider: Service
+    ) -> None:
+        (row,) = await steps.work()
+        assert row["state"] == "SUCCEEDED"
+        assert target.only.headers["x-tenantcron-owner"] == "user:maria"
+        assert b'"owner":"user:maria"' in target.only.body
+        assert str(row["id"]).encode() in decider.only.body
+
+    async def test_after_a_no_the_target_is_not_called(
+        self, steps: Steps, scheduling: Scheduling, target: Service, decider: Service
+    ) -> None:
+        decider.behaviour = answering(200, b'{"allowed": false, "reason": "has left"}')
+        (row,) = await steps.work()
+        assert (row["state"], row["reason"]) == ("SKIPPED", "owner user:maria may not: has left")
+        assert target.connections == 0
+        (attempt,) = await scheduling.rows("execution_attempt", "attempt")
+        # What the policy service says is not an answer of the target.
+        assert (attempt["http_status"], attempt["answer"]) == (None, None)
+
+    async def test_while_it_cannot_be_asked_the_target_is_not_called(
+        self, steps: Steps, target: Service, decider: Service
+    ) -> None:
+        decider.behaviour = answering(503)
+        (row,) = await steps.work()
+        assert (row["state"], target.connections) == ("FAILED", 0)
+        assert row["reason"] == f"{UNDECIDED}the policy service answered 503"
