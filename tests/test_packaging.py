@@ -90,23 +90,11 @@ def run_quietly(command: list[str | Path], cwd: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def modules_on_disk() -> set[str]:
-    statements = {f"tenantcron/store/sql/{file.name}" for file in (ROOT / "store/sql").iterdir()}
-    web = {
-        f"tenantcron/web/{folder}/{file.name}"
-        for folder in ("static", "templates")
-        for file in (ROOT / "web" / folder).iterdir()
-    }
-    return (
-        statements
-        | web
-        | {
-            f"{package_of(folder).replace('.', '/')}/{file.name}"
-            for folder in folders_with_code()
-            for file in (ROOT / folder).iterdir()
-            if file.suffix in (".py", ".json") or file.name == "py.typed"
-        }
-    )
+def files_to_ship() -> set[str]:
+    """Return all files of the folders with code, scripts and pages too, as the wheel names them."""
+    roots = {folder.partition("/")[0] for folder in folders_with_code()}
+    shipped = (name for name in sources() if name.partition("/")[0] in roots)
+    return {f"{ROOT_PACKAGE}/{name.removeprefix('package/')}" for name in shipped}
 
 
 def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: Path) -> None:
@@ -114,7 +102,7 @@ def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: 
     wheel = build_wheel(tmp_path / "sources")
     with ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert held == modules_on_disk()
+    assert held == files_to_ship()
     assert "tenantcron/manifests/manifest.schema.json" in held
     assert "tenantcron/web/static/htmx.min.js" in held
     assert "tenantcron/web/static/htmx.LICENSE.txt" in held
