@@ -17,9 +17,12 @@ from faults.workload import LIMIT, Schedule, Workload
 
 OWN = (
     *("kill", "kill at a point", "stop", "stop at a point"),
-    *("clock", "notifications lost", "network"),
+    *("clock", "notifications lost", "network", "small batches"),
 )
 _STOP_POINTS = (Point.TAKEN, Point.CLAIMED, Point.BEFORE_EFFECT, Point.BEFORE_EFFECT)
+# Seconds in which a process gets to the point where it is to be struck, or is killed anyway.
+_COMES_TO_THE_POINT = 2.5
+_BATCHES = (1, 8, 24, 60)
 _OLD_MONTHS = 24
 # Seconds: hours, and a little ahead, so that what is fired too early is soon on record.
 _SHIFTS = (-108_000.0, -18_000.0, -3600.0, 40.0, 120.0, 3600.0, 93_600.0)
@@ -61,13 +64,13 @@ class Fates:
         if way == "kill at a point":
             fate |= {"point": random.choice(list(Point)), "nth": random.randint(1, 3)}
             fate |= {"signal": KILL}
-            return Born(fate, through, dies_after=4.0)
+            return Born(fate, through, dies_after=_COMES_TO_THE_POINT)
         if way == "stop at a point":
             fate |= {"point": random.choice(_STOP_POINTS), "nth": random.randint(1, 4)}
             fate |= {"signal": STOP}
-            return Born(fate, through, dies_after=LEASE * 4)
+            return Born(fate, through, dies_after=_COMES_TO_THE_POINT)
         if way == "stop":
-            return Born(fate, through, dies_after=LEASE * 4, stops_after=life + 0.5)
+            return Born(fate, through, dies_after=_COMES_TO_THE_POINT, stops_after=life + 0.5)
         return Born(fate, through, dies_after=life if way else None)
 
     def keeper(self) -> Born:
@@ -80,13 +83,15 @@ class Fates:
             fate["clock"] = self._random.choice(_SHIFTS)
         if self._has("notifications lost") and self._random.random() < 0.3:
             fate["deaf"] = True
+        if self._has("small batches") and self._random.random() < 0.7:
+            fate["batch"] = self._random.choice(_BATCHES)
         return fate
 
     def _has(self, name: str) -> bool:
         return name in self._faults
 
 
-_WEIGHTS = {"kill": 10, "kill at a point": 8, "stop": 1, "stop at a point": 1}
+_WEIGHTS = {"kill": 24, "kill at a point": 8, "stop": 1, "stop at a point": 1}
 
 
 class Fault(Protocol):

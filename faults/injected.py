@@ -45,6 +45,8 @@ class Fate(TypedDict, total=False):
     clock: float
     # It hears no notification.
     deaf: bool
+    # The most that it takes at a time, instead of all that is there.
+    batch: int
 
 
 def prepare(fate: Fate) -> None:
@@ -53,6 +55,8 @@ def prepare(fate: Fate) -> None:
         _shift_clock(timedelta(seconds=fate["clock"]))
     if fate.get("deaf"):
         _hear_nothing()
+    if "batch" in fate:
+        _take_little(fate["batch"])
     if "point" in fate:
         _arm(Point(fate["point"]), fate["nth"], fate["signal"])
 
@@ -128,6 +132,13 @@ def _hear_nothing() -> None:
         await asyncio.Event().wait()
 
     vars(import_module("tenantcron.scheduler.run"))["listen"] = listen
+
+
+def _take_little(batch: int) -> None:
+    """Leave something to others: more transactions, and more chances to be in the midst of one."""
+    vars(import_module("tenantcron.scheduler.fire"))["CURSORS_A_BATCH"] = batch
+    run = vars(import_module("tenantcron.scheduler.run"))
+    run["STARTS_A_BATCH"] = run["STARTS_A_LARGE_BATCH"] = batch
 
 
 class _LooksLikeDatetime(type):

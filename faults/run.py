@@ -246,6 +246,8 @@ class _Run:
             self._journal.struck["clock"] += 1
         if born.fate.get("deaf"):
             self._journal.struck["notifications lost"] += 1
+        if "batch" in born.fate:
+            self._journal.struck["small batches"] += 1
         if born.through_network:
             self._journal.struck["network"] += 1
 

@@ -70,7 +70,7 @@ _SHORTEST_SLEEP = 0.01
 # Executions that this process runs at a time. The limits of the cluster are another matter. There
 # is room for two batches: one is claimed while the other has not begun to run.
 CAPACITY = 2 * STARTS_A_LARGE_BATCH
-_HOUR = 3600.0
+_MINUTE, _HOUR = 60.0, 3600.0
 # How far back the audit of a scheduler goes; `tenantcron audit` goes all the way.
 _AUDITED = timedelta(days=1)
 
@@ -133,7 +133,6 @@ class Run:
             "fire": (self._fire, self._due),
             "claim": (self._claim, self._waiting),
             "recover": (self._recover, self._seldom),
-            "housekeeping": (self._clean_up, self._seldom),
         }
         async with asyncio.TaskGroup() as tasks:
             keepers = [
@@ -146,6 +145,7 @@ class Run:
                 tasks.create_task(repeat(name, step, bell, self._stopping))
                 for name, (step, bell) in starting.items()
             ]
+            starters.append(tasks.create_task(self._keep_house()))
             if self._outbox is not None:
                 starters.append(tasks.create_task(self._deliver(self._outbox, tasks)))
             await asyncio.wait(starters)
@@ -333,6 +333,11 @@ class Run:
         self._watch.kept(now() - sent)
         self._kept_at = sent
         return self._replica.settings.lease.total_seconds() / 3
+
+    async def _keep_house(self) -> None:
+        """Not at once: at a start there is better to do, and replicas often start together."""
+        await self._seldom.wait(_MINUTE * self._replica.random.random())
+        await repeat("housekeeping", self._clean_up, self._seldom, self._stopping)
 
     async def _clean_up(self) -> float:
         await prepare_history(self._replica)
