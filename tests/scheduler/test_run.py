@@ -172,6 +172,30 @@ async def test_a_scheduler_of_another_name_declares_its_identity_when_it_starts(
     ]
 
 
+async def test_a_replica_drops_old_months_by_itself(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "_MINUTE", 0.0)
+    await real.prepare()
+    shorter = replace(real.settings, retention=timedelta(days=1))
+    before = await _months(real)
+
+    async with at_work(real, Works(), shorter):
+        await until(lambda: _has_fewer_months(real, before))
+
+
+async def _months(real: Scheduling) -> int:
+    (row,) = await real.query(
+        "SELECT count(*) AS number FROM pg_catalog.pg_inherits"
+        " WHERE inhparent = 'tenantcron.execution_past'::regclass"
+    )
+    return int(str(row["number"]))
+
+
+async def _has_fewer_months(real: Scheduling, before: int) -> bool:
+    return await _months(real) < before
+
+
 async def test_a_saga_without_a_handler_is_dead_and_says_what_to_load(real: Scheduling) -> None:
     await due(real, "nobody", start_within="1m")
 
