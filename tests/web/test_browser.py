@@ -251,3 +251,16 @@ async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
             assert "may not operate" in await refused.text()
     assert cursor(database_url)["paused_at"] is None
     assert state(database_url, DEAD) == "DEAD"
+
+
+async def test_a_tenant_with_one_version_has_nothing_to_compare(
+    api: Api, chromium: Browser
+) -> None:
+    token = await new_token(api.database, "viewer", "globex")
+    async with page_of(chromium) as page:
+        await sign_in(page, api.url, token)
+        await page.goto(f"{api.url}/ui/tenants/globex")
+
+        await expect(page.get_by_role("heading", name="Manifest versions")).to_be_visible()
+        await expect(page.get_by_role("radio")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Show the difference")).to_have_count(0)
