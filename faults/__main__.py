@@ -88,7 +88,13 @@ def _options(arguments: argparse.Namespace, seed: int) -> Options:
         mortals=arguments.mortals,
         life=arguments.life,
         kills=arguments.kills,
+        tell=_tell_progress,
     )
+
+
+def _tell_progress(words: str) -> None:
+    """A run takes minutes. The tables go elsewhere."""
+    print(words, file=sys.stderr, flush=True)
 
 
 def _leave(_: int, __: FrameType | None) -> None:

@@ -24,11 +24,16 @@ from faults.workload import LIMIT, LIMIT_PER_TENANT, Workload, policy, workload
 _RUN = ("run", "--handlers", "faults.sagas")
 _TICK = 0.02
 _STARTS_AGAIN_AFTER = 0.15
+_TELLS_EVERY = 10.0
 _UNSETTLED = """
 SELECT (SELECT count(*) FROM tenantcron.execution_live WHERE scheduled_for <= %s) AS executions,
     (SELECT count(*) FROM tenantcron.schedule_cursor
     WHERE enabled AND fault IS NULL AND next_run_at <= %s) AS cursors
 """
+
+
+def _silently(_: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class Options:
     tree: Path | None = None
     # Enough is known as soon as anything is wrong.
     until_found: bool = False
+    # Hears from time to time how far it is.
+    tell: Callable[[str], None] = _silently
 
 
 @dataclass(slots=True)
@@ -109,6 +116,7 @@ class _Run:
         self._workload: Workload
         self._since: dict[Key, datetime] = {}
         self._no_start_before = 0.0
+        self._began = monotonic()
         self._healing: dict[str, Callable[[], None]] = {}
 
     def run(self) -> None:
@@ -120,6 +128,7 @@ class _Run:
             self._settle(until)
         finally:
             self._sampler.stop()
+        self._options.tell(f"seed {self._options.seed}: all has ended, checking")
         self._check(until)
 
     def _set_up(self) -> None:
@@ -180,6 +189,7 @@ class _Run:
                 # Chance of its own for each: what others draw, and when, must not change its plan.
                 random = Random(f"{self._options.seed} {fault.name}")  # noqa: S311 -- as above
                 self._plan(fault, Scene(self._world, self._workload, self._journal, random))
+        self._tell_progress()
         self._world.meanwhile = self._tend
         end = monotonic() + self._options.seconds
         while monotonic() < end or self._journal.kills < self._options.kills:
@@ -191,6 +201,11 @@ class _Run:
         self._world.meanwhile = lambda: None
         for heal in tuple(self._healing.values()):
             heal()
+
+    def _tell_progress(self) -> None:
+        kills, seconds = self._journal.kills, monotonic() - self._began
+        self._options.tell(f"seed {self._options.seed}: {kills:,} kills in {seconds:.0f} s")
+        self._actions.after(_TELLS_EVERY, self._tell_progress)
 
     def _tend(self) -> None:
         """Let schedulers die and others take their places."""
@@ -294,6 +309,7 @@ class _Run:
 
     def _settle(self, until: datetime) -> None:
         """Heal everything, and wait until what was due has ended."""
+        self._options.tell(f"seed {self._options.seed}: healed, waiting until all has ended")
         self._world.services.order("heal")
         for replica in self._world.replicas.values():
             replica.kill()
