@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -73,6 +73,13 @@ IdempotencyKey = Annotated[
 Revision = Annotated[
     int | None,
     Query(ge=0, le=_LARGEST_REVISION, description="the revision that was planned from; else 409"),
+]
+IfNew = Annotated[
+    Literal["*"] | None,
+    Header(
+        alias="If-None-Match",
+        description="it was planned for a tenant that was not there; else 409",
+    ),
 ]
 MaxDeletes = Annotated[
     int | None, Query(ge=0, le=MOST_CONCURRENT, description="delete at most so many schedules")

@@ -12,6 +12,7 @@ from tenantcron.answers.outcomes import answer
 from tenantcron.answers.shapes import OutcomesAnswer
 from tenantcron.api.inputs import (
     FileName,
+    IfNew,
     MaxDeletes,
     Revision,
     SourceRef,
@@ -61,11 +62,15 @@ async def plan(
     tenant: TenantPath,
     create_tenants: bool = False,
     max_deletes: MaxDeletes = None,
+    revision: Revision = None,
+    if_none_match: IfNew = None,
     file: FileName = None,
 ) -> Response:
     """Tell what applying a manifest would change; nothing is written."""
     of, rules = seen_tenant(work, tenant), Rules(create_tenants, max_deletes)
-    prepared = await prepare_all(work.reading, [await _manifest(request, work, of, file)], _nothing)
+    manifest = await _manifest(request, work, of, file)
+    found = await prepare_all(work.reading, [manifest], _nothing)
+    prepared = _reviewed(found, _planned_from(revision, if_none_match))
     outcomes = await plan_all(work.reading, prepared, rules)
     return done(await _answer(work.reading, outcomes))
 
@@ -85,6 +90,7 @@ async def apply(
     max_deletes: MaxDeletes = None,
     source_ref: SourceRef = None,
     revision: Revision = None,
+    if_none_match: IfNew = None,
     file: FileName = None,
 ) -> Response:
     """Bring a tenant's schedules in line with a manifest, if something differs."""
@@ -92,14 +98,15 @@ async def apply(
     if create_tenants:
         work.require(Permission.MANAGE)
     manifest = await _manifest(request, work, of, file)
-    prepared = await prepare_all(work.reading, [manifest], _nothing)
+    found = await prepare_all(work.reading, [manifest], _nothing)
+    prepared = _reviewed(found, _planned_from(revision, if_none_match))
     rules = Rules(create_tenants, max_deletes)
     ref = visible(source_ref) if source_ref else None
 
     async def step(database: Database) -> Done:
         await require_unchanged(request, database, of)
         applier = Applier(database, rules, work.who, ref, create_tenant)
-        outcomes = await apply_all(applier, _reviewed(prepared, revision), _nothing)
+        outcomes = await apply_all(applier, prepared, _nothing)
         return Done(await _answer(database, outcomes))
 
     return await write(request, work, step)
@@ -119,13 +126,18 @@ async def _manifest(
     return ManifestFile(name, await request.body(), work.service.policy, tenant)
 
 
-def _reviewed(prepared: Sequence[Prepared], revision: int | None) -> list[Prepared]:
+def _planned_from(revision: int | None, if_none_match: str | None) -> Reviewed | None:
+    """Return the state that a plan was made from, None if nobody says so."""
+    if if_none_match:
+        return Reviewed(None)
+    return None if revision is None else Reviewed(revision)
+
+
+def _reviewed(found: Sequence[Prepared], reviewed: Reviewed | None) -> list[Prepared]:
     """Let a plan that was reviewed count only for the state that it was made from."""
-    if revision is None:
-        return list(prepared)
     return [
-        replace(one, wanted=replace(one.wanted, reviewed=Reviewed(revision))) if one.wanted else one
-        for one in prepared
+        replace(one, wanted=replace(one.wanted, reviewed=reviewed)) if one.wanted else one
+        for one in found
     ]
 
 

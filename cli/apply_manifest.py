@@ -49,17 +49,16 @@ def _answer(arguments: argparse.Namespace) -> OutcomesAnswer:
     """Ask a server or a database; only the second needs a driver."""
     ref = _source_ref(arguments.source_ref) or source_ref(os.environ)
     if arguments.server:
-        from tenantcron.cli.remote import ask  # noqa: PLC0415 -- see above
+        from tenantcron.cli import remote  # noqa: PLC0415 -- see above
 
-        if arguments.plan or arguments.actor:
+        if arguments.actor:
             raise UsageError(
-                "--plan and --actor do not go with --server: it applies manifests, in the name "
-                "that the token proves"
+                "--actor does not go with --server: it applies in the name that the token proves"
             )
-        return ask(arguments, "plan" if arguments.dry_run else "apply", ref)
-    from tenantcron.cli.reconcile import apply  # noqa: PLC0415 -- see above
+        return remote.apply(arguments, ref)
+    from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
 
-    return apply(arguments, ref)
+    return reconcile.apply(arguments, ref)
 
 
 def _source_ref(given: str | None) -> str | None:

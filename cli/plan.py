@@ -7,7 +7,7 @@ from pathlib import Path
 from tenantcron.answers.shapes import OutcomesAnswer
 from tenantcron.cli.report import Report, any_failed, any_planned
 from tenantcron.cli.sources import configure_sources
-from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.errors import TenantcronError
 
 _EXAMPLES = """\
 examples:
@@ -53,11 +53,9 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _answer(arguments: argparse.Namespace) -> OutcomesAnswer:
     """Ask a server or a database; only the second needs a driver."""
     if arguments.server:
-        from tenantcron.cli.remote import ask  # noqa: PLC0415 -- see above
+        from tenantcron.cli import remote  # noqa: PLC0415 -- see above
 
-        if arguments.out:
-            raise UsageError("--out does not go with --server: save plans next to the database")
-        return ask(arguments, "plan")
-    from tenantcron.cli.reconcile import plan  # noqa: PLC0415 -- see above
+        return remote.plan(arguments)
+    from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
 
-    return plan(arguments)
+    return reconcile.plan(arguments)

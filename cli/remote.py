@@ -3,7 +3,8 @@
 Each manifest is a request of its own, under the id of its tenant; some go at a time. Which tenant
 that is, is found out here, and so is what only shows across files. Everything else is the server's:
 its policy holds, and its answer is what is reported. A request that meets a busy server is sent
-again, with the same key, so that nothing is done twice.
+again, with the same key, so that nothing is done twice. A saved plan is sent with the revisions
+that it was made from.
 """
 
 import argparse
@@ -13,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Literal, cast
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -21,7 +23,8 @@ import httpx
 
 from tenantcron.answers.diagnostics import as_json
 from tenantcron.answers.shapes import OutcomesAnswer, Summary, TenantAnswer, ToldError
-from tenantcron.cli.report import progress
+from tenantcron.cli.report import any_failed, progress
+from tenantcron.cli.server_plans import Reviewed, ServerPlan, load_plan, save_plan
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import ManifestFile, declared_in_several, find_files, read_files
@@ -42,27 +45,81 @@ class ServerError(TenantcronError):
     """The server cannot be asked; the text says why."""
 
 
-def ask(
-    arguments: argparse.Namespace, action: Action, source_ref: str | None = None
+def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
+    """Ask what applying the manifests would change, and save the plan if that is asked for."""
+    server, files = _server(arguments), _manifests(arguments)
+    told = _ask(server, "plan", _parameters(arguments), [Sent(file) for file in files])
+    if arguments.out and not any_failed(told):
+        reviewed = [
+            Reviewed(file.path.as_posix(), file.content, str(one["tenant"]), one["revision"])
+            for file, one in zip(files, told["tenants"], strict=True)
+        ]
+        may = (arguments.create_tenants, arguments.max_deletes)
+        save_plan(arguments.out, ServerPlan(server, reviewed, *may))
+    return told
+
+
+def apply(arguments: argparse.Namespace, source_ref: str | None) -> OutcomesAnswer:
+    """Have manifests or a saved plan applied; with --dry-run they are planned only."""
+    server = _server(arguments)
+    saved = load_plan(arguments.plan, server) if arguments.plan else None
+    files = _manifests(arguments) if saved is None else []
+    sent = [Sent(file) for file in files] if saved is None else list(map(_again, saved.manifests))
+    parameters = _parameters(arguments, saved)
+    if arguments.dry_run:
+        return _ask(server, "plan", parameters, sent)
+    if source_ref:
+        parameters["source_ref"] = source_ref
+    return _ask(server, "apply", parameters, sent)
+
+
+class Sent(NamedTuple):
+    """A manifest, and what of its tenant the server must find unchanged, if anything."""
+
+    file: ManifestFile
+    parameters: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+
+
+def _again(reviewed: Reviewed) -> Sent:
+    """Let what was reviewed count only for the state that it was made from."""
+    path, content = Path(reviewed.file), reviewed.content
+    file = ManifestFile(path, content, LocalPolicies(None).of(path), reviewed.tenant)
+    if reviewed.revision is None:
+        return Sent(file, headers={"If-None-Match": "*"})
+    return Sent(file, {"revision": str(reviewed.revision)})
+
+
+def _manifests(arguments: argparse.Namespace) -> list[ManifestFile]:
+    return list(read_files(find_files(arguments.paths), LocalPolicies(None), arguments.tenant))
+
+
+def _parameters(arguments: argparse.Namespace, saved: ServerPlan | None = None) -> dict[str, str]:
+    """Return what may be done: what was reviewed with a plan, and what the options add."""
+    parameters: dict[str, str] = {}
+    if arguments.create_tenants or (saved and saved.create_tenants):
+        parameters["create_tenants"] = "true"
+    most = arguments.max_deletes
+    if most is None and saved:
+        most = saved.max_deletes
+    if most is not None:
+        parameters["max_deletes"] = str(most)
+    return parameters
+
+
+def _ask(
+    server: str, action: Action, parameters: Mapping[str, str], sent: Sequence[Sent]
 ) -> OutcomesAnswer:
     """Ask the server about all manifests, and put its answers together."""
+    title = "Applying" if action == "apply" else "Planning"
+    with progress(title, len(sent)) as step:
+        return asyncio.run(_Asking(server, action, parameters, step).all(sent))
+
+
+def _server(arguments: argparse.Namespace) -> str:
     if arguments.policy:
         raise UsageError("--policy does not go with --server: the policy of the server holds")
-    server = _server(arguments.server)
-    files = list(read_files(find_files(arguments.paths), LocalPolicies(None), arguments.tenant))
-    parameters: dict[str, str] = {}
-    if arguments.create_tenants:
-        parameters["create_tenants"] = "true"
-    if arguments.max_deletes is not None:
-        parameters["max_deletes"] = str(arguments.max_deletes)
-    if source_ref and action == "apply":
-        parameters["source_ref"] = source_ref
-    title = "Applying" if action == "apply" else "Planning"
-    with progress(title, len(files)) as step:
-        return asyncio.run(_Asking(server, action, parameters, step).all(files))
-
-
-def _server(url: str) -> str:
+    url: str = arguments.server
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--server {url!r} is not an address such as https://cron.internal")
@@ -81,17 +138,17 @@ class _Asking:
     step: Callable[[], None]
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_A_TIME))
 
-    async def all(self, files: Sequence[ManifestFile]) -> OutcomesAnswer:
+    async def all(self, sent: Sequence[Sent]) -> OutcomesAnswer:
         """Ask about all manifests, some at a time."""
         now = datetime.now(UTC)
-        checked = [(file, *_own(file, now)) for file in files]
+        checked = [(one, *_own(one.file, now)) for one in sent]
         count = Counter(tenant for _, tenant, _ in checked)
         token = os.environ.get(TOKEN)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with httpx.AsyncClient(headers=headers, timeout=_PATIENCE) as client:
             tasks = [
-                self._one(client, file, tenant, diagnostics, count[tenant])
-                for file, tenant, diagnostics in checked
+                self._one(client, one, tenant, diagnostics, count[tenant])
+                for one, tenant, diagnostics in checked
             ]
             try:
                 answers = await asyncio.gather(*tasks)
@@ -102,32 +159,33 @@ class _Asking:
     async def _one(
         self,
         client: httpx.AsyncClient,
-        file: ManifestFile,
+        sent: Sent,
         tenant: str | None,
         diagnostics: list[Diagnostic],
         declared: int,
     ) -> OutcomesAnswer:
+        file = sent.file
         if tenant is None or file.asked_for not in (None, tenant):
             return _failed(file, tenant, _INVALID, diagnostics)
         if declared > 1:
             double = declared_in_several(tenant, declared, file.path)
             return _failed(file, tenant, _INVALID, [*diagnostics, double])
         async with self.slots:
-            answer = await self._send(client, file, tenant)
+            answer = await self._send(client, sent, tenant)
         self.step()
         return answer
 
-    async def _send(
-        self, client: httpx.AsyncClient, file: ManifestFile, tenant: str
-    ) -> OutcomesAnswer:
+    async def _send(self, client: httpx.AsyncClient, sent: Sent, tenant: str) -> OutcomesAnswer:
+        file = sent.file
         is_json = file.path.suffix.lower() == ".json"
-        headers = {"Content-Type": "application/json" if is_json else "application/yaml"}
+        kind = "application/json" if is_json else "application/yaml"
+        headers = {"Content-Type": kind, **sent.headers}
         if self.action == "apply":
             headers["Idempotency-Key"] = str(uuid4())
         request = client.build_request(
             "POST",
             f"{self.server}/v1/tenants/{tenant}/manifest:{self.action}",
-            params={**self.parameters, "file": file.path.as_posix()},
+            params={**self.parameters, **sent.parameters, "file": file.path.as_posix()},
             content=file.content,
             headers=headers,
         )

@@ -2,11 +2,9 @@
 
 A plan file holds, per tenant, the document that is wanted and the tenant's revision, and what the
 apply may do besides. Applying it applies exactly these documents, and only to tenants whose
-revision has not moved. A checksum over all of it tells a plan that was edited or cut; it keeps
-nobody from forging one, for who can write the file can also apply.
+revision has not moved.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +12,12 @@ from typing import TypedDict, cast
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
-from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import Document, checksum, definitions
+from tenantcron.core.values import JsonObject
+from tenantcron.reconciler.definition import Document, definitions
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Reviewed, Rules, want
+from tenantcron.reconciler.sealed import OF_DATABASE, seal, unseal
 from tenantcron.reconciler.sources import Prepared
-
-FORMAT = "tenantcron-plan/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +55,7 @@ def save_plan(file: Path, outcomes: Sequence[Outcome], rules: Rules) -> None:
         rules=_Rules(create_tenants=rules.create_tenants, max_deletes=rules.max_deletes),
         tenants=[_entry(one) for one in outcomes],
     )
-    body = cast("JsonObject", plan)
-    text = json.dumps({"format": FORMAT, "checksum": checksum(body), "plan": body}, indent=2)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file}: the plan cannot be written: {error.strerror}") from error
+    seal(file, OF_DATABASE, cast("JsonObject", plan))
 
 
 def _entry(outcome: Outcome) -> _Entry:
@@ -81,21 +73,8 @@ def _entry(outcome: Outcome) -> _Entry:
 
 def load_plan(file: Path) -> SavedPlan:
     """Read a plan file back as what is to be applied."""
-    try:
-        saved: JsonValue = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: the plan cannot be read: {error}") from error
-    match saved:
-        case {"format": str(form), "checksum": str(given), "plan": dict(body)} if form == FORMAT:
-            if checksum(body) != given:
-                raise UsageError(f"{file}: the plan was edited or cut; plan again")
-            return _read(cast("_Plan", body))
-    raise UsageError(f"{file}: not a plan of this version; make one with `plan --out`")
-
-
-def _read(plan: _Plan) -> SavedPlan:
-    rules = Rules(**plan["rules"])
-    return SavedPlan([_prepared(entry) for entry in plan["tenants"]], rules)
+    plan = cast("_Plan", unseal(file, OF_DATABASE))
+    return SavedPlan([_prepared(entry) for entry in plan["tenants"]], Rules(**plan["rules"]))
 
 
 def _prepared(entry: _Entry) -> Prepared:

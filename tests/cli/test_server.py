@@ -168,6 +168,94 @@ async def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> N
     assert called.code == 0
 
 
+SAVED = ("apply-manifest", "--plan", "reviewed.plan")
+
+
+async def planned(both: Both, *arguments: str) -> str:
+    """Save a plan of the server; return a token to apply it with."""
+    token = await new_token(both.api.database, "admin")
+    saving = ("plan", *arguments, "--out", "reviewed.plan")
+    called = await asyncio.to_thread(both.on_server, *saving, token=token)
+    assert called.code == 0, called.err
+    return token
+
+
+async def test_a_saved_plan_of_a_server_applies_what_was_reviewed_and_reads_no_manifest(
+    both: Both,
+) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    token = await planned(both, "acme.yaml", "--create-tenants")
+    (both.folder / "acme.yaml").unlink()
+
+    tried = await asyncio.to_thread(both.on_server, *SAVED, "--dry-run", token=token)
+    assert (tried.code, query(both.served_url, "SELECT id FROM tenantcron.tenant")) == (0, [])
+    called = await asyncio.to_thread(both.on_server, *SAVED, token=token)
+    assert (called.code, names(both.served_url, "acme")) == (0, ["nightly"])
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+async def test_a_saved_plan_of_a_server_is_refused_once_the_tenant_has_moved(
+    both: Both, dry_run: tuple[str, ...]
+) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    token = await planned(both, "acme.yaml", "--create-tenants")
+    await asyncio.to_thread(both.on_server, *SAVED, token=token)
+
+    new = await asyncio.to_thread(both.on_server, *SAVED, *dry_run, token=token)
+    assert (new.code, "TC604" in new.out) == (1, True), new.out
+
+    write(both.folder, {"acme.yaml": manifest("acme", numbered(2))})
+    await planned(both, "acme.yaml", "--max-deletes", "1")
+    write(both.folder, {"acme.yaml": manifest("acme", numbered(3))})
+    moving = ("apply-manifest", "acme.yaml", "--max-deletes", "1")
+    await asyncio.to_thread(both.on_server, *moving, token=token)
+    before = names(both.served_url, "acme")
+    moved = await asyncio.to_thread(both.on_server, *SAVED, *dry_run, token=token)
+
+    assert (moved.code, "TC604" in moved.out) == (1, True), moved.out
+    assert names(both.served_url, "acme") == before
+
+
+async def test_a_saved_plan_keeps_what_the_apply_may_do(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", numbered(12))})
+    await both("apply-manifest", "acme.yaml", "--create-tenants")
+    write(both.folder, {"acme.yaml": manifest("acme", {})})
+    token = await planned(both, "acme.yaml", "--max-deletes", "12")
+
+    called = await asyncio.to_thread(both.on_server, *SAVED, token=token)
+    assert (called.code, names(both.served_url, "acme")) == (0, [])
+
+
+async def test_a_plan_with_a_failed_tenant_is_not_saved(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": 'cron: "61 * * * *"'})})
+    token = await new_token(both.api.database, "admin")
+    saving = ("plan", "acme.yaml", "--out", "reviewed.plan")
+    called = await asyncio.to_thread(both.on_server, *saving, token=token)
+
+    assert (called.code, (both.folder / "reviewed.plan").exists()) == (1, False)
+
+
+async def test_a_plan_is_applied_where_it_was_made(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    token = await planned(both, "acme.yaml", "--create-tenants")
+    elsewhere = Shell(both.folder)(*SAVED, "--server", "http://127.0.0.1:1", TENANTCRON_TOKEN=token)
+    assert (elsewhere.code, f"was made from {both.api.url}" in elsewhere.err) == (2, True)
+    directly = await asyncio.to_thread(both.direct, *SAVED)
+    assert (directly.code, "apply it with --server" in directly.err) == (2, True)
+
+    await asyncio.to_thread(
+        both.direct, "plan", "acme.yaml", "--create-tenants", "--out", "reviewed.plan"
+    )
+    remote = await asyncio.to_thread(both.on_server, *SAVED, token=token)
+    assert (remote.code, "apply it without --server" in remote.err) == (2, True)
+
+    file = both.folder / "reviewed.plan"
+    await planned(both, "acme.yaml", "--create-tenants")
+    file.write_text(file.read_text("utf-8").replace("nightly", "hourly"), encoding="utf-8")
+    edited = await asyncio.to_thread(both.on_server, *SAVED, token=token)
+    assert (edited.code, "edited or cut" in edited.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -175,12 +263,11 @@ async def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> N
         (("plan", "acme.yaml", "--server", "http://cron.internal"), "use https"),
         (("plan", "acme.yaml", "--server", "http://127.0.0.1:1"), "cannot be asked"),
         (("plan", "acme.yaml", "--server", "http://127.0.0.1:1", "--policy", "x"), "policy"),
-        (("plan", "acme.yaml", "--server", "http://127.0.0.1:1", "--out", "x"), "--out"),
         (
             ("apply-manifest", "acme.yaml", "--server", "http://127.0.0.1:1", "--actor", "x"),
             "token",
         ),
-        (("apply-manifest", "--plan", "x", "--server", "http://127.0.0.1:1"), "--plan"),
+        (("apply-manifest", "--plan", "x", "--server", "http://127.0.0.1:1"), "cannot be read"),
     ],
 )
 def test_wrong_use_is_2(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
