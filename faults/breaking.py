@@ -24,6 +24,7 @@ _STOP_POINTS = (Point.TAKEN, Point.CLAIMED, Point.BEFORE_EFFECT, Point.BEFORE_EF
 _COMES_TO_THE_POINT = 2.5
 _BATCHES = (1, 8, 24, 60)
 _OLD_MONTHS = 24
+SUSPENDED = ("suspended0", "suspended1")
 # Seconds: hours, and a little ahead, so that what is fired too early is soon on record.
 _SHIFTS = (-108_000.0, -18_000.0, -3600.0, 40.0, 120.0, 3600.0, 93_600.0)
 
@@ -184,7 +185,7 @@ class Suspension:
         self._tenant, self._since = "", now()
 
     def strike(self, scene: Scene) -> float | None:
-        self._tenant = scene.random.choice(("suspended0", "suspended1"))
+        self._tenant = scene.random.choice(SUSPENDED)
         if scene.world.run("tenant", "suspend", self._tenant, "--reason", "a fault"):
             return None
         # What was claimed before the change was seen started before it was done.

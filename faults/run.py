@@ -12,7 +12,7 @@ from time import monotonic
 
 import psycopg
 
-from faults.breaking import Born, Fates, Fault, Scene, shared
+from faults.breaking import SUSPENDED, Born, Fates, Fault, Scene, ServerStop, shared
 from faults.checker import Checker
 from faults.cluster import LEASE, BrokenHarnessError, Replica, World, world
 from faults.evidence import Evidence, Key, gather
@@ -199,8 +199,16 @@ class _Run:
             self._tend()
             self._world.server.look(_TICK)
         self._world.meanwhile = lambda: None
-        for heal in tuple(self._healing.values()):
-            heal()
+        # The server first: commands that heal others need it.
+        for name in sorted(self._healing, key=lambda one: one != ServerStop.name):
+            self._healing[name]()
+        self._set_right()
+
+    def _set_right(self) -> None:
+        """Make sure of it: what healed while the server was away was not healed."""
+        for tenant in SUSPENDED:
+            self._world.run("tenant", "resume", tenant)
+        self._set_limits()
 
     def _tell_progress(self) -> None:
         kills, seconds = self._journal.kills, monotonic() - self._began
