@@ -71,6 +71,8 @@ def test_an_aim_is_missed_when_a_peer_with_a_database_is_less_late(bench: Any) -
         at_once(bench, "tenantcron", "1", late=200.0),
         at_once(bench, "PGQueuer, schedules", "1", late=199.0),
         at_once(bench, "APScheduler, Postgres job store", "1", late=201.0),
+        # A queue without schedules is shown beside them, and is no aim.
+        at_once(bench, "PGQueuer, jobs with a time", "1", late=100.0),
     ]
     missed = [str(one) for one in bench("comparison").aims(runs) if one.missed]
     assert len(missed) == 1

@@ -42,6 +42,9 @@ class Peer:
         return self.lead + self.lead_a_thousand * number / 1_000
 
 
+# Not schedules: each is put there with its time.
+JOBS = "jobs"
+
 OURS = Peer(
     "tenantcron",
     "tenantcron_peer.py",
@@ -72,7 +75,7 @@ PROCRASTINATE = Peer(
 PROCRASTINATE_JOBS = Peer(
     "Procrastinate, jobs with a time",
     "procrastinate_peer.py",
-    "jobs",
+    JOBS,
     "as above, 10 polls a second",
     needs=PROCRASTINATE.needs,
     finished=PROCRASTINATE.finished,
@@ -92,7 +95,7 @@ PGQUEUER = Peer(
 PGQUEUER_JOBS = Peer(
     "PGQueuer, jobs with a time",
     "pgqueuer_peer.py",
-    "jobs",
+    JOBS,
     "as above, 100 jobs a batch; no limits",
     needs=PGQUEUER.needs,
     finished="SELECT {number} - count(*) FROM pgqueuer",
