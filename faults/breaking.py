@@ -20,7 +20,7 @@ OWN = (
     *("clock", "notifications lost", "network", "small batches"),
 )
 _STOP_POINTS = (Point.TAKEN, Point.CLAIMED, Point.BEFORE_EFFECT, Point.BEFORE_EFFECT)
-# Seconds in which a process gets to the point where it is to be struck, or is killed anyway.
+# Seconds in which a process gets to the point where it is to be killed, or is killed anyway.
 _COMES_TO_THE_POINT = 2.5
 _BATCHES = (1, 8, 24, 60)
 _OLD_MONTHS = 24
@@ -69,9 +69,9 @@ class Fates:
         if way == "stop at a point":
             fate |= {"point": random.choice(_STOP_POINTS), "nth": random.randint(1, 4)}
             fate |= {"signal": STOP}
-            return Born(fate, through, dies_after=_COMES_TO_THE_POINT)
+            return Born(fate, through, dies_after=LEASE * 4)
         if way == "stop":
-            return Born(fate, through, dies_after=_COMES_TO_THE_POINT, stops_after=life + 0.5)
+            return Born(fate, through, dies_after=LEASE * 4, stops_after=life + 0.5)
         return Born(fate, through, dies_after=life if way else None)
 
     def keeper(self) -> Born:
