@@ -198,11 +198,13 @@ class _Run:
             self._actions.do_due()
             self._tend()
             self._world.server.look(_TICK)
-        self._world.meanwhile = lambda: None
+        # Who has ended is seen when it happens: later nobody knows what was wrong then.
+        self._world.meanwhile = self._look
         # The server first: commands that heal others need it.
         for name in sorted(self._healing, key=lambda one: one != ServerStop.name):
             self._healing[name]()
         self._set_right()
+        self._world.meanwhile = lambda: None
 
     def _set_right(self) -> None:
         """Make sure of it: what healed while the server was away was not healed."""
