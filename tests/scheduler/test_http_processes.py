@@ -1,6 +1,7 @@
 """Real schedulers that are killed, and a service that counts effects by idempotency key."""
 
 import json
+import socket
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -115,6 +116,16 @@ def test_a_service_that_heeds_the_key_sees_each_occurrence_once_while_schedulers
     assert sum(ledger.requests.values()) > len(rows)
     assert {len(bodies) for bodies in ledger.bodies.values()} == {1}
     assert all(len(set(attempts)) == len(attempts) for attempts in ledger.attempts.values())
+
+
+def test_a_request_whose_sender_died_within_the_body_has_no_effect(ledger: Ledger) -> None:
+    head = b"POST /quick HTTP/1.1\r\nIdempotency-Key: k\r\nX-Tenantcron-Attempt: 1\r\n"
+    with socket.create_connection(ledger.server_address[:2]) as sender:
+        sender.sendall(head + b"Content-Length: 9\r\n\r\nhalf")
+        sender.shutdown(socket.SHUT_WR)
+        assert sender.recv(1) == b""
+
+    assert (ledger.requests, ledger.bodies, ledger.effects) == ({}, {}, [])
 
 
 def test_a_call_is_shown_with_its_status_and_answer(fleet: Fleet, ledger: Ledger) -> None:
