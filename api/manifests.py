@@ -67,11 +67,9 @@ async def plan(
     file: FileName = None,
 ) -> Response:
     """Tell what applying a manifest would change; nothing is written."""
-    of, rules = seen_tenant(work, tenant), Rules(create_tenants, max_deletes)
-    manifest = await _manifest(request, work, of, file)
-    found = await prepare_all(work.reading, [manifest], _nothing)
-    prepared = _reviewed(found, _planned_from(revision, if_none_match))
-    outcomes = await plan_all(work.reading, prepared, rules)
+    manifest = await _manifest(request, work, seen_tenant(work, tenant), file)
+    prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
+    outcomes = await plan_all(work.reading, prepared, Rules(create_tenants, max_deletes))
     return done(await _answer(work.reading, outcomes))
 
 
@@ -98,8 +96,7 @@ async def apply(
     if create_tenants:
         work.require(Permission.MANAGE)
     manifest = await _manifest(request, work, of, file)
-    found = await prepare_all(work.reading, [manifest], _nothing)
-    prepared = _reviewed(found, _planned_from(revision, if_none_match))
+    prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
     rules = Rules(create_tenants, max_deletes)
     ref = visible(source_ref) if source_ref else None
 
@@ -133,8 +130,11 @@ def _planned_from(revision: int | None, if_none_match: str | None) -> Reviewed |
     return None if revision is None else Reviewed(revision)
 
 
-def _reviewed(found: Sequence[Prepared], reviewed: Reviewed | None) -> list[Prepared]:
-    """Let a plan that was reviewed count only for the state that it was made from."""
+async def _prepared(
+    work: Work, manifest: ManifestFile, reviewed: Reviewed | None
+) -> list[Prepared]:
+    """Prepare a manifest; a plan that was reviewed counts only for the state it was made from."""
+    found = await prepare_all(work.reading, [manifest], _nothing)
     return [
         replace(one, wanted=replace(one.wanted, reviewed=reviewed)) if one.wanted else one
         for one in found

@@ -179,8 +179,10 @@ def _lateness_aim(runs: list[Run], peer: Peer, number: int) -> Aim:
 
 
 def _counts(peer: Peer) -> bool:
-    """Whether it keeps schedules in a database, and is not ours. Jobs with a time are no schedules:
-    somebody has to put each of them there. They are shown, as what is to be chased.
+    """Whether it keeps schedules in a database, and is not ours.
+
+    Jobs with a time are no schedules: somebody has to put each of them there. They are shown, as
+    what is to be chased.
     """
     is_other = bool(peer.needs) and peer.schedules and peer.store is not Store.REDIS
     return is_other and peer.kind != catalogue.JOBS

@@ -9,7 +9,7 @@ On fresh embedded servers with durable commits:
   commands, the first time and again; the refresh that takes up all schedules, and one after a
   single tenant's change.
 - `occurrences`: for each number of tenants, two schedulers that fire and finish 20,000 occurrences.
-- `history`: the same after so many executions and attempts of the last thirty days.
+- `history`: the same after so many executions of the last thirty days.
 
 Results are added to a file; `--report` only shows what is in it, and draws it into docs/plots. Ends
 with 1 if the computing for an occurrence is not flat: time by the clock is shown, but on a machine

@@ -36,11 +36,10 @@ def unseal(file: Path, form: str) -> JsonObject:
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file}: the plan cannot be read: {error}") from error
     match saved:
-        case {"format": str(found), "checksum": str(given), "plan": dict(plan)}:
-            if found == form and checksum(plan) != given:
+        case {"format": str(found), "checksum": str(given), "plan": dict(plan)} if found == form:
+            if checksum(plan) != given:
                 raise UsageError(f"{file}: the plan was edited or cut; plan again")
-            if found == form:
-                return plan
-            if found in _MADE_OTHERWISE:
-                raise UsageError(f"{file}: {_MADE_OTHERWISE[found]}")
+            return plan
+        case {"format": str(found)} if found in _MADE_OTHERWISE:
+            raise UsageError(f"{file}: {_MADE_OTHERWISE[found]}")
     raise UsageError(f"{file}: not a plan of this version; make one with `plan --out`")
