@@ -7,11 +7,10 @@ READY := $(VENV)/.ready
 TYPED := build/typed
 # The demo keeps its database in a folder of its own, and begins anew every time.
 DEMO := build/demo
-DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/tenantcron
+DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL TENANTCRON_LOG_FORMAT=console $(abspath $(BIN))/tenantcron
 DEMO_PORT := 8080
 # How long its scheduler runs before the demo shows what came of it.
 DEMO_RUN := 20s
-DEMO_MANIFESTS := $(abspath examples/manifests/acme.yaml examples/manifests/northwind.yaml)
 # One that misses an aim ends with 1; the others are run all the same.
 BENCHES := cron loading validate apply provider scheduler http_targets api limits growth compare
 QUICK ?=
@@ -29,19 +28,25 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# Says what it runs as one would type it, then runs it in the demo's folder.
+define in_demo
+	@printf '\n$$ tenantcron %s\n' '$(1)'
+	@cd $(DEMO) && PYTHONPATH=$(abspath examples) $(DEMO_TENANTCRON) $(1)
+endef
+
 demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the scheduler, and show the dashboard; ONCE=1 ends by itself
-	$(BIN)/tenantcron validate examples/manifests
-	@rm -rf $(DEMO) && mkdir -p $(DEMO)
-	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(DEMO_MANIFESTS) --create-tenants
-	cd $(DEMO) && $(DEMO_TENANTCRON) apply-manifest $(abspath examples/live) --create-tenants
-	@echo "As after a night without a scheduler: it catches up. Log: $(DEMO)/catch-up.log"
-	cd $(DEMO) && env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/python $(abspath examples/yesterday.py)
-	cd $(DEMO) && PYTHONPATH=$(abspath examples) $(DEMO_TENANTCRON) run --handlers handlers --once 2> catch-up.log
-	cd $(DEMO) && PYTHONPATH=$(abspath examples) TENANTCRON_LOG_FORMAT=console $(DEMO_TENANTCRON) run --handlers handlers --for $(DEMO_RUN)
-	cd $(DEMO) && $(DEMO_TENANTCRON) execution list --limit 15
-	cd $(DEMO) && $(DEMO_TENANTCRON) why quarry/retire_legacy_tariff
-	cd $(DEMO) && $(DEMO_TENANTCRON) schedule show quarry/retire_legacy_tariff
-	cd $(DEMO) && $(DEMO_TENANTCRON) audit
+	@rm -rf $(DEMO) && mkdir -p $(DEMO) && cp -r examples/manifests examples/live $(DEMO)
+	$(call in_demo,validate manifests)
+	$(call in_demo,apply-manifest manifests/acme.yaml manifests/northwind.yaml --create-tenants)
+	$(call in_demo,apply-manifest live --create-tenants)
+	@printf '\nAs after a night without a scheduler: it catches up. Log: %s\n' '$(DEMO)/catch-up.log'
+	@cd $(DEMO) && env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/python $(abspath examples/yesterday.py)
+	$(call in_demo,run --handlers handlers --once 2> catch-up.log)
+	$(call in_demo,run --handlers handlers --for $(DEMO_RUN))
+	$(call in_demo,execution list --limit 15)
+	$(call in_demo,why quarry/retire_legacy_tariff)
+	$(call in_demo,schedule show quarry/retire_legacy_tariff)
+	$(call in_demo,audit)
 	@echo
 	@echo "Look further, in $(DEMO):"
 	@echo "  ../../$(BIN)/tenantcron schedule show harbour/rollup"

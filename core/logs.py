@@ -14,6 +14,10 @@ from tenantcron.core.log_lines import CAN_ASK, Lines
 from tenantcron.core.settings import LogFormat, Settings
 
 _FIRST: Final = ("timestamp", "level", "event")
+# What a person looks for first, in this order.
+_ABOUT: Final = ("tenant", "schedule", "execution")
+# So much of an id is shown in lists, too, and every command takes it for the whole.
+_SHORT: Final = 8
 
 
 def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None:
@@ -24,7 +28,6 @@ def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None
             structlog.contextvars.merge_contextvars,
             *more,
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
             *(_json() if as_json else _console(stream)),
         ],
         # Events below the level cost one call that does nothing.
@@ -55,6 +58,7 @@ def _format(settings: Settings, stream: TextIO) -> LogFormat:
 
 def _json() -> Sequence[Processor]:
     return [
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         _in_order,
         # What JSON does not know (ids, times) as its text.
@@ -64,14 +68,29 @@ def _json() -> Sequence[Processor]:
 
 def _console(stream: TextIO) -> Sequence[Processor]:
     return [
+        structlog.processors.TimeStamper(fmt="%H:%M:%SZ", utc=True),
+        _for_people,
         structlog.dev.ConsoleRenderer(
             colors=stream.isatty(),
+            sort_keys=False,
             # The default shows local variables, and with them passwords.
             exception_formatter=structlog.dev.plain_traceback,
-        )
+        ),
     ]
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Put first what every event has, so that lines can be read one below the other."""
     return {**{key: event[key] for key in _FIRST}, **event}
+
+
+def _for_people(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Begin with what an event is about, and say nothing twice: lines should fit a terminal."""
+    short = {**{key: event[key] for key in _ABOUT if key in event}, **event}
+    if short.get("correlation_id") == short.get("execution"):
+        short.pop("correlation_id", None)
+    if short.get("saga") == short.get("schedule"):
+        short.pop("saga", None)
+    if "execution" in short:
+        short["execution"] = str(short["execution"])[:_SHORT]
+    return short

@@ -28,10 +28,10 @@ async def reconcile(execution: Execution) -> None:
 @saga("rollup")
 def rollup(execution: Execution) -> None:
     """A plain function: it runs in a thread, takes a few seconds, and stops when it is told to."""
-    for step in range(1, 7):
+    for _ in range(6):
         execution.raise_if_cancelled()
         time.sleep(0.5)
-        log.info("rolled_up", hour=execution.scheduled_for.hour, step=f"{step}/6")
+    log.info("rolled_up", hour=execution.scheduled_for.hour)
 
 
 @saga("poll_prices")

@@ -137,6 +137,21 @@ def test_the_console_format_has_colours_on_a_terminal_only() -> None:
     assert "\x1b" in terminal.getvalue()
 
 
+def test_lines_for_people_begin_with_what_they_are_about_and_say_nothing_twice() -> None:
+    stream = io.StringIO()
+    configure_logs(Settings(folder=Path(), log_format=LogFormat.CONSOLE), stream)
+    of = "2d1e6b73-a129-572f-b3b4-c8b26a1a78eb"
+    about: dict[str, object] = {"schedule": "nightly", "tenant": "acme"}
+    log = structlog.get_logger().bind(attempt=1, correlation_id=of, execution=of, **about)
+    log.info("same", saga="nightly")
+    log.bind(correlation_id="another").info("other", saga="reconcile")
+
+    same, other = (line.partition("]")[2].split() for line in stream.getvalue().splitlines())
+    about_it = ["tenant=acme", "schedule=nightly", "execution=2d1e6b73", "attempt=1"]
+    assert same == ["same", *about_it]
+    assert other == ["other", *about_it, "correlation_id=another", "saga=reconcile"]
+
+
 def test_the_validation_of_manifests_does_not_load_structlog() -> None:
     script = (
         "import sys\n"
