@@ -1,6 +1,6 @@
 """A service that executions call: it asks for proof, and does each piece of work once.
 
-    BILLING_DATABASE_URL=postgresql://… BILLING_KEYS=https://cron.internal/jwks.json \\
+    BILLING_DATABASE_URL=postgresql://… BILLING_KEYS=https://cron.internal/.well-known/jwks.json \\
         uvicorn --app-dir examples/receiver --factory service:create_app
 
 `BILLING_KEYS` is the address of a key set, or a file with what `tenantcron keys jwks` prints.
