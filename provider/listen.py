@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from random import Random
 
 from tenantcron.core.names import TenantId
+from tenantcron.store.claiming import WORK
 from tenantcron.store.listening import Heard, ListeningError, listening
 from tenantcron.store.targets import Target
 from tenantcron.store.tenants import SCHEDULES_CHANGED
 
-WORK = "tenantcron_work"
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 
