@@ -33,7 +33,7 @@ from tenantcron.core.values import JsonObject
 from tenantcron.cron.zones import tz_version
 from tenantcron.provider.align import Circumstances, align, set_aside
 from tenantcron.provider.protocol import ProvidedSchedule, ProvidedTenant, ScheduleProvider
-from tenantcron.store import executions, schedule_cursors, schedule_definitions
+from tenantcron.store import executions, schedule_cursors, schedule_definitions, times
 from tenantcron.store.backends import give_up
 from tenantcron.store.engine import Database
 from tenantcron.store.executions import State
@@ -113,7 +113,7 @@ async def _follow(
     batch: Sequence[ProvidedTenant],
     at: datetime | None,
 ) -> Refreshed:
-    now = await schedule_cursors.moment(connection, at)
+    now = await times.moment(connection, at)
     ids = [tenant.tenant_id for tenant in batch]
     cursors = await schedule_cursors.lock(connection, provider.name, ids)
     changes = compare(provider.name, batch, cursors, now)

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.cron.zones import tz_version
 from tenantcron.provider.align import rezone
-from tenantcron.store import schedule_cursors
+from tenantcron.store import schedule_cursors, times
 from tenantcron.store.engine import Database
 from tenantcron.store.schedule_cursors import CursorRow
 
@@ -36,7 +36,7 @@ async def recompute_for_new_zones(
 async def _recompute(
     connection: AsyncConnection, version: str, at: datetime | None, after: UUID
 ) -> list[CursorRow]:
-    now = await schedule_cursors.moment(connection, at)
+    now = await times.moment(connection, at)
     found = await schedule_cursors.lock_with_older_zones(
         connection, version, now, after=after, batch=CURSORS_A_BATCH
     )

@@ -43,6 +43,7 @@ from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.schedule_definitions import definition_id
 from tenantcron.store.schedule_rows import ScheduleRow
 from tenantcron.store.tenants import TenantRow
+from tenantcron.store.times import moment
 
 TENANTS_A_BATCH = 50
 _PROVIDER = TenantScheduleProvider().name
@@ -121,7 +122,7 @@ async def audit(
 ) -> Audited:
     """Audit all tenants, or one."""
     async with database.transaction() as connection:
-        now = await schedule_cursors.moment(connection, at)
+        now = await moment(connection, at)
         ids = await _ids(connection, tenant)
     kept = now - retention
     audited = Audited(max(kept, since) if since else kept, now, tenants=len(ids))

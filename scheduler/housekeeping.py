@@ -12,7 +12,7 @@ log = structlog.get_logger(__name__)
 async def prepare_history(replica: Replica) -> None:
     """Make sure that executions of now and of the time to come have a partition to go to."""
     async with replica.database.transaction() as connection:
-        now = replica.clock() or await times.database_time(connection)
+        now = await times.moment(connection, replica.clock())
         made = await history.prepare(connection, now, replica.settings.retention)
     if made:
         log.info("history_prepared", months=[str(month) for month in made])
@@ -23,7 +23,7 @@ async def clean_up(replica: Replica) -> None:
     retention = replica.settings.retention
     try:
         async with replica.database.transaction() as connection:
-            now = replica.clock() or await times.database_time(connection)
+            now = await times.moment(connection, replica.clock())
             dropped = await history.drop_old(connection, now, retention)
     except OperationalError as error:  # in use for longer than we wait; next time, then
         log.info("history_in_use", error=str(error.orig))

@@ -52,6 +52,7 @@ from tenantcron.store import (
     history,
     limits,
     schedule_cursors,
+    times,
 )
 from tenantcron.store.audit_records import EXECUTION, LIMITS, PAUSE
 from tenantcron.store.engine import Database
@@ -108,7 +109,7 @@ class Operator:
         await self._follow()
         at = self.clock()
         async with self._acting() as connection:
-            if until is not None and until <= await schedule_cursors.moment(connection, at):
+            if until is not None and until <= await times.moment(connection, at):
                 raise UsageError(f"--until {in_utc(until)} is over: it must lie ahead")
             found = await _locked_cursor(connection, ref)
             by = self.who.changed_by
@@ -219,12 +220,12 @@ class Operator:
 
     async def _prepare_history(self) -> None:
         async with self.database.transaction() as connection:
-            now = await schedule_cursors.moment(connection, self.clock())
+            now = await times.moment(connection, self.clock())
             await history.prepare(connection, now, self.settings.retention)
 
     async def _pass_over(self, connection: AsyncConnection, cursor: CursorRow) -> int:
         """Put on record what the pause kept from starting, and move on; return how many."""
-        now = await schedule_cursors.moment(connection, self.clock())
+        now = await times.moment(connection, self.clock())
         try:
             policies = await _policies(connection, cursor.definition_id)
             owed = owed_while_paused(cursor, policies, now, now - self.settings.retention)

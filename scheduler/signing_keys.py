@@ -60,7 +60,7 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.master_keys import MasterKey
 from tenantcron.core.values import JsonObject
 from tenantcron.scheduler.key_material import KeyMaterial
-from tenantcron.store import audit_records, schedule_cursors, signing_keys
+from tenantcron.store import audit_records, signing_keys, times
 from tenantcron.store.engine import Database
 from tenantcron.store.signing_keys import KeyRow
 
@@ -122,7 +122,7 @@ class SigningKeys:
     async def list_all(self) -> list[Standing]:
         """Return all keys with their states."""
         async with self.database.transaction() as connection:
-            now = await schedule_cursors.moment(connection, self.clock())
+            now = await times.moment(connection, self.clock())
             return standings(await signing_keys.list_all(connection), now)
 
     async def rotate(
@@ -246,7 +246,7 @@ class SigningKeys:
         async with self.database.transaction() as connection:
             await audit_records.act(connection, self.who)
             await signing_keys.lock(connection)
-            now = await schedule_cursors.moment(connection, self.clock())
+            now = await times.moment(connection, self.clock())
             yield connection, standings(await signing_keys.list_all(connection), now), now
 
 

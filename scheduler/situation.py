@@ -26,6 +26,7 @@ from tenantcron.store import (
     schedule_cursors,
     schedule_definitions,
     tenants,
+    times,
     workers,
 )
 from tenantcron.store.execution_history import AttemptRow, ExecutionRow, Filter
@@ -160,7 +161,7 @@ async def read_situation(
 ) -> Situation:
     """Read all about a schedule; an UnknownError tells that it, or its tenant, does not exist."""
     tenant = await existing_tenant(connection, ref.tenant)
-    now = await schedule_cursors.moment(connection, at)
+    now = await times.moment(connection, at)
     fleet = await read_schedules(connection, [tenant])
     schedules = {one.schedule_name: one for one in fleet.rows.get(tenant.id, ())}
     cursor = await schedule_cursors.find(connection, ref.tenant, ref.schedule)

@@ -20,6 +20,7 @@ from tenantcron.store import (
     outbox,
     schedule_cursors,
     tenants,
+    times,
     webhooks,
     workers,
 )
@@ -84,7 +85,7 @@ class Vitals:
 
 async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetime | None) -> Vitals:
     """Read what there is to judge."""
-    now = await schedule_cursors.moment(connection, at)
+    now = await times.moment(connection, at)
     month = month_of(now)
     everybody = await tenants.list_all(connection)
     moved = [row for row in everybody if row.schedule_revision != row.synced_revision]

@@ -28,9 +28,9 @@ from tenantcron.core.names import TenantId
 from tenantcron.store.executions import State
 from tenantcron.store.history import TABLES, Month
 from tenantcron.store.tables import execution, execution_attempt
+from tenantcron.store.times import NOW
 
 _row = execution.c
-_NOW = func.coalesce(bindparam("at", type_=DateTime(timezone=True)), func.statement_timestamp())
 # Spans of time are counted from it: those of a quarter of an hour begin at full quarters.
 _ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 WAITING = (State.PENDING, State.FAILED)
@@ -248,7 +248,7 @@ class Queue:
 async def queue(connection: AsyncConnection, at: datetime | None) -> Queue:
     """Return what waits though its time has come."""
     statement = select(func.count(), func.min(_row.not_before)).where(
-        _row.state.in_(WAITING), _row.not_before <= _NOW
+        _row.state.in_(WAITING), _row.not_before <= NOW
     )
     return Queue(*(await connection.execute(statement, {"at": at})).one())
 
@@ -261,7 +261,7 @@ async def with_dead_leases(
         select(execution)
         .where(
             _row.state == State.RUNNING,
-            _row.lease_until < _NOW - bindparam("longer_than", type_=Interval),
+            _row.lease_until < NOW - bindparam("longer_than", type_=Interval),
         )
         .order_by(_row.lease_until)
         .limit(limit)

@@ -37,6 +37,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.store.tables import schedule_cursor
+from tenantcron.store.times import NOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +94,8 @@ _FOLLOWED = (
 )
 
 _cursor = schedule_cursor.c
-# The database's clock, unless a moment is given; stable, so it may be looked up in an index.
-_NOW = func.coalesce(bindparam("at", type_=DateTime(timezone=True)), func.statement_timestamp())
 _OF_TENANTS = _cursor.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text)))
 _THIS = _cursor.schedule_id == bindparam("of", type_=Uuid)
-
-
-async def moment(connection: AsyncConnection, at: datetime | None) -> datetime:
-    """Return the moment that a refresh judges by: the given one, else the database's time."""
-    found: datetime = (await connection.execute(select(_NOW), {"at": at})).scalar_one()
-    return found
-
 
 _PAUSES = select(
     _cursor.schedule_id,
@@ -245,13 +237,13 @@ async def lock_with_older_zones(
     return [CursorRow(*row) for row in await connection.execute(_OLD_ZONES, parameters)]
 
 
-_IS_OVER = or_(_cursor.paused_at.is_(None), _cursor.paused_until <= _NOW)
+_IS_OVER = or_(_cursor.paused_at.is_(None), _cursor.paused_until <= NOW)
 _PAUSE = (
     update(schedule_cursor)
     .where(_THIS)
     .values(
         # A pause that is in force goes on; one that has run out is over, and this is another.
-        paused_at=case((_IS_OVER, _NOW), else_=_cursor.paused_at),
+        paused_at=case((_IS_OVER, NOW), else_=_cursor.paused_at),
         paused_by=bindparam("by"),
         paused_reason=bindparam("reason"),
         paused_until=bindparam("until", type_=DateTime(timezone=True)),
@@ -309,7 +301,7 @@ async def overdue(
 ) -> Some:
     """Return cursors that should have been fired longer ago than that, the longest first."""
     is_due = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
-    late = and_(is_due, _cursor.next_run_at < _NOW - bindparam("longer_than", type_=Interval))
+    late = and_(is_due, _cursor.next_run_at < NOW - bindparam("longer_than", type_=Interval))
     parameters = {"at": at, "longer_than": longer_than}
     return await _some(connection, late, _cursor.next_run_at, limit, parameters)
 
@@ -363,7 +355,7 @@ class Totals:
 
 async def totals(connection: AsyncConnection, at: datetime | None) -> Totals:
     """Count the cursors that the caller sees, in one pass."""
-    goes_on = or_(_cursor.paused_until.is_(None), _cursor.paused_until > _NOW)
+    goes_on = or_(_cursor.paused_until.is_(None), _cursor.paused_until > NOW)
     is_paused = and_(_cursor.paused_at.is_not(None), goes_on)
     statement = select(
         func.count(),

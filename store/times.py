@@ -2,11 +2,20 @@
 
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import DateTime, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+# The database's clock, unless a moment is given (`at`); stable, so it may be looked up in an index.
+NOW = func.coalesce(bindparam("at", type_=DateTime(timezone=True)), func.statement_timestamp())
 
 
 async def database_time(connection: AsyncConnection) -> datetime:
     """Return the time by the database's clock, as of the start of the transaction."""
     now: datetime = (await connection.execute(select(func.now()))).scalar_one()
     return now
+
+
+async def moment(connection: AsyncConnection, at: datetime | None) -> datetime:
+    """Return the moment that a step judges by: the given one, else the database's time."""
+    found: datetime = (await connection.execute(select(NOW), {"at": at})).scalar_one()
+    return found
