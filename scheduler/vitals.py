@@ -25,7 +25,7 @@ from tenantcron.store import (
     workers,
 )
 from tenantcron.store.execution_history import ExecutionRow, Queue
-from tenantcron.store.history import Month, month_of
+from tenantcron.store.history import Month, month_of, months_missing
 from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.outbox import Backlog
 from tenantcron.store.schedule_cursors import Some
@@ -100,9 +100,7 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
         left_out=tuple(row for row in everybody if row.sync_fault is not None),
         moved=await _since_when(connection, moved),
         dead_leases=tuple(await execution_history.with_dead_leases(connection, lease, now, SHOWN)),
-        months_missing=tuple(
-            await execution_history.months_missing(connection, [month, month.following])
-        ),
+        months_missing=tuple(await months_missing(connection, [month, month.following])),
         queue=await execution_history.queue(connection, now),
         limits=await limits.read(connection),
         running=sum((await execution_history.running_by_tenant(connection)).values()),

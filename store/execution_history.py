@@ -26,7 +26,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.store.executions import State
-from tenantcron.store.history import TABLES, Month
 from tenantcron.store.tables import execution, execution_attempt
 from tenantcron.store.times import NOW
 
@@ -325,23 +324,6 @@ async def latest_of(
         name: sorted(rows, key=lambda one: one.scheduled_for, reverse=True)
         for name, rows in found.items()
     }
-
-
-# Attached or not is what counts: a table of that name alone takes no rows.
-_WITHOUT_PARTITION = text(
-    "SELECT w.month FROM unnest(CAST(:months AS text[])) AS w (month)"
-    " WHERE EXISTS (SELECT FROM unnest(CAST(:tables AS text[])) AS t (name) WHERE NOT EXISTS ("
-    "SELECT FROM pg_inherits AS i WHERE i.inhrelid ="
-    " to_regclass('tenantcron.' || t.name || '_' || w.month)))"
-)
-
-
-async def months_missing(connection: AsyncConnection, months: Sequence[Month]) -> list[Month]:
-    """Return those of the months that executions cannot be written for."""
-    named = {str(month): month for month in months}
-    parameters = {"months": list(named), "tables": list(TABLES)}
-    rows = await connection.execute(_WITHOUT_PARTITION, parameters)
-    return sorted(named[row.month] for row in rows)
 
 
 @dataclass(frozen=True, slots=True)

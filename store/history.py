@@ -7,7 +7,7 @@ replica at a time does either (the lock HISTORY).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -32,6 +32,7 @@ CREATE TABLE tenantcron.{table}_{month} (
 ALTER TABLE tenantcron.{table} ATTACH PARTITION tenantcron.{table}_{month}
     FOR VALUES FROM ('{start}') TO ('{end}');
 """
+# What is attached: a table of that name alone takes no rows.
 _EXISTING = text(
     "SELECT p.relname, c.relname FROM pg_catalog.pg_inherits AS i"
     " JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid"
@@ -114,12 +115,17 @@ async def drop_old(connection: AsyncConnection, now: datetime, retention: timede
     return finished
 
 
+async def months_missing(connection: AsyncConnection, months: Sequence[Month]) -> list[Month]:
+    """Return those of the months that executions cannot be written for."""
+    return sorted({month for _, month in _missing(months, await _existing(connection))})
+
+
 def _creation(table: str, month: Month) -> str:
     start, end = month.start.isoformat(), month.following.start.isoformat()
     return _CREATE.format(table=table, month=month, start=start, end=end)
 
 
-def _missing(wanted: list[Month], existing: set[tuple[str, Month]]) -> list[tuple[str, Month]]:
+def _missing(wanted: Sequence[Month], existing: set[tuple[str, Month]]) -> list[tuple[str, Month]]:
     pairs = [(table, month) for table in TABLES for month in wanted]
     return [pair for pair in pairs if pair not in existing]
 
