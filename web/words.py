@@ -34,7 +34,8 @@ _ALL_TIMES: Final = 6
 _STEP: Final = re.compile(r"\*/(\d+)")
 _RANGE: Final = re.compile(r"(\w+)-(\w+)")
 _NTH: Final = re.compile(r"(\w+)#(\d)")
-_LAST: Final = re.compile(r"(\w+)L|L(\w+)", re.IGNORECASE)
+_LAST: Final = re.compile(r"([0-7]|[a-z]{3})L", re.IGNORECASE)
+_BEFORE_LAST: Final = re.compile(r"L-(\d+)", re.IGNORECASE)
 _NEAREST: Final = re.compile(r"(\d+)W", re.IGNORECASE)
 
 
@@ -71,7 +72,8 @@ def _cron(timetable: CronTimetable) -> str:
     fields = MACROS.get(timetable.expression.lower(), timetable.expression).split()
     _, _, day, month, weekday = fields
     times = _times(timetable.minutes, timetable.hours)
-    days = _days(day, weekday) or ("" if times.startswith("every") else "every day")
+    days = _days(day, weekday, either=timetable.restricts_both_days)
+    days = days or ("" if times.startswith("every") else "every day")
     return ", ".join(part for part in (times, days, _months(month)) if part)
 
 
@@ -105,12 +107,13 @@ def _even_step(values: Sequence[int], size: int) -> int | None:
     return step if tuple(values) == tuple(range(0, size, step)) else None
 
 
-def _days(day: str, weekday: str) -> str:
-    parts = [_each(day, _day) if day not in "*?" else "", ""]
-    if weekday not in "*?":
-        parts[1] = _each(weekday, _weekday)
-    said = [f"on {part}" for part in parts if part]
-    return " or ".join(said)
+def _days(day: str, weekday: str, *, either: bool) -> str:
+    """Say which days match; with both fields written, either of them, or only both together."""
+    numbers = "" if day in "*?" else _each(day, _day)
+    names = "" if weekday in "*?" else _each(weekday, _weekday)
+    if numbers and names:
+        return f"on {numbers} or on {names}" if either else f"on {numbers} if that is {names}"
+    return f"on {numbers or names}" if numbers or names else ""
 
 
 def _months(month: str) -> str:
@@ -124,8 +127,8 @@ def _each(text: str, word: "_Word") -> str:
 class _Word:
     """How the values of one field are called."""
 
-    def __init__(self, names: Sequence[str], first: int, unit: str) -> None:
-        self.names, self.first, self.unit = names, first, unit
+    def __init__(self, names: Sequence[str], first: int) -> None:
+        self.names, self.first = names, first
 
     def __call__(self, text: str) -> str:
         if text.isdigit():
@@ -136,27 +139,36 @@ class _Word:
         found = [name for name in self.names if name.lower().startswith(text.lower())]
         return found[0] if found else text
 
+    def every(self, step: int) -> str:
+        """Say what `*/step` stands for; among the days of a month it begins anew each month."""
+        return _listed(self.names[::step]) if self.names else f"every {ordinal(step)} day"
 
-_day = _Word((), 1, "day")
-_weekday = _Word(_WEEKDAYS, 0, "weekday")
-_month = _Word(_MONTHS, 1, "month")
+
+_day = _Word((), 1)
+_weekday = _Word(_WEEKDAYS, 0)
+_month = _Word(_MONTHS, 1)
 
 
 def _term(term: str, word: _Word) -> str:
     if found := _STEP.fullmatch(term):
-        return f"every {ordinal(int(found[1]))} {word.unit}"
+        return word.every(int(found[1]))
+    # Before ranges: `L-3` looks like one.
+    if last := _last_term(term, word):
+        return last
     if found := _RANGE.fullmatch(term):
         return f"{word(found[1])} to {word(found[2])}"
     if found := _NTH.fullmatch(term):
         return f"the {ordinal(int(found[2]))} {word(found[1])}"
-    return _last_term(term, word) or word(term)
+    return word(term)
 
 
 def _last_term(term: str, word: _Word) -> str | None:
     if term.upper() in ("L", "LW"):
         return "the last day of the month" if len(term) == 1 else "the last working day"
+    if found := _BEFORE_LAST.fullmatch(term):
+        return f"the {ordinal(int(found[1]))} day before the last of the month"
     if found := _LAST.fullmatch(term):
-        return f"the last {word(found[1] or found[2])}"
+        return f"the last {word(found[1])}"
     if found := _NEAREST.fullmatch(term):
         return f"the working day nearest to the {ordinal(int(found[1]))}"
     return None
