@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenantcron.actor.model import LONGEST_ID, Actor, ActorType
+from tenantcron.core.words import visible
 
 CLI_SOURCE: Final = "cli"
 UNKNOWN_NAME: Final = "unknown"
@@ -78,7 +79,5 @@ def _clean(text: str | None, longest: int = LONGEST_ID) -> str | None:
     stripped = (text or "").strip()
     if not any(char.isprintable() and not char.isspace() for char in stripped):
         return None
-    shown = "".join(
-        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in stripped
-    )
+    shown = visible(stripped)
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"

@@ -8,9 +8,8 @@ from rich.text import Text
 from tenantcron.answers.executions import iso
 from tenantcron.cli.operating import Answer, add_format, respond, settings, time
 from tenantcron.core.values import JsonObject
-from tenantcron.core.words import visible
+from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.audit import Audited, AuditFinding, audit
-from tenantcron.scheduler.situation import in_utc, number_of
 from tenantcron.store.engine import Database
 from tenantcron.tenants.registry import tenant_id
 

@@ -17,12 +17,11 @@ from tenantcron.cli.operating import (
     respond,
     time,
 )
-from tenantcron.core.words import visible
+from tenantcron.core.words import number_of, visible
 from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, id_range, told
 from tenantcron.scheduler.situation import (
     ScheduleRef,
     existing_tenant,
-    number_of,
     require_schedule,
     schedule_name,
 )

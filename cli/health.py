@@ -10,9 +10,8 @@ from tenantcron.cli.operating import Answer, add_format, respond, settings
 from tenantcron.core.durations import format_duration
 from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
-from tenantcron.core.words import visible
+from tenantcron.core.words import number_of, visible
 from tenantcron.scheduler.health import Finding, Severity, examine
-from tenantcron.scheduler.situation import number_of
 from tenantcron.scheduler.vitals import Vitals, read_vitals
 from tenantcron.store.engine import Database
 from tenantcron.store.workers import WorkerRow

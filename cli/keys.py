@@ -15,6 +15,7 @@ from tenantcron.cli.operating import Answer, Work, add_actor, add_format, respon
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.words import in_utc, number_of
 from tenantcron.scheduler.key_material import KeyMaterial
 from tenantcron.scheduler.signing_keys import (
     LEAD,
@@ -22,7 +23,6 @@ from tenantcron.scheduler.signing_keys import (
     SigningKeys,
     Standing,
 )
-from tenantcron.scheduler.situation import in_utc, number_of
 from tenantcron.store.engine import Database
 
 _EXAMPLES = """\

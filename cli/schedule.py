@@ -28,14 +28,12 @@ from tenantcron.cli.operating import (
     time,
 )
 from tenantcron.core.names import TenantId
-from tenantcron.core.words import visible
+from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.reconciler.outcome import live_schedules
 from tenantcron.reconciler.state import TenantState, read_states
 from tenantcron.scheduler.situation import (
     ScheduleRef,
     existing_tenant,
-    in_utc,
-    number_of,
     read_situation,
     schedule_ref,
 )

@@ -16,8 +16,9 @@ from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.words import in_utc
 from tenantcron.scheduler.operate import OperationError
-from tenantcron.scheduler.situation import UnknownError, existing_tenant, in_utc
+from tenantcron.scheduler.situation import UnknownError, existing_tenant
 from tenantcron.store import api_tokens, audit_records
 from tenantcron.store.api_tokens import TokenRow
 from tenantcron.store.engine import Database

@@ -24,10 +24,10 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.names import NAME_EXPECTED, TENANT_EXPECTED, TenantId, is_name, is_tenant_id
 from tenantcron.core.secret_refs import may_use
 from tenantcron.core.suggest import close_match
-from tenantcron.core.words import shortened, visible
+from tenantcron.core.words import in_utc, shortened, visible
 from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
 from tenantcron.scheduler.operate import OperationError
-from tenantcron.scheduler.situation import UnknownError, in_utc
+from tenantcron.scheduler.situation import UnknownError
 from tenantcron.scheduler.webhooks import (
     EVENT_TYPES,
     MOST_WEBHOOKS,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName
+from tenantcron.core.words import number_of
 from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
@@ -154,6 +155,5 @@ def _unused(own: NamedTimings, declared: list[_Declared]) -> Iterator[Fault]:
 def _too_many(declared: list[_Declared], policy: Policy) -> Iterator[Fault]:
     cap = policy.max_schedules_per_tenant
     if len(declared) > cap:
-        noun = "schedule" if len(declared) == 1 else "schedules"
-        message = f"the tenant has {len(declared)} {noun}, {cap} are allowed"
+        message = f"the tenant has {number_of(len(declared), 'schedule')}, {cap} are allowed"
         yield Fault("TC302", message, declared[cap].at)

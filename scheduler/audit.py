@@ -28,12 +28,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
+from tenantcron.core.words import in_utc
 from tenantcron.cron.occurrences import upcoming
 from tenantcron.cron.zones import zone
 from tenantcron.provider.refresh import BATCHES_A_CONNECTION
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider, read_schedules
 from tenantcron.scheduler.due import timetable_of
-from tenantcron.scheduler.situation import existing_tenant, in_utc
+from tenantcron.scheduler.situation import existing_tenant
 from tenantcron.store import audit_records, execution_history, schedule_cursors, tenants
 from tenantcron.store.backends import give_up
 from tenantcron.store.engine import Database

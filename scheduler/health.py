@@ -11,10 +11,11 @@ from enum import StrEnum
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.words import number_of
 from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.due import timetable_of
-from tenantcron.scheduler.situation import LEASES_TO_BE_GONE, number_of
+from tenantcron.scheduler.situation import LEASES_TO_BE_GONE
 from tenantcron.scheduler.vitals import SHOWN, Vitals
 from tenantcron.store.history import month_of
 from tenantcron.store.schedule_cursors import CursorRow

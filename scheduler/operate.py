@@ -30,6 +30,7 @@ from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
+from tenantcron.core.words import in_utc
 from tenantcron.cron.zones import tz_version
 from tenantcron.manifests.desired import Settings as Policies
 from tenantcron.provider.refresh import refresh
@@ -38,12 +39,7 @@ from tenantcron.scheduler.definitions import Definitions, UnreadableError
 from tenantcron.scheduler.due import Due, due
 from tenantcron.scheduler.executions_found import find_execution, locked
 from tenantcron.scheduler.fire import RANKS, new_execution
-from tenantcron.scheduler.situation import (
-    ScheduleRef,
-    existing_tenant,
-    in_utc,
-    unknown_schedule,
-)
+from tenantcron.scheduler.situation import ScheduleRef, existing_tenant, unknown_schedule
 from tenantcron.store import (
     audit_records,
     claiming,

@@ -6,7 +6,7 @@ is enough.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -71,16 +71,6 @@ def schedule_name(text: str) -> str:
     if not is_name(text):
         raise UsageError(f"the schedule {shortened(text)!a} is not {NAME_EXPECTED}")
     return text
-
-
-def in_utc(moment: datetime) -> str:
-    """Write a moment the way that all messages do."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def number_of(count: int, noun: str) -> str:
-    """Write a number of things."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @dataclass(frozen=True, slots=True)

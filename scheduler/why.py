@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.scheduler.situation import Situation, in_utc
+from tenantcron.core.words import in_utc
+from tenantcron.scheduler.situation import Situation
 from tenantcron.scheduler.vitals import AUTO_PAUSED, OVERDUE
 from tenantcron.store.execution_history import WAITING, ExecutionRow
 from tenantcron.store.executions import State

@@ -9,9 +9,8 @@ from rich.text import Text
 
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import format_duration
-from tenantcron.core.words import visible
+from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, Told
-from tenantcron.scheduler.situation import in_utc, number_of
 from tenantcron.store.execution_history import AttemptRow, ExecutionRow
 from tenantcron.store.executions import State
 

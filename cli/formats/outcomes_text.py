@@ -22,7 +22,7 @@ from tenantcron.answers.shapes import (
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.errors import TenantcronError
-from tenantcron.core.words import visible
+from tenantcron.core.words import number_of, visible
 from tenantcron.cron.zones import zone
 
 _SIGNS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
@@ -170,6 +170,6 @@ def _totals(answer: OutcomesAnswer) -> Text:
     counts = (totals["create"], totals["update"], totals["delete"])
     text = ", ".join(f"{count} {word}" for count, word in zip(counts, words, strict=True))
     failed = f", {totals['failed']} failed" if totals["failed"] else ""
-    noun = "tenant" if totals["tenants"] == 1 else "tenants"
-    line = f"{totals['tenants']} {noun}: {text}, {totals['unchanged']} unchanged{failed}"
+    tenants = number_of(totals["tenants"], "tenant")
+    line = f"{tenants}: {text}, {totals['unchanged']} unchanged{failed}"
     return Text(line, "bold")

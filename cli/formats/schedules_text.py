@@ -11,8 +11,8 @@ from tenantcron.cli.formats.executions_text import table
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.values import JsonValue
-from tenantcron.core.words import visible
-from tenantcron.scheduler.situation import Situation, in_utc
+from tenantcron.core.words import in_utc, visible
+from tenantcron.scheduler.situation import Situation
 
 
 def show_situation(situation: Situation, console: Console) -> None:

@@ -6,7 +6,7 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 
 from tenantcron.cli.terminal import Palette
-from tenantcron.core.words import visible
+from tenantcron.core.words import number_of, visible
 from tenantcron.manifests.diagnostics import Diagnostic, Span
 
 _TAB = "    "
@@ -31,11 +31,11 @@ def render(diagnostics: list[Diagnostic], paint: Palette, columns: int) -> Itera
 
 def summary(files: int, errors: int, warnings: int, paint: Palette) -> str:
     """Return the closing line."""
-    checked = f"{_count(files, 'manifest')} checked"
+    checked = f"{number_of(files, 'manifest')} checked"
     if not errors and not warnings:
         return f"{checked}: all good"
     style = "error" if errors else "warning"
-    found = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    found = f"{number_of(errors, 'error')}, {number_of(warnings, 'warning')}"
     return f"{checked}: {paint(style, found)}"
 
 
@@ -88,7 +88,3 @@ def _char_width(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
