@@ -20,7 +20,7 @@ from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.settings import MOST_PORTS, Settings, has_keys, load_settings, whole_number
-from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
+from tenantcron.manifests.policy import Policy, policy_in
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import HandlerConnections
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
     _check_keys(settings)
-    policy = _policy(arguments.policy, settings.folder)
+    policy = policy_in(settings.folder, arguments.policy)
     # After the handlers, which may have set it up.
     spans = tracing()
     caller = _caller(policy, settings, spans)
@@ -128,11 +128,6 @@ def _check_keys(settings: Settings) -> None:
         material = KeyMaterial(settings)
         material.masters()
         material.own()
-
-
-def _policy(given: Path | None, folder: Path) -> Policy:
-    file = given or find_policy(folder)
-    return default_policy() if file is None else load_policy(file)
 
 
 def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> Caller:

@@ -25,7 +25,7 @@ from tenantcron.core.names import NAME_EXPECTED, TENANT_EXPECTED, TenantId, is_n
 from tenantcron.core.secret_refs import may_use
 from tenantcron.core.suggest import close_match
 from tenantcron.core.words import in_utc, shortened, visible
-from tenantcron.manifests.policy import Policy, default_policy, find_policy, load_policy
+from tenantcron.manifests.policy import Policy, policy_in
 from tenantcron.scheduler.operate import OperationError
 from tenantcron.scheduler.situation import UnknownError
 from tenantcron.scheduler.webhooks import (
@@ -113,7 +113,7 @@ async def _add(database: Database, arguments: argparse.Namespace) -> Answer:
 
 def _checked(arguments: argparse.Namespace) -> Webhook:
     """Return the webhook that was asked for; all that is wrong with it is said at once."""
-    policy = _policy(arguments.policy)
+    policy = policy_in(Path.cwd(), arguments.policy)
     types = {given: _types(given) for given in arguments.event or ()}
     problems = [
         *_name_problems(arguments.name),
@@ -134,11 +134,6 @@ def _checked(arguments: argparse.Namespace) -> Webhook:
         in_batches=arguments.batch,
         created_by=acting(arguments.actor).changed_by,
     )
-
-
-def _policy(given: Path | None) -> Policy:
-    file = given or find_policy(Path.cwd())
-    return default_policy() if file is None else load_policy(file)
 
 
 def _types(given: str) -> list[str]:
@@ -195,7 +190,7 @@ async def _test(database: Database, arguments: argparse.Namespace) -> Answer:
         now = await times.database_time(connection)
     if found is None:
         raise _unknown(arguments.name)
-    policy = _policy(arguments.policy)
+    policy = policy_in(Path.cwd(), arguments.policy)
     caller = Caller(policy.egress, ca_file=settings().ca_file)
     event = Event(0, uuid4(), TEST_TYPE, f"webhooks/{found.name}", now, {"webhook": found.name})
     try:

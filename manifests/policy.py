@@ -92,6 +92,12 @@ def find_policy(folder: Path) -> Path | None:
     return None
 
 
+def policy_in(folder: Path, given: Path | None) -> Policy:
+    """Return the policy of a folder: the one given, else the nearest file's, else the default."""
+    file = given or find_policy(folder)
+    return default_policy() if file is None else load_policy(file)
+
+
 def _read(data: JsonValue, source: str) -> Policy:
     faults = check_structure("policy", data, _TABLE)
     view = View(data, _TABLE, unusable(faults))
