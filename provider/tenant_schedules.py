@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
 from tenantcron.store import schedule_rows, tenants
+from tenantcron.store.explain import first_line
 from tenantcron.store.schedule_rows import Fleet, ScheduleRow
 from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
 
@@ -64,7 +65,7 @@ async def _read_one_by_one(connection: AsyncConnection, schemas: dict[TenantId, 
             one = await schedule_rows.read_many(connection, {tenant_id: schema})
         except (DataError, ValueError) as error:
             cause = error.orig if isinstance(error, DataError) else error
-            one = Fleet({}, {tenant_id: str(cause).partition("\n")[0]})
+            one = Fleet({}, {tenant_id: first_line(cause)})
         fleet.rows.update(one.rows)
         fleet.broken.update(one.broken)
     return fleet

@@ -18,7 +18,6 @@ from tenantcron.store.engine import Database
 from tenantcron.store.statements import statement
 from tenantcron.store.tables import api_token
 
-LONGEST_NAME = 128
 _row = api_token.c
 
 
