@@ -1,1 +1,1 @@
-"""Who acts: actors, their context, and what is written down about a change."""
+"""Who acts: actors, their context, what is written down about a change, and what proves one."""

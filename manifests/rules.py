@@ -1,8 +1,9 @@
 """Every rule that a manifest can break: its code, its name, and what `explain` says of it.
 
 The families: TC0xx the document, TC1xx its structure, TC2xx timetables, TC3xx guardrails,
-TC4xx targets, TC5xx across files; TC6xx, why an apply is refused, stands in the reconciler. A code
-never changes its meaning; a retired one is not reused.
+TC4xx targets, TC5xx across files. TC6xx, why an apply is refused, stands in
+`reconciler/refusals.py`, TC7xx, what the API answers, in `answers/problems.py`. A code never
+changes its meaning; a retired one is not reused.
 """
 
 from enum import StrEnum

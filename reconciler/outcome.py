@@ -1,4 +1,4 @@
-"""Outcomes: what became of each tenant, and the answer that pipelines read."""
+"""Outcomes: what became of each tenant, and its schedules with their next executions."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -36,7 +36,7 @@ class Wanted:
 
 
 def want(tenant: TenantId, schedules: Iterable[Definition], source_checksum: str) -> Wanted:
-    """Return what a manifest wants that was checked just now."""
+    """Return what is wanted by schedules that were kept; the checksum is taken anew."""
     wanted = tuple(schedules)
     return Wanted(tenant, wanted, checksum(document(wanted)), source_checksum)
 

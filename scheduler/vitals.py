@@ -33,6 +33,7 @@ from tenantcron.store.tenants import TenantRow
 from tenantcron.store.webhooks import Standing
 from tenantcron.store.workers import WorkerRow
 
+# The reason of a pause that nobody has set, as `finish.sql` writes it.
 AUTO_PAUSED = "auto:consecutive_failures"
 OVERDUE = timedelta(minutes=5)
 # Of each kind so many are named; the count tells of the others.

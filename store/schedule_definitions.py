@@ -1,7 +1,7 @@
 """Rows of `schedule_definition`, known by their content. The provider's refresh adds them.
 
 Equal content has one row, so thousands of schedules that say the same share it. A row is never
-changed; the sweep marks what no cursor names any more, and deletes it when no execution can.
+changed; housekeeping marks what no cursor names any more, and deletes it when no execution can.
 """
 
 import json
@@ -58,7 +58,7 @@ _READ = select(schedule_definition.c.id, schedule_definition.c.definition).where
     schedule_definition.c.id == func.any(bindparam("ids", type_=ARRAY(Uuid)))
 )
 # Two steps, a retention apart: executions name a definition for no longer than they are kept.
-# A refresh that has not committed yet may name one that is being marked: the next sweep mends it.
+# A refresh that has not committed yet may name one that is being marked: the next time mends it.
 _MARK = """
 UPDATE tenantcron.schedule_definition AS d
 SET unused_since = CASE WHEN unused_since IS NULL THEN %(now)s::timestamptz END

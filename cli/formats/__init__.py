@@ -1,1 +1,1 @@
-"""How diagnostics are shown: to people, to programs, to GitHub, to code scanners."""
+"""How answers are shown: to people on a terminal, to GitHub, to code scanners."""
