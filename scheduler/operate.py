@@ -50,7 +50,7 @@ from tenantcron.store import (
     schedule_cursors,
     times,
 )
-from tenantcron.store.audit_records import EXECUTION, LIMITS, PAUSE
+from tenantcron.store.audit_records import CLUSTER, EXECUTION, LIMITS, PAUSE
 from tenantcron.store.engine import Database
 from tenantcron.store.execution_history import ExecutionRow
 from tenantcron.store.executions import Manual, State
@@ -197,7 +197,7 @@ class Operator:
         async with self._acting() as connection:
             await limits.set_by_operator(connection, values)
             if reason is not None:
-                await self._explain(connection, (LIMITS, "true"), reason)
+                await self._explain(connection, (LIMITS, CLUSTER), reason)
             await claiming.tell(connection, "limits")
 
     def _actor(self) -> AnyActor:

@@ -47,6 +47,8 @@ TENANT = "tenant"
 EXECUTION = "execution"
 PAUSE = "pause"
 LIMITS = "limits"
+# Whose limits: the triggers call it so.
+CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)

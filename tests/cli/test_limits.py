@@ -48,13 +48,14 @@ def test_who_set_them_and_why_is_on_record(shell: Shell, database_url: str) -> N
     told(shell, "--max-concurrent", "0", "--reason", "incident", "--actor", "maria")
     records = run(
         database_url,
-        "SELECT operation, changed_by, after, correlation_id FROM tenantcron.audit_record"
+        "SELECT entity_id, changed_by, after, correlation_id FROM tenantcron.audit_record"
         " WHERE entity_type = 'limits' ORDER BY id",
     )
     change, reason = records
     assert (change["changed_by"], change["after"]["operator"]) == ("maria", 0)
     assert reason["after"] == {"reason": "incident"}
     assert change["correlation_id"] == reason["correlation_id"]
+    assert change["entity_id"] == reason["entity_id"]
 
 
 @pytest.mark.parametrize(
