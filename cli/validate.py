@@ -84,7 +84,7 @@ def _with_progress(files: Iterable[CheckedFile], total: int) -> Iterable[Checked
     if total < WORTH_PROCESSES or not sys.stderr.isatty():
         return files
     from rich.console import Console  # noqa: PLC0415 -- a hook on a few files does not pay for it
-    from rich.progress import track  # noqa: PLC0415
+    from rich.progress import track  # noqa: PLC0415 -- as above
 
     console = Console(stderr=True)
     return track(files, "Checking", total=total, console=console, transient=True)

@@ -23,7 +23,7 @@ def _expanded(position: int, text: str) -> tuple[int, ...]:
         return (int(text),)
     # Importing croniter costs several times an interpreter's start: only who has a range, a step
     # or a list to read pays for it.
-    from croniter import croniter  # noqa: PLC0415
+    from croniter import croniter  # noqa: PLC0415 -- as it says
 
     texts = [EVERY_VALUE] * len(FIELDS)
     texts[position] = text

@@ -41,11 +41,11 @@ def _first(cron: CronTimetable, wall: datetime, minute: int) -> datetime | None:
     times = cron.times >> minute
     if days & 1 and times:
         minute += (times & -times).bit_length() - 1
-        return datetime(year, month, day, minute // 60, minute % 60)  # noqa: DTZ001
+        return datetime(year, month, day, minute // 60, minute % 60)
     days &= -2
     if days:
         day += (days & -days).bit_length() - 1
-        return datetime(year, month, day, cron.hours[0], cron.minutes[0])  # noqa: DTZ001
+        return datetime(year, month, day, cron.hours[0], cron.minutes[0])
     return _first_of_later_months(cron, year, month, (first + length) % 7)
 
 
@@ -61,7 +61,7 @@ def _first_of_later_months(
         days = cron.day_masks[(length - 28) * 7 + first] if month in cron.months else 0
         if days:
             day = (days & -days).bit_length() - 1
-            return datetime(year, month, day, cron.hours[0], cron.minutes[0])  # noqa: DTZ001
+            return datetime(year, month, day, cron.hours[0], cron.minutes[0])
         first = (first + length) % 7
 
 
@@ -74,11 +74,11 @@ def _last(cron: CronTimetable, wall: datetime, minutes: int) -> datetime | None:
     times = cron.times & ((1 << minutes) - 1)
     if days >> day & 1 and times:
         minute = times.bit_length() - 1
-        return datetime(year, month, day, minute // 60, minute % 60)  # noqa: DTZ001
+        return datetime(year, month, day, minute // 60, minute % 60)
     days &= (1 << day) - 1
     if days:
         day = days.bit_length() - 1
-        return datetime(year, month, day, cron.hours[-1], cron.minutes[-1])  # noqa: DTZ001
+        return datetime(year, month, day, cron.hours[-1], cron.minutes[-1])
     return _last_of_earlier_months(cron, year, month, first)
 
 
@@ -95,4 +95,4 @@ def _last_of_earlier_months(
         days = cron.day_masks[(length - 28) * 7 + first] if month in cron.months else 0
         if days:
             day = days.bit_length() - 1
-            return datetime(year, month, day, cron.hours[-1], cron.minutes[-1])  # noqa: DTZ001
+            return datetime(year, month, day, cron.hours[-1], cron.minutes[-1])

@@ -70,7 +70,7 @@ def _load_json(source: Source) -> Loaded:
 def _load_yaml(source: Source) -> Loaded:
     """Read YAML; where one parser fails, the next more patient one decides if it is an error."""
     from tenantcron.manifests.loading.yaml_events import readers  # noqa: PLC0415 - JSON never needs it
-    from tenantcron.manifests.loading.yaml_text import settle  # noqa: PLC0415
+    from tenantcron.manifests.loading.yaml_text import settle  # noqa: PLC0415 - as above
 
     before = Problems(source)
     try:

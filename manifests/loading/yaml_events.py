@@ -55,7 +55,7 @@ class _ParserEvent(Protocol):
 def readers(size: int) -> tuple[Reader, ...]:
     """Return the parsers to try on a text of that size, the quick one first."""
     try:
-        import ruamel.yaml.cyaml  # noqa: F401, PLC0415 - imported when YAML is read, not before
+        import ruamel.yaml.cyaml  # noqa: F401 -- only whether it is there
     except ImportError:
         return (read_pure,)
     if size > MAX_PURE:
@@ -79,7 +79,7 @@ def read_disguised(text: str) -> Iterator[Event]:
 
 def _parse_quick(text: str) -> Iterator[_ParserEvent]:
     """Return libyaml's events."""
-    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined] # noqa: PLC0415
+    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined] # it does not export it
 
     return iter(CParser(text).get_event, None)
 
@@ -89,15 +89,15 @@ def read_pure(text: str) -> Iterator[Event]:
     if len(text) > MAX_PURE:
         message = f"without libyaml at most {MAX_PURE:,} characters of YAML are read"
         raise Unreadable(message, 0, 0, hint="install ruamel.yaml[libyaml]", code="TC002")
-    from ruamel.yaml import YAML  # noqa: PLC0415
+    from ruamel.yaml import YAML
 
     return _read(text, YAML(typ="safe", pure=True).parse(text))
 
 
 def _read(text: str, parsed: Iterator[_ParserEvent]) -> Iterator[Event]:
     """Translate the events of the first document and word what stops the parser."""
-    from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415
-    from ruamel.yaml.events import DocumentEndEvent  # noqa: PLC0415
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.events import DocumentEndEvent
 
     translator = _Translator(text)
     translations = translator.translations()
@@ -110,7 +110,7 @@ def _read(text: str, parsed: Iterator[_ParserEvent]) -> Iterator[Event]:
                 yield from translator.rest(event)
                 return
     except MarkedYAMLError as error:
-        from tenantcron.manifests.loading.yaml_words import explain  # noqa: PLC0415 - for bad files only
+        from tenantcron.manifests.loading.yaml_words import explain  # for bad files only
 
         raise explain(text, error) from None
     except (ValueError, OverflowError):
@@ -131,7 +131,7 @@ class _Translator:
 
     def translations(self) -> dict[type, Callable[[_ParserEvent], Event]]:
         """Return how each class of event is translated; the others say nothing to us."""
-        from ruamel.yaml import events  # noqa: PLC0415
+        from ruamel.yaml import events
 
         return {
             events.ScalarEvent: self._scalar,
