@@ -53,9 +53,9 @@ def test_whatever_code_constructs_is_not_authenticated(actor: Actor) -> None:
 
 def test_authenticated_cannot_be_given() -> None:
     with pytest.raises(TypeError, match="authenticated"):
-        Actor("ada", ActorType.HUMAN, "cli", authenticated=True)  # type: ignore[call-arg]
+        Actor("ada", ActorType.HUMAN, "cli", authenticated=True)  # type: ignore[call-arg] # what must not be
     with pytest.raises(TypeError, match="authenticated"):
-        replace(ADA, authenticated=True)  # type: ignore[call-arg]
+        replace(ADA, authenticated=True)  # type: ignore[call-arg] # as above
 
 
 def test_a_subclass_that_could_call_itself_authenticated_is_refused() -> None:

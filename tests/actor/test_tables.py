@@ -83,7 +83,7 @@ def orm_update_by_primary_key(session: Session) -> None:
 
 
 def core_update(session: Session) -> None:
-    session.execute(update(Meter.__table__).values(reading=11))  # type: ignore[arg-type]
+    session.execute(update(Meter.__table__).values(reading=11))  # type: ignore[arg-type] # of a class it is a table
 
 
 def upsert_that_takes_over_the_columns(session: Session) -> None:
@@ -260,7 +260,7 @@ def test_a_trigger_writes_beside_its_table_whatever_the_callers_search_path(
         set_actor(connection)
         connection.execute(text("set local search_path = pg_catalog"))
         connection.execute(
-            text(f"insert into {schema}.invoice (customer, amount) values ('Acme', 1)")  # noqa: S608
+            text(f"insert into {schema}.invoice (customer, amount) values ('Acme', 1)")  # noqa: S608 -- the test's own schema
         )
     assert history(invoices) == [("insert", "ada", ONE)]
 

@@ -47,18 +47,18 @@ def change_class() -> object:
 
 
 FORGERIES: dict[str, Callable[[], object]] = {
-    "constructed": lambda: AuthenticatedActor("ada", ActorType.HUMAN, "x"),  # type: ignore[call-arg]
+    "constructed": lambda: AuthenticatedActor("ada", ActorType.HUMAN, "x"),  # type: ignore[call-arg] # what must not be
     "constructed with something": lambda: AuthenticatedActor(
         "ada",
         ActorType.HUMAN,
         "x",
-        object(),  # type: ignore[arg-type]
+        object(),  # type: ignore[arg-type] # as above
     ),
     "constructed with a second witness": lambda: AuthenticatedActor(
         "ada", ActorType.HUMAN, "x", Witness()
     ),
-    "replaced": lambda: replace(PROVEN, id="root"),  # type: ignore[call-arg]
-    "replaced with nothing": lambda: replace(PROVEN, id="root", witness=None),  # type: ignore[arg-type]
+    "replaced": lambda: replace(PROVEN, id="root"),  # type: ignore[call-arg] # as above
+    "replaced with nothing": lambda: replace(PROVEN, id="root", witness=None),  # type: ignore[arg-type] # as above
     "allocated": lambda: object.__new__(AuthenticatedActor).authenticated,
     "allocated and filled": set_directly,
     "class changed": change_class,
@@ -97,11 +97,11 @@ def test_the_witness_does_not_show_in_logs() -> None:
 
 def test_what_merely_looks_like_an_authenticated_actor_cannot_act() -> None:
     class Duck:
-        __class__ = AuthenticatedActor  # type: ignore[assignment]
+        __class__ = AuthenticatedActor  # type: ignore[assignment] # as above
         id, type, source, authenticated = "root", ActorType.HUMAN, "x", True
 
     with pytest.raises(TypeError, match="Duck is not an actor"):
-        acting_as(Duck())  # type: ignore[arg-type]
+        acting_as(Duck())  # type: ignore[arg-type] # as above
 
 
 def test_only_a_proven_actor_is_written_down_as_authenticated() -> None:

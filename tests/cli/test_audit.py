@@ -20,7 +20,7 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     for tenant in ("acme", "beta"):
         run(
             database_url,
-            f"UPDATE tenant_{tenant}.tenant_schedule SET effective_from = {ago}",  # noqa: S608
+            f"UPDATE tenant_{tenant}.tenant_schedule SET effective_from = {ago}",  # noqa: S608 -- the test's own words
         )
     assert shell("run", "--once").code == 0
     return shell

@@ -91,7 +91,7 @@ def test_a_timetable_that_a_hand_has_broken_is_shown_as_such(
     for column, value in (("cron_expr", "nonsense"), ("timezone", "Mars/Olympus")):
         query(
             database_url,
-            f"UPDATE tenant_acme.tenant_schedule SET {column} = '{value}'"  # noqa: S608
+            f"UPDATE tenant_acme.tenant_schedule SET {column} = '{value}'"  # noqa: S608 -- the test's own words
             f" WHERE schedule_name = 's000'",
         )
         called = shell("schedule", "list", "--format", "json")

@@ -18,7 +18,7 @@ def test_a_time_with_an_offset_is_an_instant_in_utc(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["2026-12-01T09:00", "2026-12-01 09:00:00"])
 def test_a_time_without_an_offset_is_a_wall_clock_value(text: str) -> None:
-    assert read_instant(text) == datetime(2026, 12, 1, 9)  # noqa: DTZ001
+    assert read_instant(text) == datetime(2026, 12, 1, 9)  # noqa: DTZ001 -- a value of the wall clock
 
 
 @pytest.mark.parametrize("text", ["", "2026-12-01", "20261201T0900Z", "2026-12-01T24:00Z", "٢026"])

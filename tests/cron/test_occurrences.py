@@ -49,7 +49,7 @@ def test_a_single_time_lies_strictly_ahead_or_strictly_behind() -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_moment_without_a_zone_is_refused(text: str) -> None:
-    naive = datetime(2026, 1, 1)  # noqa: DTZ001
+    naive = datetime(2026, 1, 1)  # noqa: DTZ001 -- what is refused
     with pytest.raises(ValueError, match="without a time zone"):
         next_occurrence(parse(text), zone("UTC"), naive)
     with pytest.raises(ValueError, match="without a time zone"):

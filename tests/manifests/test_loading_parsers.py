@@ -1,5 +1,6 @@
 """The two YAML parsers: one outcome, whichever of them reads the document."""
 
+import io
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from tenantcron.manifests.diagnostics import Pointer, Span
 from tenantcron.manifests.document import Document, JsonValue, Loaded, load
@@ -126,10 +128,6 @@ TREES = st.recursive(
 @given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=4), flow=st.booleans())
 @settings(deadline=None, max_examples=100)
 def test_what_ruamel_writes_is_read_back_by_both(tree: dict[str, JsonValue], flow: bool) -> None:
-    import io  # noqa: PLC0415
-
-    from ruamel.yaml import YAML  # noqa: PLC0415
-
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = flow
     stream = io.StringIO()

@@ -104,7 +104,7 @@ async def test_a_change_by_hand_that_the_manifest_takes_up_becomes_a_version(
 async def test_a_definition_is_an_object_also_by_hand(
     fleet: Fleet, database_url: str, value: str
 ) -> None:
-    statement = f"UPDATE {{}}.tenant_schedule SET definition = '{value}'"  # noqa: S608
+    statement = f"UPDATE {{}}.tenant_schedule SET definition = '{value}'"  # noqa: S608 -- the test's own words
     with pytest.raises(CheckViolation):
         await by_hand(fleet, database_url, statement)
 

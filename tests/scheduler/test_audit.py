@@ -266,8 +266,8 @@ async def test_a_tenant_that_came_back_is_judged_from_then_on(
     run(database_url, "UPDATE tenantcron.tenant SET status = 'active'")
     # As if the apply were days ago, and the first occurrence since the return had just been fired.
     ago = "now() - interval '3 days'"
-    run(database_url, f"UPDATE tenantcron.schedule_cursor SET effective_from = {ago}")  # noqa: S608
-    run(database_url, f"UPDATE tenant_acme.tenant_schedule SET effective_from = {ago}")  # noqa: S608
+    run(database_url, f"UPDATE tenantcron.schedule_cursor SET effective_from = {ago}")  # noqa: S608 -- the test's own words
+    run(database_url, f"UPDATE tenant_acme.tenant_schedule SET effective_from = {ago}")  # noqa: S608 -- as above
     run(database_url, "UPDATE tenantcron.schedule_cursor SET last_run_at = now()")
     result = await audit(fleet.database, RETENTION)
     assert [one.code for one in result.findings if one.code == "lost"] == []
@@ -278,7 +278,7 @@ async def test_a_timetable_that_a_hand_has_changed_is_judged_from_then_on(
 ) -> None:
     ago = "now() - interval '3 days'"
     for table in ("tenantcron.schedule_cursor", "tenant_acme.tenant_schedule"):
-        run(database_url, f"UPDATE {table} SET effective_from = {ago}")  # noqa: S608
+        run(database_url, f"UPDATE {table} SET effective_from = {ago}")  # noqa: S608 -- as above
     run(database_url, "UPDATE tenantcron.schedule_cursor SET last_run_at = now()")
     lost = [one.schedule for one in (await audit(fleet.database, RETENTION)).findings]
     assert "nightly" in lost

@@ -87,7 +87,7 @@ async def test_no_handler_takes_the_scheduler_down(error: BaseException, way: in
 async def test_a_handler_that_takes_no_execution_has_failed() -> None:
     async def takes_nothing() -> None: ...
 
-    attempt = await attempt_of(takes_nothing)  # type: ignore[arg-type]
+    attempt = await attempt_of(takes_nothing)  # type: ignore[arg-type] # that is the mistake
 
     assert "TypeError" in str(attempt.error)
 

@@ -15,7 +15,7 @@ NAMESPACE = UUID("6f1c3f2a-6c0e-5b63-9d0e-3d1f0c3a7b54")
     schedule_id=st.uuids(),
     moment=st.datetimes(
         min_value=datetime(1990, 1, 1),  # noqa: DTZ001 -- the strategy adds the zone
-        max_value=datetime(2090, 1, 1),  # noqa: DTZ001
+        max_value=datetime(2090, 1, 1),  # noqa: DTZ001 -- as above
         timezones=st.builds(timezone, st.builds(timedelta, minutes=st.integers(-720, 720))),
     ),
 )

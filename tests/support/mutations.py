@@ -44,7 +44,7 @@ def _damage(draw: st.DrawFn, data: JsonValue) -> JsonValue:
         return value if draw(st.integers(0, 9)) == 0 else data
     parent = data
     for part in parents:
-        parent = parent[part]  # type: ignore[index, call-overload]
+        parent = parent[part]  # type: ignore[index, call-overload] # JSON of any shape
     if isinstance(parent, list):
         parent[int(last)] = value
     elif isinstance(parent, dict):

@@ -226,7 +226,7 @@ def listed(what: str, rows: Iterable[list[str]], columns: int) -> Iterator[list[
     words = {cells[0]: cells for cells in rows}
     for known in LISTS[what]():
         cells = [*known, *words.get(known[0], [])[len(known) :]]
-        assert len(cells) == columns and all(cells), f"write a row for {known[0]}"  # noqa: PT018
+        assert len(cells) == columns and all(cells), f"write a row for {known[0]}"  # noqa: PT018 -- one sentence for both
         yield cells
 
 

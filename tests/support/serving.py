@@ -40,7 +40,7 @@ async def served(service: Service) -> AsyncIterator[str]:
         create_app(service), host="127.0.0.1", port=0, lifespan="off", log_config=None
     )
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[method-assign,attr-defined]
+    server.install_signal_handlers = lambda: None  # type: ignore[method-assign,attr-defined] # signals are for whoever runs the tests
     task = asyncio.create_task(server.serve())
     try:
         while not server.started:

@@ -66,7 +66,7 @@ def test_what_postgres_cannot_hold_is_taken_out() -> None:
 
 
 def test_an_error_that_cannot_show_itself_is_told_by_its_type() -> None:
-    class Broken(Exception):  # noqa: N818
+    class Broken(Exception):  # noqa: N818 -- a handler's own
         def __str__(self) -> str:
             raise TypeError("not even that")
 

@@ -94,7 +94,7 @@ def test_a_decorator_without_a_name_is_told_how_to_write_it() -> None:
     def plain(execution: Execution) -> None: ...
 
     with pytest.raises(SagaError, match='write @saga\\("name"\\)'):
-        saga(plain)  # type: ignore[arg-type]
+        saga(plain)  # type: ignore[arg-type] # that is the mistake
 
 
 def test_a_function_with_a_yield_is_refused_because_calling_it_runs_nothing() -> None:
@@ -102,7 +102,7 @@ def test_a_function_with_a_yield_is_refused_because_calling_it_runs_nothing() ->
         yield
 
     with pytest.raises(SagaError, match="yield"):
-        saga("reconcile")(generator)  # type: ignore[type-var]
+        saga("reconcile")(generator)  # type: ignore[type-var] # as above
 
 
 def test_a_second_handler_of_a_saga_is_refused_with_both_places() -> None:
