@@ -5,7 +5,7 @@ The file is the one of the working folder. Environment variables are the keys in
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, time, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -32,25 +32,21 @@ SHORTEST_OUTBOX_RETENTION = timedelta(hours=1)
 MOST_PORTS = 65_535
 MOST_BUSIEST = 100
 
-_COUNTS = ("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit")
+# What a file that is in Git must not hold, and where it can be instead.
+SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
+# Written as numbers and as durations in the file; all else is text there.
+_NUMBERS = (
+    *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit"),
+    *("metrics_port", "metrics_busiest_tenants"),
+)
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
     *("api_timeout", "metrics_audit_interval", "outbox_retention"),
 )
-# Of tokens: what a file that is in Git must not hold, and where it can be instead.
-SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
-_TOKENS = ("issuer", *SECRETS, *SECRETS.values())
-_OWNERS = ("owner_check_url", "owner_check_audience")
-_LOGS = ("log_format", "log_level")
-_OIDC = ("oidc_issuer", "oidc_audience", "oidc_jwks_url")
-# Variables that are no settings: what a command that asks a server shows there.
-_OF_COMMANDS = (f"{PREFIX}TOKEN",)
-_METRICS = ("metrics_port", "metrics_busiest_tenants")
-_NUMBERS = (*_COUNTS, *_METRICS)
-_OTHERS = (*_LOGS, "ca_file", *_TOKENS, *_OWNERS, *_OIDC, "metrics_host", *_METRICS)
-_KEYS = ("database_url", "service", *_COUNTS, *_DURATIONS, *_OTHERS)
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
+# Variables that are no settings: what a command that asks a server shows there.
+_OF_COMMANDS = (f"{PREFIX}TOKEN",)
 
 _SAFE_SCHEMES = ("https://", "http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 
@@ -127,6 +123,9 @@ class Settings:
     schedules: tuple[JsonObject, ...] = ()
     # Where `.tenantcron/` lives.
     folder: Path
+
+
+_KEYS = tuple(one.name for one in fields(Settings) if one.name not in (_SCHEDULES, "folder"))
 
 
 def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
@@ -363,19 +362,14 @@ def _path(value: _Value) -> Path:
 
 
 def _count(value: _Value) -> int:
-    digits = value.text.isascii() and value.text.isdigit() and len(value.text) <= 9
-    if not digits or not 1 <= int(value.text) <= MOST_CONCURRENT:
-        raise UsageError(
-            f"{value.place}: {value.text!r} is not a whole number from 1 to {MOST_CONCURRENT}"
-        )
-    return int(value.text)
+    return whole_number(value.text, value.place, MOST_CONCURRENT, least=1)
 
 
-def whole_number(text: str, place: str, most: int) -> int:
-    """Read a number from 0 on where it comes in; a UsageError names its place."""
+def whole_number(text: str, place: str, most: int, *, least: int = 0) -> int:
+    """Read a number where it comes in; a UsageError names its place."""
     digits = text.isascii() and text.isdigit() and len(text) <= 9
-    if not digits or int(text) > most:
-        raise UsageError(f"{place}: {text!r} is not a whole number from 0 to {most}")
+    if not digits or not least <= int(text) <= most:
+        raise UsageError(f"{place}: {text!r} is not a whole number from {least} to {most}")
     return int(text)
 
 
