@@ -1,12 +1,6 @@
 """Audit: holds what should have fired against what is on record, and cursors against schedules.
 
-For each cursor the occurrences of its timetable are reckoned anew, up to the last one that it says
-was fired. Each of them must be the time of one row or lie in the cover of exactly one, from
-`covers_from` to `scheduled_for`. Anything else is a finding:
-
-- **lost**: no row stands for it;
-- **doubled**: two rows do;
-- **unexpected**: a row that is no occurrence, and that nobody triggered by hand.
+`audit_occurrences` and `audit_cursors` judge; here is what they judge, read batch by batch.
 
 Not judged: what lies before the kept history, before the timetable became what it is, be it by
 hand, or before a deprovisioned tenant came back; what the timetable before it fired until a
@@ -17,88 +11,31 @@ who is between a change and its refresh differs rightly. It works through a batc
 time, with a fixed number of statements, and holds the rows of one schedule at a time in memory.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
-from itertools import groupby, takewhile
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
-from tenantcron.core.words import in_utc
-from tenantcron.cron.occurrences import upcoming
-from tenantcron.cron.zones import zone
 from tenantcron.provider.refresh import BATCHES_A_CONNECTION
-from tenantcron.provider.tenant_schedules import TenantScheduleProvider, read_schedules
-from tenantcron.scheduler.due import timetable_of
+from tenantcron.provider.tenant_schedules import read_schedules
+from tenantcron.scheduler.audit_cursors import compare
+from tenantcron.scheduler.audit_findings import AuditCode, AuditFinding
+from tenantcron.scheduler.audit_occurrences import expected_occurrences, judge
 from tenantcron.scheduler.situation import existing_tenant
 from tenantcron.store import audit_records, execution_history, schedule_cursors, tenants
 from tenantcron.store.backends import give_up
 from tenantcron.store.engine import Database
 from tenantcron.store.execution_history import Recorded
-from tenantcron.store.executions import execution_id
 from tenantcron.store.schedule_cursors import CursorRow
-from tenantcron.store.schedule_definitions import definition_id
-from tenantcron.store.schedule_rows import ScheduleRow
 from tenantcron.store.tenants import TenantRow
 from tenantcron.store.times import moment
 
 TENANTS_A_BATCH = 50
-_PROVIDER = TenantScheduleProvider().name
-# What a cursor takes over from its schedule.
-_FOLLOWED = ("schedule_name", "saga_name", "cron_expr", "timezone", "enabled", "effective_from")
 
 Key = tuple[TenantId, str]
-
-
-class AuditCode(StrEnum):
-    """What can be wrong."""
-
-    LOST = "lost"
-    DOUBLED = "doubled"
-    UNEXPECTED = "unexpected"
-    MISSING_CURSOR = "missing-cursor"
-    ORPHANED_CURSOR = "orphaned-cursor"
-    DIFFERENT_CURSOR = "different-cursor"
-    UNREADABLE = "unreadable"
-
-
-_HINTS = {
-    AuditCode.LOST: "nothing ran for it and nothing says why: `tenantcron schedule trigger` makes "
-    "up for it; keep the rows around it and report a bug",
-    AuditCode.DOUBLED: "look with `tenantcron execution list` whether both ran; report a bug "
-    "unless somebody wrote rows by hand",
-    AuditCode.UNEXPECTED: "somebody wrote it by hand, or the timetable was changed by hand: apply "
-    "the manifest again",
-    AuditCode.MISSING_CURSOR: "`tenantcron health` tells if the tenant cannot be followed; apply a "
-    "manifest that changes anything, so that the tenant is looked at again",
-    AuditCode.ORPHANED_CURSOR: "it fires what no manifest declares: apply a manifest that changes "
-    "anything, so that the tenant is looked at again",
-    AuditCode.DIFFERENT_CURSOR: "somebody has changed the cursor: apply a manifest that changes "
-    "anything, so that the tenant is looked at again",
-    AuditCode.UNREADABLE: "`tenantcron migrate` mends missing tables",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """One thing that is not as it should be."""
-
-    code: AuditCode
-    tenant: TenantId
-    schedule: str | None
-    message: str
-    since: datetime | None = None
-    until: datetime | None = None
-    count: int = 1
-
-    @property
-    def hint(self) -> str:
-        """What to do next."""
-        return _HINTS[self.code]
 
 
 @dataclass(slots=True)
@@ -229,154 +166,6 @@ def _judge_one(
         return  # it cannot be evaluated, and `health` says so
     audited.occurrences += len(expected)
     audited.findings += judge(cursor, expected, after, rows)
-
-
-def expected_occurrences(cursor: CursorRow, after: datetime) -> list[datetime]:
-    """Return what must have been fired by what the cursor says."""
-    last = cursor.last_run_at
-    if last is None or last <= after:
-        return []
-    occurrences = upcoming(timetable_of(cursor.cron_expr), zone(cursor.timezone), after)
-    return list(takewhile(lambda one: one <= last, occurrences))
-
-
-def judge(
-    cursor: CursorRow, expected: Sequence[datetime], after: datetime, rows: Sequence[Recorded]
-) -> list[AuditFinding]:
-    """Hold the rows of a schedule against its occurrences after a moment."""
-    own = [row for row in rows if _is_judged(row, cursor, after)]
-    covers = _covers(expected, own)
-    return [
-        *_spans(cursor, expected, covers, AuditCode.LOST, lambda count: count == 0),
-        *_spans(cursor, expected, covers, AuditCode.DOUBLED, lambda count: count > 1),
-        *_unexpected(cursor, expected, own),
-    ]
-
-
-def _is_judged(row: Recorded, cursor: CursorRow, after: datetime) -> bool:
-    # What another schedule of the same name has left behind is none of this one's.
-    if row.schedule_id != cursor.schedule_id or cursor.last_run_at is None:
-        return False
-    return after < row.scheduled_for <= cursor.last_run_at
-
-
-def _covers(expected: Sequence[datetime], rows: Sequence[Recorded]) -> list[int]:
-    """Count for each occurrence the rows that stand for it."""
-    steps = [0] * (len(expected) + 1)
-    for row in rows:
-        steps[bisect_left(expected, row.covers_from or row.scheduled_for)] += 1
-        steps[bisect_right(expected, row.scheduled_for)] -= 1
-    covers, number = [], 0
-    for step in steps[:-1]:
-        number += step
-        covers.append(number)
-    return covers
-
-
-def _spans(
-    cursor: CursorRow,
-    expected: Sequence[datetime],
-    covers: Sequence[int],
-    code: AuditCode,
-    is_wrong: Callable[[int], bool],
-) -> Iterator[AuditFinding]:
-    """Yield one finding for neighbours that are wrong in the same way."""
-    pairs = zip(expected, covers, strict=True)
-    for wrong, neighbours in groupby(pairs, key=lambda pair: is_wrong(pair[1])):
-        if not wrong:
-            continue
-        times = [time for time, _ in neighbours]
-        words = {AuditCode.LOST: "no row stands for", AuditCode.DOUBLED: "two rows stand for"}
-        yield AuditFinding(
-            code,
-            cursor.tenant_id,
-            cursor.schedule_name,
-            f"{words[code]} {_occurrences(times)}",
-            times[0],
-            times[-1],
-            len(times),
-        )
-
-
-def _occurrences(times: Sequence[datetime]) -> str:
-    if len(times) == 1:
-        return f"the occurrence of {in_utc(times[0])}"
-    return f"{len(times)} occurrences from {in_utc(times[0])} to {in_utc(times[-1])}"
-
-
-def _is_unexpected(row: Recorded, expected: Sequence[datetime]) -> bool:
-    place = bisect_left(expected, row.scheduled_for)
-    is_occurrence = place < len(expected) and expected[place] == row.scheduled_for
-    return not is_occurrence or row.id != execution_id(row.schedule_id, row.scheduled_for)
-
-
-def _unexpected(
-    cursor: CursorRow, expected: Sequence[datetime], rows: Sequence[Recorded]
-) -> Iterator[AuditFinding]:
-    """Yield one finding for neighbours that are no occurrences."""
-    timetable = f"of the timetable `{cursor.cron_expr}` in {cursor.timezone}"
-    for wrong, neighbours in groupby(rows, key=lambda row: _is_unexpected(row, expected)):
-        if not wrong:
-            continue
-        some = list(neighbours)
-        first, last = some[0], some[-1]
-        what = f"execution {first.id} of {in_utc(first.scheduled_for)} is no occurrence {timetable}"
-        if len(some) > 1:
-            others = f"nor are the {len(some) - 1} after it, up to {in_utc(last.scheduled_for)}"
-            what = f"{what}, {others}"
-        yield AuditFinding(
-            AuditCode.UNEXPECTED,
-            cursor.tenant_id,
-            cursor.schedule_name,
-            what,
-            first.scheduled_for,
-            last.scheduled_for,
-            len(some),
-        )
-
-
-def compare(
-    tenant: TenantId, schedules: Sequence[ScheduleRow], cursors: Sequence[CursorRow]
-) -> list[AuditFinding]:
-    """Hold the cursors of a tenant that is followed against its schedules."""
-    followed = {one.schedule_id: one for one in cursors if one.provider == _PROVIDER}
-    declared = {one.id: one for one in schedules}
-    pairs = [(one, followed[one.id]) for one in schedules if one.id in followed]
-    return [
-        *(_missing(tenant, one) for one in schedules if one.id not in followed),
-        *(_orphaned(one) for one in followed.values() if one.schedule_id not in declared),
-        *(_different(*pair) for pair in pairs if _differences(*pair)),
-    ]
-
-
-def _missing(tenant: TenantId, schedule: ScheduleRow) -> AuditFinding:
-    message = "the schedule has no cursor, so it never fires"
-    return AuditFinding(AuditCode.MISSING_CURSOR, tenant, schedule.schedule_name, message)
-
-
-def _orphaned(cursor: CursorRow) -> AuditFinding:
-    message = "there is a cursor, but the tenant has no such schedule"
-    return AuditFinding(AuditCode.ORPHANED_CURSOR, cursor.tenant_id, cursor.schedule_name, message)
-
-
-def _differences(schedule: ScheduleRow, cursor: CursorRow) -> list[str]:
-    names = [name for name in _FOLLOWED if getattr(schedule, name) != getattr(cursor, name)]
-    same = definition_id(schedule.definition) == cursor.definition_id
-    return names if same else [*names, "definition"]
-
-
-def _different(schedule: ScheduleRow, cursor: CursorRow) -> AuditFinding:
-    told = ", ".join(_difference(name, schedule, cursor) for name in _differences(schedule, cursor))
-    message = f"the cursor does not follow the schedule: {told}"
-    return AuditFinding(
-        AuditCode.DIFFERENT_CURSOR, cursor.tenant_id, schedule.schedule_name, message
-    )
-
-
-def _difference(name: str, schedule: ScheduleRow, cursor: CursorRow) -> str:
-    if name == "definition":
-        return "definition"
-    return f"{name} is {getattr(cursor, name)}, not {getattr(schedule, name)}"
 
 
 def _unreadable(tenant: TenantId, fault: str) -> AuditFinding:

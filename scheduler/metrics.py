@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.desired import Priority
-from tenantcron.scheduler.audit import AuditCode
+from tenantcron.scheduler.audit_findings import AuditCode
 from tenantcron.scheduler.counts import Counts, Tally
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.fire import RANKS

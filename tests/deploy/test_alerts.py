@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from support.promtool import promtool
 
 from tenantcron.cli.main import COMMANDS
-from tenantcron.scheduler.audit import AuditCode
+from tenantcron.scheduler.audit_findings import AuditCode
 from tenantcron.scheduler.metrics import METRICS, Kind
 from tenantcron.scheduler.reasons import ENDS, ReasonKind
 from tenantcron.scheduler.tokens import MintFailure

@@ -15,7 +15,8 @@ from tenantcron.provider.refresh import refresh
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
-from tenantcron.scheduler.audit import Audited, audit, judge
+from tenantcron.scheduler.audit import Audited, audit
+from tenantcron.scheduler.audit_occurrences import judge
 from tenantcron.store.engine import Database
 from tenantcron.store.execution_history import Recorded
 from tenantcron.store.executions import execution_id
