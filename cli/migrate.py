@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tenantcron.cli.numbers import number
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.settings import load_settings
 from tenantcron.core.values import JsonObject
@@ -33,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Bring the control schema and the schemas of all tenants up to date."
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "--concurrency", type=_tenants_at_a_time, default=4, metavar="N", help="default: 4"
+        "--concurrency", type=number(1, 10), default=4, metavar="N", help="1 to 10, default: 4"
     )
     parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     parser.set_defaults(run=run)
@@ -47,13 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _show(outcome)
     return int(bool(outcome.failed))
-
-
-def _tenants_at_a_time(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 10:
-        raise argparse.ArgumentTypeError("from 1 to 10")
-    return number
 
 
 async def _migrate(concurrency: int) -> Outcome:
