@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from tenantcron.store.execution_history import ExecutionRow
+from tenantcron.web.rendering import took
 from tenantcron.web.words import NOTHING, duration, moment
 
 WIDTH: Final = 720
@@ -37,8 +38,8 @@ class Plot:
 def durations(rows: Sequence[ExecutionRow]) -> Plot:
     """Return the plot of executions, which come with the newest first."""
     oldest_first = list(reversed(rows))
-    took = [_took(row) for row in oldest_first]
-    known = sorted(one for one in took if one is not None)
+    spans = [took(row.started_at, row.finished_at) for row in oldest_first]
+    known = sorted(one for one in spans if one is not None)
     top = max([*known, _LEAST])
     step = (WIDTH - 2 * _MARGIN) / max(len(rows) - 1, 1)
     points = tuple(
@@ -49,17 +50,11 @@ def durations(rows: Sequence[ExecutionRow]) -> Plot:
             row.state,
             _title(row, span),
         )
-        for index, (row, span) in enumerate(zip(oldest_first, took, strict=True))
+        for index, (row, span) in enumerate(zip(oldest_first, spans, strict=True))
     )
     return Plot(points, duration(top), duration(known[len(known) // 2]) if known else NOTHING)
 
 
-def _took(row: ExecutionRow) -> timedelta | None:
-    if row.started_at is None or row.finished_at is None:
-        return None
-    return max(row.finished_at - row.started_at, timedelta())
-
-
 def _title(row: ExecutionRow, span: timedelta | None) -> str:
-    took = f", took {duration(span)}" if span is not None else ""
-    return f"{moment(row.scheduled_for)}: {row.state.lower()}{took}"
+    length = f", took {duration(span)}" if span is not None else ""
+    return f"{moment(row.scheduled_for)}: {row.state.lower()}{length}"
