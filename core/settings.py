@@ -395,13 +395,9 @@ def _at_least(shortest: timedelta) -> Callable[[_Value], timedelta]:
     return read
 
 
-def _file_in(folder: Path) -> Callable[[_Value], Path | None]:
+def _file_in(folder: Path) -> Callable[[_Value], Path]:
     """The one who reads the file says what is wrong with it."""
-
-    def read(value: _Value) -> Path | None:
-        return folder / value.text
-
-    return read
+    return lambda value: folder / value.text
 
 
 def _one_of(kind: type[E]) -> Callable[[_Value], E]:

@@ -110,7 +110,7 @@ class Minter:
         """Return the tokens of one execution; nothing is asked or made yet."""
         return ExecutionTokens(self, claimed, timeout, owner)
 
-    async def mint(self, wanted: "Wanted") -> str:
+    async def mint(self, wanted: Wanted) -> str:
         """Return a fresh token."""
         claimed = wanted.claimed
         try:
@@ -132,7 +132,7 @@ class Minter:
         self.counts.minted += 1
         return token
 
-    async def _mint(self, wanted: "Wanted") -> str:
+    async def _mint(self, wanted: Wanted) -> str:
         _check_audience(wanted.audience)
         try:
             permit = await self._permits.of(wanted.claimed)
@@ -149,7 +149,7 @@ class Minter:
                 connection, asked, identity=self._identity, at=self._clock()
             )
 
-    async def _signed(self, permit: Permit, wanted: "Wanted") -> str:
+    async def _signed(self, permit: Permit, wanted: Wanted) -> str:
         from tenantcron.actor.tokens import Claims, sign  # noqa: PLC0415 -- see `_signing`
 
         key = await self._signing().key(permit.kid)

@@ -97,9 +97,6 @@ async def add(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | N
     return None if row is None else _read(row)
 
 
-_LOCK = select(tenant).where(tenant.c.id == bindparam("tenant_id")).with_for_update()
-
-
 _FIND = select(tenant).where(tenant.c.id == bindparam("tenant_id"))
 
 
@@ -107,6 +104,9 @@ async def find(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | 
     """Return a tenant."""
     row = (await connection.execute(_FIND, {"tenant_id": tenant_id})).one_or_none()
     return None if row is None else _read(row)
+
+
+_LOCK = _FIND.with_for_update()
 
 
 async def lock(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | None:
