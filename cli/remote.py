@@ -120,12 +120,31 @@ def _server(arguments: argparse.Namespace) -> str:
     if arguments.policy:
         raise UsageError("--policy does not go with --server: the policy of the server holds")
     url: str = arguments.server
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    scheme, host = _parts(url)
+    if scheme not in ("http", "https") or not host:
         raise UsageError(f"--server {url!r} is not an address such as https://cron.internal")
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK and os.environ.get(TOKEN):
+    if scheme == "http" and host not in _LOOPBACK and _token():
         raise UsageError(f"--server {url}: over http anybody can read the token; use https")
     return url.rstrip("/")
+
+
+def _parts(url: str) -> tuple[str, str | None]:
+    """Return scheme and host of a URL; nothing if it cannot be read."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # which is read only now
+    except ValueError:
+        return "", None
+    return parts.scheme, parts.hostname
+
+
+def _token() -> str | None:
+    """Return the token, without the line break that a file of it ends with."""
+    token = os.environ.get(TOKEN, "").strip()
+    # The client library would show the whole of a header that it cannot send.
+    if not token.isascii() or not token.isprintable():
+        raise UsageError(f"{TOKEN} is not a token: it has characters that none has")
+    return token or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +162,7 @@ class _Asking:
         now = datetime.now(UTC)
         checked = [(one, *_own(one.file, now)) for one in sent]
         count = Counter(tenant for _, tenant, _ in checked)
-        token = os.environ.get(TOKEN)
+        token = _token()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with httpx.AsyncClient(headers=headers, timeout=_PATIENCE) as client:
             tasks = [

@@ -260,6 +260,8 @@ async def test_a_plan_is_applied_where_it_was_made(both: Both) -> None:
     ("arguments", "words"),
     [
         (("plan", "acme.yaml", "--server", "cron.internal"), "not an address"),
+        (("plan", "acme.yaml", "--server", "https://["), "not an address"),
+        (("plan", "acme.yaml", "--server", "https://cron.internal:eighty"), "not an address"),
         (("plan", "acme.yaml", "--server", "http://cron.internal"), "use https"),
         (("plan", "acme.yaml", "--server", "http://127.0.0.1:1"), "cannot be asked"),
         (("plan", "acme.yaml", "--server", "http://127.0.0.1:1", "--policy", "x"), "policy"),
@@ -275,6 +277,27 @@ def test_wrong_use_is_2(tmp_path: Path, arguments: tuple[str, ...], words: str) 
     called = Shell(tmp_path)(*arguments, TENANTCRON_TOKEN="tc_x")  # noqa: S106 -- not a token
 
     assert (called.code, words in called.err) == (2, True), called.err
+
+
+def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(tmp_path: Path) -> None:
+    write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    for token in ("tc_hush\nhush", "tc_h\N{LATIN SMALL LETTER U WITH DIAERESIS}sh_hush"):
+        called = Shell(tmp_path)(
+            "plan", "acme.yaml", "--server", "http://127.0.0.1:1", TENANTCRON_TOKEN=token
+        )
+
+        assert (called.code, "TENANTCRON_TOKEN" in called.err) == (2, True), called.err
+        assert "hush" not in called.err + called.out
+
+
+async def test_a_token_may_end_as_the_file_does_that_it_was_kept_in(both: Both) -> None:
+    write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
+    token = await new_token(both.api.database, "admin")
+    called = await asyncio.to_thread(
+        both.on_server, "plan", "acme.yaml", "--create-tenants", token=f"{token}\n"
+    )
+
+    assert called.code == 0, called.err
 
 
 def test_a_command_that_asks_a_server_loads_no_database_driver(tmp_path: Path) -> None:
