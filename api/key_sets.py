@@ -1,6 +1,7 @@
 """The keys of an OIDC issuer, fetched when they are needed and kept for a while."""
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -36,14 +37,22 @@ class KeySet:
     async def key(self, key_id: str | None) -> jwt.PyJWK:
         """Return a key by its id; without one, the only key there is."""
         found = self._find(key_id)
-        if found is not None and monotonic() - self._fetched_at < _FRESH_FOR:
+        if found is not None and self._age < _FRESH_FOR:
             return found
         async with self._fetching:
             await self._fetch()
+        # Keys that were fetched before go on to count for a while: an issuer that is away for a
+        # moment has withdrawn nothing. For ever would keep what was withdrawn alive.
+        if self._age > _TRUSTED_FOR:
+            raise unavailable("the issuer of tokens does not answer: try again")
         found = self._find(key_id)
         if found is None:
             raise NotProvenError("the issuer has no such key")
         return found
+
+    @property
+    def _age(self) -> float:
+        return monotonic() - self._fetched_at
 
     def _find(self, key_id: str | None) -> jwt.PyJWK | None:
         if key_id is None:
@@ -56,12 +65,8 @@ class KeySet:
         self._tried_at = monotonic()
         try:
             self._keys = _readable(await _get(self.url))
-        except (httpx.HTTPError, ValueError, jwt.PyJWTError) as error:
+        except (httpx.HTTPError, TimeoutError, ValueError, jwt.PyJWTError) as error:
             log.warning("issuer_away", url=self.url, error=str(error))
-            # Keys that were fetched before go on to count for a while: an issuer that is away for
-            # a moment has withdrawn nothing. For ever would keep what was withdrawn alive.
-            if not self._keys or monotonic() - self._fetched_at > _TRUSTED_FOR:
-                raise unavailable("the issuer of tokens does not answer: try again") from error
             return
         self._fetched_at = monotonic()
 
@@ -69,6 +74,8 @@ class KeySet:
 async def _get(url: str) -> bytes:
     content = b""
     async with (
+        # However slowly it trickles in: whoever presents a token waits for it.
+        asyncio.timeout(_PATIENCE),
         httpx.AsyncClient(timeout=_PATIENCE, follow_redirects=False) as client,
         client.stream("GET", url) as answer,
     ):
@@ -82,5 +89,8 @@ async def _get(url: str) -> bytes:
 
 def _readable(content: bytes) -> dict[str, jwt.PyJWK]:
     """Return the keys that we can use; an issuer may have others beside them."""
-    found = jwt.PyJWKSet.from_json(content.decode())
-    return {key.key_id or "": key for key in found.keys if key.key_type != "oct"}
+    match json.loads(content):
+        case {"keys": [*keys]}:
+            found = jwt.PyJWKSet(keys).keys
+            return {key.key_id or "": key for key in found if key.key_type != "oct"}
+    raise ValueError("it is not a key set")

@@ -192,6 +192,28 @@ async def test_an_issuer_that_is_away_is_503_at_first_and_no_matter_later(
     assert await status(api, keys.token()) == 200
 
 
+async def test_keys_of_an_issuer_that_stays_away_count_for_an_hour_and_no_longer(
+    api: Api, keys: Keys
+) -> None:
+    assert await status(api, keys.token()) == 200
+    service = api.service.callers.issuer
+    assert service is not None
+    keys.away = True
+    service.keys._fetched_at -= 3_590
+    assert await status(api, keys.token()) == 200
+    service.keys._fetched_at -= 20
+    # Also in the seconds in which it is not asked again.
+    assert [await status(api, keys.token()) for _ in range(3)] == [503] * 3
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"[]", b'{"keys": 5}', b'{"keys": [5]}', b"\xff"])
+async def test_what_is_no_key_set_is_an_issuer_that_is_away(
+    api: Api, keys: Keys, nonsense: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "published", lambda: nonsense)
+    assert await status(api, keys.token()) == 503
+
+
 async def test_requests_are_counted_by_subject(
     database: Database, tmp_path: Path, keys: Keys
 ) -> None:
