@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -108,18 +109,36 @@ async def serve(app: ASGIApp, service: Service, address: Address) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=int(service.settings.drain.total_seconds()),
     )
-    log.info(
-        "api_started",
-        address=f"http://{address.host}:{address.port}",
-        row_level_security=service.row_level_security,
-    )
     async with _sweeping(service.database):
-        await _Server(config).serve()
+        await _Server(config, service).serve()
     log.info("api_stopped")
 
 
 class _Server(uvicorn.Server):
-    """Stops in order on a signal; uvicorn's own would send the signal on to us afterwards."""
+    """Says when it serves, and stops in order on a signal.
+
+    uvicorn's own would end the process where it cannot listen, and send a signal on to us
+    afterwards.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; a UsageError if that cannot be done there."""
+        where = f"{self.config.host}:{self.config.port}"
+        try:
+            await super().startup(sockets)
+        except SystemExit as end:
+            why = end.__context__
+            said = why.strerror if isinstance(why, OSError) else why
+            raise UsageError(f"nothing can be served at {where}: {said}") from why
+        log.info(
+            "api_started",
+            address=f"http://{where}",
+            row_level_security=self._service.row_level_security,
+        )
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

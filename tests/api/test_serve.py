@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,18 @@ def test_anonymous_access_is_said_at_the_start(database_url: str, tmp_path: Path
 
     assert got.status_code == 200
     assert "api_anonymous" in events(err)
+
+
+def test_a_port_that_is_taken_is_told_at_once_and_nothing_is_said_to_have_started(
+    database_url: str, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        called = Shell(tmp_path, database_url)("serve", "--port", port)
+
+    assert called.code == 2
+    assert f"error: nothing can be served at 127.0.0.1:{port}: " in called.err
+    assert "api_started" not in called.err
 
 
 def test_a_log_that_nobody_reads_stops_nothing(database_url: str, tmp_path: Path) -> None:
