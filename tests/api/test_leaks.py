@@ -184,6 +184,32 @@ async def test_around_the_code_the_database_shows_one_tenant_only(api: Api) -> N
     assert execution
 
 
+async def test_no_column_that_the_role_may_read_shows_anything_of_others(api: Api) -> None:
+    """Whatever tables there are: what is added some day is looked at, too."""
+    execution = await two_tenants(api)
+    async with api.database.seen_by(TenantId("acme")).transaction() as connection:
+        columns: dict[str, list[str]] = {}
+        for table, column in await connection.execute(_READABLE):
+            columns.setdefault(table, []).append(column)
+        for table, names in columns.items():
+            rows = await connection.execute(text(f"SELECT {', '.join(names)} FROM {table}"))  # noqa: S608 -- names of the catalog, quoted by it
+            told = "".join(map(str, rows))
+            assert HUSH not in told, table
+            assert execution not in told, table
+    assert {"tenantcron.execution", "tenant_acme.tenant_schedule"} <= columns.keys()
+    assert len(columns) > 10
+
+
+_READABLE = text(
+    "SELECT a.attrelid::regclass::text, quote_ident(a.attname) FROM pg_attribute AS a"
+    " JOIN pg_class AS c ON c.oid = a.attrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE (n.nspname = 'tenantcron' OR n.nspname LIKE 'tenant\\_%') AND a.attnum > 0"
+    " AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm')"
+    " AND has_column_privilege(a.attrelid, a.attnum, 'SELECT')"
+    " AND has_schema_privilege(n.oid, 'USAGE') ORDER BY 1, a.attnum"
+)
+
+
 async def test_webhooks_are_seen_only_by_those_who_see_all_tenants(api: Api) -> None:
     await two_tenants(api)
     hush = Webhook(
