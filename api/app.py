@@ -82,6 +82,9 @@ def _wrong(where: object, *name: object, message: str) -> dict[str, str]:
 
 
 async def _of_the_framework(request: Request, error: Exception) -> Response:
+    # What came up while FastAPI read a body is told as what it was.
+    if isinstance(error.__cause__, Problem):
+        return refused(error.__cause__)
     status_code = error.status_code if isinstance(error, HTTPException) else 500
     headers = {"Allow": _allowed(request)} if status_code == 405 else {}
     code = _OF_STATUS.get(status_code, "TC707" if status_code < 500 else "TC714")

@@ -91,9 +91,7 @@ class Callers:
         """Return the caller who presents nothing, if such callers are served."""
         if not self.anonymous:
             raise unauthenticated(_MISSING)
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname
-        origin = request.headers.get("origin")
-        if host not in LOOPBACK or (origin is not None and urlsplit(origin).hostname != host):
+        if not is_loopback(request) or is_from_elsewhere(request):
             raise unauthenticated("without a token only this machine itself is served")
         return Caller(_ANONYMOUS, Grant(Role.ADMIN, None), "anonymous")
 
@@ -122,6 +120,20 @@ class Callers:
         wait = max(1, usage.seconds_left)
         detail = f"{self.rate_limit} requests a minute are allowed: try again in {wait} s"
         raise Problem("TC709", detail, headers={"Retry-After": str(wait)})
+
+
+def is_loopback(request: Request) -> bool:
+    """Whether a request came under a name of this machine itself."""
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname in LOOPBACK
+    except ValueError:  # it is the name of nothing
+        return False
+
+
+def is_from_elsewhere(request: Request) -> bool:
+    """Whether a browser says that a page of another address, or port, sends a request."""
+    origin, host = request.headers.get("origin"), request.headers.get("host")
+    return origin is not None and origin not in (f"http://{host}", f"https://{host}")
 
 
 def _caller(proven: Proven, key: str) -> Caller:

@@ -14,13 +14,13 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.api.callers import LOOPBACK
+from tenantcron.api.callers import is_from_elsewhere, is_loopback
 from tenantcron.api.problems import Problem
 from tenantcron.api.roles import Permission, may
 from tenantcron.api.routing import CORRELATION
@@ -112,9 +112,7 @@ async def form_of(request: Request) -> Mapping[str, str]:
 def _same_origin(request: Request) -> bool:
     """Whether the browser says that the form is from our own address."""
     site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin")
-    host = request.headers.get("host", "")
-    return site == "same-origin" and (origin is None or urlsplit(origin).netloc == host)
+    return site == "same-origin" and not is_from_elsewhere(request)
 
 
 def keep(request: Request, response: Response, name: str, value: str) -> None:
@@ -126,7 +124,7 @@ def keep(request: Request, response: Response, name: str, value: str) -> None:
         httponly=True,
         samesite="strict",
         # Browsers have no TLS with their own machine; anywhere else a token needs it.
-        secure=urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK,
+        secure=not is_loopback(request),
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from base64 import b64encode
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -132,7 +133,17 @@ async def test_anonymous_callers_are_served_on_this_machine_and_not_as_authentic
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "["},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://["},
+        # Another port of this machine is another site, which may show what others have written.
+        {"Origin": "http://127.0.0.1:3000"},
+    ],
+    ids=str,
 )
 async def test_a_page_in_a_browser_cannot_act_as_the_anonymous_caller(
     database: Database, tmp_path: Path, headers: dict[str, str]
@@ -247,16 +258,25 @@ async def test_replies_keep_browsers_from_doing_anything_with_them(api: Api) -> 
     assert "private" in got.headers["cache-control"]
 
 
-async def test_a_body_that_is_too_long_is_refused_before_it_is_read(api: Api) -> None:
-    async with await api.client("deployer") as client:
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/v1/tenants/acme/manifest:plan", "application/yaml"),
+        ("/v1/tenants/acme:suspend", "application/json"),
+        ("/ui/sign-in", "application/x-www-form-urlencoded"),
+    ],
+)
+async def test_a_body_that_is_too_long_is_refused_before_it_is_read(
+    api: Api, path: str, kind: str
+) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(64):
+            yield b"#" * 65_536
 
-        async def endless() -> object:
-            for _ in range(64):
-                yield b"#" * 65_536
-
-        path = "/v1/tenants/acme/manifest:plan"
-        said = await client.post(path, content=b"#" * 2_000_000, headers=YAML)
-        unsaid = await client.post(path, content=endless(), headers=YAML)  # type: ignore[arg-type]
+    headers = {"Content-Type": kind}
+    async with await api.client("admin") as client:
+        said = await client.post(path, content=b"#" * 2_000_000, headers=headers)
+        unsaid = await client.post(path, content=endless(), headers=headers)
 
     assert (said.status_code, said.json()["code"]) == (413, "TC706")
     assert unsaid.status_code == 413

@@ -97,6 +97,7 @@ async def test_a_click_counts_only_if_it_comes_from_our_own_page(
                 f"{NIGHTLY}/pause", data=form, headers={"Sec-Fetch-Site": "cross-site"}
             ),
             await client.post(f"{NIGHTLY}/pause", data=form, headers={"Origin": "null"}),
+            await client.post(f"{NIGHTLY}/pause", data=form, headers={"Origin": "http://["}),
         ]
         assert [one.status_code for one in refused] == [403] * len(refused)
         assert paused(database_url) == []
