@@ -68,6 +68,8 @@ def rendered(request: Request, template: str, status: int = 200, **values: objec
     response.headers["Content-Security-Policy"] = _POLICY
     # Without a referrer browsers do not say where a form comes from either.
     response.headers["Referrer-Policy"] = "same-origin"
+    # Who follows a link of another site has no window in common with it.
+    response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
     response.headers["Vary"] = "Cookie, HX-Request"
     keep_browser(request, response)
     return response

@@ -1,8 +1,8 @@
 """Sessions: who looks at a page, and that a click comes from our own pages.
 
-The session is the API token itself, in a cookie that scripts cannot read and other sites cannot
-send. Every request proves it anew, so that a token that was revoked is out at once, in every
-process, and nothing has to be kept here.
+The session is the API token itself, in a cookie that scripts cannot read and that other sites can
+send by a link only. Every request proves it anew, so that a token that was revoked is out at once,
+in every process, and nothing has to be kept here.
 
 Each browser gets a second cookie, of chance. What it and the session give together under HMAC is
 in every form; another site can neither read nor guess that. Besides, a browser says where a form
@@ -122,7 +122,8 @@ def keep(request: Request, response: Response, name: str, value: str) -> None:
         value,
         path=ROOT,
         httponly=True,
-        samesite="strict",
+        # Strict would ask whoever follows a link of a chat or an alert to sign in again.
+        samesite="lax",
         # Browsers have no TLS with their own machine; anywhere else a token needs it.
         secure=not is_loopback(request),
     )

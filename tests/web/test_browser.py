@@ -218,6 +218,38 @@ _WATCH_SHIFTS = """() => {
 }"""
 
 
+async def test_a_link_of_another_site_leads_on_and_a_form_of_another_site_does_nothing(
+    api: Api, database_url: str, chromium: Browser
+) -> None:
+    """People come from chats and alerts, and are signed in already."""
+    token = await new_token(api.database, "operator")
+    chat = (
+        f'<a href="{api.url}{NIGHTLY}">paused?</a>'
+        f'<form method="post" action="{api.url}{NIGHTLY}/pause">'
+        '<input name="reason" value="evil"><input name="span" value=""><button>Win</button></form>'
+    )
+    async with page_of(chromium) as page:
+        await page.route(
+            "http://chat.example/", lambda route: route.fulfill(body=chat, content_type="text/html")
+        )
+        await sign_in(page, api.url, token)
+        own_page = await page.context.new_page()
+        await own_page.goto(f"{api.url}{NIGHTLY}")
+
+        await page.goto("http://chat.example/")
+        await page.get_by_role("link", name="paused?").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("nightly")
+        await page.goto("http://chat.example/")
+        await page.get_by_role("button", name="Win").click()
+        await expect(page.get_by_label("API token")).to_be_visible()
+        assert cursor(database_url)["paused_at"] is None
+
+        # The page that was open all the time goes on to work.
+        await own_page.get_by_text("Trigger", exact=True).click()
+        await own_page.get_by_role("button", name="Run it once, now").click()
+        await expect(own_page.get_by_role("status")).to_contain_text("Triggered.")
+
+
 async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
     api: Api, database_url: str, chromium: Browser
 ) -> None:
