@@ -3,11 +3,12 @@
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from tenantcron.scheduler.health import Finding, Severity, examine
 from tenantcron.scheduler.vitals import Vitals, read_vitals
@@ -17,7 +18,7 @@ from tenantcron.store.executions import State
 from tenantcron.store.schedule_cursors import SharedTimetable, Totals
 from tenantcron.store.tenants import TenantRow
 from tenantcron.web.rendering import rendered
-from tenantcron.web.sessions import Visit
+from tenantcron.web.sessions import ROOT, Visit
 from tenantcron.web.strips import (
     DAY,
     ENDED,
@@ -61,7 +62,10 @@ class Fleet:
 
 
 async def show(request: Request, visit: Visit) -> Response:
-    """Show the overview."""
+    """Show the overview; a tenant's own takes a database that counts what the tenant sees only."""
+    bound = visit.work.bound_to
+    if bound is not None and not visit.work.service.row_level_security:
+        return RedirectResponse(f"{ROOT}/tenants/{bound}", HTTPStatus.SEE_OTHER)
     async with visit.work.reading.transaction() as connection:
         fleet = await _read(connection, visit)
     now = fleet.vitals.now

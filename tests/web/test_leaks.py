@@ -8,7 +8,7 @@ from uuid import UUID
 
 import httpx
 from support.dashboard import DEAD, OF_OTHERS
-from support.fleet import query
+from support.fleet import NIGHTLY, query
 from support.serving import Api, apply, new_token
 
 # As long as the names of what there is, so that not even the length of an answer tells them apart.
@@ -120,3 +120,24 @@ async def test_no_page_of_a_tenant_shows_or_counts_anything_of_others(
     assert "2 executions failed" in all_of_them[0].text
     assert "1 execution failed" in own[0].text
     assert "25 executions of 2 schedules" in own[0].text
+
+
+async def test_without_row_level_security_a_tenant_has_no_overview_and_is_led_to_its_page(
+    api: Api,
+) -> None:
+    """An overview counts what it sees: the code alone would not keep tenants apart there."""
+    object.__setattr__(api.service, "row_level_security", False)
+    await apply(api, OTHERS, {THEIR_SCHEDULE: 'cron: "*/15 * * * *"', "nightly": NIGHTLY})
+    paths = ("/ui/tenants", "/ui/tenants/acme", "/ui/tenants/acme/schedules/nightly")
+    async with looking(api, "acme") as client, looking(api, None) as everybody:
+        overview = await client.get("/ui")
+        part = await client.get("/ui", headers=PART)
+        own = [await client.get(path) for path in (*paths, f"/ui/executions/{DEAD}")]
+        of_all = await everybody.get("/ui")
+    for one in (overview, part):
+        assert (one.status_code, one.headers["location"]) == (303, "/ui/tenants/acme")
+    for page in (overview, part, *own):
+        for word in (OTHERS, THEIR_SCHEDULE, str(OF_OTHERS)[:8]):
+            assert word not in page.text, page.request.url
+    assert [page.status_code for page in own] == [200] * 4
+    assert OTHERS in of_all.text
