@@ -13,12 +13,14 @@ from tenantcron.scheduler.operate import OperationError, Operator, refuse_cancel
 from tenantcron.scheduler.situation import UnknownError, existing_tenant
 from tenantcron.store import audit_records, ddl, execution_history
 from tenantcron.store.execution_history import ExecutionRow
+from tenantcron.store.executions import State
 from tenantcron.store.times import database_time
 from tenantcron.web.rendering import rendered, took
 from tenantcron.web.routing import reason_of
 from tenantcron.web.sessions import ROOT, Visit
 
 _RECORDS: Final = 50
+_MANUAL: Final = "manual"
 # A record has the time at which its transaction began, which is before the row was made.
 _BEFORE: Final = timedelta(minutes=1)
 DID: Final = {
@@ -56,8 +58,19 @@ async def show(request: Request, visit: Visit) -> Response:
         took=took,
         can_retry=_can(refuse_retry, row),
         can_cancel=_can(refuse_cancel, row),
-        did=DID.get(request.query_params.get("did", "")),
+        did=_done(request, row),
     )
+
+
+def _done(request: Request, row: ExecutionRow) -> str | None:
+    """Say what was done, if the execution shows it: an address may be old, or anybody's."""
+    did = request.query_params.get("did", "")
+    shows = {
+        "trigger": row.actor_source == _MANUAL,
+        "retry": not _can(refuse_retry, row),
+        "cancel": row.state is State.CANCELLED or row.cancel_requested_at is not None,
+    }
+    return DID[did] if shows.get(did, False) else None
 
 
 async def retry(request: Request, visit: Visit, form: Mapping[str, str]) -> str:  # noqa: ARG001 -- a click has a form

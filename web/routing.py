@@ -85,6 +85,7 @@ def problem_page(request: Request, problem: Problem) -> Response:
         title=title,
         detail=problem.detail,
         code=problem.code,
+        back=_page_of_click(request) if request.method == "POST" else ROOT,
         visit=None,
     )
     response.headers.update(problem.headers)
@@ -95,8 +96,18 @@ def _to_sign_in(request: Request) -> Response:
     if "hx-request" in request.headers:
         # The page that lives says that it lost touch; it is for the reader to leave it.
         return Response(status_code=HTTPStatus.UNAUTHORIZED)
-    where = quote(request.url.path) if request.method == "GET" else ROOT
+    where = quote(_wanted(request)) if request.method == "GET" else ROOT
     response = RedirectResponse(f"{SIGN_IN}?next={where}", HTTPStatus.SEE_OTHER)
     if SESSION in request.cookies:
         response.delete_cookie(SESSION, path=ROOT)
     return response
+
+
+def _wanted(request: Request) -> str:
+    path, query = request.url.path, request.url.query
+    return f"{path}?{query}" if query else path
+
+
+def _page_of_click(request: Request) -> str:
+    """Return the page that a button is on; what it does is the last part of its address."""
+    return request.url.path.rpartition("/")[0]

@@ -42,7 +42,7 @@ PAUSES: Final = {
     "7d": ("for 7 days", timedelta(days=7)),
 }
 DID: Final = {
-    "pause": "Paused. Nothing of it starts until it is resumed.",
+    "pause": "Paused. Nothing of it starts meanwhile.",
     "resume": "Resumed. Nothing is fired back.",
 }
 
@@ -72,8 +72,14 @@ async def show(request: Request, visit: Visit) -> Response:
         pauses=PAUSES,
         utc=UTC,
         now=situation.now,
-        did=DID.get(request.query_params.get("did", "")),
+        did=_done(request, situation),
     )
+
+
+def _done(request: Request, situation: Situation) -> str | None:
+    """Say what was done, if the schedule shows it: an address may be old, or anybody's."""
+    did = request.query_params.get("did", "")
+    return DID.get(did) if situation.is_paused == (did == "pause") else None
 
 
 class _Ahead:

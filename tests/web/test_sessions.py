@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from html import unescape
 from pathlib import Path
 
 import httpx
@@ -45,6 +46,18 @@ async def test_who_is_not_signed_in_is_asked_to_and_led_back(api: Api) -> None:
     assert got.status_code == 303
     assert got.headers["location"] == f"/ui/sign-in?next={NIGHTLY}"
     assert part.status_code == 401
+
+
+async def test_who_signs_in_on_the_way_to_a_page_gets_to_all_of_its_address(api: Api) -> None:
+    wanted = "/ui/tenants/acme/difference?from=1&to=2"
+    token = await new_token(api.database, "viewer")
+    async with httpx.AsyncClient(base_url=api.url) as client:
+        asked = await client.get(wanted, follow_redirects=True)
+        where = re.search(r'name="next" value="([^"]+)"', asked.text)
+        assert where is not None
+        form = {"csrf": csrf_of(asked), "next": unescape(where[1]), "token": token}
+        done = await client.post("/ui/sign-in", data=form)
+    assert (done.status_code, done.headers["location"]) == (303, wanted)
 
 
 async def test_the_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(api: Api) -> None:
@@ -126,6 +139,32 @@ async def test_what_is_not_possible_is_told_on_a_page_and_changes_nothing(
     assert [one.status_code for one in told] == [422, 422, 422, 409, 409, 404, 404, 404, 404, 404]
     assert all(one.headers["content-type"].startswith("text/html") for one in told)
     assert "Say why" in told[0].text
+    # Whoever has clicked gets back to where that was.
+    pages = [*[NIGHTLY] * 4, f"/ui/executions/{DEAD}", *["/ui"] * 5]
+    for one, page in zip(told, pages, strict=True):
+        assert f'<p><a href="{page}">' in one.text, one.request.url
+    assert paused(database_url) == []
+
+
+async def test_a_page_says_that_something_was_done_only_as_long_as_that_is_so(
+    api: Api, database_url: str
+) -> None:
+    """The address says what was clicked, and anybody can write one, or come back to an old one."""
+    dead = f"/ui/executions/{DEAD}"
+    async with signed_in(api) as client:
+        made_up = [
+            await client.get(f"{NIGHTLY}?did=pause"),
+            *[await client.get(f"{dead}?did={did}") for did in ("trigger", "retry", "cancel")],
+        ]
+        form = {"csrf": csrf_of(made_up[0]), "reason": "storm", "span": ""}
+        for action, path in (("pause", NIGHTLY), ("resume", NIGHTLY), ("retry", dead)):
+            done = await client.post(f"{path}/{action}", data=form)
+            shown = await client.get(done.headers["location"])
+            assert shown.text.count('role="status"') == 1, action
+        late = await client.get(f"{NIGHTLY}?did=pause")
+    for one in (*made_up, late):
+        assert one.status_code == 200
+        assert 'role="status"' not in one.text, one.request.url
     assert paused(database_url) == []
 
 

@@ -7,6 +7,9 @@
   const STOPS = "summary, [tabindex='0']";
   let since = new Date();
 
+  // What was done is said once, and not again when the page is loaded anew.
+  if (new URLSearchParams(location.search).has("did")) history.replaceState(null, "", location.pathname);
+
   const lost = (why) => {
     if (!touch.hidden) return;
     const time = since.toISOString().slice(11, 19);
