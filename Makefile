@@ -60,7 +60,8 @@ ifndef ONCE
 	  $(DEMO_TENANTCRON) run --handlers handlers 2> scheduler.log & scheduler=$$!; \
 	  trap : INT TERM; \
 	  $(DEMO_TENANTCRON) serve --anonymous --port $(DEMO_PORT) 2> server.log & server=$$!; \
-	  wait $$server; kill -TERM $$server $$scheduler 2> /dev/null; wait'
+	  wait $$server; ended=$$?; kill -TERM $$server $$scheduler 2> /dev/null; wait; \
+	  if [ $$ended -eq 2 ]; then tail -n 1 server.log >&2; exit 2; fi'
 endif
 
 test: lint types unit ## Everything that CI runs

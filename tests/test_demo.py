@@ -1,33 +1,96 @@
-"""The demo of the README runs to its end, on a database of its own."""
+"""The demo of the README runs to its end, on a database of its own, and shows the dashboard."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+import httpx
+import pytest
 from support.pages import README, ROOT
+from support.serve_process import free_port
+
+# The environment that the test runs in is the one that is set up.
+MAKE = ("make", "--assume-old=.venv/.ready", f"BIN={Path(sys.executable).parent}")
 
 
-def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up(run_folder: Path) -> None:
+def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until_ctrl_c(
+    run_folder: Path,
+) -> None:
     assert "\nmake demo " in README.read_text(encoding="utf-8")
-    folder = Path(tempfile.mkdtemp(dir=run_folder)) / "demo"
-    done = subprocess.run(
-        [
-            # The environment that the test runs in is the one that is set up.
-            *("make", "--assume-old=.venv/.ready", f"BIN={Path(sys.executable).parent}"),
-            *("demo", "ONCE=1", "DEMO_RUN=4s", f"DEMO={folder}"),
-        ],
+    folder, port = Path(tempfile.mkdtemp(dir=run_folder)) / "demo", free_port()
+    with subprocess.Popen(
+        [*MAKE, "demo", "DEMO_RUN=4s", f"DEMO={folder}", f"DEMO_PORT={port}"],
         cwd=ROOT,
-        check=False,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    )
-    assert done.returncode == 0, done.stdout
-    assert ": no findings" in done.stdout
-    found = re.search(r"(\d+) occurrences since", done.stdout)
+        # Ctrl-C reaches everything that a terminal has started.
+        start_new_session=True,
+    ) as demo:
+        try:
+            shown = _until_the_address(demo)
+            page = _dashboard(f"http://127.0.0.1:{port}/ui", demo)
+        finally:
+            os.killpg(demo.pid, signal.SIGINT)
+        # What is left over would hold on to the output.
+        rest, _ = demo.communicate(timeout=60)
+    assert f"http://127.0.0.1:{port}/ui" in shown, shown + rest
+    assert ": no findings" in shown
+    found = re.search(r"(\d+) occurrences since", shown)
     assert found is not None
     # Of the night alone there are 92 of one schedule.
     assert int(found[1]) > 200
-    assert "error: " not in done.stdout
+    assert "error: " not in shown + rest
+    for part in ("Needs attention", "failed for good", "Next 24 hours", "Last 24 hours"):
+        assert part in page
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{port}/healthz")
+
+
+def _until_the_address(demo: "subprocess.Popen[str]") -> str:
+    assert demo.stdout is not None
+    shown = ""
+    for line in demo.stdout:
+        shown += line
+        if line.startswith("The dashboard: "):
+            break
+    return shown
+
+
+def _dashboard(url: str, demo: "subprocess.Popen[str]") -> str:
+    """A process of its own has its own clock: this is the one thing to wait for."""
+    for _ in range(300):
+        assert demo.poll() is None
+        try:
+            got = httpx.get(url)
+        except httpx.TransportError:
+            time.sleep(0.1)
+            continue
+        assert got.status_code == 200
+        if "none is running" not in got.text:
+            return got.text
+        time.sleep(0.1)
+    raise AssertionError("it never answers, or no scheduler is at work")
+
+
+def test_for_scripts_the_demo_is_the_same_and_ends_before_the_dashboard() -> None:
+    once, whole = (_commands("ONCE=1"), _commands())
+    assert whole[: len(once)] == once
+    assert not any("tenantcron serve" in line for line in once)
+    assert any("tenantcron serve" in line for line in whole)
+
+
+def _commands(*variables: str) -> list[str]:
+    dry = subprocess.run(
+        [*MAKE, "--dry-run", "demo", *variables],
+        cwd=ROOT,
+        check=True,
+        text=True,
+        capture_output=True,
+    )
+    return dry.stdout.splitlines()
