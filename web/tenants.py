@@ -9,9 +9,8 @@ from starlette.responses import Response
 from tenantcron.api.schedules import some_schedules, state_of
 from tenantcron.api.tenants import seen_tenant
 from tenantcron.core.names import TenantId, is_tenant_id
-from tenantcron.core.values import JsonValue
 from tenantcron.reconciler.definition import definitions
-from tenantcron.reconciler.diff import Change, diff
+from tenantcron.reconciler.diff import diff
 from tenantcron.reconciler.outcome import Registered, live_schedules
 from tenantcron.scheduler.situation import UnknownError, existing_tenant
 from tenantcron.store import (
@@ -25,6 +24,7 @@ from tenantcron.store.executions import State
 from tenantcron.store.tenant_schedules import SchedulesWanted
 from tenantcron.store.tenants import TenantRow
 from tenantcron.store.times import database_time
+from tenantcron.web.differences import differences
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import Visit
 
@@ -129,20 +129,9 @@ async def show_difference(request: Request, visit: Visit) -> Response:
         before=before,
         after=after,
         difference=difference,
-        values=_values,
+        differences=differences,
     )
 
 
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and int(text) <= _LARGEST else 0
-
-
-def _values(change: Change, field: str) -> tuple[JsonValue, JsonValue]:
-    """Return what a field was, and what it is; None where it is not said."""
-    old, new = (one.as_json() if one else {} for one in (change.before, change.after))
-    if not field.startswith("definition."):
-        return old.get(field), new.get(field)
-    key = field.removeprefix("definition.")
-    inside = [one.get("definition") for one in (old, new)]
-    was, is_now = (one.get(key) if isinstance(one, dict) else None for one in inside)
-    return was, is_now

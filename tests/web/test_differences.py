@@ -1,0 +1,46 @@
+"""Two versions of a schedule side by side: what differs, and nothing else, as manifests have it."""
+
+from tenantcron.core.values import JsonObject
+from tenantcron.reconciler.definition import definitions
+from tenantcron.reconciler.diff import diff
+from tenantcron.web.differences import Differing, differences
+
+
+def schedule(*, enabled: bool, timezone: str, **definition: object) -> JsonObject:
+    columns = {
+        "schedule_name": "nightly",
+        "saga_name": "reconcile",
+        "cron_expr": "0 2 * * *",
+        "timezone": timezone,
+        "enabled": enabled,
+        "definition": definition,
+    }
+    return {"schedules": [columns]}  # type: ignore[dict-item] # of JSON all the same
+
+
+def test_what_differs_is_told_value_by_value_as_a_manifest_would() -> None:
+    old = schedule(
+        enabled=True,
+        timezone="Europe/London",
+        description="",
+        payload={"report": "monthly", "parts": [1, 2]},
+        retry={"max_attempts": 3, "backoff": "1s"},
+    )
+    new = schedule(
+        enabled=False,
+        timezone="Europe/Berlin",
+        description="Invoices",
+        payload={"report": "monthly", "parts": [1, 2, 3], "note": None, "to": "Zoë"},
+        retry={"max_attempts": 5, "backoff": "1s"},
+    )
+    (change,) = diff(definitions(new), definitions(old)).changes
+
+    assert [*differences(change)] == [
+        Differing("timezone", "Europe/London", "Europe/Berlin"),
+        Differing("enabled", "true", "false"),
+        Differing("description", "\N{EN DASH}", "Invoices"),
+        Differing("payload.note", "\N{EN DASH}", "null"),
+        Differing("payload.parts", "[1, 2]", "[1, 2, 3]"),
+        Differing("payload.to", "\N{EN DASH}", "Zoë"),
+        Differing("retry.max_attempts", "3", "5"),
+    ]
