@@ -1,7 +1,8 @@
 """The dashboard in a real browser: every page, every button, and what it does in the database."""
 
+import pytest
 from playwright.async_api import Browser, Page, expect
-from support.browser import complaints, page_of, sign_in
+from support.browser import Theme, complaints, page_of, sign_in
 from support.dashboard import DEAD, EVIL, OF_OTHERS, RUNNING
 from support.fleet import query
 from support.serving import Api, new_token
@@ -23,11 +24,12 @@ def state(url: str, execution: object) -> object:
     return rows[0]["state"]
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_an_operator_walks_through_all_pages_and_every_button_works(
-    api: Api, database_url: str, chromium: Browser
+    api: Api, database_url: str, chromium: Browser, theme: Theme
 ) -> None:
     token = await new_token(api.database, "operator", name="olga")
-    async with page_of(chromium) as page:
+    async with page_of(chromium, theme=theme) as page:
         await page.goto(f"{api.url}/")
         await page.get_by_label("API token").fill("tc_wrong")
         await page.get_by_role("button", name="Sign in").click()
