@@ -102,7 +102,7 @@ def _set_aside(vitals: Vitals) -> Iterator[Finding]:
         yield Finding(
             "cursor-set-aside",
             Severity.ERROR,
-            f"{number_of(vitals.set_aside.number, 'schedule')} cannot be evaluated, so it does not "
+            f"{number_of(vitals.set_aside.number, 'schedule')} cannot be evaluated, and so cannot "
             f"fire; the first: {rows[0].fault}",
             "apply the tenant's manifest again, which puts right what a hand has changed",
             _names(rows),
@@ -174,7 +174,7 @@ def _auto_paused(vitals: Vitals) -> Iterator[Finding]:
         yield Finding(
             "schedule-auto-paused",
             Severity.WARNING,
-            f"{number_of(vitals.auto_paused.number, 'schedule')} failed too often in a row and was "
+            f"{number_of(vitals.auto_paused.number, 'schedule')} failed too often in a row and got "
             "paused",
             "see `tenantcron execution list --state DEAD`, mend the cause, then `tenantcron "
             "schedule resume`",
@@ -243,8 +243,8 @@ def _webhook_behind(vitals: Vitals) -> Iterator[Finding]:
         yield Finding(
             "webhook-behind",
             Severity.WARNING,
-            f"{number_of(len(behind), 'webhook')} should have been told of events and was not, of "
-            f"one {format_duration(vitals.now - worst.oldest)} ago"
+            f"{number_of(len(behind), 'webhook')} did not take events that wait, one for "
+            f"{format_duration(vitals.now - worst.oldest)}"
             + (f": {worst.error}" if worst.error else ""),
             "see `tenantcron webhook list`, and that the receiver answers 2xx to `tenantcron "
             "webhook test`; events are kept for outbox_retention",
@@ -277,7 +277,7 @@ def _webhook_gone(vitals: Vitals) -> Iterator[Finding]:
         yield Finding(
             "webhook-gone",
             Severity.WARNING,
-            f"{number_of(len(gone), 'webhook')} answered 410 Gone and was switched off",
+            f"{number_of(len(gone), 'webhook')} answered 410 Gone and got switched off",
             "`tenantcron webhook remove` it, or `tenantcron webhook enable` it once it is back",
             tuple(one.name for one in gone[:SHOWN]),
             len(gone),
