@@ -146,7 +146,16 @@ async def test_an_execution_is_shown_with_its_attempts(api: Api) -> None:
     assert shown == row | {"attempts": []}
 
 
-@pytest.mark.parametrize("path", ["/v1/tenants", "/v1/tenants/acme/schedules"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/tenants",
+        "/v1/tenants/acme",
+        "/v1/tenants/acme/schedules",
+        "/v1/tenants/acme/manifest-versions",
+        "/v1/tenants/acme/audit-records",
+    ],
+)
 async def test_who_has_it_already_is_told_so_until_it_changes(api: Api, path: str) -> None:
     await api.tenants("acme")
     async with await api.client("admin") as admin:
