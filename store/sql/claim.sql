@@ -125,7 +125,8 @@ picked AS MATERIALIZED (
                 e.overlap = 'allow'
                 OR e.overlap = 'cancel_running' AND (
                     e.state = 'FAILED'
-                    OR e.schedule_id NOT IN (SELECT a.schedule_id FROM active AS a WHERE is_leaving)
+                    OR e.attempt = 0 AND e.actor_source <> 'manual'
+                    AND e.schedule_id NOT IN (SELECT a.schedule_id FROM active AS a WHERE is_leaving)
                 )
                 OR e.overlap = 'skip' AND e.attempt = 0 AND e.actor_source <> 'manual'
                 OR e.overlap = 'queue'

@@ -291,3 +291,21 @@ async def test_one_that_is_tried_again_by_hand_replaces_nobody(scheduling: Sched
         "SELECT cancel_requested_at FROM tenantcron.execution WHERE state = 'RUNNING'"
     )
     assert [row["cancel_requested_at"] for row in running] == [None]
+
+
+@pytest.mark.parametrize(
+    "by_hand", [{"actor_source": "manual"}, {"attempt": 2}], ids=["triggered", "tried again"]
+)
+async def test_what_a_person_started_waits_for_cancel_running_and_keeps_no_claim_busy(
+    scheduling: Scheduling, by_hand: dict[str, object]
+) -> None:
+    schedule_id = await scheduling.schedule(overlap="cancel_running")
+    (first,) = await occur(scheduling)
+    await scheduling.waiting(1, schedule_id=schedule_id, overlap="cancel_running", **by_hand)
+
+    # It ends: a claim that could do nothing must not ask for another one.
+    assert await scheduling.claim_all() == []
+    assert await scheduling.count(cancel_requested_at=None) == 2
+
+    await scheduling.finish(first)
+    assert len(await scheduling.claim_all()) == 1
