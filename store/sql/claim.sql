@@ -107,8 +107,12 @@ picked AS MATERIALIZED (
         SELECT
             e.ctid, e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
             e.not_before, e.attempt, e.actor_source,
-            -- It may not wait, and waited all the same: nobody was there to claim it.
-            e.attempt = 0 AND e.start_deadline + interval '1 minute'
+            -- It may not wait, and waited all the same: nobody was there to claim it. It can be
+            -- fired up to a minute late, and is not to end for that.
+            e.attempt = 0
+            AND e.start_deadline + interval '1 minute'
+            < coalesce(%(at)s::timestamptz, statement_timestamp())
+            AND e.created_at + interval '1 minute'
             < coalesce(%(at)s::timestamptz, statement_timestamp()) AS is_too_late,
             e.overlap <> 'allow' AND e.schedule_id IN (
                 SELECT active.schedule_id FROM active

@@ -311,6 +311,17 @@ async def test_one_that_nobody_was_there_to_claim_in_time_does_not_start(
     assert await scheduling.states() == [("SKIPPED", "no scheduler started it in time")]
 
 
+async def test_one_that_was_fired_at_the_last_moment_has_a_minute_to_be_claimed_in(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule()
+    scheduling.clock.go_on(hours=1, seconds=60)
+    await scheduling.fire()
+    scheduling.clock.go_on(seconds=1)
+
+    assert len((await scheduling.claim()).started) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
