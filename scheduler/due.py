@@ -168,20 +168,24 @@ def _starting(
         None,
         CATCH_UP if is_late else CRON_SCHEDULER,
         not_before,
-        _start_deadline(settings, not_before, now if is_late else None),
+        _start_deadline(settings, not_before, now, is_late=is_late, is_alone=len(times) == 1),
         *_cover(times),
     )
 
 
 def _start_deadline(
-    settings: Settings, not_before: datetime, caught_up_at: datetime | None
+    settings: Settings, not_before: datetime, now: datetime, *, is_late: bool, is_alone: bool
 ) -> datetime | None:
     """Return until when it may wait for a slot; None is for as long as it takes."""
-    if caught_up_at is not None:
-        return max(caught_up_at, not_before) + settings.catch_up_window
+    caught_up = max(now, not_before) + settings.catch_up_window
+    if is_late:
+        return caught_up
     # Who waits for the execution before it would never start if it had to start at once.
-    waits = settings.overlap in (Overlap.QUEUE, Overlap.CANCEL_RUNNING)
-    return None if waits and not settings.start_within else not_before + settings.start_within
+    if settings.overlap in (Overlap.QUEUE, Overlap.CANCEL_RUNNING) and not settings.start_within:
+        return None
+    on_time = not_before + settings.start_within
+    # Who stands for missed ones may wait as long as they.
+    return on_time if is_alone else max(on_time, caught_up)
 
 
 def _cover(times: Sequence[datetime]) -> tuple[datetime | None, int]:

@@ -321,6 +321,26 @@ def test_one_that_is_caught_up_may_wait_as_long_as_its_window(overlap: Overlap) 
     assert planned.start_deadline == at("10:20")
 
 
+@pytest.mark.parametrize(
+    ("settings", "deadline"),
+    [
+        ({}, "10:45:20"),
+        ({"start_within": timedelta(hours=2)}, "11:45"),
+        ({"overlap": Overlap.QUEUE}, None),
+    ],
+)
+def test_one_on_time_that_stands_for_missed_ones_may_wait_as_long_as_they(
+    settings: dict[str, timedelta | str], deadline: str | None
+) -> None:
+    of = cursor(at("09:00"), "*/15 * * * *")
+
+    (planned,) = owed(of, at("09:45:20"), **settings).planned
+
+    assert (planned.scheduled_for, planned.source) == (at("09:45"), ON_TIME)
+    assert planned.missed_count == 3
+    assert planned.start_deadline == (None if deadline is None else at(deadline))
+
+
 def test_the_window_of_one_that_is_caught_up_counts_from_its_spread_start() -> None:
     spread = timedelta(hours=2)
     of = cursor(at("09:00"))
