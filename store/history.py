@@ -106,7 +106,12 @@ async def drop_old(connection: AsyncConnection, now: datetime, retention: timede
         for table, month in await _existing(connection)
         if table == "execution_past" and month < oldest
     )
-    finished = [month for month in old if not await _is_unfinished(connection, month)]
+    if not await _finished(connection, old):
+        return []
+    # Whoever lets an execution wait again takes it out of its month, which must be there when it
+    # ends. So nobody may be about to do so when that is looked at again.
+    await connection.run_sync(run_script, "LOCK TABLE ONLY tenantcron.execution_past")
+    finished = await _finished(connection, old)
     for month in finished:
         for table in TABLES:
             await connection.run_sync(
@@ -134,6 +139,10 @@ async def _existing(connection: AsyncConnection) -> set[tuple[str, Month]]:
     rows = await connection.execute(_EXISTING)
     found = ((parent, _NAME.fullmatch(name)) for parent, name in rows if parent in TABLES)
     return {(parent, Month(int(name[1]), int(name[2]))) for parent, name in found if name}
+
+
+async def _finished(connection: AsyncConnection, months: list[Month]) -> list[Month]:
+    return [month for month in months if not await _is_unfinished(connection, month)]
 
 
 async def _is_unfinished(connection: AsyncConnection, month: Month) -> bool:

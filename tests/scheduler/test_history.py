@@ -2,11 +2,14 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
+from support.replicas import until
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
+from tenantcron.store import executions
 from tenantcron.store.history import Month, months_kept
 
 PARTITIONS = (
@@ -81,6 +84,31 @@ async def test_a_month_with_something_unfinished_stays(scheduling: Scheduling, s
 
     assert await months(scheduling) == ["2026_09", *AUTUMN[2:]]
     assert len(await scheduling.rows()) == 1
+
+
+async def test_a_month_that_something_returns_from_at_the_same_moment_stays(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenantcron.store.history._PATIENCE", "20s")
+    september = NOON - timedelta(days=80)
+    await scheduling.waiting(1, state="DEAD", scheduled_for=september, attempt=1)
+    (row,) = await scheduling.rows()
+    scheduling.clock.go_on(days=31)
+    async with scheduling.database.transaction() as operator:
+        await executions.retry(
+            operator, UUID(str(row["id"])), september, more_attempts=3, at=scheduling.clock.now
+        )
+        cleaning = asyncio.create_task(clean_up(scheduling.replica()))
+        await until(lambda: _somebody_waits(scheduling))
+    await cleaning
+
+    (claimed,) = (await scheduling.claim()).started
+    await scheduling.finish(claimed)
+    assert await scheduling.states() == [("SUCCEEDED", None)]
+
+
+async def _somebody_waits(scheduling: Scheduling) -> bool:
+    return bool(await scheduling.query("SELECT 1 FROM pg_catalog.pg_locks WHERE NOT granted"))
 
 
 async def test_a_lock_that_cannot_be_had_leaves_everything_in_place(
