@@ -120,7 +120,7 @@ class Run:
     def stop(self) -> None:
         """Start nothing any more; `run` returns when all that runs has ended."""
         self._stopping.set()
-        for bell in (self._moved, self._due, self._waiting, self._seldom):
+        for bell in (self._moved, self._due, self._waiting, self._seldom, self._ended):
             bell.ring()
         if self._outbox is not None:
             self._outbox.stop()
@@ -165,9 +165,11 @@ class Run:
             ]
             await insist(self._refresh)
             await insist(self._recover)
-            while await insist(self._round):
+            while not self._stopping.is_set() and await insist(self._round):
                 pass
-            if self._outbox is not None:
+            if self._stopping.is_set():
+                await self._drain()
+            elif self._outbox is not None:
                 await self._outbox.deliver_once()
             for keeper in keepers:
                 keeper.cancel()
@@ -221,7 +223,13 @@ class Run:
         def lost(error: str) -> None:
             log.warning("listening_lost", error=error)
 
-        hints = Hints(moved, work, on_listening=self._moved.ring, on_lost=lost)
+        def listening() -> None:
+            # Whatever was said until now was not heard: a change, work or a cancellation.
+            self._cancels += 1
+            for bell in (self._moved, self._waiting, self._beat):
+                bell.ring()
+
+        hints = Hints(moved, work, on_listening=listening, on_lost=lost)
         await listen(self._replica.database.target, hints, self._replica.random)
 
     async def _refresh(self) -> float:

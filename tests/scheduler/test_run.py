@@ -156,6 +156,43 @@ async def test_once_with_nothing_to_do_returns(real: Scheduling) -> None:
     assert await real.rows() == []
 
 
+async def test_once_that_is_told_to_stop_drains_like_any_other(real: Scheduling) -> None:
+    works = Works()
+    await due(real, "slow", start_within="1m")
+    hasty = replace(real.settings, drain=timedelta(0))
+
+    async with made(real, works, hasty) as run, asyncio.timeout(PATIENCE):
+        running = asyncio.create_task(run.run_once())
+        await works.called.wait()
+        run.stop()
+        await make_due(real, await real.schedule("quick", "0 0 1 1 *", start_within="1m"))
+        await running
+
+    assert await real.states() == [("FAILED", "interrupted by shutdown")]
+    assert await real.rows("worker", "id") == []
+
+
+async def test_a_cancellation_that_was_not_heard_is_seen_when_listening_begins_again(
+    real: Scheduling,
+) -> None:
+    works = Works()
+    await due(real, "slow", start_within="1m")
+    # Its next heartbeat is too far off to find it in time.
+    patient = replace(real.settings, lease=timedelta(minutes=10))
+
+    async with at_work(real, works, patient):
+        await until_state(real, "RUNNING")
+        # Nobody is told.
+        await real.execute(
+            "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by hand'"
+        )
+        await real.query(
+            "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+        )
+        await until_state(real, "CANCELLED")
+
+
 async def test_a_scheduler_of_another_name_declares_its_identity_when_it_starts(
     real: Scheduling,
 ) -> None:
