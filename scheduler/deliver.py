@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from tenantcron.actor.model import MANUAL
 from tenantcron.core.clock import Clock
 from tenantcron.core.egress import read_url
 from tenantcron.core.names import Owner
@@ -25,7 +26,6 @@ from tenantcron.targets.registry import Handler, Place
 from tenantcron.targets.signals import Cancelled, Said
 from tenantcron.targets.tokens import Tokens
 
-_MANUAL = "manual"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # How long ago the first attempt of this series began.
@@ -117,7 +117,7 @@ def idempotency_key(claimed: Claimed) -> str:
     """
     milliseconds = (claimed.scheduled_for - _EPOCH) // timedelta(milliseconds=1)
     key = f"sched:{claimed.schedule_id}:{milliseconds}"
-    return f"{key}:{claimed.id}" if claimed.actor.source == _MANUAL else key
+    return f"{key}:{claimed.id}" if claimed.actor.source == MANUAL else key
 
 
 def _place(target: HttpTarget) -> Place:

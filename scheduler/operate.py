@@ -24,7 +24,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.actor.model import AnyActor, scheduler_actor
+from tenantcron.actor.model import MANUAL, AnyActor, scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import TenantId
@@ -48,6 +48,7 @@ from tenantcron.store import (
     history,
     limits,
     schedule_cursors,
+    tenants,
     times,
 )
 from tenantcron.store.audit_records import CLUSTER, EXECUTION, LIMITS, PAUSE
@@ -102,7 +103,7 @@ class Operator:
 
     async def pause(self, ref: ScheduleRef, reason: str, until: datetime | None) -> Paused:
         """Keep a schedule from starting anything; a second pause says anew why and until when."""
-        await self._follow()
+        await self._follow(ref.tenant)
         at = self.clock()
         async with self._acting() as connection:
             if until is not None and until <= await times.moment(connection, at):
@@ -119,7 +120,7 @@ class Operator:
 
     async def resume(self, ref: ScheduleRef, reason: str | None) -> Resumed:
         """Lift a pause; nothing is fired by that, and nothing is fired back."""
-        await self._follow()
+        await self._follow(ref.tenant)
         await self._prepare_history()
         async with self._acting() as connection:
             found = await _locked_cursor(connection, ref)
@@ -136,7 +137,7 @@ class Operator:
     async def trigger(self, ref: ScheduleRef, reason: str | None) -> Triggered:
         """Make an execution that starts as soon as the limits and the overlap let it."""
         actor = self._actor()
-        await self._follow()
+        await self._follow(ref.tenant)
         await self._prepare_history()
         async with self._acting() as connection:
             _refuse_closed(await existing_tenant(connection, ref.tenant))
@@ -163,14 +164,19 @@ class Operator:
             found = await locked(connection, await find_execution(connection, prefix))
             refuse_retry(found)
             _refuse_closed(await existing_tenant(connection, found.tenant_id))
-            await _refuse_deleted(connection, found)
+            at = self.clock()
+            _refuse_held(
+                await _cursor_of(connection, found),
+                found,
+                await times.moment(connection, at),
+            )
             policies = await _policies(connection, found.definition_id)
             await executions.retry(
                 connection,
                 found.id,
                 found.scheduled_for,
                 more_attempts=policies.retry.max_attempts,
-                at=self.clock(),
+                at=at,
             )
             one = (found.id, found.tenant_id)
             await self._record(connection, one, "retry", before=_state(found))
@@ -211,7 +217,14 @@ class Operator:
             await audit_records.act(connection, self.who)
             yield connection
 
-    async def _follow(self) -> None:
+    async def _follow(self, tenant: TenantId) -> None:
+        """Bring the cursors in line; whom a scheduler is at right now, is waited for."""
+        await refresh(self.database, TenantScheduleProvider(), at=self.clock())
+        async with self.database.transaction() as connection:
+            row = await tenants.find(connection, tenant)
+            if row is None or row.schedule_revision == row.synced_revision:
+                return
+            await tenants.lock(connection, tenant)
         await refresh(self.database, TenantScheduleProvider(), at=self.clock())
 
     async def _prepare_history(self) -> None:
@@ -337,7 +350,8 @@ def _refuse_closed(tenant: TenantRow) -> None:
     )
 
 
-async def _refuse_deleted(connection: AsyncConnection, found: ExecutionRow) -> None:
+async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> CursorRow:
+    """Return the cursor of an execution whose schedule must still exist."""
     # Not locked: nothing is decided by it. If the schedule is removed at this very moment, the
     # claim ends what waits by then, as it does for a pause; here somebody is told in time.
     cursor = await schedule_cursors.find(connection, found.tenant_id, found.schedule_name)
@@ -345,6 +359,23 @@ async def _refuse_deleted(connection: AsyncConnection, found: ExecutionRow) -> N
         raise OperationError(
             f"the schedule of execution {found.id} has been deleted: apply a manifest that has "
             f"`{found.schedule_name}`, then `tenantcron schedule trigger`"
+        )
+    return cursor
+
+
+def _refuse_held(cursor: CursorRow, found: ExecutionRow, now: datetime) -> None:
+    """Refuse to retry what the claim would end at once; what was triggered by hand it spares."""
+    if found.actor_source == MANUAL:
+        return
+    ref = f"{cursor.tenant_id}/{cursor.schedule_name}"
+    instead = f"`tenantcron schedule trigger {ref}` runs it all the same"
+    if not cursor.enabled:
+        raise OperationError(f"`{ref}` is disabled in its manifest: {instead}")
+    until = cursor.paused_until
+    if cursor.paused_at is not None and (until is None or until > now):
+        raise OperationError(
+            f"`{ref}` is paused ({cursor.paused_reason}): `tenantcron schedule resume {ref}` "
+            f"first, or {instead}"
         )
 
 

@@ -125,14 +125,15 @@ async def trigger(
     return None if row is None else (row.id, row.scheduled_for)
 
 
-# It waits for the execution before it, as every retry does: with `skip` it would end again at once.
+# It waits for the execution before it, as every retry does: with `skip` it would end again at once,
+# with `cancel_running` it would replace a later one.
 # What was asked of the former attempts is not asked of the next.
 _RETRY = """
 UPDATE tenantcron.execution
 SET
     state = 'PENDING',
     reason = NULL,
-    overlap = CASE overlap WHEN 'skip' THEN 'queue' ELSE overlap END,
+    overlap = CASE overlap WHEN 'allow' THEN overlap ELSE 'queue' END,
     attempts_allowed = attempt + %(more_attempts)s,
     not_before = coalesce(%(at)s::timestamptz, statement_timestamp()),
     start_deadline = NULL,

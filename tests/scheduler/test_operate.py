@@ -1,18 +1,24 @@
 """What operators do to schedules and executions, on a real database at a time of the test's own."""
 
+import asyncio
 from datetime import timedelta
+from pathlib import Path
 from uuid import UUID
 
 import psycopg
 import pytest
+from support.fleet import Fleet
+from support.replicas import until
 from support.scheduling import NOON, Row, Scheduling
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.errors import UsageError
+from tenantcron.core.settings import Settings
 from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.operate import OperationError, Operator
+from tenantcron.scheduler.operate import OperationError, Operator, Triggered
 from tenantcron.scheduler.situation import ScheduleRef, UnknownError, schedule_ref
+from tenantcron.store.engine import Database
 
 CORRELATION = UUID("00000000-0000-4000-8000-000000000002")
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"), CORRELATION)
@@ -299,6 +305,24 @@ class TestRetry:
 
         assert [one.id for one in (await scheduling.claim()).started] == [skipped.id]
 
+    async def test_one_that_never_ran_replaces_nobody_either(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule(overlap="cancel_running")
+        scheduling.clock.go_on(hours=1)
+        await scheduling.fire()
+        skipped = await operator(scheduling).cancel(
+            str((await only_execution(scheduling))["id"]), None
+        )
+        scheduling.clock.go_on(hours=1)
+        await scheduling.fire()
+        (running,) = await scheduling.claim_all()
+
+        await operator(scheduling).retry(str(skipped.id))
+
+        assert await scheduling.claim_all() == []
+        assert await scheduling.count(state="RUNNING", cancel_requested_at=None) == 1
+        await scheduling.finish(running)
+        assert [one.id for one in await scheduling.claim_all()] == [skipped.id]
+
     async def test_a_cancelled_one_is_not_stopped_again(self, scheduling: Scheduling) -> None:
         await scheduling.schedule()
         made = await operator(scheduling).trigger(NIGHTLY, None)
@@ -342,6 +366,42 @@ class TestRetry:
         await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
         with pytest.raises(OperationError, match="has been deleted"):
             await operator(scheduling).retry(str(execution))
+
+    @pytest.mark.parametrize(
+        ("held", "hint"),
+        [
+            (
+                "paused_at = now(), paused_reason = 'partner is down'",
+                "schedule resume acme/nightly",
+            ),
+            ("enabled = false", "schedule trigger acme/nightly"),
+        ],
+    )
+    async def test_one_whose_schedule_would_end_it_at_once_is_refused(
+        self, scheduling: Scheduling, held: str, hint: str
+    ) -> None:
+        execution = await dead(scheduling)
+        await scheduling.execute(f"UPDATE tenantcron.schedule_cursor SET {held}")  # noqa: S608 -- a test's own words
+
+        with pytest.raises(OperationError, match=hint):
+            await operator(scheduling).retry(str(execution))
+
+        assert await scheduling.count(state="DEAD") == 1
+
+    async def test_a_pause_that_is_over_and_one_of_what_was_triggered_hold_nothing_up(
+        self, scheduling: Scheduling
+    ) -> None:
+        execution = await dead(scheduling)
+        await scheduling.execute(
+            "UPDATE tenantcron.schedule_cursor SET paused_at = :at, paused_until = :at",
+            at=scheduling.clock.now,
+        )
+        assert (await operator(scheduling).retry(str(execution))).state == "PENDING"
+
+        made = await operator(scheduling).trigger(NIGHTLY, None)
+        await operator(scheduling).cancel(str(made.id), None)
+        await operator(scheduling).pause(NIGHTLY, "x", None)
+        assert (await operator(scheduling).retry(str(made.id))).state == "PENDING"
 
 
 class TestCancel:
@@ -395,6 +455,29 @@ async def test_schedulers_are_told_of_what_they_need_not_wait_for(
         await acting.set_limits({"operator": 3}, None)
         told = [one.payload for one in listener.notifies(timeout=10, stop_after=4)]
     assert told == ["trigger", "cancel", "retry", "limits"]
+
+
+async def test_a_tenant_that_a_scheduler_is_taking_up_is_waited_for(
+    database: Database, tmp_path: Path, database_url: str
+) -> None:
+    fleet = Fleet(database, tmp_path)
+    fleet.write("acme", {"nightly": 'cron: "0 2 * * *"'})
+    await fleet.apply()
+    acting = Operator(database, Settings(folder=tmp_path), MARIA)
+    with psycopg.connect(database_url) as scheduler:
+        scheduler.execute("SELECT FROM tenantcron.tenant FOR NO KEY UPDATE")
+        triggering = asyncio.create_task(acting.trigger(NIGHTLY, None))
+        await until(lambda: _waits_or_is_done(database, triggering))
+
+    assert (await triggering).cursor.schedule_name == "nightly"
+
+
+async def _waits_or_is_done(database: Database, task: asyncio.Task[Triggered]) -> bool:
+    async with database.transaction() as connection:
+        waiting = await connection.exec_driver_sql(
+            "SELECT FROM pg_catalog.pg_locks WHERE NOT granted"
+        )
+        return task.done() or waiting.first() is not None
 
 
 class TestNames:
