@@ -11,7 +11,8 @@ that is about to be replaced, and a schedule that was applied a moment ago has n
   catch-up. What comes due after the end that a pause has set itself is not touched.
 - **Trigger** makes an execution of its own beside the timetable. The claim treats it as any other:
   limits and overlap hold, but it waits for as long as it takes. A pause does not hold it up.
-- **Retry** lets one that has ended wait again, with as many attempts more as its definition has.
+- **Retry** lets one that has ended wait again, with as many attempts more as its definition has,
+  unless the claim would end it at once. Neither a trigger nor a retry replaces what runs.
 - **Cancel** ends what waits. What runs is asked to stop, and its worker ends it.
 """
 
@@ -32,6 +33,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc
 from tenantcron.cron.zones import tz_version
+from tenantcron.manifests.desired import Overlap
 from tenantcron.manifests.desired import Settings as Policies
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
@@ -145,7 +147,7 @@ class Operator:
             policies = await _policies(connection, found.definition_id)
             manual = Manual(
                 schedule_id=found.schedule_id,
-                overlap=policies.overlap.value,
+                overlap=_overlap_by_hand(policies.overlap).value,
                 priority=RANKS[policies.priority],
                 attempts_allowed=policies.retry.max_attempts,
                 actor=actor,
@@ -377,6 +379,11 @@ def _refuse_held(cursor: CursorRow, found: ExecutionRow, now: datetime) -> None:
             f"`{ref}` is paused ({cursor.paused_reason}): `tenantcron schedule resume {ref}` "
             f"first, or {instead}"
         )
+
+
+def _overlap_by_hand(overlap: Overlap) -> Overlap:
+    """What a person asks for replaces nobody, and is not replaced while it waits."""
+    return Overlap.QUEUE if overlap is Overlap.CANCEL_RUNNING else overlap
 
 
 async def _locked_cursor(connection: AsyncConnection, ref: ScheduleRef) -> CursorRow:

@@ -240,6 +240,18 @@ class TestTrigger:
         await scheduling.finish(first)
         assert len((await scheduling.claim()).started) == 1
 
+    async def test_of_several_none_replaces_another(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule(overlap="cancel_running")
+        made = [await operator(scheduling).trigger(NIGHTLY, None) for _ in range(2)]
+
+        ran = []
+        while started := await scheduling.claim_all():
+            (one,) = started
+            ran.append(one.id)
+            await scheduling.finish(one)
+
+        assert sorted(ran) == sorted(one.id for one in made)
+
     @pytest.mark.parametrize("status", ["suspended", "deprovisioned"])
     async def test_a_closed_tenant_is_refused(self, scheduling: Scheduling, status: str) -> None:
         await scheduling.tenant(status=status, status_reason="unpaid")
