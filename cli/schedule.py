@@ -192,6 +192,8 @@ def _as_json(listing: Listing) -> Mapping[str, object]:
 
 
 def _show(listing: Listing, console: Console) -> None:
+    if not listing.states:
+        console.print("no tenants yet: `tenantcron tenant create ID`", soft_wrap=True)
     for tenant, state in listing.states.items():
         console.print(Text(tenant, "bold"))
         if state.broken:

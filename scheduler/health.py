@@ -104,7 +104,8 @@ def _set_aside(vitals: Vitals) -> Iterator[Finding]:
             Severity.ERROR,
             f"{number_of(vitals.set_aside.number, 'schedule')} cannot be evaluated, and so cannot "
             f"fire; the first: {rows[0].fault}",
-            "apply the tenant's manifest again, which puts right what a hand has changed",
+            "apply the tenant's manifest again, which puts right what a hand has changed; if that "
+            "changes nothing, change a word of the schedule's description, too",
             _names(rows),
             vitals.set_aside.number,
         )
@@ -185,7 +186,8 @@ def _auto_paused(vitals: Vitals) -> Iterator[Finding]:
 
 def _no_history(vitals: Vitals) -> Iterator[Finding]:
     missing = vitals.months_missing
-    if missing:
+    # Without a scheduler nobody has made them yet, and `no-replica` says all.
+    if missing and vitals.replicas:
         is_now = month_of(vitals.now) in missing
         yield Finding(
             "history-missing",

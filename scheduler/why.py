@@ -90,7 +90,8 @@ def _fault(situation: Situation) -> Iterator[Reason]:
         yield Reason(
             "set-aside",
             f"It cannot be evaluated and was set aside: {cursor.fault}.",
-            "Apply the tenant's manifest again.",
+            "Apply the tenant's manifest again; if that changes nothing, change a word of the "
+            "schedule's description, too.",
         )
 
 

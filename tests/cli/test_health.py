@@ -18,8 +18,7 @@ def prepare(shell: Shell) -> None:
     assert shell("run", "--once").code == 0
 
 
-def test_what_is_healthy_is_0(shell: Shell) -> None:
-    prepare(shell)
+def test_what_is_healthy_is_0_also_where_no_scheduler_ever_ran(shell: Shell) -> None:
     called = shell("health")
     assert (called.code, called.err) == (0, "")
     assert called.out.splitlines() == ["0 replicas, 0 of 20 running, 0 waiting, lag 0s", "healthy"]

@@ -53,6 +53,11 @@ def test_json_lists_the_schedules_of_all_tenants_or_of_one(shell: Shell) -> None
     assert (off["enabled"], off["next_executions"]) == (False, [])
 
 
+def test_without_tenants_the_list_says_how_to_begin(tmp_path: Path, database_url: str) -> None:
+    called = Shell(tmp_path, database_url)("schedule", "list")
+    assert (called.code, called.out) == (0, "no tenants yet: `tenantcron tenant create ID`\n")
+
+
 def test_text_says_why_there_is_no_next_execution(shell: Shell) -> None:
     lines = shell("schedule", "list", "acme").out.splitlines()
 

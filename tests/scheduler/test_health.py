@@ -96,10 +96,12 @@ async def _dead_lease(scheduling: Scheduling) -> None:
 
 
 async def _no_month(scheduling: Scheduling) -> None:
+    await replica(scheduling)
     await scheduling.execute("DROP TABLE tenantcron.execution_attempt_2026_12")
 
 
 async def _no_next_month(scheduling: Scheduling) -> None:
+    await replica(scheduling)
     await scheduling.execute("DROP TABLE tenantcron.execution_past_2027_01")
 
 
