@@ -1,6 +1,6 @@
 """Rows of `tenant_schedule` as the provider reads them: those of many tenants at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
+from tenantcron.core.words import shortened
 from tenantcron.store.batches import Batch, read_in_batches
 from tenantcron.store.tables import tenant_schedule
 
@@ -47,7 +48,33 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
         for row in found:
             rows[row[0]].append(ScheduleRow._make(row[1:]))
 
-    return Fleet(rows, await read_in_batches(connection, schemas, read))
+    broken = await read_in_batches(connection, schemas, read)
+    return Fleet(rows, broken | _unusable(rows))
+
+
+# What a cursor can take over, in characters.
+_LONGEST_NAME, _LONGEST_TIMETABLE = 128, 64
+
+
+def _unusable(rows: Mapping[TenantId, Sequence[ScheduleRow]]) -> dict[TenantId, str]:
+    """Return the tenants whose table was altered so far that a row does not fit, with why."""
+    wrong = ((tenant, row) for tenant, some in rows.items() for row in some if not _fits(row))
+    return {
+        tenant: f"the table tenant_schedule was altered: schedule {shortened(repr(row[1]))} has "
+        "values that its columns do not allow"
+        for tenant, row in wrong
+    }
+
+
+def _fits(row: tuple[object, ...]) -> bool:
+    """Whether its values are what the columns were made for: a hand can alter a table."""
+    match row:
+        case (UUID(), str(name), str(saga), str(cron), str(zone), bool(), _, datetime() as since):
+            names, timetable = max(len(name), len(saga)), max(len(cron), len(zone))
+            is_short = names <= _LONGEST_NAME and timetable <= _LONGEST_TIMETABLE
+            return is_short and since.tzinfo is not None
+        case _:
+            return False
 
 
 # Put together once: composing it anew for each tenant takes longer than sending it.

@@ -274,6 +274,39 @@ async def test_a_value_that_no_program_can_read_breaks_one_tenant_only(
     assert list(cursors(database_url, "beta")) == ["nightly"]
 
 
+@pytest.mark.parametrize(
+    ("alteration", "value"),
+    [
+        ("timezone TYPE text", "timezone = repeat('x', 65)"),
+        ("saga_name TYPE text", "saga_name = repeat('x', 129)"),
+        ("timezone DROP NOT NULL", "timezone = NULL"),
+        ("enabled DROP NOT NULL", "enabled = NULL"),
+    ],
+)
+async def test_a_table_that_was_altered_breaks_one_tenant_only(
+    followed: Fleet, database_url: str, alteration: str, value: str
+) -> None:
+    await applied(followed, NIGHTLY, "beta")
+    query(database_url, f"ALTER TABLE tenant_acme.tenant_schedule ALTER {alteration}")
+    query(database_url, f"UPDATE tenant_acme.tenant_schedule SET {value}")  # noqa: S608 -- a test's own words
+
+    done = await refresh(followed.database, PROVIDER)
+
+    assert list(done.broken) == ["acme"]
+    assert "was altered: schedule 'nightly'" in done.broken[TenantId("acme")]
+    assert list(cursors(database_url, "beta")) == ["nightly"]
+
+
+async def test_a_time_that_lost_its_zone_breaks_its_tenant(
+    followed: Fleet, database_url: str
+) -> None:
+    column = "effective_from TYPE timestamp"
+    query(database_url, f"ALTER TABLE tenant_acme.tenant_schedule ALTER {column}")
+    run(database_url, "UPDATE tenantcron.tenant SET schedule_revision = schedule_revision + 1")
+
+    assert list((await refresh(followed.database, PROVIDER)).broken) == ["acme"]
+
+
 async def test_a_schema_copied_with_its_ids_is_reported_and_takes_nothing_over(
     followed: Fleet, database_url: str
 ) -> None:
