@@ -55,6 +55,9 @@ class ProvidedTenant:
     schedules: tuple[ProvidedSchedule, ...] = ()
     # Why the schedules cannot be read; then none are given, and the cursors are set aside.
     fault: str | None = None
+    # Only for now: somebody holds a lock on them. The cursors go on as they are, and the tenant is
+    # not settled.
+    is_locked: bool = False
     # If the tenant has no cursors: since when it is here (again). None: its schedules tell.
     returned_at: datetime | None = None
     # What the provider has left out, and why, a sentence each.
@@ -67,7 +70,7 @@ class ScheduleProvider(Protocol):
     - All or nothing per tenant: a tenant that is returned comes with all its schedules of this
       provider. What is missing has been deleted, and its cursor goes.
     - A tenant that cannot be read is returned with a `fault`, never without schedules and never as
-      an exception: the others are served.
+      an exception: the others are served. Nobody is waited for who holds a lock on it.
     - At most `TENANTS_A_BATCH` tenants a call, by id and after the given one, an empty answer at
       the end; so whoever calls until then holds one batch in memory and ends, whatever fails or
       moves in the meantime.

@@ -122,7 +122,11 @@ async def _follow(
     reports = _reports(batch, kept_out)
     await provider.settle(
         connection,
-        [Synced(one.tenant_id, one.revision, reports.get(one.tenant_id)) for one in batch],
+        [
+            Synced(one.tenant_id, one.revision, reports.get(one.tenant_id))
+            for one in batch
+            if not one.is_locked
+        ],
     )
     return Refreshed(
         tenants=len(batch),
@@ -156,6 +160,8 @@ def _compare_tenant(
     circumstances: Circumstances,
     changes: Changes,
 ) -> None:
+    if tenant.is_locked:
+        return
     if tenant.fault is not None:
         held = ((cursor, set_aside(cursor, tenant.fault)) for cursor in cursors.values())
         changes.changed.extend(after for before, after in held if after != before)

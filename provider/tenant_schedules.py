@@ -8,6 +8,7 @@ writes the cursors. So no notification is needed to find what moved, and none ca
   that is settled can be read. A change that commits later raises the revision again.
 - A row that is locked is left out. Another replica is at it, or an apply, whose NOTIFY comes with
   its commit.
+- A schema that somebody is dropping or altering is left for later: its cursors go on as they are.
 - A schema that cannot be read is settled, too, with its fault. It is not tried again until it moves
   or a refresh asks for the broken ones, as the periodic one does.
 - A deprovisioned tenant has no schedules.
@@ -22,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
 from tenantcron.store import schedule_rows, tenants
+from tenantcron.store.batches import LOCKED
 from tenantcron.store.explain import first_line
 from tenantcron.store.schedule_rows import Fleet, ScheduleRow
 from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
@@ -79,6 +81,7 @@ def _provided(tenant: TenantRow, fleet: Fleet) -> ProvidedTenant:
         revision=tenant.schedule_revision,
         schedules=tuple(_schedule(row) for row in rows),
         fault=fault,
+        is_locked=fault == LOCKED,
         # Followed before and without cursors now: it was away. Its last step brought it back.
         returned_at=tenant.updated_at if tenant.synced_revision else None,
     )

@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from sqlalchemy.exc import ProgrammingError
+import psycopg
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
@@ -10,6 +11,9 @@ from tenantcron.store.explain import first_line
 
 # More schemas a statement cost more in planning than they save in round trips.
 SCHEMAS_A_STATEMENT = 50
+
+# Why a schema cannot be read that somebody is dropping or altering at this moment.
+LOCKED = "somebody holds a lock on its tables"
 
 # Tenants with their schemas.
 Batch = Sequence[tuple[TenantId, str]]
@@ -38,10 +42,16 @@ async def _read(
     try:
         async with connection.begin_nested():
             await read(batch)
-    except ProgrammingError as error:
+    except (ProgrammingError, OperationalError) as error:
+        if isinstance(error, OperationalError) and not _is_locked(error):
+            raise
         if len(batch) == 1:
-            broken[batch[0][0]] = first_line(error.orig)
+            broken[batch[0][0]] = LOCKED if _is_locked(error) else first_line(error.orig)
             return
         middle = len(batch) // 2
         await _read(connection, batch[:middle], read, broken)
         await _read(connection, batch[middle:], read, broken)
+
+
+def _is_locked(error: DBAPIError) -> bool:
+    return isinstance(error.orig, psycopg.errors.LockNotAvailable)

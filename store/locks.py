@@ -14,6 +14,7 @@ _LOCK = text("SELECT pg_catalog.pg_advisory_xact_lock(:what, :which)")
 _TRY = text("SELECT pg_catalog.pg_try_advisory_xact_lock(:what, :which)")
 # Waiting for a lock of any kind; the value goes with the transaction.
 _PATIENCE = text("SELECT pg_catalog.set_config('lock_timeout', :duration, true)")
+_AS_EVER = text("SET LOCAL lock_timeout TO DEFAULT")
 
 
 class Lock(IntEnum):
@@ -45,6 +46,11 @@ async def try_lock(connection: AsyncConnection, what: Lock) -> bool:
 def _which(name: str) -> int:
     """Return the second half of a key: a signed number of 32 bits."""
     return crc32(name.encode()) - 2**31
+
+
+async def wait_as_ever(connection: AsyncConnection) -> None:
+    """Let the statements after this one wait for locks as those of any other transaction."""
+    await connection.execute(_AS_EVER)
 
 
 async def wait_at_most(connection: AsyncConnection, duration: str) -> None:

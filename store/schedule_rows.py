@@ -13,7 +13,11 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
 from tenantcron.store.batches import Batch, read_in_batches
+from tenantcron.store.locks import wait_as_ever, wait_at_most
 from tenantcron.store.tables import tenant_schedule
+
+# A batch is halved until the one that is locked stands alone: this is waited some six times.
+_PATIENCE = "200ms"
 
 
 class ScheduleRow(NamedTuple):
@@ -48,7 +52,12 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
         for row in found:
             rows[row[0]].append(ScheduleRow._make(row[1:]))
 
-    broken = await read_in_batches(connection, schemas, read)
+    # Nobody waits for a tenant whose schema is being dropped.
+    await wait_at_most(connection, _PATIENCE)
+    try:
+        broken = await read_in_batches(connection, schemas, read)
+    finally:
+        await wait_as_ever(connection)
     return Fleet(rows, broken | _unusable(rows))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
+import psycopg
 import pytest
 from sqlalchemy import event, text
 from support.cursors import cursor, cursors, run, set_cursor, set_schedule, utc, versions
@@ -305,6 +306,26 @@ async def test_a_time_that_lost_its_zone_breaks_its_tenant(
     run(database_url, "UPDATE tenantcron.tenant SET schedule_revision = schedule_revision + 1")
 
     assert list((await refresh(followed.database, PROVIDER)).broken) == ["acme"]
+
+
+async def test_a_schema_that_is_being_dropped_is_left_out_and_the_others_are_served(
+    followed: Fleet, database_url: str
+) -> None:
+    await applied(followed, NIGHTLY, "beta")
+    set_schedule(database_url, cron_expr="0 4 * * *")
+    with psycopg.connect(database_url) as somebody:
+        somebody.execute("DROP SCHEMA tenant_acme CASCADE")
+
+        async with asyncio.timeout(20):
+            done = await refresh(followed.database, PROVIDER)
+
+        assert list(done.broken) == ["acme"]
+        assert list(cursors(database_url, "beta")) == ["nightly"]
+        somebody.rollback()
+
+    mended = await refresh(followed.database, PROVIDER, retry_broken=True)
+    assert mended.broken == {}
+    assert cursor(database_url)["cron_expr"] == "0 4 * * *"
 
 
 async def test_a_schema_copied_with_its_ids_is_reported_and_takes_nothing_over(
