@@ -11,6 +11,7 @@ from support.replicas import PATIENCE, Works, at_work, due, made, make_due, unti
 from support.scheduling import Scheduling
 
 from tenantcron.scheduler import run as run_module
+from tenantcron.scheduler.loops import Step
 
 
 async def test_what_is_due_is_fired_run_and_written_down(real: Scheduling) -> None:
@@ -56,6 +57,27 @@ async def test_an_apply_is_heard_and_its_schedules_get_cursors(real: Scheduling)
 
     (cursor,) = await real.rows("schedule_cursor", "1")
     assert (cursor["schedule_name"], cursor["fault"]) == ("quick", None)
+
+
+async def test_replicas_that_start_together_look_again_at_times_of_their_own(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+
+    async def step_once(name: str, step: Step, *_: object) -> None:
+        if name == "refresh":
+            waits.append(await step())
+
+    monkeypatch.setattr(run_module, "repeat", step_once)
+    for _ in range(20):
+        async with made(real, Works()) as run:
+            run.stop()
+            await run.run()
+
+    assert len(waits) == 20
+    # By chance they lie that close once in a million million times.
+    assert max(waits) - min(waits) > 2.0
+    assert 50 < min(waits) < max(waits) <= 70
 
 
 async def _has(real: Scheduling, table: str, number: int) -> bool:
