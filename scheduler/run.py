@@ -156,7 +156,11 @@ class Run:
         await self._leave()
 
     async def run_once(self) -> None:
-        """Do all that is due now, wait until it has ended, and return."""
+        """Do all that is due now, wait until it has ended, and return.
+
+        What comes due meanwhile is left to the next one: where there is much to do, there would be
+        no end.
+        """
         await self._prepare()
         async with asyncio.TaskGroup() as tasks:
             keepers = [
@@ -165,6 +169,8 @@ class Run:
             ]
             await insist(self._refresh)
             await insist(self._recover)
+            while not self._stopping.is_set() and (await insist(self._fire_batch)).more:
+                pass
             while not self._stopping.is_set() and await insist(self._round):
                 pass
             if self._stopping.is_set():
@@ -176,13 +182,14 @@ class Run:
         await self._leave()
 
     async def _round(self) -> bool:
-        """Fire and start what can be, wait for an end; False if there was nothing to do."""
-        fired = await self._fire_batch()
+        """Start what can be, wait for an end; False if there was nothing to do."""
         claim = await self._start_batch()
-        if self._executor.load:
+        running = self._executor.load
+        if running:
             await self._ended.wait(LONGEST_SLEEP)
         await self._results.all_written()
-        return bool(fired.executions or fired.more or claim or self._executor.load)
+        # Also where the last one has ended: its slot may be of use.
+        return bool(claim or running)
 
     async def _prepare(self) -> None:
         replica = self._replica

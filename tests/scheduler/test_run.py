@@ -178,6 +178,43 @@ async def test_once_with_nothing_to_do_returns(real: Scheduling) -> None:
     assert await real.rows() == []
 
 
+async def test_once_also_starts_what_waited_for_a_slow_one(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = Works()
+    await real.limit(1)
+    await real.waiting(2, saga_name="slow", not_before="2026-01-01", overlap="queue")
+    claim_batch, claims = run_module.claim_batch, list[object]()
+
+    async def claim_and_count(*arguments: object) -> object:
+        claims.append(await claim_batch(*arguments))  # type: ignore[arg-type] # as given
+        # It has been claimed in vain while the first one runs.
+        if len(claims) > 3:
+            works.go.set()
+        return claims[-1]
+
+    monkeypatch.setattr(run_module, "claim_batch", claim_and_count)
+    monkeypatch.setattr(run_module, "LONGEST_SLEEP", 0.01)
+    async with made(real, works) as run, asyncio.timeout(PATIENCE):
+        await run.run_once()
+
+    assert await real.count(state="SUCCEEDED") == 2
+
+
+async def test_once_leaves_to_the_next_what_comes_due_while_it_runs(real: Scheduling) -> None:
+    works = Works()
+    await due(real, "slow", start_within="1m")
+
+    async with made(real, works) as run, asyncio.timeout(PATIENCE):
+        running = asyncio.create_task(run.run_once())
+        await works.called.wait()
+        await due(real, "quick", start_within="1m")
+        works.go.set()
+        await running
+
+    assert [row["schedule_name"] for row in await real.rows()] == ["slow"]
+
+
 async def test_once_that_is_told_to_stop_drains_like_any_other(real: Scheduling) -> None:
     works = Works()
     await due(real, "slow", start_within="1m")
