@@ -59,22 +59,41 @@ async def test_an_apply_is_heard_and_its_schedules_get_cursors(real: Scheduling)
     assert (cursor["schedule_name"], cursor["fault"]) == ("quick", None)
 
 
+async def sleeps(real: Scheduling, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Let a new replica take each of its steps once; return for how long it would sleep then."""
+    found: dict[str, float] = {}
+
+    async def step_once(name: str, step: Step, *_: object) -> None:
+        found[name] = await step()
+
+    monkeypatch.setattr(run_module, "repeat", step_once)
+    async with made(real, Works()) as run:
+        run.stop()
+        await run.run()
+    return found
+
+
+async def test_an_idle_replica_sleeps_until_the_next_one_is_due_and_asks_nothing_meanwhile(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "LONGEST_SLEEP", 60.0)
+    idle = await sleeps(real, monkeypatch)
+    assert (idle["fire"], idle["claim"]) == (60.0, 60.0)
+
+    await real.schedule("quick", "0 0 1 1 *")
+    await real.execute(
+        "UPDATE tenantcron.schedule_cursor SET next_run_at = now() + interval '40 seconds'"
+    )
+    waiting = await sleeps(real, monkeypatch)
+    assert 10 < waiting["fire"] <= 40
+    assert waiting["claim"] == 60.0
+
+
 async def test_replicas_that_start_together_look_again_at_times_of_their_own(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = []
+    waits = [(await sleeps(real, monkeypatch))["refresh"] for _ in range(20)]
 
-    async def step_once(name: str, step: Step, *_: object) -> None:
-        if name == "refresh":
-            waits.append(await step())
-
-    monkeypatch.setattr(run_module, "repeat", step_once)
-    for _ in range(20):
-        async with made(real, Works()) as run:
-            run.stop()
-            await run.run()
-
-    assert len(waits) == 20
     # By chance they lie that close once in a million million times.
     assert max(waits) - min(waits) > 2.0
     assert 50 < min(waits) < max(waits) <= 70
