@@ -226,7 +226,7 @@ def _last(situation: Situation) -> Iterator[Reason]:
         f"last-{row.state.lower()}",
         f"{_VERBS[row.state]}: execution {row.id} of {in_utc(row.scheduled_for)}"
         f"{_ending(row, situation)}.",
-        _advice(row),
+        _advice(row, situation),
     )
 
 
@@ -239,9 +239,12 @@ def _ending(row: ExecutionRow, situation: Situation) -> str:
     return f", {why}" if why else ""
 
 
-def _advice(row: ExecutionRow) -> str:
+def _advice(row: ExecutionRow, situation: Situation) -> str:
     show = f"`tenantcron execution show {row.id}` tells all about it"
     retry = f"`tenantcron execution retry {row.id}` runs it now"
+    # A retry is refused then, a trigger is not.
+    if situation.is_paused or not situation.enabled:
+        retry = f"`tenantcron schedule trigger {situation.ref}` runs it all the same"
     if row.state is State.SUCCEEDED:
         return f"{show}."
     if row.state in (State.DEAD, State.CANCELLED):

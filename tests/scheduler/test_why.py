@@ -197,6 +197,19 @@ async def test_without_a_replica_that_is_the_answer(scheduling: Scheduling) -> N
     assert found[:2] == ["no-replica", "overdue"]
 
 
+async def test_under_a_pause_nobody_is_sent_to_a_retry_that_would_be_refused(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.schedule(columns=PAUSED)
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+
+    (last,) = [one for one in await reasons(scheduling) if one.code == "last-skipped"]
+
+    assert "execution retry" not in last.hint
+    assert "`tenantcron schedule trigger acme/nightly` runs it all the same" in last.hint
+
+
 async def test_a_pause_that_is_over_is_no_reason(scheduling: Scheduling) -> None:
     await scheduling.schedule(columns={**PAUSED, "paused_until": NOON + timedelta(minutes=1)})
     scheduling.clock.go_on(minutes=1)
