@@ -41,6 +41,11 @@ class Results:
         self._none.clear()
         self._some.set()
 
+    @property
+    def unwritten(self) -> int:
+        """How many are left to write."""
+        return len(self._unwritten)
+
     async def all_written(self) -> None:
         """Wait until nothing is left to write."""
         await self._none.wait()

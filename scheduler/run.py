@@ -213,7 +213,9 @@ class Run:
 
     async def _leave(self) -> None:
         self._watch.end()
-        await insist(self._settle_doubt)
+        # Of results that were given up nobody can tell what is in doubt; their leases see to it.
+        if not self._results.unwritten:
+            await insist(self._settle_doubt)
         async with self._replica.database.transaction() as connection:
             await workers.remove(connection, self._replica.worker_id)
         log.info("scheduler_stopped", worker=self._replica.worker_id)
@@ -386,7 +388,15 @@ class Run:
             log.warning("drain_over", running=self._executor.load)
             self._executor.interrupt_all()
             await self._all_ended()
-        await self._results.all_written()
+        await self._write_results()
+
+    async def _write_results(self) -> None:
+        """Wait until all are written, but not for a database that is away: they end with leases."""
+        try:
+            async with asyncio.timeout(self._replica.settings.lease.total_seconds()):
+                await self._results.all_written()
+        except TimeoutError:
+            log.error("results_given_up", results=self._results.unwritten)
 
     async def _all_ended(self) -> None:
         while self._executor.load:

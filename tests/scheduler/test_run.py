@@ -12,6 +12,7 @@ from support.scheduling import Scheduling
 
 from tenantcron.scheduler import run as run_module
 from tenantcron.scheduler.loops import Step
+from tenantcron.store.errors import DatabaseAwayError
 
 
 async def test_what_is_due_is_fired_run_and_written_down(real: Scheduling) -> None:
@@ -149,6 +150,23 @@ async def test_what_does_not_end_in_time_is_interrupted_and_starts_again_elsewhe
     async with at_work(real, works):
         await until_state(real, "SUCCEEDED")
     assert [call.attempt for call in works.calls] == [1, 2]
+
+
+async def test_one_that_cannot_write_its_results_stops_all_the_same(
+    real: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = Works()
+    await due(real, "quick", start_within="1m")
+
+    async def away(*_: object) -> None:
+        raise DatabaseAwayError("the server is away")
+
+    monkeypatch.setattr("tenantcron.scheduler.results.finish_batch", away)
+    # Its end waits for the results as long as they can be of use, and no longer.
+    async with at_work(real, works, replace(real.settings, lease=timedelta(seconds=1))):
+        await works.called.wait()
+
+    assert await real.states() == [("RUNNING", None)]
 
 
 async def test_what_was_claimed_when_it_was_told_to_stop_is_given_back(
