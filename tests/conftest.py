@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.database import TEMPLATE, Server, shared_server
 from support.order import longest_first
 from support.scratch import prefer_memory
@@ -19,6 +20,15 @@ from tenantcron.core.settings import Settings
 from tenantcron.store.engine import Database, open_database
 
 RUN_FOLDER = "TESTS_RUN_FOLDER"
+
+# The same examples in every run, and no matter how long one takes: a run that fails says something
+# about the code, and nothing about chance or the machine. Others are drawn by
+# `pytest --hypothesis-profile=others`.
+settings.register_profile(
+    "same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("others", settings.get_profile("same"), derandomize=False)
+settings.load_profile("same")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -62,7 +62,7 @@ def cronsim_refuses(text: str, moment: datetime) -> bool:
         return True
 
 
-@settings(deadline=None, derandomize=True, max_examples=170)
+@settings(max_examples=170)
 @given(texts=st.lists(EXPRESSIONS, min_size=12, max_size=12), moment=MOMENTS)
 def test_both_agree_in_utc(texts: list[str], moment: datetime) -> None:
     moment = moment.replace(tzinfo=UTC)
@@ -96,7 +96,7 @@ TIMES = (FIXED | SHOWN).map(" ".join)
         ("America/Sao_Paulo", "2019-02-16T20:13"),
     ],
 )
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=60)
 @given(times=TIMES)
 def test_both_agree_over_a_clock_change_of_a_whole_hour(name: str, eve: str, times: str) -> None:
     moment = datetime.fromisoformat(eve).replace(tzinfo=UTC)

@@ -87,7 +87,7 @@ def test_fires_on_the_days_that_the_calendar_says(rule: Rule) -> None:
     assert fired == [day for day in ALL_DAYS if 2001 <= day.year <= 2028 and rule.matches(day)]
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(max_examples=150)
 @given(meaning=meanings())
 def test_both_day_fields_join_as_the_rule_says(meaning: Meaning) -> None:
     timetable = cron(" ".join(["0", "0", *meaning.text.split()[2:]]))

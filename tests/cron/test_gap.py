@@ -99,7 +99,7 @@ def gap_by_brute_force(meaning: Meaning) -> timedelta | None:
     return minutes(min(gaps)) if gaps else None
 
 
-@settings(deadline=None, derandomize=True, max_examples=80)
+@settings(max_examples=80)
 @given(meaning=meanings())
 def test_equals_the_least_difference_of_all_occurrences(meaning: Meaning) -> None:
     brute_force = gap_by_brute_force(meaning)

@@ -81,7 +81,7 @@ def test_fires_sometimes(text: str) -> None:
     assert next_occurrence(timetable, zone("UTC"), datetime(2000, 1, 1, tzinfo=UTC)) is not None
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(max_examples=150)
 @given(meaning=meanings())
 def test_never_means_that_no_day_of_any_kind_of_year_matches(meaning: Meaning) -> None:
     matching = any(meaning.matches_day(date.fromordinal(day)) for day in ALL_KINDS_OF_YEAR)

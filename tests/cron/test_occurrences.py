@@ -69,7 +69,7 @@ def test_at_the_ends_of_the_calendar_there_is_no_more(text: str, name: str) -> N
     assert previous_occurrence(timetable, clock, first + timedelta(minutes=1)) in (None, first)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(max_examples=200)
 @given(
     text=st.sampled_from(TEXTS),
     name=st.sampled_from(["UTC", "Europe/London", "America/New_York", "Pacific/Kiritimati"]),

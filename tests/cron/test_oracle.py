@@ -40,7 +40,7 @@ def test_every_window_holds_a_transition() -> None:
         assert taken.skipped or len(set(walls)) < len(walls), window
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(max_examples=200)
 @given(meaning=meanings(), window=st.sampled_from(WINDOWS))
 def test_forwards_and_backwards_yield_exactly_what_the_walk_saw(
     meaning: Meaning, window: Window
@@ -50,7 +50,7 @@ def test_forwards_and_backwards_yield_exactly_what_the_walk_saw(
     assert occurrences_backwards(meaning, window) == expected
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(
     meaning=meanings(),
     window=st.sampled_from(WINDOWS),
@@ -72,7 +72,7 @@ def test_from_any_instant_near_a_transition(
         assert previous_occurrence(timetable, clock, instant) == earlier[-1]
 
 
-@settings(deadline=None, derandomize=True, max_examples=500)
+@settings(max_examples=500)
 @given(
     meaning=meanings(),
     name=st.sampled_from(sorted({window.zone for window in WINDOWS} | {"UTC", "Asia/Kathmandu"})),

@@ -7,7 +7,7 @@ from itertools import islice, permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from support.manifests import GOOD, check, check_data, codes
 from support.mutations import damaged
 
@@ -126,7 +126,7 @@ def data_of_examples() -> list[JsonValue]:
     return [one.document.data for one in loaded if one.document]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(data=damaged(data_of_examples()))
 def test_whatever_is_damaged_the_answer_is_sorted_and_stable(data: JsonValue) -> None:
     checked = check_data(data)

@@ -80,7 +80,6 @@ def check_report(path: Path, content: bytes, damaged: Path) -> None:
 
 @given(example=mutated_examples())
 @settings(
-    deadline=None,
     max_examples=250,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -77,13 +77,13 @@ def is_inside(span: Span, lines: list[str]) -> bool:
 
 
 @given(content=st.binary(max_size=200), syntax=SYNTAXES)
-@settings(deadline=None, max_examples=600)
+@settings(max_examples=600)
 def test_random_bytes_get_an_answer(content: bytes, syntax: Syntax) -> None:
     check(content, syntax)
 
 
 @given(text=st.text(max_size=100), syntax=SYNTAXES)
-@settings(deadline=None, max_examples=600)
+@settings(max_examples=600)
 def test_random_text_gets_an_answer(text: str, syntax: Syntax) -> None:
     check(text.encode(), syntax)
 
@@ -120,19 +120,19 @@ NASTY = (
 
 
 @given(content=mutations(YAML))
-@settings(deadline=None, max_examples=600)
+@settings(max_examples=600)
 def test_mutated_yaml_gets_an_answer(content: bytes) -> None:
     check(content, "yaml")
 
 
 @given(content=mutations(JSON), syntax=SYNTAXES)
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_mutated_json_gets_an_answer(content: bytes, syntax: Syntax) -> None:
     check(content, syntax)
 
 
 @given(content=mutations(YAML))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_mutated_yaml_gets_an_answer_without_libyaml(content: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yaml_events, "readers", lambda _size: (yaml_events.read_pure,))

@@ -101,7 +101,7 @@ VALUES = st.recursive(
 
 
 @given(value=VALUES, indent=st.sampled_from([None, 0, 2]), ascii_only=st.booleans())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_what_json_writes_is_read_back(
     value: JsonValue, indent: int | None, ascii_only: bool
 ) -> None:
@@ -113,7 +113,7 @@ def test_what_json_writes_is_read_back(
 
 
 @given(text=st.text(alphabet='{}[]",:\\ue10.-+ \ntrfalsn', max_size=30))
-@settings(deadline=None, max_examples=1000)
+@settings(max_examples=1000)
 def test_only_json_is_accepted(text: str) -> None:
     try:
         json.loads(text, parse_constant=lambda name: 1 / len(name[len(name) :]))

@@ -101,7 +101,7 @@ def test_both_parsers_agree_on_the_manifests_of_the_examples_folder() -> None:
 
 
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=25))
-@settings(deadline=None, max_examples=1000)
+@settings(max_examples=1000)
 @example(pieces=["[", "a:b", ": ", "a", "]"])
 @example(pieces=["|", "\n", "---\n"])
 def test_the_parser_in_python_may_refuse_more_but_never_reads_otherwise(pieces: list[str]) -> None:
@@ -126,7 +126,7 @@ TREES = st.recursive(
 
 
 @given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=4), flow=st.booleans())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_what_ruamel_writes_is_read_back_by_both(tree: dict[str, JsonValue], flow: bool) -> None:
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = flow

@@ -4,7 +4,7 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from jsonschema import Draft202012Validator
 from support.judges import verdicts
 from support.manifests import GOOD, Mistake, manifest, mistakes
@@ -29,7 +29,7 @@ GOOD_MANIFESTS = [
 ]
 GOOD_POLICY: JsonValue = tomllib.loads((GOOD / "tenantcron.toml").read_text())["policy"]
 
-SETTINGS = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=400)
 
 
 @pytest.mark.parametrize("name", NAMES)

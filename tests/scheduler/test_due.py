@@ -393,7 +393,7 @@ ZONES = ["UTC", "Europe/London", "Australia/Lord_Howe", "America/Havana", "Pacif
 MOMENTS = st.integers(0, 3 * 365 * 24 * 60 - 1).map(lambda n: DAY + timedelta(minutes=n - 300_000))
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=150)
 @given(
     cron=st.sampled_from(CRONS),
     place=st.sampled_from(ZONES),

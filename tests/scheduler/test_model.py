@@ -38,7 +38,9 @@ from tenantcron.store.claiming import Claimed, Lease
 
 EXAMPLES = "MODEL_EXAMPLES"
 SAME_STEPS = settings(max_examples=30, derandomize=True, database=None)
-OTHER_STEPS = settings(max_examples=int(os.environ.get(EXAMPLES, "1")), print_blob=True)
+OTHER_STEPS = settings(
+    max_examples=int(os.environ.get(EXAMPLES, "1")), derandomize=False, print_blob=True
+)
 
 LEASE = timedelta(seconds=60)
 STEPS_AN_EXAMPLE = 40
