@@ -9,6 +9,7 @@ from contextlib import suppress
 from uuid import UUID
 
 import pytest
+from support.patience import PATIENCE
 
 from tenantcron.actor.context import (
     acting_as,
@@ -186,7 +187,7 @@ def test_what_is_carried_is_the_context_of_that_moment() -> None:
 
 
 def test_a_carried_function_runs_in_many_threads_at_once() -> None:
-    together = threading.Barrier(8, timeout=30)
+    together = threading.Barrier(8, timeout=PATIENCE)
 
     def meet(number: int) -> Seen:
         with acting_for_user(f"u-{number}"):

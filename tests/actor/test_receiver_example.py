@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from psycopg.rows import DictRow
 from support.database import Server
 from support.fleet import Shell, manifest, query
+from support.patience import PATIENCE
 from support.receivers import EXAMPLE, published, running
 from support.tokens import ISSUER, KEY, by_hand, payload, seconds, signed
 
@@ -50,7 +51,7 @@ class Service:
             headers=headers,
         )
         try:
-            with build_opener(ProxyHandler({})).open(request, timeout=20) as answer:
+            with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
                 return Answer(answer.status, json.load(answer), "")
         except HTTPError as error:
             challenge = error.headers.get("WWW-Authenticate", "")
@@ -96,7 +97,7 @@ def test_a_scheduler_charges_through_it_and_proves_who_it_is(
             BILLING_URL=service.url,
             TENANTCRON_MASTER_KEY=MASTER_KEY,
         )
-        _, log = run.communicate(timeout=60)
+        _, log = run.communicate(timeout=PATIENCE)
         assert run.returncode == 0, log
         charged = service.charges()
 
@@ -128,22 +129,32 @@ def test_without_a_key_nothing_is_done(service: Service) -> None:
     assert service.charges() == before
 
 
-WRONG = {
-    "no token": (None, ""),
-    "an unsigned one": (by_hand({"alg": "none", "kid": KEY.public.kid}, payload()), "algorithm"),
-    "an expired one": (signed(payload(exp=seconds(minutes=-5))), "expired"),
-    "one for another service": (signed(payload(aud="https://ledger.internal")), "audience"),
-    "one of an unknown key": (signed(payload(), generate(Algorithm.EDDSA)), "unknown-key"),
-    "one of another issuer": (signed(payload(iss=f"not {ISSUER}")), "issuer"),
-    "nonsense": ("nonsense", "malformed"),
+# Made when they are needed: a token lasts for minutes, and the tests may come to it later.
+WRONG: dict[str, tuple[Callable[[], str | None], str]] = {
+    "no token": (lambda: None, ""),
+    "an unsigned one": (
+        lambda: by_hand({"alg": "none", "kid": KEY.public.kid}, payload()),
+        "algorithm",
+    ),
+    "an expired one": (lambda: signed(payload(exp=seconds(minutes=-5))), "expired"),
+    "one for another service": (
+        lambda: signed(payload(aud="https://ledger.internal")),
+        "audience",
+    ),
+    "one of an unknown key": (
+        lambda: signed(payload(), generate(Algorithm.EDDSA)),
+        "unknown-key",
+    ),
+    "one of another issuer": (lambda: signed(payload(iss=f"not {ISSUER}")), "issuer"),
+    "nonsense": (lambda: "nonsense", "malformed"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_without_proof_nothing_is_done_and_the_reason_is_told(service: Service, case: str) -> None:
-    token, reason = WRONG[case]
+    make_token, reason = WRONG[case]
     before = service.charges()
-    answer = service.charge(token, key="forged")
+    answer = service.charge(make_token(), key="forged")
     assert answer.status == 401
     assert answer.challenge.startswith("Bearer")
     assert reason in answer.challenge

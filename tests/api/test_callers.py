@@ -4,20 +4,19 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.fleet import NIGHTLY, Shell, manifest, query
 from support.scraping import read
-from support.serving import YAML, Api, api_on, apply, new_token
+from support.serving import YAML, Api, api_on, apply, minute, new_token
 
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.api.roles import ALLOWED, Permission, may
 from tenantcron.core.names import TenantId
 from tenantcron.scheduler.metrics_server import METRICS_TYPE
 from tenantcron.store.engine import Database
-from tenantcron.store.times import database_time
 
 
 async def status(api: Api, token: str | None) -> int:
@@ -158,12 +157,6 @@ def test_anonymous_access_is_refused_on_any_other_address(tmp_path: Path) -> Non
     called = Shell(tmp_path)("serve", "--anonymous", "--host", "0.0.0.0")  # noqa: S104 -- refused
 
     assert (called.code, "--host 127.0.0.1 only" in called.err) == (2, True)
-
-
-async def minute(database: Database) -> datetime:
-    """Return the minute that the database counts requests in."""
-    async with database.transaction() as connection:
-        return (await database_time(connection)).replace(second=0, microsecond=0)
 
 
 async def test_requests_beyond_the_limit_wait_for_the_next_minute_in_every_process(

@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 from support.fleet import Shell, manifest, query, schedules
+from support.patience import PATIENCE
 
 DAILY = 'cron: "0 2 * * *"'
 OF_MARIA = f"{DAILY}, owner: 'user:maria'"
@@ -60,7 +61,7 @@ def test_a_new_owner_is_planned_applied_and_shown(shell: Shell, database_url: st
 def run_once(shell: Shell) -> str:
     assert shell("schedule", "trigger", "acme/export").code == 0
     run = shell.start("run", "--once", "--handlers", "sagas", PYTHONPATH=str(shell.folder))
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == 0, err
     return out
 
@@ -108,7 +109,7 @@ def test_who_could_never_decide_stops_the_scheduler_at_start(
     (shell.folder / "tenantcron.toml").write_text(POLICY, encoding="utf-8")
     set_to = {f"TENANTCRON_OWNER_CHECK_{name}": value for name, value in variables.items()}
     run = shell.start("run", "--once", *options, PYTHONPATH=str(shell.folder), **set_to)
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == 2
     assert words in err
 
@@ -121,5 +122,5 @@ def test_with_a_key_and_an_allowed_host_it_starts(shell: Shell) -> None:
         TENANTCRON_OWNER_CHECK_AUDIENCE="https://policy.internal",
         TENANTCRON_MASTER_KEY=os.urandom(32).hex(),
     )
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == 0, err

@@ -1,7 +1,7 @@
 """Headers that a target may be sent, and secrets that must not stand in them."""
 
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 
 import pytest
 from support.http_targets import POLICY, check_http
@@ -121,9 +121,9 @@ def test_the_diagnostic_of_a_secret_does_not_repeat_it() -> None:
 @pytest.mark.parametrize("piece", ["a", "eyJa.", "-", "sk_live_", "0f", "token."])
 def test_long_values_are_judged_quickly(piece: str) -> None:
     """A second would be a thousand times what it takes; a slip in a pattern takes hours."""
-    began = perf_counter()
+    began = process_time()
     check_http(url="https://billing.internal/", headers={"X-Team": piece * 100_000})
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
 
 
 def test_secrets_in_the_query_of_a_url_are_found() -> None:

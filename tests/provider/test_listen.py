@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from support.cursors import run
 from support.fleet import Fleet, numbered
+from support.patience import PATIENCE
 from support.sessions import until_not_found
 
 from tenantcron.core.names import TenantId
@@ -39,7 +40,7 @@ class Ears:
         )
 
     async def next(self) -> tuple[str, str]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             return await self.heard.get()
 
     async def wait(self, seconds: float) -> None:

@@ -25,5 +25,7 @@ def real(scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch) -> Scheduling:
     """The same, for the real clock of the database: what it adds is due by hand."""
     # Nobody rings when a cursor is moved by hand.
     monkeypatch.setattr(run_module, "LONGEST_SLEEP", 0.3)
-    settings = replace(scheduling.settings, lease=timedelta(seconds=5), drain=timedelta(seconds=20))
+    # A machine that stands still for a while takes nothing away from anybody.
+    patient = timedelta(minutes=1)
+    settings = replace(scheduling.settings, lease=patient, drain=patient)
     return replace(scheduling, settings=settings)

@@ -7,7 +7,8 @@ from datetime import timedelta
 from structlog.testing import capture_logs
 from support.attempts import SETTINGS, HandClock, claimed
 from support.handlers import NoDatabase, handler
-from support.replicas import PATIENCE, Works, due, made
+from support.patience import PATIENCE
+from support.replicas import Works, due, made
 from support.scheduling import Scheduling
 
 from tenantcron.scheduler.attempts import AttemptOutcome

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 from support.attempts import SETTINGS, HandClock, claimed
 from support.manifests import policy_with
+from support.patience import PATIENCE
 from support.scheduling import NOON, Row, Scheduling
 from support.services import Service, answering, forever, service
 
@@ -123,7 +124,7 @@ class TestAttempts:
         attempt = await run
         assert attempt.outcome is AttemptOutcome.TIMED_OUT
         assert attempt.error == "timed out after 5m"
-        await asyncio.wait_for(target.hung_up.wait(), 5)
+        await asyncio.wait_for(target.hung_up.wait(), PATIENCE)
         assert calls.executor.abandoned == 0
         await calls.caller.close()
 
@@ -144,7 +145,7 @@ class TestAttempts:
         url = f"http://billing.test:{target.port}/"
         settings = SETTINGS._replace(timeout=timedelta(seconds=0.2))
         attempt = await asyncio.wait_for(
-            executor.run(claimed(), settings, HttpTarget(url, "POST", {})), 5
+            executor.run(claimed(), settings, HttpTarget(url, "POST", {})), PATIENCE
         )
         assert attempt.outcome in (AttemptOutcome.TIMED_OUT, AttemptOutcome.FAILED)
         assert not attempt.final
@@ -159,7 +160,7 @@ class TestAttempts:
         assert calls.executor.cancel(one.id, stop, "because")
         attempt = await run
         assert (attempt.outcome, attempt.error) == (AttemptOutcome(stop.value), "because")
-        await asyncio.wait_for(target.hung_up.wait(), 5)
+        await asyncio.wait_for(target.hung_up.wait(), PATIENCE)
         await calls.caller.close()
 
     async def test_by_default_nothing_may_be_called(self, target: Service) -> None:

@@ -104,7 +104,7 @@ def test_a_service_that_heeds_the_key_sees_each_occurrence_once_while_schedulers
     fleet.start()
     until(lambda: all(fleet.is_up(process) for process in fleet.running))
     chaos = fleet.kill_at_random(random, SAGAS, SECONDS)
-    until(lambda: all_ended(url), seconds=60)
+    until(lambda: all_ended(url))
 
     rows = executions(url)
     assert Counter(row["state"] for row in rows) == {"SUCCEEDED": len(chaos.expected)}

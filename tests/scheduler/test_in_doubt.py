@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 from structlog.testing import capture_logs
+from support.patience import PATIENCE
 from support.proxy import Network, network
-from support.replicas import PATIENCE, Works, at_work, due, made, until_state
+from support.replicas import Works, at_work, due, made, until_state
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings

@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from support.handlers import NoDatabase
+from support.patience import PATIENCE
 from support.scheduling import DEFINITION, NOON, Scheduling
 
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
@@ -40,7 +41,7 @@ class AtWork:
 
     async def start(self, claimed: Claimed) -> asyncio.Task[Attempt]:
         task = asyncio.create_task(self.executor.run(claimed, read_policies(DEFINITION)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert await self.begun.get() == claimed.id
         return task
 
@@ -110,7 +111,7 @@ async def test_a_heartbeat_leaves_alone_what_runs_here_again(scheduling: Schedul
 
     await keep_up(scheduling.replica(), work.executor)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         lost = await old
     assert lost.outcome is AttemptOutcome.LOST
     assert not new.done()

@@ -8,6 +8,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from support.fleet import Fleet
+from support.patience import PATIENCE
 from support.replicas import until
 from support.scheduling import NOON, Row, Scheduling
 
@@ -465,7 +466,7 @@ async def test_schedulers_are_told_of_what_they_need_not_wait_for(
         await acting.cancel(str(made.id), None)
         await acting.retry(str(made.id))
         await acting.set_limits({"operator": 3}, None)
-        told = [one.payload for one in listener.notifies(timeout=10, stop_after=4)]
+        told = [one.payload for one in listener.notifies(timeout=PATIENCE, stop_after=4)]
     assert told == ["trigger", "cancel", "retry", "limits"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from support.attempts import SCHEDULED_FOR, SETTINGS, HandClock, claimed
 from support.deciding import MARIA, NEVER, OWNED, UNDECIDED, Deciding, failing, saying
 from support.handlers import NoDatabase, handler, in_both_ways, tasks_at_work
+from support.patience import PATIENCE
 
 from tenantcron.actor.context import current_actor, current_correlation_id, current_user_id
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
@@ -234,7 +235,7 @@ class TestStops:
         def plain(execution: Execution) -> None:
             threads.append(threading.current_thread())
             loop.call_soon_threadsafe(started.set)
-            ends.wait(10)
+            ends.wait(PATIENCE)
             seen.append(execution.cancelled)
 
         handlers, one = Handlers.of([handler(plain)]), claimed()

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 from support.fleet import Fleet
-from support.replicas import PATIENCE, Works, at_work, due, made, make_due, until, until_state
+from support.patience import PATIENCE
+from support.replicas import Works, at_work, due, made, make_due, until, until_state
 from support.scheduling import Scheduling
 
 from tenantcron.scheduler import run as run_module

@@ -17,6 +17,7 @@ from support.attempts import SETTINGS, claimed
 from support.fleet import Shell, manifest
 from support.handlers import NoDatabase, handler
 from support.manifests import policy_with
+from support.patience import PATIENCE
 from support.processes import query
 from support.replicas import Works, due
 from support.scheduling import Scheduling
@@ -194,7 +195,7 @@ async def test_a_claim_is_linked_to_by_what_it_has_started(real: Scheduling, kep
     await due(real, "quick")
     executor = Executor(works.handlers(), lambda _: NoDatabase(), tracing=kept.tracing)
     replica = Replica(real.database, real.settings, tracing=kept.tracing)
-    async with asyncio.timeout(25):
+    async with asyncio.timeout(PATIENCE):
         await Run(replica, executor, (TenantScheduleProvider(),)).run_once()
 
     (execution,) = works.calls
@@ -251,7 +252,7 @@ def once(shell: Shell, url: str, handlers: str) -> None:
     options = ("run", "--handlers", "work", "--once")
     for _ in range(2):  # the first makes the cursor
         process = shell.start(*options, PYTHONPATH=str(shell.folder))
-        assert process.wait(60) == 0, process.communicate()
+        assert process.wait(PATIENCE) == 0, process.communicate()
         process.communicate()
         query(url, "UPDATE tenantcron.schedule_cursor SET next_run_at = now()")
     assert query(url, "SELECT 1 FROM tenantcron.execution WHERE state = 'SUCCEEDED'")

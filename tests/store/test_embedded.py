@@ -174,7 +174,7 @@ def test_a_killed_server_recovers(folder: Path) -> None:
 
 def test_a_process_id_that_belongs_to_another_program_by_now_is_survived(folder: Path) -> None:
     data = folder / ".tenantcron" / "postgres"
-    with subprocess.Popen(["sleep", "60"], **server_account().switch()) as other:
+    with subprocess.Popen(["sleep", "3600"], **server_account().switch()) as other:
         lines = [other.pid, data, 1, 5432, data, "", "1 1", "ready"]
         (data / "postmaster.pid").write_text("".join(f"{line}\n" for line in lines))
 

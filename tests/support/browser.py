@@ -12,6 +12,7 @@ from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
+from support.patience import PATIENCE
 
 ARGUMENTS = [
     "--headless",
@@ -26,6 +27,8 @@ ARGUMENTS = [
 DESK: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 Theme = Literal["light", "dark"]
+# In milliseconds, as everything in there.
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 @asynccontextmanager
@@ -46,6 +49,7 @@ async def page_of(
     """Open a page with cookies and cache of its own."""
     context = await running.new_context(viewport=on, color_scheme=theme)
     try:
+        context.set_default_timeout(PATIENCE * 1000)
         yield await context.new_page()
     finally:
         await context.close()

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from itertools import count
 from os import getpid
 from pathlib import Path
+from time import monotonic
 from urllib.parse import quote
 
 import psycopg
+from psycopg.errors import ObjectInUse
 from psycopg.sql import SQL, Identifier
+from support.patience import PATIENCE
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.runner import migrate
@@ -48,7 +51,19 @@ class Server:
         try:
             yield self.url(name)
         finally:
-            self.execute("DROP DATABASE {} WITH (FORCE)", name)
+            self._drop(name)
+
+    def _drop(self, database: str) -> None:
+        """Drop a database; it waits five seconds for sessions to end, which may be too short."""
+        patience = monotonic() + PATIENCE
+        while True:
+            try:
+                self.execute("DROP DATABASE {} WITH (FORCE)", database)
+            except ObjectInUse:
+                if monotonic() > patience:
+                    raise
+            else:
+                return
 
 
 @contextmanager

@@ -12,9 +12,11 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import DictRow, dict_row
 from support.fleet import Shell
+from support.patience import PATIENCE
 
 FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
-PATIENCE = 30.0
+# Seconds that a process stands still at most, and until it does even if nothing runs in it.
+LONGEST_STAND, LATEST_STAND = 30.0, 5.0
 
 
 def query(url: str, statement: str, *values: object) -> list[DictRow]:
@@ -24,9 +26,9 @@ def query(url: str, statement: str, *values: object) -> list[DictRow]:
         return cursor.fetchall() if cursor.description else []
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def until(condition: Callable[[], bool]) -> None:
     """Wait for what must come."""
-    patience = monotonic() + seconds
+    patience = monotonic() + PATIENCE
     while not condition():
         assert monotonic() < patience, "it never came"
         sleep(0.02)
@@ -133,10 +135,10 @@ class Stalled:
         if self.is_over or monotonic() < self.since:
             return
         if not self.stands:
-            is_late = monotonic() > self.since + PATIENCE / 6
+            is_late = monotonic() > self.since + LATEST_STAND
             if self.fleet.is_at_work(self.process) or (is_late and self.fleet.is_up(self.process)):
                 self.stand()
-        elif self.fleet.lost_work_runs(self.process) or monotonic() > self.since + PATIENCE:
+        elif self.fleet.lost_work_runs(self.process) or monotonic() > self.since + LONGEST_STAND:
             self.process.send_signal(signal.SIGCONT)
             self.is_over = True
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from support.patience import PATIENCE
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
@@ -18,8 +19,6 @@ from tenantcron.scheduler.run import Run
 from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
-
-PATIENCE = 25.0
 
 
 @dataclass

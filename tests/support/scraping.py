@@ -1,6 +1,5 @@
 """Metrics as Prometheus sees them."""
 
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -8,8 +7,7 @@ from time import monotonic, sleep
 
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
-
-PATIENCE = 30.0
+from support.patience import PATIENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +51,6 @@ def _samples(
     for family in families.values():
         for sample in family.samples:
             yield (sample.name, tuple(sorted(sample.labels.items()))), sample.value
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:

@@ -1,20 +1,15 @@
 """`tenantcron serve` as a process of its own."""
 
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic, sleep
 
 import httpx
 from support.fleet import Shell
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+from support.patience import PATIENCE
+from support.ports import free_port
 
 
 @contextmanager
@@ -29,17 +24,18 @@ def serving(shell: Shell, *arguments: str) -> Iterator[tuple[str, "subprocess.Po
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENCE)
 
 
 def _wait_for(url: str, process: "subprocess.Popen[str]") -> None:
     """A process of its own has its own clock: this is the one thing to wait for."""
-    for _ in range(300):
+    patience = monotonic() + PATIENCE
+    while monotonic() < patience:
         assert process.poll() is None, process.communicate()
         try:
-            httpx.get(f"{url}/healthz")
+            httpx.get(f"{url}/healthz", timeout=PATIENCE)
         except httpx.TransportError:
-            time.sleep(0.1)
+            sleep(0.1)
         else:
             return
     raise AssertionError("it never answers")

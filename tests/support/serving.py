@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import httpx
 import uvicorn
 from sqlalchemy import text
 from support.fleet import manifest
+from support.patience import PATIENCE
 
 from tenantcron.actor.api_tokens import make_token
 from tenantcron.actor.attribution import Attribution
@@ -52,6 +53,12 @@ async def served(service: Service) -> AsyncIterator[str]:
         await task
 
 
+async def minute(database: Database) -> datetime:
+    """Return the minute that the database counts requests in."""
+    async with database.transaction() as connection:
+        return (await database_time(connection)).replace(second=0, microsecond=0)
+
+
 async def new_token(
     database: Database,
     role: str,
@@ -90,7 +97,7 @@ class Api:
     def with_token(self, token: str | None) -> httpx.AsyncClient:
         """Return a client that presents a token, or none."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE)
 
     async def tenants(self, *ids: str) -> None:
         """Create tenants."""

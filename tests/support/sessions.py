@@ -4,11 +4,11 @@ import asyncio
 from time import monotonic
 
 import psycopg
+from support.patience import PATIENCE
 
 SOMEBODY_WAITS = (
     "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 )
-_PATIENCE = 20.0
 
 
 async def until_found(url: str, statement: str) -> None:
@@ -23,7 +23,7 @@ async def until_not_found(url: str, statement: str) -> None:
 
 def _ask(url: str, statement: str, *, found: bool) -> None:
     """Ask again and again, at the pace of the answers: of sessions the database tells nobody."""
-    patience = monotonic() + _PATIENCE
+    patience = monotonic() + PATIENCE
     with psycopg.connect(url, autocommit=True) as connection:
         while (connection.execute(statement.encode()).fetchone() is not None) is not found:
             assert monotonic() < patience, "it never came"

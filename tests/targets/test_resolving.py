@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from support.patience import PATIENCE
 
 from tenantcron.targets.resolving import Resolver, ResolvingError
 
@@ -19,7 +20,7 @@ class Hanging:
 
     def __call__(self, host: str) -> Sequence[str]:
         self.asked.append(host)
-        assert self.let_go.wait(30)
+        assert self.let_go.wait(PATIENCE)
         return ["192.0.2.1"]
 
 
@@ -86,7 +87,7 @@ async def test_an_error_that_nobody_waits_for_bothers_nobody() -> None:
     loop = asyncio.get_running_loop()
 
     def fails(_: str) -> Sequence[str]:
-        assert let_go.wait(30)
+        assert let_go.wait(PATIENCE)
         loop.call_soon_threadsafe(loop.call_soon, done.set)
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

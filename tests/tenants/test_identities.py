@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from support.fleet import DEPLOYER, Fleet, query
+from support.patience import PATIENCE
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import scheduler_actor
@@ -127,8 +128,11 @@ async def test_a_tenant_and_a_service_that_come_at_the_same_moment_meet(
 
 async def until_waiting(database: Database) -> None:
     """Wait until somebody waits for an advisory lock."""
-    waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-    async with asyncio.timeout(20):
+    waiting = text(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    async with asyncio.timeout(PATIENCE):
         while True:
             async with database.transaction() as connection:
                 if (await connection.execute(waiting)).scalar_one():

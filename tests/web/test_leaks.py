@@ -9,6 +9,7 @@ from uuid import UUID
 import httpx
 from support.dashboard import DEAD, OF_OTHERS
 from support.fleet import NIGHTLY, query
+from support.patience import PATIENCE
 from support.serving import Api, apply, new_token
 
 # As long as the names of what there is, so that not even the length of an answer tells them apart.
@@ -43,7 +44,7 @@ OF_THE_REQUEST = ("date", "x-correlation-id", "x-request-id")
 @asynccontextmanager
 async def looking(api: Api, tenant: str | None) -> AsyncIterator[httpx.AsyncClient]:
     """Sign in with a token that is bound to a tenant."""
-    async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         csrf = _csrf(await client.get("/ui/sign-in"))
         token = await new_token(api.database, "operator", tenant)
         done = await client.post("/ui/sign-in", data={"csrf": csrf, "token": token})

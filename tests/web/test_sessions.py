@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 from support.dashboard import DEAD
 from support.fleet import query
+from support.patience import PATIENCE
 from support.serving import Api, api_on, new_token
 
 from tenantcron.store.engine import Database
@@ -26,7 +27,7 @@ def csrf_of(page: httpx.Response) -> str:
 
 @asynccontextmanager
 async def signed_in(api: Api) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         form = {"csrf": csrf_of(await client.get("/ui/sign-in")), "next": NIGHTLY}
         token = await new_token(api.database, "operator")
         done = await client.post("/ui/sign-in", data={**form, "token": token})
@@ -40,7 +41,7 @@ def paused(url: str) -> list[object]:
 
 
 async def test_who_is_not_signed_in_is_asked_to_and_led_back(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as client:
+    async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         got = await client.get(NIGHTLY)
         part = await client.get(NIGHTLY, headers={"HX-Request": "true"})
     assert got.status_code == 303
@@ -61,7 +62,7 @@ async def test_who_signs_in_on_the_way_to_a_page_gets_to_all_of_its_address(api:
 
 
 async def test_the_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as client:
+    async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         page = await client.get("/ui/sign-in")
         token = await new_token(api.database, "viewer")
         form = {"csrf": csrf_of(page), "token": token}
@@ -78,7 +79,7 @@ async def test_the_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(a
 async def test_signing_in_leads_to_our_own_pages_only(api: Api) -> None:
     token = await new_token(api.database, "viewer")
     for where in ELSEWHERE:
-        async with httpx.AsyncClient(base_url=api.url) as client:
+        async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
             form = {"csrf": csrf_of(await client.get("/ui/sign-in")), "next": where}
             done = await client.post("/ui/sign-in", data={**form, "token": token})
         assert (done.status_code, done.headers["location"]) == (303, "/ui")
@@ -185,7 +186,7 @@ async def test_no_page_allows_scripts_that_are_written_into_it(api: Api) -> None
 
 
 async def test_files_of_pages_may_be_kept_because_their_address_changes_with_them(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as client:
+    async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         for name in ("htmx.min.js", "live.js", "style.css", "icon.svg"):
             got = await client.get(asset(name))
             assert (got.status_code, "immutable" in got.headers["cache-control"]) == (200, True)
@@ -197,7 +198,7 @@ async def test_on_this_machine_anonymous_callers_need_not_sign_in(
 ) -> None:
     async with api_on(database, tmp_path, anonymous=True) as api:
         await api.tenants("acme")
-        async with httpx.AsyncClient(base_url=api.url) as client:
+        async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
             page = await client.get("/ui")
             foreign = await client.get("/ui", headers={"Host": "evil.example"})
     assert "anonymous" in page.text
