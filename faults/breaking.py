@@ -119,12 +119,18 @@ class _Healed:
         """Nothing is left to mend."""
 
 
-class ServerStop(_Healed):
+class ServerStop:
     """Postgres is stopped as if it had been killed, and started again."""
+
+    once = False
 
     name, pause = "server stop", (12.0, 25.0)
 
+    def __init__(self) -> None:
+        self._since = now()
+
     def strike(self, scene: Scene) -> float | None:
+        self._since = now()
         scene.journal.note(self.name, "immediate stop")
         scene.journal.bad_for(12.0 + LEASE)
         scene.world.postgres.stop("immediate")
@@ -132,7 +138,8 @@ class ServerStop(_Healed):
 
     def heal(self, scene: Scene) -> None:
         scene.world.postgres.start()
-        scene.journal.bad_for(10.0 + LEASE)
+        # All the time that it was away, however long it took to come back.
+        scene.journal.bad_since(self._since, 10.0 + LEASE)
 
 
 class NetworkCut(_Healed):
@@ -146,12 +153,18 @@ class NetworkCut(_Healed):
         return None
 
 
-class NetworkSlow(_Healed):
+class NetworkSlow:
     """Every piece through the network is held back."""
+
+    once = False
 
     name, pause = "connections slow", (8.0, 16.0)
 
+    def __init__(self) -> None:
+        self._since = now()
+
     def strike(self, scene: Scene) -> float | None:
+        self._since = now()
         delay = scene.random.choice((0.02, 0.2, 0.6))
         scene.journal.note(self.name, f"{delay} s a piece")
         scene.journal.bad_for(4.0 + 2 * LEASE)
@@ -160,6 +173,8 @@ class NetworkSlow(_Healed):
 
     def heal(self, scene: Scene) -> None:
         scene.world.services.order("heal")
+        # It heals when its turn comes, which others may delay.
+        scene.journal.bad_since(self._since, 1.0 + 2 * LEASE)
 
 
 class NetworkHalfOpen(NetworkSlow):
@@ -168,6 +183,7 @@ class NetworkHalfOpen(NetworkSlow):
     name, pause = "connections half-open", (15.0, 30.0)
 
     def strike(self, scene: Scene) -> float | None:
+        self._since = now()
         scene.journal.note(self.name, "nothing passes")
         scene.journal.bad_for(12.0 + 3 * LEASE)
         scene.world.services.order("half_open")
@@ -342,13 +358,14 @@ def put_back(scene: Scene, schedule: Schedule) -> None:
     if schedule.since is None:
         return
     first = next(iter(schedule.timetable.occurrences(schedule.since, now())))
-    scene.world.query(
+    rows = scene.world.query(
         "UPDATE tenantcron.schedule_cursor SET next_run_at = %s"
-        " WHERE tenant_id = %s AND schedule_name = %s AND last_run_at IS NULL",
+        " WHERE tenant_id = %s AND schedule_name = %s AND last_run_at IS NULL RETURNING 1",
         first,
         *schedule.key,
     )
-    scene.journal.put_back.add(schedule.key)
+    if rows:
+        scene.journal.put_back.add(schedule.key)
 
 
 def _write(scene: Scene, tenant: str, note: str) -> str:

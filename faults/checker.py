@@ -12,7 +12,8 @@ Each check has a name, counts what it has looked at, and what it has found:
 - **call**: an attempt that called its handler twice, or a handler that ran for no attempt;
 - **stale**: an attempt on record as a success that its own worker had not come to the end of; an
   execution that changed after its end; attempts that do not add up;
-- **lapsed**: a lease that was lost although nothing had happened to its worker;
+- **lapsed**: a lease that was lost although nothing had happened to its worker, and the machine
+  had let it run;
 - **suspended**: something that started while its tenant was suspended;
 - **audit**: a record that does not say who, or as a part of what;
 - **apply**: a tenant whose schedules are of two manifests, or versions that do not add up.
@@ -30,7 +31,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from faults.cluster import World
+from faults.cluster import LEASE, World
 from faults.evidence import Evidence, Key, Line, idempotency_key
 from faults.journal import Findings, Journal
 from faults.sampler import Ended
@@ -42,6 +43,8 @@ CHECKS = (
 )
 _ENDED = {"SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"}
 _SLACK = timedelta(milliseconds=50)
+# Seconds; as long as from one heartbeat to the next.
+_HELD_UP = LEASE / 3
 _TABLES = """
 SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relname = 'audit_record'
@@ -185,10 +188,23 @@ class Checker:
         struck = self.journal.struck_pids.get(_pid(attempt["worker_id"]))
         if struck is not None and struck <= attempt["finished_at"]:
             return
+        if self._was_held_up(attempt):
+            return
         if not self.journal.is_bad(attempt["started_at"], attempt["finished_at"]):
             words = f"attempt {attempt['attempt']} by {attempt['worker_id']}"
             times = f"from {attempt['started_at']} to {attempt['finished_at']}"
             self.findings.add("lapsed", f"{words} {times}: {_named(row)}")
+
+    def _was_held_up(self, attempt: DictRow) -> bool:
+        """Whether the machine had no time for a worker when it had to keep its lease up."""
+        pid, until = _pid(attempt["worker_id"]), attempt["finished_at"]
+        since = until - 2 * timedelta(seconds=LEASE)
+        lost = (
+            one.seconds
+            for one in self.evidence.held_up
+            if one.pid == pid and since <= one.at <= until
+        )
+        return sum(lost) > _HELD_UP
 
     def _remembered(self, remembered: dict[UUID, Ended]) -> None:
         rows = {row["id"]: row for some in self.evidence.rows.values() for row in some}

@@ -29,7 +29,7 @@ from tenantcron.store.cluster import Cluster, cluster_in
 
 LEASE = 5.0
 ROOT = Path(__file__).parents[1]
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 _TICK = 0.02
 _SETTINGS = {
     "max_connections": "400",
@@ -219,6 +219,8 @@ class World:
     server: ForkServer
     effects: Path
     calls: Path
+    # When the machine kept a scheduler from running, as that one tells it.
+    held_up: Path
     replicas: "dict[int, Replica]" = field(default_factory=dict)
     # Commands that nobody waits for.
     commands: dict[int, str] = field(default_factory=dict)
@@ -321,7 +323,8 @@ def world(tree: Path | None = None) -> Iterator[World]:
         server = ForkServer(tree, folder)
         closing.append(server)
         url = f"postgresql://postgres@/postgres?host={quote(sockets, safe='')}"
-        yield World(folder, postgres, url, services, server, folder / "effects", calls)
+        files = (folder / "effects", calls, folder / "held_up")
+        yield World(folder, postgres, url, services, server, *files)
     finally:
         for one in reversed(closing):
             one.close()

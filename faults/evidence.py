@@ -38,6 +38,14 @@ class Line(NamedTuple):
     scheduled_for: datetime
 
 
+class HeldUp(NamedTuple):
+    """For how many seconds before a moment the machine kept a scheduler from running."""
+
+    pid: int
+    at: datetime
+    seconds: float
+
+
 @dataclass(slots=True)
 class Evidence:
     """All of it, by what is asked for."""
@@ -50,6 +58,7 @@ class Evidence:
     worked: Counter[str] = field(default_factory=Counter)
     # Requests by key and attempt.
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    held_up: list[HeldUp] = field(default_factory=list)
 
 
 def gather(world: World) -> Evidence:
@@ -63,6 +72,9 @@ def gather(world: World) -> Evidence:
     for some in rows.values():
         _add_successes(some, attempts)
     found = Evidence(dict(rows), dict(attempts), list(_lines(world.effects)))
+    found.held_up.extend(
+        HeldUp(int(pid), _moment(at), int(lost) / 1e6) for pid, at, lost in _words(world.held_up)
+    )
     for what, key, attempt in _words(world.calls):
         if what == "R":
             found.asked[key] += 1

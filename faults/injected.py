@@ -13,12 +13,20 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
+from threading import Thread
 from typing import ParamSpec, TypedDict, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 STOP, KILL = int(signal.SIGSTOP), int(signal.SIGKILL)
+# Seconds between two looks at how this process is treated.
+_LOOK = 0.2
+# Of Linux: time on a processor, time in wait of one, and how often.
+_SCHEDULED = Path("/proc/self/schedstat")
+# The witness tells the true time, whatever the scheduler is shown.
+_now = time.time_ns
 
 
 class Point(StrEnum):
@@ -47,6 +55,8 @@ class Fate(TypedDict, total=False):
     deaf: bool
     # The most that it takes at a time, instead of all that is there.
     batch: int
+    # The file in which it says when the machine kept it from running.
+    held_up: str
 
 
 def prepare(fate: Fate) -> None:
@@ -57,6 +67,8 @@ def prepare(fate: Fate) -> None:
         _hear_nothing()
     if "batch" in fate:
         _take_little(fate["batch"])
+    if "held_up" in fate:
+        _tell_when_held_up(fate["held_up"])
     if "point" in fate:
         _arm(Point(fate["point"]), fate["nth"], fate["signal"])
 
@@ -139,6 +151,35 @@ def _take_little(batch: int) -> None:
     vars(import_module("tenantcron.scheduler.fire"))["CURSORS_A_BATCH"] = batch
     run = vars(import_module("tenantcron.scheduler.run"))
     run["STARTS_A_BATCH"] = run["STARTS_A_LARGE_BATCH"] = batch
+
+
+def _tell_when_held_up(file: str) -> None:
+    """Write a line whenever the machine had something else to do than to let this process run."""
+    Thread(target=_watch, args=(_appending(file),), name="held up", daemon=True).start()
+
+
+def _watch(written: int) -> None:
+    pid, looked_at, waited = os.getpid(), time.monotonic(), _waited()
+    while True:
+        time.sleep(_LOOK)
+        moment, now_waited = time.monotonic(), _waited()
+        # It stood still as a whole, or was ready to run and had to wait for a processor.
+        lost = max(moment - looked_at - _LOOK, now_waited - waited)
+        if lost > _LOOK / 2:
+            os.write(written, f"{pid} {_now() // 1000} {int(lost * 1e6)}\n".encode())
+        looked_at, waited = moment, now_waited
+
+
+def _waited() -> float:
+    """Return for how many seconds the main thread had to wait for a processor, if that is known."""
+    try:
+        return int(_SCHEDULED.read_text(encoding="ascii").split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
+def _appending(file: str) -> int:
+    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 class _LooksLikeDatetime(type):

@@ -84,6 +84,10 @@ class Journal:
         before_it, after_it = timedelta(seconds=before), timedelta(seconds=seconds)
         self.bad_times.append((moment - before_it, moment + after_it))
 
+    def bad_since(self, moment: datetime, seconds: float) -> None:
+        """Take note of a time that began at a moment and ends so many seconds from now."""
+        self.bad_for(seconds, before=(now() - moment).total_seconds() + 1.0)
+
     def is_bad(self, since: datetime, until: datetime) -> bool:
         """Whether something was wrong for everybody at any time between two moments."""
         return any(begun <= until and since <= over for begun, over in self.bad_times)

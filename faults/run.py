@@ -18,13 +18,15 @@ from faults.cluster import LEASE, BrokenHarnessError, Replica, World, world
 from faults.evidence import Evidence, Key, gather
 from faults.injected import STOP, Fate
 from faults.journal import Findings, Journal, now
-from faults.sampler import Sampler, watch_cursors
+from faults.sampler import Sampler, park_no_more, watch_cursors
 from faults.workload import LIMIT, LIMIT_PER_TENANT, Workload, policy, workload
 
 _RUN = ("run", "--handlers", "faults.sagas")
 _TICK = 0.02
 _STARTS_AGAIN_AFTER = 0.15
 _TELLS_EVERY = 10.0
+# For what takes a few seconds; only where something is wrong it takes that long.
+_PATIENCE = 180.0
 # So many times the patience for a single end is what all of them have together.
 _SETTLES_WITHIN = 4
 _UNSETTLED = """
@@ -165,8 +167,8 @@ class _Run:
             change.done = now()
 
     def _wait_for_cursors(self) -> None:
-        """Wait until all are followed; park those that get weeks to make up for later."""
-        patience = monotonic() + 60
+        """Wait until all are followed; those that get weeks to make up for later are parked."""
+        patience = monotonic() + _PATIENCE
         while True:
             rows = self._world.query(
                 "SELECT tenant_id, schedule_name, schedule_id, effective_from"
@@ -177,10 +179,7 @@ class _Run:
             if monotonic() > patience:
                 raise BrokenHarnessError(f"there are no cursors; {self._world.last_words()}")
             self._world.server.look(0.1)
-        self._world.query(
-            "UPDATE tenantcron.schedule_cursor SET next_run_at = NULL"
-            " WHERE tenant_id LIKE 'clock%%' AND last_run_at IS NULL"
-        )
+        park_no_more(self._world)
         self._since = {
             (row["tenant_id"], row["schedule_name"]): row["effective_from"] for row in rows
         }
@@ -257,7 +256,10 @@ class _Run:
 
     def _start(self, born: Born, *, mortal: bool = True) -> None:
         environment = self._world.environment(through_network=born.through_network)
-        pid = self._world.server.start(_RUN, environment, born.fate)
+        fate = born.fate
+        if not mortal:
+            fate = Fate(**fate, held_up=str(self._world.held_up))
+        pid = self._world.server.start(_RUN, environment, fate)
         moment = monotonic()
         replica = Replica(pid, moment, born.fate, born.through_network)
         self._world.replicas[pid] = replica
@@ -351,7 +353,7 @@ class _Run:
             replica.strike(signal.SIGTERM)
             if pid in self._world.server.stopped:
                 replica.kill()
-        patience = monotonic() + 45
+        patience = monotonic() + _PATIENCE
         while self._world.replicas and monotonic() < patience:
             self._world.server.look(0.1)
             for pid in tuple(self._world.replicas.keys() & self._world.server.ended.keys()):

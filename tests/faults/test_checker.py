@@ -9,7 +9,7 @@ import pytest
 from psycopg.rows import DictRow
 
 from faults.checker import Checker
-from faults.evidence import Evidence, Line, idempotency_key
+from faults.evidence import Evidence, HeldUp, Line, idempotency_key
 from faults.expectation import Every
 from faults.journal import Findings, Journal, Span
 from faults.sampler import Ended
@@ -67,12 +67,13 @@ class Case:
     lines: list[Line] = field(default_factory=lambda: [line(n) for n in (1, 2, 3)])
     journal: Journal = field(default_factory=Journal)
     remembered: dict[UUID, Ended] = field(default_factory=dict)
+    held_up: list[HeldUp] = field(default_factory=list)
 
     def found(self) -> set[str]:
         """Return the checks that found something."""
         findings = Findings()
         load = Workload((Schedule(*KEY, Every(1), self.judged),))
-        evidence = Evidence({KEY: self.rows}, self.attempts, self.lines)
+        evidence = Evidence({KEY: self.rows}, self.attempts, self.lines, held_up=self.held_up)
         since, until = {KEY: NOON}, NOON + 3 * SECOND
         Checker(load, self.journal, evidence, findings, since, until).check_evidence(
             self.remembered
@@ -195,6 +196,26 @@ def test_a_lease_that_is_lost_by_a_struck_worker_or_in_a_bad_time_is_no_finding(
     struck.journal.struck_pids[PID] = NOON
     bad.journal.bad_times.append((NOON, NOON + 2 * SECOND))
     assert struck.found() == bad.found() == set()
+
+
+# The attempt that was lost came to its end two seconds after noon.
+@pytest.mark.parametrize(
+    ("held_up", "noticed"),
+    [
+        ([HeldUp(PID, NOON + SECOND, 1.0), HeldUp(PID, NOON + 2 * SECOND, 1.0)], set()),
+        ([HeldUp(PID, NOON + SECOND, 1.0)], {"lapsed"}),
+        ([HeldUp(PID, NOON + 3 * SECOND, 9.0)], {"lapsed"}),
+        ([HeldUp(PID, NOON - 60 * SECOND, 9.0)], {"lapsed"}),
+        ([HeldUp(PID + 1, NOON + SECOND, 9.0)], {"lapsed"}),
+    ],
+    ids=["long enough", "too short", "afterwards", "long before", "another process"],
+)
+def test_a_lease_that_lapses_while_the_machine_has_no_time_for_its_worker_is_no_finding(
+    held_up: list[HeldUp], noticed: set[str]
+) -> None:
+    case = Case(held_up=held_up)
+    lost_by_nobody(case)
+    assert case.found() == noticed
 
 
 @pytest.mark.parametrize(("worked", "noticed"), [(0, {"effect"}), (1, set()), (2, {"effect"})])
