@@ -18,11 +18,22 @@ from support.patience import PATIENCE
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.runner import migrate
-from tenantcron.store.embedded import FOLDER, ServerUse
+from tenantcron.store.embedded import DATA, FOLDER, ServerUse
 from tenantcron.store.engine import open_database
 
 TEMPLATE = "migrated"
 GUARDED = "guarded"
+
+_SETTINGS = {
+    # The sessions of killed schedulers stay until the server notices, which takes a busy machine
+    # a while; and all workers share it.
+    "max_connections": "500",
+    # Nothing here outlives the run, so nothing has to reach the disk; a copy is ten times faster.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "autovacuum": "off",
+}
 
 _numbers = count()
 
@@ -71,22 +82,31 @@ def shared_server(folder: Path) -> Iterator[Server]:
     """Join the server of this test run; the last process that leaves stops it."""
     use = ServerUse(folder / FOLDER)
     try:
-        server = Server(use.join().parameters["host"])
         with (folder / "template.lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            _ensure_settings(folder / FOLDER)
+            server = Server(use.join().parameters["host"])
             _ensure_template(server)
         yield server
     finally:
         use.leave()
 
 
+def _ensure_settings(home: Path) -> None:
+    """Set the server up for tests, before it is started for good; only who comes first does it."""
+    if (home / DATA).exists():
+        return
+    first = ServerUse(home)
+    first.join()
+    first.leave()
+    with (home / DATA / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
+        file.writelines(f"{name} = {value}\n" for name, value in _SETTINGS.items())
+
+
 def _ensure_template(server: Server) -> None:
     """Migrate one database, for the tests to copy; only who comes first does it."""
     if server.execute("SELECT datname FROM pg_database WHERE datname = 'migrated'"):
         return
-    # Nothing here outlives the run, so nothing has to reach the disk; a copy is ten times faster.
-    for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
-        server.execute("ALTER SYSTEM SET {} = off", setting)
     _ask_for_a_password(server)
     server.execute("SELECT pg_reload_conf()")
     server.execute("CREATE DATABASE {}", "draft")
