@@ -188,6 +188,21 @@ async def test_an_update_leaves_the_focus_where_it_is(
         await expect(summary).to_be_focused()
 
 
+async def test_an_update_leaves_the_focus_on_the_second_link_to_one_page(
+    api: Api, chromium: Browser, database_url: str
+) -> None:
+    token = await new_token(api.database, "operator")
+    async with page_of(chromium) as page:
+        await sign_in(page, api.url, token)
+        await page.goto(f"{api.url}{NIGHTLY}")
+        links = page.locator(f'#live a[href="/ui/executions/{DEAD}"]')
+        await expect(links).to_have_count(2)
+        await links.nth(1).focus()
+        query(database_url, "UPDATE tenantcron.execution SET state = 'DEAD' WHERE state = 'MISSED'")
+        await expect(page.locator("#live").get_by_text("missed")).to_have_count(0)
+        await expect(links.nth(1)).to_be_focused()
+
+
 _TEXT = 4.5
 _SHAPES = 3.0
 

@@ -17,6 +17,9 @@
     touch.hidden = false;
   };
 
+  // All links of a part that lead to one page.
+  const links = (part, href) => [...part.querySelectorAll("a[href]")].filter((one) => one.getAttribute("href") === href);
+
   const isUsed = (part) =>
     part.querySelector("details[open]") !== null || part.contains(document.activeElement);
 
@@ -36,6 +39,7 @@
     last.set(target.id, xhr.responseText);
     const active = document.activeElement;
     target.dataset.focus = target.contains(active) ? active.getAttribute("href") || "" : "";
+    target.dataset.turn = links(target, target.dataset.focus).indexOf(active);
     target.dataset.stop = [...target.querySelectorAll(STOPS)].indexOf(active);
     target.dataset.scrolled = [...target.querySelectorAll(".scroll")].map((one) => one.scrollLeft).join();
     target.dataset.open = [...target.querySelectorAll("details")].map((one) => +one.open).join("");
@@ -54,8 +58,8 @@
       const one = part.querySelectorAll(".scroll")[index];
       if (one) one.scrollLeft = Number(left);
     });
-    const link = part.dataset.focus && `a[href="${CSS.escape(part.dataset.focus).replace(/\\\//g, "/")}"]`;
-    const again = link ? part.querySelector(link) : part.querySelectorAll(STOPS)[Number(part.dataset.stop ?? -1)];
+    const same = part.dataset.focus ? links(part, part.dataset.focus) : null;
+    const again = same ? same[Number(part.dataset.turn)] || same[0] : part.querySelectorAll(STOPS)[Number(part.dataset.stop ?? -1)];
     if (again) again.focus({ preventScroll: true });
   });
 })();
