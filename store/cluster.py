@@ -28,7 +28,7 @@ _LONGEST_SOCKET_PATH = 100
 _PATIENCE = 60.0
 _GLANCE = 0.02
 # Between the attempts to start.
-_PAUSES = (0.1, 0.5, 1.0, 2.0)
+_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 from support.scheduling import Scheduling
 
@@ -26,11 +27,13 @@ async def alone(tmp_path: Path) -> AsyncIterator[Scheduling]:
     """An empty database that nobody else is on, and that is not vacuumed."""
     settings = Settings(folder=tmp_path)
     async with open_database(settings) as database:
+        # Not even the statistics of other tables are taken: that is a transaction, too.
+        with psycopg.connect(**database.target.parameters, autocommit=True) as session:
+            session.execute("ALTER SYSTEM SET autovacuum = off")
+            session.execute("SELECT pg_reload_conf()")
         await migrate_control(database)
         alone = Scheduling(database, settings)
         await alone.prepare()
-        for table in ("execution_live", "schedule_cursor"):
-            await alone.execute(f"ALTER TABLE tenantcron.{table} SET (autovacuum_enabled = false)")
         yield alone
 
 

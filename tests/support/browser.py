@@ -35,7 +35,9 @@ expect.set_options(timeout=PATIENCE * 1000)
 async def browser() -> AsyncIterator[Browser]:
     """Start a browser."""
     async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(executable_path=_chromium(), args=ARGUMENTS)
+        running = await playwright.chromium.launch(
+            executable_path=_chromium(), args=ARGUMENTS, timeout=PATIENCE * 1000
+        )
         try:
             yield running
         finally:
