@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tenantcron.answers.executions import as_json, iso
+from tenantcron.answers.records import record_as_json
 from tenantcron.answers.shapes import (
     ToldCursor,
     ToldPause,
@@ -34,6 +35,7 @@ def situation_as_json(situation: Situation) -> ToldSituation:
         "definition": situation.definition,
         "cursor": _cursor(situation.cursor),
         "executions": [as_json(row) for row in situation.last],
+        "changes": [record_as_json(row) for row in situation.changes],
     }
 
 

@@ -155,13 +155,36 @@ class ToldCursor(TypedDict):
     fault: str | None
 
 
+class ToldChangedBy(TypedDict):
+    """Who made a change, and whether a token proves it."""
+
+    id: str
+    type: str
+    source: str
+    authenticated: bool
+
+
+class ToldRecord(TypedDict):
+    """One change, as the database has put it on record."""
+
+    entity_type: str
+    entity_id: str
+    operation: str
+    changed_at: str
+    changed_by: ToldChangedBy
+    correlation_id: str | None
+    before: object
+    after: object
+
+
 class ToldSituation(ToldSchedule):
-    """A schedule with where it stands, and its last executions."""
+    """A schedule with where it stands, its last executions, and who changed it last."""
 
     tenant: str
     definition: Mapping[str, object]
     cursor: ToldCursor | None
     executions: list[ToldExecution]
+    changes: list[ToldRecord]
 
 
 class ToldPaused(TypedDict):
@@ -267,28 +290,6 @@ class VersionPage(TypedDict):
 
     manifest_versions: list[ToldVersion]
     next: str | None
-
-
-class ToldChangedBy(TypedDict):
-    """Who made a change, and whether a token proves it."""
-
-    id: str
-    type: str
-    source: str
-    authenticated: bool
-
-
-class ToldRecord(TypedDict):
-    """One change, as the database has put it on record."""
-
-    entity_type: str
-    entity_id: str
-    operation: str
-    changed_at: str
-    changed_by: ToldChangedBy
-    correlation_id: str | None
-    before: object
-    after: object
 
 
 class RecordPage(TypedDict):

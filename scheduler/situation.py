@@ -21,6 +21,7 @@ from tenantcron.cron.zones import zone
 from tenantcron.provider.tenant_schedules import read_schedules
 from tenantcron.scheduler.due import timetable_of
 from tenantcron.store import (
+    audit_records,
     execution_history,
     limits,
     schedule_cursors,
@@ -29,6 +30,7 @@ from tenantcron.store import (
     times,
     workers,
 )
+from tenantcron.store.audit_records import AuditRow
 from tenantcron.store.execution_history import AttemptRow, ExecutionRow, Filter
 from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.schedule_cursors import CursorRow
@@ -38,6 +40,7 @@ from tenantcron.store.workers import WorkerRow
 from tenantcron.tenants.registry import tenant_id
 
 LAST_EXECUTIONS = 5
+LAST_CHANGES = 5
 NEXT_EXECUTIONS = 3
 # A replica reports three times a lease; who was silent for two of them is gone.
 LEASES_TO_BE_GONE = 2
@@ -89,6 +92,8 @@ class Situation:
     unfinished: tuple[ExecutionRow, ...]
     last: tuple[ExecutionRow, ...]
     last_attempt: AttemptRow | None
+    # Who changed, paused or resumed it, the newest first.
+    changes: tuple[AuditRow, ...]
     limits: ClusterLimits
     running: int
     running_of_tenant: int
@@ -173,6 +178,15 @@ async def read_situation(
         unfinished=await _unfinished(connection, cursor),
         last=tuple(last),
         last_attempt=await _last_attempt(connection, last),
+        changes=tuple(
+            await audit_records.of_schedule(
+                connection,
+                ref.tenant,
+                None if tenant.id in fleet.broken else tenant.schema_name,
+                ref.schedule,
+                limit=LAST_CHANGES,
+            )
+        ),
         limits=await limits.read(connection),
         running=await execution_history.running_overall(connection),
         running_of_tenant=running.get(tenant.id, 0),

@@ -150,6 +150,32 @@ async def of_execution(  # noqa: PLR0913 -- whose records, and of what
     return [AuditRow(*row) for row in await connection.execute(oldest)]
 
 
+async def of_schedule(
+    connection: AsyncConnection,
+    tenant: TenantId,
+    schema: str | None,
+    schedule: str,
+    *,
+    limit: int,
+) -> list[AuditRow]:
+    """Return who changed a schedule, paused or resumed it, the newest first.
+
+    Both audits are read by their keys, which begin with what a record is about.
+    """
+    pauses = AuditWanted(PAUSE, f"{tenant}/{schedule}")
+    parts = [_some(control_audit_record, pauses, None).limit(limit)]
+    if schema is not None:
+        of_tenant(connection, schema)
+        parts.append(_some(audit_record, AuditWanted(SCHEDULE, schedule), None).limit(limit))
+    merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
+    newest = select(merged).order_by(merged.c.changed_at.desc(), merged.c.id.desc()).limit(limit)
+    try:
+        async with connection.begin_nested():
+            return [AuditRow(*row) for row in await connection.execute(newest)]
+    except ProgrammingError:  # a schema without its audit tells nothing
+        return []
+
+
 def _concerns(table: Table, execution: UUID) -> ColumnElement[bool]:
     columns = table.c
     is_it = and_(columns.entity_type == EXECUTION, columns.entity_id == str(execution))

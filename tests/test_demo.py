@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from support.pages import README, ROOT
+from support.patience import PATIENCE
+from support.processes import until
 from support.serve_process import free_port
 
 # The environment that the test runs in is the one that is set up.
@@ -24,7 +26,7 @@ def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until
     assert "\nmake demo " in README.read_text(encoding="utf-8")
     folder, port = Path(tempfile.mkdtemp(dir=run_folder)) / "demo", free_port()
     with subprocess.Popen(
-        [*MAKE, "demo", "DEMO_RUN=4s", f"DEMO={folder}", f"DEMO_PORT={port}"],
+        [*MAKE, "demo", "DEMO_RUN=8s", f"DEMO={folder}", f"DEMO_PORT={port}"],
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,
@@ -38,9 +40,12 @@ def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until
         finally:
             os.killpg(demo.pid, signal.SIGINT)
         # What is left over would hold on to the output.
-        rest, _ = demo.communicate(timeout=60)
+        rest, _ = demo.communicate(timeout=PATIENCE)
     assert f"http://127.0.0.1:{port}/ui" in shown, shown + rest
     assert ": no findings" in shown
+    # Executions, one that was skipped, and who changed the schedule.
+    for part in ("SUCCEEDED", "SKIPPED", "\nlast changes\n"):
+        assert part in shown
     found = re.search(r"(\d+) occurrences since", shown)
     assert found is not None
     # Of the night alone there are 92 of one schedule.
@@ -63,19 +68,18 @@ def _until_the_address(demo: "subprocess.Popen[str]") -> str:
 
 
 def _dashboard(url: str, demo: "subprocess.Popen[str]") -> str:
-    """A process of its own has its own clock: this is the one thing to wait for."""
-    for _ in range(300):
+    """Return the page once it is served and a scheduler is at work."""
+    page = ""
+
+    def is_lively() -> bool:
+        nonlocal page
         assert demo.poll() is None
-        try:
-            got = httpx.get(url)
-        except httpx.TransportError:
-            time.sleep(0.1)
-            continue
-        assert got.status_code == 200
-        if "none is running" not in got.text:
-            return got.text
-        time.sleep(0.1)
-    raise AssertionError("it never answers, or no scheduler is at work")
+        with suppress(httpx.TransportError):
+            page = httpx.get(url).raise_for_status().text
+        return bool(page) and "none is running" not in page
+
+    until(is_lively)
+    return page
 
 
 def test_for_scripts_the_demo_is_the_same_and_ends_before_the_dashboard() -> None:

@@ -1,9 +1,11 @@
-"""One schedule with where it stands, for people."""
+"""One schedule with where it stands and who changed it, for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from datetime import UTC
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from tenantcron.answers.schedules import next_or_fault
@@ -12,11 +14,13 @@ from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import in_utc, visible
+from tenantcron.reconciler.definition import Definition
 from tenantcron.scheduler.situation import Situation
+from tenantcron.store.audit_records import PAUSE, AuditRow
 
 
 def show_situation(situation: Situation, console: Console) -> None:
-    """Print the definition, where the scheduler stands with it, and the last executions."""
+    """Print the definition, where the scheduler stands, the last executions and changes."""
     console.print(Text(str(situation.ref), "bold"))
     facts = plain_table("", "")
     facts.show_header = False
@@ -28,6 +32,9 @@ def show_situation(situation: Situation, console: Console) -> None:
         console.print(table(situation.last))
     else:
         console.print("\nno executions yet")
+    if situation.changes:
+        console.print("\nlast changes")
+        console.print(_changes(situation.changes))
     console.print(f"`tenantcron why {situation.ref}` tells why it did not run", soft_wrap=True)
 
 
@@ -70,3 +77,30 @@ def _plain(value: JsonValue) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
     return str(value)
+
+
+def _changes(rows: Sequence[AuditRow]) -> Table:
+    shown = plain_table("when", "what", "by", "source")
+    for row in rows:
+        shown.add_row(
+            in_utc(row.changed_at),
+            Text(visible(_change(row))),
+            Text(visible(row.changed_by)),
+            Text(visible(row.actor_source)),
+        )
+    return shown
+
+
+def _change(row: AuditRow) -> str:
+    """Return what was done, with the reason of a pause or the columns that differ."""
+    before, after = row.before, row.after
+    if not isinstance(after, dict):
+        return row.operation
+    if row.entity_type == PAUSE:
+        return f"{row.operation}: {after.get('reason')}"
+    if not isinstance(before, dict):
+        return row.operation
+    # What the manifest says; a row also has ids and times of its own.
+    names = (one.name for one in fields(Definition))
+    differ = (name for name in names if before.get(name) != after.get(name))
+    return f"{row.operation}: {', '.join(differ)}"

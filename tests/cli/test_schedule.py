@@ -162,6 +162,37 @@ def test_show_tells_where_a_schedule_stands(shell: Shell) -> None:
     assert made[:8] in text
 
 
+def test_show_tells_who_changed_a_schedule_how_and_why(shell: Shell, tmp_path: Path) -> None:
+    text = manifest("acme", {"s000": "cron: '30 3 * * *'"})
+    (tmp_path / "acme.yaml").write_text(text, encoding="utf-8")
+    assert shell("apply-manifest", "acme.yaml", "--actor", "ada").code == 0
+    shell("schedule", "pause", "acme/s000", "--reason", "partner is down", "--actor", "maria")
+    shell("schedule", "pause", "beta/s000", "--reason", "of others", "--actor", "eve")
+
+    shown = shell("schedule", "show", "acme/s000").out
+    data = json.loads(shell("schedule", "show", "acme/s000", "--format", "json").out)
+
+    *_, changes = shown.partition("last changes\n")
+    told = [line.split("UTC", 1)[1].split() for line in changes.splitlines()[1:-1]]
+    pause, update, create = told
+    assert pause == ["pause:", "partner", "is", "down", "maria", "cli"]
+    assert update == ["update:", "cron_expr", "ada", "cli"]
+    assert create[0] == "create"
+    assert [(one["operation"], one["changed_by"]["id"]) for one in data["changes"][:2]] == [
+        ("pause", "maria"),
+        ("update", "ada"),
+    ]
+
+
+def test_show_tells_the_rest_where_a_tenants_audit_was_dropped(
+    shell: Shell, database_url: str
+) -> None:
+    query(database_url, "DROP TABLE tenant_acme.audit_record CASCADE")
+    shown = shell("schedule", "show", "acme/s000")
+    assert (shown.code, "last changes" in shown.out) == (0, False)
+    assert "0 2 * * * in UTC" in shown.out
+
+
 def test_a_schedule_that_was_just_applied_can_be_paused_and_resumed(
     shell: Shell, database_url: str
 ) -> None:
