@@ -206,7 +206,7 @@ class Operator:
             await limits.set_by_operator(connection, values)
             if reason is not None:
                 await self._explain(connection, (LIMITS, CLUSTER), reason)
-            await claiming.tell(connection, "limits")
+            await claiming.tell(connection, claiming.LIMITS)
 
     def _actor(self) -> AnyActor:
         if self.who.actor is None:

@@ -36,6 +36,7 @@ TENANTS_A_CLAIM = 500
 # Schedulers listen here for what they need not wait for; a hint, never the truth.
 WORK = "tenantcron_work"
 CANCEL = "cancel"
+LIMITS = "limits"
 # The columns of the statement's answer that are of the claim as a whole.
 _WHOLE = 10
 

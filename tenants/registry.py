@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
-from tenantcron.store import audit_records, ddl, identities, tenants
+from tenantcron.store import audit_records, claiming, ddl, identities, tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
@@ -106,6 +106,8 @@ class Registry:
         async with self._acting() as connection:
             await _locked(connection, tenant)
             await tenants.set_limits(connection, tenant, limits)
+            # What waits for a slot may have one now.
+            await claiming.tell(connection, claiming.LIMITS)
             return await _locked(connection, tenant)
 
     async def _move(

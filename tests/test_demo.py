@@ -17,7 +17,12 @@ from support.processes import until
 from support.serve_process import free_port
 
 # The environment that the test runs in is the one that is set up.
-MAKE = ("make", "--assume-old=.venv/.ready", f"BIN={Path(sys.executable).parent}")
+MAKE = (
+    "make",
+    "--no-print-directory",
+    "--assume-old=.venv/.ready",
+    f"BIN={Path(sys.executable).parent}",
+)
 
 
 def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until_ctrl_c(

@@ -7,9 +7,11 @@ import pytest
 from psycopg.rows import DictRow
 from sqlalchemy.exc import IntegrityError
 from support.fleet import CORRELATION, DEPLOYER, footprint, query
+from support.patience import PATIENCE
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
+from tenantcron.store.claiming import WORK
 from tenantcron.store.engine import Database
 from tenantcron.store.tenants import Limits, TenantStatus
 from tenantcron.tenants.registry import (
@@ -199,6 +201,19 @@ async def test_limits_that_are_not_mentioned_stay_and_none_gives_them_back(
     row = await registry.set_limits(ACME, Limits(max_schedules=None))
 
     assert (row.max_schedules, row.max_concurrent) == (None, 2)
+
+
+async def test_schedulers_are_told_of_new_limits_so_that_what_waits_need_not_wait_on(
+    registry: Registry, database_url: str
+) -> None:
+    await registry.create(ACME, Limits(max_concurrent=1))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as listening:
+        await listening.execute(f"LISTEN {WORK}".encode())
+        await registry.set_limits(ACME, Limits(max_concurrent=2))
+
+        heard = [one.payload async for one in listening.notifies(timeout=PATIENCE, stop_after=1)]
+
+    assert heard == ["limits"]
 
 
 async def test_the_database_itself_refuses_absurd_limits(registry: Registry) -> None:
