@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.actor.model import MANUAL
 from tenantcron.core.names import TenantId
 from tenantcron.store.executions import State
 from tenantcron.store.tables import execution, execution_attempt
@@ -343,7 +344,7 @@ _RECORDED = (
     .where(
         _row.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))),
         _row.scheduled_for >= bindparam("since", type_=DateTime(timezone=True)),
-        _row.actor_source != "manual",
+        _row.actor_source != MANUAL,
     )
     # The order of the index, so that what comes can be judged schedule by schedule.
     .order_by(_row.tenant_id, _row.schedule_name, _row.scheduled_for)

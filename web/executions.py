@@ -8,6 +8,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tenantcron.actor.model import MANUAL
 from tenantcron.api.executions import require_execution, seen_execution
 from tenantcron.scheduler.operate import OperationError, Operator, refuse_cancel, refuse_retry
 from tenantcron.scheduler.situation import UnknownError, existing_tenant
@@ -20,7 +21,6 @@ from tenantcron.web.routing import reason_of
 from tenantcron.web.sessions import ROOT, Visit
 
 _RECORDS: Final = 50
-_MANUAL: Final = "manual"
 # A record has the time at which its transaction began, which is before the row was made.
 _BEFORE: Final = timedelta(minutes=1)
 DID: Final = {
@@ -66,7 +66,7 @@ def _done(request: Request, row: ExecutionRow) -> str | None:
     """Say what was done, if the execution shows it: an address may be old, or anybody's."""
     did = request.query_params.get("did", "")
     shows = {
-        "trigger": row.actor_source == _MANUAL,
+        "trigger": row.actor_source == MANUAL,
         "retry": not _can(refuse_retry, row),
         "cancel": row.state is State.CANCELLED or row.cancel_requested_at is not None,
     }

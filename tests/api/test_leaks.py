@@ -172,10 +172,10 @@ async def test_around_the_code_the_database_shows_one_tenant_only(api: Api) -> N
         assert await schedule_cursors.of_tenants(connection, [beta]) == []
         tables = ("schedule_definition", "audit_record", "execution_attempt", "manifest_version")
         for table in tables:
-            found = await connection.scalars(text(f"SELECT x::text FROM tenantcron.{table} AS x"))  # noqa: S608
+            found = await connection.scalars(text(f"SELECT x::text FROM tenantcron.{table} AS x"))  # noqa: S608 -- named above
             assert HUSH not in "".join(found)
         for table in ("tenant_schedule", "audit_record"):
-            statement = text(f'SELECT count(*) FROM "tenant_{beta}".{table}')  # noqa: S608
+            statement = text(f'SELECT count(*) FROM "tenant_{beta}".{table}')  # noqa: S608 -- named above
             assert await connection.scalar(statement) == 0
         with pytest.raises(UnknownError):
             await read_situation(

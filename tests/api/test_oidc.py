@@ -1,5 +1,7 @@
 """Tokens of an OIDC issuer: which are taken, and what they prove."""
 
+import hashlib
+import hmac
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
@@ -159,9 +161,6 @@ async def test_anything_wrong_with_a_token_proves_nothing(api: Api, keys: Keys) 
 
 
 def _signed_with(secret: bytes, claims: dict[str, Any]) -> str:
-    import hashlib  # noqa: PLC0415
-    import hmac  # noqa: PLC0415
-
     head, body, _ = unsigned(claims | {"tenantcron_role": "admin"}).split(".")
     head = urlsafe_b64encode(json.dumps({"alg": "HS256", "kid": "one"}).encode()).decode()
     message = f"{head.rstrip('=')}.{body}"

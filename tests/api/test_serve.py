@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from support.database import Server
 from support.fleet import Shell
 from support.patience import PATIENCE
@@ -94,7 +95,7 @@ def plain_url(server: Server) -> Iterator[str]:
             yield urlunsplit(urlsplit(url)._replace(netloc=f"{ROLE_LESS}@"))
         finally:
             with psycopg.connect(url, autocommit=True) as owner:
-                owner.execute(f"DROP OWNED BY {ROLE_LESS} CASCADE")  # type: ignore[call-overload]
+                owner.execute(SQL("DROP OWNED BY {} CASCADE").format(Identifier(ROLE_LESS)))
             server.execute("DROP ROLE {}", ROLE_LESS)
 
 
