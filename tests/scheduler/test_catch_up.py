@@ -1,11 +1,17 @@
 """After a downtime: what was missed starts once, each, or not at all, and is on record."""
 
+from collections import Counter
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from support.scheduling import NOON, Scheduling
 
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.finish import finish_batch
+
 HOUR = timedelta(hours=1)
+RUNNING = "SELECT count(*) AS number FROM tenantcron.execution WHERE state = 'RUNNING'"
 
 
 async def after_downtime(scheduling: Scheduling, hours: float, **definition: str) -> None:
@@ -67,6 +73,30 @@ async def test_what_is_caught_up_waits_for_a_slot_as_long_as_its_window(
     scheduling.clock.go_on(minutes=1)
     await scheduling.claim_all()
     assert await scheduling.count(state="SKIPPED", reason="concurrency limit reached") == 1
+
+
+async def test_after_a_day_thousands_start_once_each_and_never_more_at_once_than_allowed(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.limit(100)
+    await scheduling.schedules(5000)
+    scheduling.clock.go_on(hours=24, minutes=10)
+    await scheduling.fire()
+
+    at_once, starts = set[object](), Counter[UUID]()
+    while started := await scheduling.claim_all():
+        (row,) = await scheduling.query(RUNNING)
+        at_once.add(row["number"])
+        starts.update(one.schedule_id for one in started)
+        ended = [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started]
+        await finish_batch(scheduling.replica(), ended)
+
+    assert at_once == {100}
+    assert (len(starts), set(starts.values())) == (5000, {1})
+    assert Counter(state for state, _ in await scheduling.states()) == {
+        "SUCCEEDED": 5000,
+        "MISSED": 5000,
+    }
 
 
 async def test_a_storm_is_held_back_by_the_limits_and_nothing_of_it_is_lost(
