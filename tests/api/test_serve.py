@@ -132,7 +132,10 @@ def test_it_is_not_ready_while_the_database_is_away(server: Server, tmp_path: Pa
     assert name not in read.text
 
 
-def test_the_description_holds_against_schemathesis(database_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", [("--role", "admin"), ("--role", "operator", "--tenant", "acme")])
+def test_the_description_holds_against_schemathesis(
+    database_url: str, tmp_path: Path, of: tuple[str, ...]
+) -> None:
     """Every request that the description allows, and many that it does not."""
     shell = Shell(tmp_path, database_url)
     shell("tenant", "create", "acme")
@@ -144,9 +147,8 @@ def test_the_description_holds_against_schemathesis(database_url: str, tmp_path:
     (tmp_path / "tenantcron.toml").write_text(
         '[settings]\napi_rate_limit = 100000\nlog_level = "warning"\n'
     )
-    token = json.loads(shell("token", "create", "fuzz", "--role", "admin", "--format", "json").out)[
-        "token"
-    ]
+    made = shell("token", "create", "fuzz", *of, "--format", "json")
+    token = json.loads(made.out)["token"]
     with serving(Shell(tmp_path, database_url)) as (url, _):
         done = subprocess.run(
             [
@@ -156,7 +158,7 @@ def test_the_description_holds_against_schemathesis(database_url: str, tmp_path:
                 f"{url}/openapi.json",
                 "--header",
                 f"Authorization: Bearer {token}",
-                "--max-examples=3",
+                "--max-examples=10",
                 "--seed=1",
                 "--workers=1",
                 "--phases=coverage,fuzzing",
