@@ -25,8 +25,8 @@ from tenantcron.web.strips import (
     HEIGHT,
     QUARTER,
     WIDTH,
+    end_of_day_ahead,
     marks,
-    quarter_of,
     reckon,
     timeline,
 )
@@ -99,7 +99,7 @@ async def _read(connection: AsyncConnection, visit: Visit) -> Fleet:
     bound = visit.work.bound_to
     vitals = await read_vitals(connection, visit.work.settings.lease, None)
     now = vitals.now
-    until = quarter_of(now) + DAY
+    until = end_of_day_ahead(now)
     return Fleet(
         vitals=vitals,
         totals=await schedule_cursors.totals(connection, now),
@@ -108,7 +108,7 @@ async def _read(connection: AsyncConnection, visit: Visit) -> Fleet:
         timetables=await schedule_cursors.due_before(connection, until, at=now, most=MOST_CURSORS),
         outcomes=await execution_history.outcomes(
             connection,
-            Filter(bound, states=ENDED, since=quarter_of(now) + QUARTER - DAY),
+            Filter(bound, states=ENDED, since=now - DAY),
             span=QUARTER,
             most=MOST_EXECUTIONS,
         ),

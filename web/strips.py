@@ -23,9 +23,11 @@ from tenantcron.store.executions import State
 from tenantcron.store.schedule_cursors import SharedTimetable
 
 QUARTER: Final = timedelta(minutes=15)
-QUARTERS: Final = 96
-DAY: Final = QUARTER * QUARTERS
+DAY: Final = timedelta(hours=24)
+# 24 hours that begin within a quarter end within another.
+QUARTERS: Final = DAY // QUARTER + 1
 MINUTE: Final = timedelta(minutes=1)
+MINUTES: Final = QUARTERS * (QUARTER // MINUTE)
 HEIGHT: Final = 88
 # Whatever there is one of must be seen, however many there are of something else.
 LEAST: Final = 3.0
@@ -77,7 +79,7 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is due by quarters of an hour, and at each full minute, against the limit.
+    """What is due in the next 24 hours, by quarters and at each full minute, against the limit.
 
     The limit holds for what runs at once, so a quarter is measured by its fullest minute: a hundred
     that begin together collide, a hundred that follow each other do not. Cron fires at full
@@ -156,18 +158,26 @@ class Load:
 
 
 def reckon(shared: Sequence[SharedTimetable], now: datetime, limit: int) -> Load:
-    """Reckon what is due in the day that begins with this quarter of an hour."""
-    since = quarter_of(now)
-    counts, moments = [0] * QUARTERS, [0] * (DAY // MINUTE)
+    """Reckon what is due in the 24 hours that begin with the next minute."""
+    since, until = quarter_of(now), end_of_day_ahead(now)
+    ahead = range((until - DAY - since) // MINUTE, (until - since) // MINUTE)
+    counts, moments = [0] * QUARTERS, [0] * MINUTES
     for one in shared[:MOST_TIMETABLES]:
         occurs = _occurrences(one.cron_expr, one.timezone, since)
-        for index, due in occurs.quarters:
-            counts[index] += due * one.schedules
-        for index in occurs.minutes:
-            moments[index] += one.schedules
+        for minute, due in occurs.minutes:
+            if minute in ahead:
+                counts[minute // (QUARTER // MINUTE)] += due * one.schedules
+        for minute in occurs.full_minutes:
+            if minute in ahead:
+                moments[minute] += one.schedules
     left_out = sum(one.schedules for one in shared[MOST_TIMETABLES:])
     known = sum(one.schedules for one in shared) - left_out
     return Load(since, tuple(counts), tuple(moments), limit, known, left_out)
+
+
+def end_of_day_ahead(now: datetime) -> datetime:
+    """Return when the 24 hours are over that begin with the next minute."""
+    return now - (now - _EPOCH) % MINUTE + MINUTE + DAY
 
 
 def quarter_of(moment: datetime) -> datetime:
@@ -176,10 +186,10 @@ def quarter_of(moment: datetime) -> datetime:
 
 
 class Occurrences(NamedTuple):
-    """In which quarters a timetable occurs and how often, and at which full minutes."""
+    """In which minutes a timetable occurs and how often, and at the beginning of which."""
 
-    quarters: tuple[tuple[int, int], ...] = ()
-    minutes: tuple[int, ...] = ()
+    minutes: tuple[tuple[int, int], ...] = ()
+    full_minutes: tuple[int, ...] = ()
 
 
 @lru_cache(maxsize=2 * MOST_TIMETABLES)
@@ -191,24 +201,25 @@ def _occurrences(cron_expr: str, timezone: str, since: datetime) -> Occurrences:
     if isinstance(timetable, IntervalTimetable):
         return _multiples(timetable.interval, since)
     ahead = upcoming(timetable, place, since - _MOMENT)
-    spans = [one - since for one in takewhile(lambda one: one < since + DAY, ahead)]
-    quarters = Counter(span // QUARTER for span in spans)
+    end = since + MINUTES * MINUTE
+    spans = [one - since for one in takewhile(lambda one: one < end, ahead)]
+    minutes = Counter(span // MINUTE for span in spans)
     return Occurrences(
-        tuple(quarters.items()), tuple(span // MINUTE for span in spans if not span % MINUTE)
+        tuple(minutes.items()), tuple(span // MINUTE for span in spans if not span % MINUTE)
     )
 
 
 def _multiples(interval: timedelta, since: datetime) -> Occurrences:
     """Divide whole seconds: an interval of a few occurs too often to be followed."""
     step, begin = int(interval.total_seconds()), int(since.timestamp())
-    quarter, minute = int(QUARTER.total_seconds()), int(MINUTE.total_seconds())
-    # How many multiples lie before the beginning of each quarter, and before the end.
-    before = [-(-(begin + quarter * index) // step) for index in range(QUARTERS + 1)]
-    quarters = ((index, later - earlier) for index, (earlier, later) in enumerate(pairwise(before)))
+    minute = int(MINUTE.total_seconds())
+    # How many multiples lie before the beginning of each minute, and before the end.
+    before = [-(-(begin + minute * index) // step) for index in range(MINUTES + 1)]
+    minutes = ((index, later - earlier) for index, (earlier, later) in enumerate(pairwise(before)))
     common = lcm(step, minute)
-    times = range(-(-begin // common) * common, begin + quarter * QUARTERS, common)
+    times = range(-(-begin // common) * common, begin + minute * MINUTES, common)
     return Occurrences(
-        tuple(one for one in quarters if one[1]), tuple((time - begin) // minute for time in times)
+        tuple(one for one in minutes if one[1]), tuple((time - begin) // minute for time in times)
     )
 
 
@@ -258,8 +269,8 @@ class Timeline:
 
 
 def timeline(outcomes: Iterable[Outcomes], now: datetime, most: int) -> Timeline:
-    """Lay what has ended along the day that ends with this quarter of an hour."""
-    since = quarter_of(now) + QUARTER - DAY
+    """Lay what has ended along the 24 hours that end now."""
+    since = quarter_of(now) - DAY
     counts: list[Counter[State]] = [Counter() for _ in range(QUARTERS)]
     total = 0
     for one in outcomes:
@@ -272,11 +283,11 @@ def timeline(outcomes: Iterable[Outcomes], now: datetime, most: int) -> Timeline
 
 def marks(since: datetime) -> list[Mark]:
     """Return every third full hour of a strip."""
-    times = ((index, since + QUARTER * index) for index in range(QUARTERS))
+    times = ((index, since + QUARTER * index) for index in range(QUARTERS - 4))
     return [
         Mark(index * STEP, f"{time:%H:%M}")
         for index, time in times
-        if time.hour % 3 == 0 and time.minute == 0 and index < QUARTERS - 3
+        if time.hour % 3 == 0 and time.minute == 0
     ]
 
 

@@ -17,6 +17,7 @@ from tenantcron.web.strips import (
     DAY,
     MOST_TIMETABLES,
     QUARTER,
+    end_of_day_ahead,
     quarter_of,
     reckon,
     timeline,
@@ -61,12 +62,23 @@ def test_a_quarter_is_drawn_up_to_the_limit_and_what_is_over_it_above_the_line()
 )
 def test_each_quarter_counts_what_the_timetable_has_in_it(expression: str) -> None:
     load = reckon([SharedTimetable(expression, "Europe/London", 1)], NOW, 20)
-    ahead = upcoming(parse(expression), zone("Europe/London"), SINCE - timedelta(microseconds=1))
-    times = list(takewhile(lambda one: one < SINCE + DAY, ahead))
+    begin = datetime(2026, 12, 1, 12, 8, tzinfo=UTC)
+    ahead = upcoming(parse(expression), zone("Europe/London"), begin - timedelta(microseconds=1))
+    times = list(takewhile(lambda one: one < begin + DAY, ahead))
     expected = Counter((one - SINCE) // QUARTER for one in times)
     assert {index: due for index, due in enumerate(load.counts) if due} == expected
     full_minutes = sum(not one.second for one in times)
     assert sum(load.moments) == full_minutes
+
+
+@pytest.mark.parametrize("minute", range(25, 50))
+def test_what_occurs_once_a_day_is_due_once_in_the_next_24_hours_at_any_time(minute: int) -> None:
+    now = datetime(2026, 12, 1, 1, minute, 30, tzinfo=UTC)
+    load = reckon([SharedTimetable("30 1 * * *", "UTC", 1)], now, 20)
+    (hour,) = load.hours()
+    due = datetime(2026, 12, 1 if minute < 30 else 2, 1, 30, tzinfo=UTC)
+    assert (load.total, sum(load.moments), hour.since) == (1, 1, due.replace(minute=0))
+    assert now < due < end_of_day_ahead(now)
 
 
 def test_what_is_beyond_the_bounds_is_told() -> None:
