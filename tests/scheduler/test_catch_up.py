@@ -78,7 +78,7 @@ async def test_what_is_caught_up_waits_for_a_slot_as_long_as_its_window(
 async def test_after_a_day_thousands_start_once_each_and_never_more_at_once_than_allowed(
     scheduling: Scheduling,
 ) -> None:
-    await scheduling.limit(100)
+    await scheduling.limit(100, per_tenant=1000)
     await scheduling.schedules(5000)
     scheduling.clock.go_on(hours=24, minutes=10)
     await scheduling.fire()
