@@ -9,9 +9,10 @@ scheduler took the change up; and what was fired after the cursor was read.
 Cursors and schedules are compared only for tenants that are followed, before and after the reading:
 who is between a change and its refresh differs rightly. It works through a batch of tenants at a
 time, with a fixed number of statements, and holds the rows of one schedule at a time in memory.
+Of each schedule it reads only the rows that it judges, so older history costs nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -25,10 +26,10 @@ from tenantcron.scheduler.audit_cursors import compare
 from tenantcron.scheduler.audit_findings import AuditCode, AuditFinding
 from tenantcron.scheduler.audit_occurrences import expected_occurrences, judge
 from tenantcron.scheduler.situation import existing_tenant
-from tenantcron.store import audit_records, execution_history, schedule_cursors, tenants
+from tenantcron.store import audit_records, schedule_cursors, tenants
 from tenantcron.store.backends import give_up
 from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import Recorded
+from tenantcron.store.recorded_occurrences import Recorded, Window, recorded
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.tenants import TenantRow
 from tenantcron.store.times import moment
@@ -120,33 +121,56 @@ def _is_followed(before: TenantRow | None, after: TenantRow | None) -> bool:
     return before.synced_revision == before.schedule_revision == after.schedule_revision
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A cursor, and the moment after which its occurrences are judged."""
+
+    cursor: CursorRow
+    after: datetime
+
+    @property
+    def window(self) -> Window | None:
+        """Where its rows lie; None if it has fired nothing since."""
+        cursor, last = self.cursor, self.cursor.last_run_at
+        if last is None or last <= self.after:
+            return None
+        return Window(cursor.tenant_id, cursor.schedule_name, self.after, last)
+
+
 async def _judge_all(
     connection: AsyncConnection,
     cursors: Sequence[CursorRow],
     begins: Mapping[Key, datetime],
     audited: Audited,
 ) -> None:
-    """Judge cursor by cursor, as their rows come along; then those that have none."""
-    left: dict[Key, CursorRow] = {(one.tenant_id, one.schedule_name): one for one in cursors}
+    """Judge cursor by cursor, as their rows arrive; then those that have none."""
+    left = {
+        (cursor.tenant_id, cursor.schedule_name): _Judged(
+            cursor, _judged_after(cursor, audited.since, begins)
+        )
+        for cursor in cursors
+    }
+    windows = [window for judged in left.values() if (window := judged.window) is not None]
+    async for key, rows in _by_schedule(recorded(connection, windows)):
+        _judge(left.pop(key), rows, audited)
+    for judged in left.values():
+        _judge(judged, [], audited)
 
-    def judged(key: Key, rows: list[Recorded]) -> None:
-        cursor = left.pop(key, None)
-        if cursor is not None:
-            _judge_one(cursor, _judged_after(cursor, audited.since, begins), rows, audited)
 
+async def _by_schedule(
+    rows: AsyncIterator[Recorded],
+) -> AsyncIterator[tuple[Key, list[Recorded]]]:
+    """Group rows, which come ordered by schedule."""
     key: Key | None = None
-    rows: list[Recorded] = []
-    tenant_ids = list({one.tenant_id for one in cursors})
-    async for row in execution_history.recorded(connection, tenant_ids, audited.since):
+    group: list[Recorded] = []
+    async for row in rows:
         if key is not None and key != (row.tenant_id, row.schedule_name):
-            judged(key, rows)
-            rows = []
+            yield key, group
+            group = []
         key = (row.tenant_id, row.schedule_name)
-        rows.append(row)
+        group.append(row)
     if key is not None:
-        judged(key, rows)
-    for rest in list(left):
-        judged(rest, [])
+        yield key, group
 
 
 def _judged_after(cursor: CursorRow, since: datetime, begins: Mapping[Key, datetime]) -> datetime:
@@ -157,15 +181,13 @@ def _judged_after(cursor: CursorRow, since: datetime, begins: Mapping[Key, datet
     return max(counted, cursor.effective_from, since - timedelta.resolution, *told)
 
 
-def _judge_one(
-    cursor: CursorRow, after: datetime, rows: Sequence[Recorded], audited: Audited
-) -> None:
+def _judge(judged: _Judged, rows: Sequence[Recorded], audited: Audited) -> None:
     try:
-        expected = expected_occurrences(cursor, after)
+        expected = expected_occurrences(judged.cursor, judged.after)
     except TenantcronError:
-        return  # it cannot be evaluated, and `health` says so
+        return  # it cannot be evaluated, and `health` reports that
     audited.occurrences += len(expected)
-    audited.findings += judge(cursor, expected, after, rows)
+    audited.findings += judge(judged.cursor, expected, judged.after, rows)
 
 
 def _unreadable(tenant: TenantId, fault: str) -> AuditFinding:

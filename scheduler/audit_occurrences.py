@@ -19,8 +19,8 @@ from tenantcron.cron.occurrences import upcoming
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.audit_findings import AuditCode, AuditFinding
 from tenantcron.scheduler.due import timetable_of
-from tenantcron.store.execution_history import Recorded
 from tenantcron.store.executions import execution_id
+from tenantcron.store.recorded_occurrences import Recorded
 from tenantcron.store.schedule_cursors import CursorRow
 
 

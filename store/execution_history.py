@@ -4,7 +4,7 @@ The steps of the scheduler have their own statements. Nothing here decides what 
 that operators change rows with are in `executions`.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -24,7 +24,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.actor.model import MANUAL
 from tenantcron.core.names import TenantId
 from tenantcron.store.executions import State
 from tenantcron.store.tables import execution, execution_attempt
@@ -325,44 +324,6 @@ async def latest_of(
         name: sorted(rows, key=lambda one: one.scheduled_for, reverse=True)
         for name, rows in found.items()
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """What an audit needs of a row that an occurrence got."""
-
-    tenant_id: TenantId
-    schedule_name: str
-    schedule_id: UUID
-    id: UUID
-    scheduled_for: datetime
-    covers_from: datetime | None
-
-
-_RECORDED = (
-    select(*(_row[name] for name in Recorded.__dataclass_fields__))
-    .where(
-        _row.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))),
-        _row.scheduled_for >= bindparam("since", type_=DateTime(timezone=True)),
-        _row.actor_source != MANUAL,
-    )
-    # The order of the index, so that what comes can be judged schedule by schedule.
-    .order_by(_row.tenant_id, _row.schedule_name, _row.scheduled_for)
-)
-
-
-_ROWS_AT_ONCE = 1_000
-
-
-async def recorded(
-    connection: AsyncConnection, tenant_ids: Collection[TenantId], since: datetime
-) -> AsyncIterator[Recorded]:
-    """Yield the rows of occurrences by tenant, schedule and time, without holding them all."""
-    parameters = {"tenant_ids": list(tenant_ids), "since": since}
-    async with connection.stream(_RECORDED, parameters) as rows:
-        async for some in rows.partitions(_ROWS_AT_ONCE):
-            for row in some:
-                yield Recorded(*row)
 
 
 def _read(row: Sequence[object]) -> ExecutionRow:

@@ -18,8 +18,8 @@ from tenantcron.reconciler.plan import Rules
 from tenantcron.scheduler.audit import Audited, audit
 from tenantcron.scheduler.audit_occurrences import judge
 from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import Recorded
 from tenantcron.store.executions import execution_id
+from tenantcron.store.recorded_occurrences import Recorded
 from tenantcron.store.schedule_cursors import CursorRow
 
 RETENTION = timedelta(days=90)
