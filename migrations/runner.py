@@ -5,9 +5,9 @@ Who locks what:
 1. **Control.** One transaction takes the lock CONTROL_MIGRATION and only then reads the version,
    runs what is missing and stamps it. A second run waits, reads the new version and does nothing.
    Nobody takes the lock when the version is current: that is the case of nearly every start.
-2. **Tenants.** A few queries, not one per tenant, find those that are behind. Each of these has a
-   transaction of its own, which takes TENANT_MIGRATION for that tenant and reads its version anew
-   before it acts. A handful run at a time.
+2. **Tenants.** A query per fifty tenants, each in its own transaction, finds those that are behind.
+   Each of these has a transaction of its own, which takes TENANT_MIGRATION for that tenant and
+   reads its version again before it acts. A handful run at a time.
 
 Each failure:
 
@@ -100,8 +100,7 @@ async def migrate_tenants(
     database: Database, *, on_progress: OnProgress = _say_nothing, concurrency: int = 4
 ) -> tuple[TenantOutcome, ...]:
     """Migrate the tenants that are behind, several at a time; return all, in order of their ids."""
-    async with database.transaction() as connection:
-        found = await tenant_versions(connection)
+    found = await tenant_versions(database)
     slots = asyncio.Semaphore(concurrency)
 
     async def bring_up_to_date(tenant: TenantVersion) -> TenantOutcome:

@@ -16,7 +16,7 @@ from tenantcron.store.schedule_cursors import Pause
 from tenantcron.store.tenant_schedules import LiveSchedules
 from tenantcron.store.tenants import TenantRow, TenantStatus
 
-TENANTS_A_TRANSACTION = 100
+TENANTS_A_TRANSACTION = 50
 # So that the server reads some tenants while others are looked at here.
 TRANSACTIONS_AT_A_TIME = 3
 

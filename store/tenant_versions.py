@@ -1,16 +1,22 @@
 """Which version every tenant's schema is at, without a query per tenant."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
 from sqlalchemy import Connection, Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.core.names import TenantId
+from tenantcron.store.backends import give_up
+from tenantcron.store.batches import SCHEMAS_A_STATEMENT, Batch, read_in_batches
+from tenantcron.store.engine import Database
 from tenantcron.store.versions import TENANT_VERSION
 
-# More tables in one statement cost more locks than they save round trips.
-_BATCH = 50
+_BATCH = SCHEMAS_A_STATEMENT
+# A backend remembers every table that it has read, so it is replaced after a thousand schemas.
+_BATCHES_A_CONNECTION = 20
 # One row per tenant, with what is there of its schema.
 _TENANTS = text(
     "SELECT t.id, t.schema_name, t.status, n.oid AS schema_oid, c.oid AS version_oid"
@@ -42,15 +48,44 @@ class TenantVersion:
         return self.version is not None and self.version >= TENANT_VERSION
 
 
-async def tenant_versions(connection: AsyncConnection) -> list[TenantVersion]:
-    """Return where all tenants stand; those whose schema went with them are left out."""
-    rows = (await connection.execute(_TENANTS)).all()
-    versions = await _versions(connection, [row.schema_name for row in rows if row.version_oid])
+async def tenant_versions(database: Database) -> list[TenantVersion]:
+    """Return the version of every tenant's schema; tenants whose schema was dropped are omitted.
+
+    A transaction keeps a lock on every table that it has read, and the server has room for a few
+    thousand locks. So each batch of schemas is read in a transaction of its own.
+    """
+    rows = await _tenants(database)
+    schemas = {TenantId(row.id): row.schema_name for row in rows if row.version_oid}
+    versions: dict[str, str] = {}
+    broken: dict[TenantId, str] = {}
+    for number, start in enumerate(range(0, len(schemas), _BATCH), start=1):
+        some = dict(islice(schemas.items(), start, start + _BATCH))
+        async with database.transaction() as connection:
+            broken |= await read_in_batches(connection, some, _reader(connection, versions))
+            if number % _BATCHES_A_CONNECTION == 0:
+                give_up(connection)
+    if broken:
+        # A schema that was dropped since the first look is no failure.
+        rows = await _tenants(database)
     return [
-        TenantVersion(row.id, row.schema_name, versions.get(row.schema_name), _broken(row))
+        TenantVersion(row.id, row.schema_name, versions.get(row.schema_name), _broken(row, broken))
         for row in rows
         if row.schema_oid or row.status != "deprovisioned"
     ]
+
+
+async def _tenants(database: Database) -> Sequence[TenantRow]:
+    async with database.transaction() as connection:
+        return (await connection.execute(_TENANTS)).all()
+
+
+def _reader(
+    connection: AsyncConnection, versions: dict[str, str]
+) -> Callable[[Batch], Awaitable[None]]:
+    async def read(batch: Batch) -> None:
+        versions.update(await _versions(connection, [schema for _, schema in batch]))
+
+    return read
 
 
 async def version_in(connection: AsyncConnection, schema: str) -> str | None:
@@ -59,17 +94,8 @@ async def version_in(connection: AsyncConnection, schema: str) -> str | None:
 
 
 async def _versions(connection: AsyncConnection, schemas: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for statement in _statements(schemas):
-        found |= await connection.run_sync(_read, statement)
-    return found
-
-
-def _statements(schemas: Sequence[str]) -> Iterator[str]:
-    """One statement for each batch of schemas."""
-    for start in range(0, len(schemas), _BATCH):
-        parts = [_version_of(schema) for schema in schemas[start : start + _BATCH]]
-        yield SQL(" UNION ALL ").join(parts).as_string()
+    statement = SQL(" UNION ALL ").join(map(_version_of, schemas)).as_string()
+    return await connection.run_sync(_read, statement)
 
 
 def _version_of(schema: str) -> Composed:
@@ -81,9 +107,9 @@ def _read(connection: Connection, statement: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def _broken(row: TenantRow) -> str | None:
+def _broken(row: TenantRow, unread: Mapping[TenantId, str]) -> str | None:
     if not row.schema_oid:
         return f"its schema {row.schema_name} is missing: restore it, or deprovision the tenant"
     if not row.version_oid:
         return f"its schema {row.schema_name} has no schema_version: tenantcron did not make it"
-    return None
+    return unread.get(TenantId(row.id))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, text
 from support.catalog import describe
+from support.cursors import run as execute
 from support.tenants import add_behind, add_current, add_row
 
 from tenantcron.core.settings import Settings
@@ -103,6 +104,28 @@ async def test_broken_tenants_are_told_and_gone_ones_left_out(database: Database
     assert outcomes["kept"].state is TenantState.CURRENT
 
 
+async def test_a_schema_that_is_dropped_meanwhile_is_no_failure(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant_versions, "_BATCH", 1)
+    async with database.transaction() as connection:
+        for tenant in ("a", "b"):
+            await add_current(connection, tenant)
+
+    def deprovision_b(*arguments: object) -> None:
+        if str(arguments[2]).startswith("SELECT 'tenant_a'"):
+            execute(
+                database_url, "UPDATE tenantcron.tenant SET status = 'deprovisioned' WHERE id = 'b'"
+            )
+            execute(database_url, "DROP SCHEMA tenant_b CASCADE")
+
+    event.listen(database.engine.sync_engine, "before_cursor_execute", deprovision_b)
+
+    outcomes = await migrate_tenants(database)
+
+    assert outcomes == (TenantOutcome("a", TenantState.CURRENT),)
+
+
 async def test_schemas_newer_than_the_program_are_left_as_they_are(database: Database) -> None:
     async with database.transaction() as connection:
         await add_current(connection, "a")
@@ -130,8 +153,8 @@ async def test_who_is_behind_is_found_without_a_query_per_tenant(
     outcomes = await migrate_tenants(database)
 
     assert len(outcomes) == 6
-    # BEGIN, the tenants, and two batches of versions.
-    assert len(sent) == 4
+    # BEGIN and the tenants; then BEGIN, a savepoint and the versions for each of two batches.
+    assert len(sent) == 2 + 2 * 4
 
 
 async def test_progress_is_told_for_every_tenant(database: Database) -> None:

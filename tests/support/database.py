@@ -2,12 +2,14 @@
 
 import asyncio
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from os import getpid
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from time import monotonic
 from urllib.parse import quote
 
@@ -92,7 +94,20 @@ def shared_server(folder: Path) -> Iterator[Server]:
         use.leave()
 
 
-def _ensure_settings(home: Path) -> None:
+@contextmanager
+def own_server(folder: Path, settings: Mapping[str, str]) -> Iterator[Server]:
+    """Run a server with settings that the shared one cannot have, for one test."""
+    home = Path(mkdtemp(prefix="own-server-", dir=folder))
+    use = ServerUse(home / FOLDER)
+    try:
+        _ensure_settings(home / FOLDER, _SETTINGS | dict(settings))
+        yield Server(use.join().parameters["host"])
+    finally:
+        use.leave()
+        rmtree(home, ignore_errors=True)
+
+
+def _ensure_settings(home: Path, settings: Mapping[str, str] = _SETTINGS) -> None:
     """Set the server up for tests, before it is started for good; only who comes first does it."""
     if (home / DATA).exists():
         return
@@ -100,7 +115,7 @@ def _ensure_settings(home: Path) -> None:
     first.join()
     first.leave()
     with (home / DATA / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
-        file.writelines(f"{name} = {value}\n" for name, value in _SETTINGS.items())
+        file.writelines(f"{name} = {value}\n" for name, value in settings.items())
 
 
 def _ensure_template(server: Server) -> None:
