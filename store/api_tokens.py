@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from psycopg.errors import UniqueViolation
 from sqlalchemy import RowMapping, func, select, update
@@ -19,6 +19,7 @@ from tenantcron.store.statements import statement
 from tenantcron.store.tables import api_token
 
 _row = api_token.c
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,10 @@ def _usage(requests: object, seconds_left: object) -> Usage | None:
 
 
 def _time(value: object) -> datetime:
-    if not isinstance(value, datetime):
+    """Read microseconds since 1970; a float would lose the last ones."""
+    if not isinstance(value, int):
         raise TypeError("the columns of a token have changed")
-    return value
+    return _EPOCH + timedelta(microseconds=value)
 
 
 def _past(value: object) -> datetime | None:

@@ -4,19 +4,10 @@ Nothing lives longer than a transaction, so that a pooling proxy that hands out 
 per transaction may stand in between: no named prepared statements, no SET outside a transaction,
 no session-level locks. The one LISTEN connection of the scheduler is not made here.
 
-A transaction begins with its isolation level and `search_path = pg_catalog`, in one round trip.
-With any other path an operator or function that somebody planted in `public` or in a tenant's
-schema could be a better match than the built-in one (`=` on varchar is enough) and run with our
-rights. So every table, type and function of ours is named with its schema, and what is left
-unqualified is a built-in. Times are read in UTC: arithmetic on times of a zone with summer time is
-arithmetic on its wall clock.
-
-The steps of the scheduler look up a few hundred rows at a time by their keys, and say so
-(`by_key`). Left to itself the planner reads the whole table while that is small, which costs more
-than everything else; and its bitmap scans pass over the index entries of everything that has ended
-since the last vacuum, where a plain scan marks them the first time and is rid of them. They hold
-locks that others wait for, the lock of claims foremost: a process that stands still in the midst of
-one loses its transaction after a while.
+A transaction begins with its isolation level and all settings that our statements depend on, in one
+round trip; `pins` has the list with the reasons. The search path is `pg_catalog`, so every table,
+type and function of ours is named with its schema, and what is left unqualified is a built-in. The
+hot steps of the scheduler, which look up rows by their keys, ask for plans that fit (`by_key`).
 
 psycopg would send its own BEGIN ahead of ours, so the driver is put in autocommit mode and the
 `begin` event sends the transaction's first words. Commit and rollback stay the driver's: it looks
@@ -43,6 +34,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.store.embedded import embedded_server
 from tenantcron.store.errors import ServerTooOldError
 from tenantcron.store.explain import explain
+from tenantcron.store.pins import beginning
 from tenantcron.store.tables import TENANT_SCHEMA
 from tenantcron.store.targets import Target, target_of
 
@@ -55,18 +47,13 @@ _CONNECTIONS = 16
 PATIENCE = timedelta(seconds=30)
 # The name under which a connection carries the words that its transactions begin with.
 _OPENING = "tenantcron_opening"
-# The role that row-level security holds for, and whom it acts for.
-_SEEN_BY = SQL("; SET LOCAL ROLE tenantcron_api; SET LOCAL tenantcron.tenant TO {}")
+# The role that row-level security holds for, and whom it acts for. With `row_security` off, a
+# statement that it would filter fails instead.
+_SEEN_BY = SQL(
+    "; SET LOCAL row_security TO on; SET LOCAL ROLE tenantcron_api;"
+    " SET LOCAL tenantcron.tenant TO {}"
+)
 _PATIENT = SQL("; SET LOCAL statement_timeout TO {}")
-
-_BEGIN = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
-    " SET LOCAL search_path TO pg_catalog; SET LOCAL timezone TO 'UTC'"
-)
-_BEGIN_BY_KEY = (
-    f"{_BEGIN}; SET LOCAL enable_seqscan TO off; SET LOCAL enable_bitmapscan TO off;"
-    " SET LOCAL idle_in_transaction_session_timeout TO '10s'"
-)
 _BY_KEY = "tenantcron_by_key"
 
 
@@ -104,10 +91,11 @@ class Database:
     async def ask(
         self, statement: str, parameters: Mapping[str, object]
     ) -> list[tuple[object, ...]]:
-        """Run one statement outside of a transaction: one round trip instead of three.
+        """Run one statement as a transaction in one round trip, instead of three.
 
-        It meets the session's own search path, so it must name everything in full. If it has to be
-        sent again, because the server was restarted since, it must do no harm twice.
+        The driver reads the rows when the transaction has ended and the session's own settings
+        apply again, so it cannot return times or intervals: return microseconds instead. If it has
+        to be sent again, because the server was restarted since, it must do no harm twice.
         """
         try:
             return await self._asked(statement, parameters)
@@ -228,12 +216,14 @@ async def _engine(target: Target, patience: timedelta) -> AsyncIterator[AsyncEng
 async def _sent(
     connection: AsyncConnection, statement: str, parameters: Mapping[str, object]
 ) -> list[tuple[object, ...]]:
-    driver = (await connection.get_raw_connection()).driver_connection
-    if not isinstance(driver, psycopg.AsyncConnection):
-        raise TypeError("the engine is made for psycopg")
+    driver = _driver((await connection.get_raw_connection()).driver_connection)
+    script = f"{beginning(driver.pgconn.server_version)}; {statement}; COMMIT"
     try:
-        # The driver is in autocommit mode, so there is nothing to end.
-        cursor = await driver.execute(statement.encode(), parameters)
+        # The parameters become literals, because the protocol has none for several statements.
+        cursor = psycopg.AsyncClientCursor(driver)
+        await cursor.execute(script.encode(), parameters)
+        # The last result is COMMIT's.
+        await cursor.set_result(-2)
         return list(await cursor.fetchall())
     except BaseException:
         # Somebody who waited no longer leaves a connection in the middle of something.
@@ -243,8 +233,16 @@ async def _sent(
 
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
-    begin = _BEGIN_BY_KEY if options.get(_BY_KEY, False) else _BEGIN
+    # Of this connection: the server may have been upgraded since another one was made.
+    version = _driver(connection.connection.driver_connection).pgconn.server_version
+    begin = beginning(version, by_key=options.get(_BY_KEY, False))
     connection.exec_driver_sql(begin + options.get(_OPENING, ""))
+
+
+def _driver(connection: object) -> psycopg.AsyncConnection:
+    if not isinstance(connection, psycopg.AsyncConnection):
+        raise TypeError("the engine is made for psycopg")
+    return connection
 
 
 async def _check_server(database: Database) -> None:

@@ -4,7 +4,8 @@ Handlers have connections of their own. They may hold one for as long as they ru
 scheduler's own statements, heartbeats above all, must never wait for them. Both engines are made
 by the first handler that asks.
 
-A transaction begins with its isolation level, the search path and the actor, in one round trip.
+A transaction begins with its isolation level, the settings of `pins`, the search path and the
+actor, in one round trip.
 All of it ends with the transaction, so a pooling proxy may stand in between, as in `engine`.
 """
 
@@ -19,16 +20,14 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tenantcron.actor.attribution import Attribution
+from tenantcron.store.pins import beginning_for_handlers
 from tenantcron.store.scripts import run_script
 from tenantcron.store.targets import Target
 
 URL: Final = "postgresql+psycopg://"
 
 # pg_catalog is searched before the tenant's schema although it is not named.
-_OPENING: Final = SQL(
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO {schema}; "
-    "SELECT {settings}"
-)
+_OPENING: Final = SQL("; SET LOCAL search_path TO {schema}; SELECT {settings}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,8 @@ def _connect_args(target: Target) -> dict[str, str | None]:
 
 def _opening(schema: str, who: Attribution) -> str:
     settings = SQL(", ").join(_setting(*setting) for setting in who.settings().items())
-    return _OPENING.format(schema=Identifier(schema), settings=settings).as_string()
+    opening = _OPENING.format(schema=Identifier(schema), settings=settings)
+    return beginning_for_handlers() + opening.as_string()
 
 
 def _setting(name: str, value: str) -> Composed:

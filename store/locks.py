@@ -14,7 +14,8 @@ _LOCK = text("SELECT pg_catalog.pg_advisory_xact_lock(:what, :which)")
 _TRY = text("SELECT pg_catalog.pg_try_advisory_xact_lock(:what, :which)")
 # Waiting for a lock of any kind; the value goes with the transaction.
 _PATIENCE = text("SELECT pg_catalog.set_config('lock_timeout', :duration, true)")
-_AS_EVER = text("SET LOCAL lock_timeout TO DEFAULT")
+# Not DEFAULT, which is the role's: see `pins`.
+_AS_EVER = text("SET LOCAL lock_timeout TO 0")
 
 
 class Lock(IntEnum):

@@ -9,7 +9,8 @@ from psycopg.conninfo import conninfo_to_dict
 from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import URL_EXPECTED, URL_SCHEMES
 
-DEFAULTS = {"connect_timeout": "10", "application_name": "tenantcron"}
+# Without the encoding, a role's own would hold: text that it lacks could be neither sent nor read.
+DEFAULTS = {"connect_timeout": "10", "application_name": "tenantcron", "client_encoding": "utf8"}
 _NOT_A_URL = (
     f"the database URL cannot be read: expected {URL_EXPECTED}?parameter=value. In a password, "
     "/ @ : % and ? are written %2F %40 %3A %25 and %3F"

@@ -1,0 +1,95 @@
+"""The life of one tenant from `migrate` to `deprovision`, through the commands and the API.
+
+It runs on servers and settings of any kind, and looks at the database by a connection of its own.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+from support.fleet import Called, Shell, manifest
+from support.lifecycle_handlers import SAGAS
+from support.patience import PATIENCE
+from support.processes import query
+from support.serving import api_on
+
+from tenantcron.core.settings import Settings
+from tenantcron.store.engine import open_database
+
+HANDLERS = "support.lifecycle_handlers"
+SCHEDULES = dict.fromkeys(
+    SAGAS, 'cron: "0 * * * *", catch_up: all, catch_up_window: 3h, description: 日本'
+)
+EFFECTS = (
+    "CREATE TABLE tenant_acme.effect (id uuid PRIMARY KEY, at timestamptz DEFAULT now(),"
+    " late interval DEFAULT '1 day 2 hours')"
+)
+# So that one occurrence is due, or two.
+COUNT_FROM_EARLIER = (
+    "UPDATE tenant_acme.tenant_schedule SET effective_from = now() - interval '70 minutes'"
+)
+EXECUTIONS = "SELECT schedule_name AS schedule, state FROM tenantcron.execution"
+WITHOUT_EFFECT = (
+    "SELECT e.id FROM tenantcron.execution AS e WHERE NOT EXISTS"
+    " (SELECT FROM tenant_acme.effect AS f WHERE f.id = e.id)"
+)
+
+
+def live(folder: Path, url: str, by_hand: str) -> None:
+    """Let a tenant live on an empty database; `by_hand` is a URL to it with plain settings."""
+    shell = Shell(folder, url)
+    succeed(shell, "migrate")
+    apply(shell)
+    query(by_hand, EFFECTS)
+    query(by_hand, COUNT_FROM_EARLIER)
+    succeed(shell, "run", "--handlers", HANDLERS, "--once")
+    assert all_have_succeeded(query(by_hand, EXECUTIONS))
+    assert query(by_hand, WITHOUT_EFFECT) == []
+    assert all_have_succeeded(asyncio.run(read_by_api(shell, new_token(shell))))
+    succeed(shell, "audit")
+    deprovision = ("--reason", "over", "--drop-schema", "--confirm", "acme")
+    succeed(shell, "tenant", "deprovision", "acme", *deprovision)
+    assert query(by_hand, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'") == []
+
+
+def succeed(shell: Shell, *arguments: str) -> Called:
+    """Call a command that has to succeed."""
+    called = shell(*arguments)
+    assert called.code == 0, (arguments, called)
+    return called
+
+
+def apply(shell: Shell) -> None:
+    """Apply a manifest with one schedule for each handler."""
+    (shell.folder / "acme.yaml").write_text(manifest("acme", SCHEDULES), encoding="utf-8")
+    succeed(shell, "apply-manifest", "acme.yaml", "--create-tenants")
+
+
+def all_have_succeeded(rows: Sequence[Mapping[str, object]]) -> bool:
+    """Whether each schedule has run, and nothing but successes is there."""
+    return {(row["schedule"], row["state"]) for row in rows} == {
+        (saga, "SUCCEEDED") for saga in SAGAS
+    }
+
+
+def new_token(shell: Shell) -> str:
+    """Make a token that may read."""
+    made = succeed(shell, "token", "create", "ci", "--role", "viewer", "--format", "json")
+    return str(json.loads(made.out)["token"])
+
+
+async def read_by_api(shell: Shell, token: str) -> list[dict[str, object]]:
+    """Read the executions, as the role that row-level security holds for."""
+    headers = {"Authorization": f"Bearer {token}"}
+    settings = Settings(database_url=shell.url, folder=shell.folder)
+    async with (
+        open_database(settings) as database,
+        api_on(database, shell.folder) as api,
+        httpx.AsyncClient(base_url=api.url, headers=headers, timeout=PATIENCE) as client,
+    ):
+        got = await client.get("/v1/executions")
+        assert got.status_code == 200, got.text
+        rows: list[dict[str, object]] = got.json()["executions"]
+        return rows
