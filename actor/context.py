@@ -8,7 +8,7 @@ in a `with` block holds in that block and in what it starts, and nowhere else.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 from uuid import UUID
@@ -68,6 +68,11 @@ def correlation(correlation_id: UUID) -> AbstractContextManager[None]:
 def current_correlation_id() -> UUID | None:
     """Return what this is a part of, if anybody said so."""
     return _correlation_id.get()
+
+
+def correlation_id_in(context: Context) -> UUID | None:
+    """Return what a context is a part of, that of another task for example."""
+    return context.get(_correlation_id)
 
 
 def carry(function: Callable[P, T]) -> Callable[P, T]:

@@ -257,9 +257,9 @@ MUTANTS = (
         "a lease is shorter than the pause between two heartbeats",
         (
             Change(
-                "scheduler/run.py",
-                "return self._replica.settings.lease.total_seconds() / 3",
-                "return self._replica.settings.lease.total_seconds() * 1.5",
+                "scheduler/lease_thread.py",
+                "_EVERY: Final = 1 / 3",
+                "_EVERY: Final = 1.5",
             ),
         ),
         ("kill",),

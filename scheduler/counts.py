@@ -79,6 +79,8 @@ class Counts:
     leases_lost: int = 0
     leases_recovered: int = 0
     results_refused: int = 0
+    # While a handler blocked the event loop for a second or more.
+    loop_blocked_seconds: float = 0.0
     # Events that webhooks took, and calls of webhooks that failed.
     events_delivered: Counter[str] = field(default_factory=Counter)
     webhook_failures: Counter[str] = field(default_factory=Counter)

@@ -166,8 +166,8 @@ class Executor:
 
     @property
     def running(self) -> tuple[Claimed, ...]:
-        """What runs here: the attempts that have not ended."""
-        return tuple(running.claimed for running in self._running.values())
+        """What runs here: the attempts that have not ended. Any thread may ask."""
+        return tuple(running.claimed for running in self._snapshot())
 
     @property
     def load(self) -> int:
@@ -245,10 +245,29 @@ class Executor:
             self._stop(running, stop, why)
         return bool(found)
 
+    def flag(self, lease: Lease, *, closed: bool = False) -> None:
+        """Set the flags that a handler reads, in place of a loop that may be blocked; any thread.
+
+        The loop is notified on its own way and decides how the attempt ends.
+        """
+        running = self._running.get(lease)
+        if running is not None:
+            running.cancellation.requested = True
+            running.cancellation.closed = running.cancellation.closed or closed
+
+    def run_by(self, task: Task[object]) -> Claimed | None:
+        """Return the attempt whose handler a task runs; any thread may ask."""
+        by_task = (running.claimed for running in self._snapshot() if running.task is task)
+        return next(by_task, None)
+
     def interrupt_all(self) -> None:
         """Stop everything that runs here, because the scheduler goes down."""
         for running in tuple(self._running.values()):
             self._stop(running, Stop.INTERRUPTED)
+
+    def _snapshot(self) -> tuple[_Running, ...]:
+        # Made without running any Python code, so the loop cannot change the dictionary meanwhile.
+        return tuple(self._running.values())
 
     def _start(
         self,

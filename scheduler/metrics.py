@@ -94,6 +94,9 @@ LEASES_RECOVERED = Metric(
 RESULTS_REFUSED = Metric(
     "results_refused_total", _COUNTER, "Results that came too late, without a lease."
 )
+LOOP_BLOCKED = Metric(
+    "loop_blocked_seconds_total", _COUNTER, "Seconds that handlers blocked the event loop for."
+)
 MINTED = Metric("tokens_minted_total", _COUNTER, "Execution tokens that were minted.")
 MINT_FAILURES = Metric(
     "token_mint_failures_total", _COUNTER, "Execution tokens that were refused.", ("reason",)
@@ -235,6 +238,7 @@ def _of_process(process: Process) -> Iterator[Family]:
     yield _one(LEASES_LOST, counts.leases_lost)
     yield _one(LEASES_RECOVERED, counts.leases_recovered)
     yield _one(RESULTS_REFUSED, counts.results_refused)
+    yield _one(LOOP_BLOCKED, counts.loop_blocked_seconds)
     yield _one(MINTED, process.minted.minted)
     yield _each(MINT_FAILURES, {(one,): process.minted.failed[one] for one in MintFailure})
     yield _each(EVENTS_DELIVERED, _by_webhook(counts.events_delivered))

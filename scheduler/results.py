@@ -2,7 +2,7 @@
 
 They gather while the batch before them is written, so under load a batch is large and the cost of a
 commit is shared, and an idle replica writes each at once. What cannot be written because the
-database is away is kept and tried again: its lease runs on meanwhile, and if that is lost, the
+database is away is kept and tried again. Its lease is renewed meanwhile, and if that is lost, the
 result is refused, as it must be. A batch that the database refuses for what is in it is halved, so
 that one bad result never holds up the others.
 """
@@ -45,6 +45,12 @@ class Results:
     def unwritten(self) -> int:
         """How many are left to write."""
         return len(self._unwritten)
+
+    @property
+    def left(self) -> tuple[Attempt, ...]:
+        """What is left to write; any thread may ask."""
+        # Made without running any Python code, so the loop cannot change the list meanwhile.
+        return tuple(self._unwritten)
 
     async def all_written(self) -> None:
         """Wait until nothing is left to write."""

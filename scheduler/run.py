@@ -7,8 +7,9 @@ Who does what, and what wakes it:
 - **claim** sleeps until something waits: after fire, on a NOTIFY, when a slot was freed, when a
   retry or a spread start has come;
 - **results** are written as they come;
-- **heartbeat** keeps leases up and stops what was cancelled; **recover** takes over what other
-  replicas lost; **housekeeping** makes and drops months of history;
+- **heartbeat** is no task of this loop: a thread renews leases and reports what was cancelled
+  (`leases` has the protocol); **recover** takes over what other replicas lost; **housekeeping**
+  makes and drops months of history;
 - **outbox** delivers events to webhooks, in tasks of its own that nothing else waits for.
 
 A loop that cannot reach the database says so and tries again, ever more slowly; the others are not
@@ -52,7 +53,7 @@ from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
 from tenantcron.scheduler.fire import Fired, fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
-from tenantcron.scheduler.leases import Watch, keep_up
+from tenantcron.scheduler.lease_thread import LeaseThread
 from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
@@ -98,24 +99,22 @@ class Run:
         self._sweep = Sweep()
         self._batch = STARTS_A_BATCH
         self._results = Results(replica, on_freed=self._look_for_work)
-        self._stopping, self._drained = asyncio.Event(), asyncio.Event()
-        self._moved, self._due, self._waiting, self._beat = Bell(), Bell(), Bell(), Bell()
+        self._stopping = asyncio.Event()
+        self._moved, self._due, self._waiting = Bell(), Bell(), Bell()
         self._seldom = Bell()
         self._ended = Bell()
+        self._leases = LeaseThread(replica, executor, self._results, self._stopping.is_set)
         self._claimed_at: datetime
-        self._watch: Watch
         # Whether executions may be claimed that this replica neither runs nor has given back.
         self._in_doubt = False
         # How many cancellations were heard of.
         self._cancels = 0
-        # When the last heartbeat came through, by the clock of the loop.
-        self._kept_at = float("-inf")
 
     @property
     def is_ready(self) -> bool:
         """Whether it is at work: its heartbeats come through, and nobody has told it to stop."""
-        silent = asyncio.get_running_loop().time() - self._kept_at
-        return silent < self._replica.settings.lease.total_seconds() and not self._stopping.is_set()
+        lease = self._replica.settings.lease.total_seconds()
+        return self._leases.silence < lease and not self._stopping.is_set()
 
     def stop(self) -> None:
         """Start nothing any more; `run` returns when all that runs has ended."""
@@ -137,7 +136,7 @@ class Run:
         async with asyncio.TaskGroup() as tasks:
             keepers = [
                 tasks.create_task(self._results.write()),
-                tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
+                tasks.create_task(self._leases.hold()),
                 tasks.create_task(self._listen()),
                 tasks.create_task(repeat("audit", self._audit, self._seldom, self._stopping)),
             ]
@@ -150,7 +149,6 @@ class Run:
                 starters.append(tasks.create_task(self._deliver(self._outbox, tasks)))
             await asyncio.wait(starters)
             await self._drain()
-            self._drained.set()
             for keeper in keepers:
                 keeper.cancel()
         await self._leave()
@@ -165,7 +163,7 @@ class Run:
         async with asyncio.TaskGroup() as tasks:
             keepers = [
                 tasks.create_task(self._results.write()),
-                tasks.create_task(repeat("heartbeat", self._keep_up, self._beat, self._drained)),
+                tasks.create_task(self._leases.hold()),
             ]
             await insist(self._refresh)
             await insist(self._recover)
@@ -193,8 +191,6 @@ class Run:
 
     async def _prepare(self) -> None:
         replica = self._replica
-        later = asyncio.get_running_loop().call_later
-        self._watch = Watch(self._executor, replica.settings.lease, later, replica.counts)
         # What the settings declare is on record, and so is that they were this replica's.
         starting = Attribution(replica.actor, uuid4())
         async with replica.database.transaction() as connection:
@@ -208,11 +204,10 @@ class Run:
             await identities.declare_service(connection, settings.service)
         await prepare_history(replica)
         await recompute_for_new_zones(replica.database, replica.clock())
-        await self._keep_up()
+        await self._leases.start()
         log.info("scheduler_started", worker=replica.worker_id, service=replica.settings.service)
 
     async def _leave(self) -> None:
-        self._watch.end()
         # Of results that were given up nobody can tell what is in doubt; their leases see to it.
         if not self._results.unwritten:
             await insist(self._settle_doubt)
@@ -227,7 +222,7 @@ class Run:
         def work(payload: str) -> None:
             if payload == CANCEL:
                 self._cancels += 1
-            (self._beat if payload == CANCEL else self._waiting).ring()
+            (self._leases if payload == CANCEL else self._waiting).ring()
 
         def lost(error: str) -> None:
             log.warning("listening_lost", error=error)
@@ -235,7 +230,7 @@ class Run:
         def listening() -> None:
             # Whatever was said until now was not heard: a change, work or a cancellation.
             self._cancels += 1
-            for bell in (self._moved, self._waiting, self._beat):
+            for bell in (self._moved, self._waiting, self._leases):
                 bell.ring()
 
         hints = Hints(moved, work, on_listening=listening, on_lost=lost)
@@ -316,7 +311,7 @@ class Run:
         self._in_doubt = False
         # Who was cancelled since the claim did not run yet when the heartbeat looked.
         if claim.must_replace or cancels != self._cancels:
-            self._beat.ring()
+            self._leases.ring()
         return self._sweep.goes_on(claim)
 
     async def _settle_doubt(self) -> None:
@@ -342,14 +337,6 @@ class Run:
             return await outbox.step(tasks)
 
         await repeat("outbox", step, outbox.bell, self._stopping)
-
-    async def _keep_up(self) -> float:
-        now = asyncio.get_running_loop().time
-        sent = now()
-        await keep_up(self._replica, self._executor, draining=self._stopping.is_set())
-        self._watch.kept(now() - sent)
-        self._kept_at = sent
-        return self._replica.settings.lease.total_seconds() / 3
 
     async def _keep_house(self) -> None:
         """Not at once: at a start there is better to do, and replicas often start together."""

@@ -167,6 +167,13 @@ async def open_database(
         yield database
 
 
+@asynccontextmanager
+async def lone_database(target: Target) -> AsyncIterator[Database]:
+    """Open a database with a single connection, for the event loop of another thread."""
+    async with _engine(target, PATIENCE, connections=1) as engine:
+        yield Database(engine, target)
+
+
 def of_tenant(connection: AsyncConnection, schema: str) -> AsyncConnection:
     """Point the tables of `tables.per_tenant` at a tenant's schema, and return the connection.
 
@@ -191,13 +198,15 @@ async def _target(settings: Settings) -> AsyncIterator[Target]:
 
 
 @asynccontextmanager
-async def _engine(target: Target, patience: timedelta) -> AsyncIterator[AsyncEngine]:
+async def _engine(
+    target: Target, patience: timedelta, connections: int = _CONNECTIONS
+) -> AsyncIterator[AsyncEngine]:
     engine = create_async_engine(
         "postgresql+psycopg://",
         # Not in the URL: an engine shows its URL in messages, and this holds the password.
         connect_args={**target.parameters, "prepare_threshold": None},
         isolation_level="AUTOCOMMIT",
-        pool_size=_CONNECTIONS,
+        pool_size=connections,
         max_overflow=0,
         # The one that was used last knows the tables and plans already; the others may rest.
         pool_use_lifo=True,

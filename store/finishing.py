@@ -17,7 +17,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.arrays import numbers, texts, uuids, words
-from tenantcron.store.claiming import Claimed, Lease, claimed_row
+from tenantcron.store.claiming import Claimed, Lease, Unstarted, claimed_row
 from tenantcron.store.executions import State
 from tenantcron.store.statements import statement
 
@@ -115,7 +115,7 @@ class Held:
 
 async def heartbeat(
     connection: AsyncConnection,
-    claimed: Sequence[Claimed],
+    claimed: Sequence[Claimed | Unstarted],
     *,
     lease: timedelta,
     at: datetime | None,

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 from support.attempts import SETTINGS
 from support.handlers import NoDatabase, handler
+from support.leases import keep_up
 from support.replicas import Works, made, until
 from support.scheduling import Scheduling
 
@@ -17,7 +18,6 @@ from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.counts import DURATIONS, Tally
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import finish_batch, recover_lost
-from tenantcron.scheduler.leases import keep_up
 from tenantcron.scheduler.reasons import ReasonKind
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.run import Run

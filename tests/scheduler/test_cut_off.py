@@ -1,7 +1,7 @@
 """A replica that cannot reach the database stops what it runs before its leases end."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from structlog.testing import capture_logs
@@ -21,6 +21,16 @@ from tenantcron.targets.registry import Handlers
 LEASE = timedelta(seconds=60)
 
 
+@dataclass
+class Silence:
+    """How long ago the last heartbeat was sent that came through."""
+
+    seconds: float
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 class Hanging:
     """A handler that does not end by itself."""
 
@@ -33,16 +43,16 @@ class Hanging:
 
 
 async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> None:
-    hanging, clock = Hanging(), HandClock()
+    hanging, clock, silence = Hanging(), HandClock(), Silence(2.0)
     executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
     counts = Counts()
-    watch = Watch(executor, LEASE, clock, counts)
     running = asyncio.create_task(executor.run(claimed(), SETTINGS))
     await hanging.started.wait()
-    watch.kept(ago=2.0)
+    Watch(executor, LEASE, silence, clock, counts).start()
 
     (alarm,) = clock.pending
     assert alarm.seconds == 52.0, "before the lease ends, counted from when the heartbeat was sent"
+    silence.seconds = 54.0
     with capture_logs() as logs:
         alarm.go_off()
 
@@ -51,29 +61,35 @@ async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> Non
     assert counts.leases_lost == 1
 
 
-async def test_each_heartbeat_begins_the_count_anew() -> None:
-    executor, clock = Executor(Handlers.of([]), lambda _: NoDatabase()), HandClock()
-    watch = Watch(executor, LEASE, clock)
+async def test_a_timer_that_goes_off_late_stops_nothing_whose_lease_was_renewed() -> None:
+    """As after a block of the loop, during which the thread has sent heartbeats."""
+    hanging, clock, silence = Hanging(), HandClock(), Silence(0.0)
+    executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
+    running = asyncio.create_task(executor.run(claimed(), SETTINGS))
+    await hanging.started.wait()
+    watch = Watch(executor, LEASE, silence, clock, Counts())
+    watch.start()
 
-    for _ in range(3):
-        watch.kept()
+    (alarm,) = clock.pending
+    silence.seconds = 15.0
+    alarm.go_off()
 
-    assert len(clock.pending) == 1
+    assert (executor.load, clock.timers[-1].seconds) == (1, 39.0)
     watch.end()
-    assert clock.pending == []
+    assert clock.timers[-1].cancelled
+    executor.interrupt_all()
+    await running
 
 
 async def test_what_is_claimed_after_it_went_off_is_watched_too() -> None:
     executor, clock = Executor(Handlers.of([]), lambda _: NoDatabase()), HandClock()
-    watch = Watch(executor, LEASE, clock)
-    watch.kept()
-    (first,) = clock.pending
-    with capture_logs() as logs:
-        first.go_off()
+    Watch(executor, LEASE, Silence(60.0), clock, Counts()).start()
 
-    (second,) = (timer for timer in clock.pending if timer is not first)
-    assert second.seconds == 54.0
-    assert logs == [], "nothing ran, so nobody has to be told"
+    with capture_logs() as logs:
+        clock.timers[-1].go_off()
+
+    assert [timer.seconds for timer in clock.timers] == [54.0, 54.0]
+    assert logs == [], "nothing ran, so nothing is worth a line"
 
 
 async def test_a_replica_whose_heartbeats_hang_stops_its_handlers_by_itself(

@@ -6,13 +6,13 @@ from datetime import timedelta
 from uuid import UUID
 
 from support.handlers import NoDatabase
+from support.leases import keep_up
 from support.patience import PATIENCE
 from support.scheduling import DEFINITION, NOON, Scheduling
 
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.leases import keep_up
 from tenantcron.scheduler.policies import read_policies
 from tenantcron.store.claiming import Claimed
 from tenantcron.targets.execution import Execution

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from structlog.testing import capture_logs
 from support.attempts import SETTINGS
+from support.leases import keep_up
 from support.minting import BILLING, TIMEOUT, kid_of, read, refusal
 from support.scheduling import NOON, Scheduling
 
@@ -20,7 +21,6 @@ from tenantcron.core.settings import Settings
 from tenantcron.scheduler.connections import HandlerConnections
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.leases import keep_up
 from tenantcron.scheduler.signing_keys import SigningKeys
 from tenantcron.scheduler.tokens import Minter, MintFailure
 from tenantcron.store.claiming import Claimed

@@ -1,0 +1,109 @@
+"""A handler that blocks the event loop of a real process: who notices, and what is lost."""
+
+from pathlib import Path
+
+from support.misbehaving import events, scheduler
+from support.processes import query, until
+
+# `blocks` blocks for as long as the test wants: a real block of the loop, not a wait for anything.
+HANDLERS = """
+beside = asyncio.Event()
+done = asyncio.Event()
+
+@saga("beside")
+async def runs_beside(execution):
+    beside.set()
+    await done.wait()
+
+def block():
+    while not Path("go").exists():
+        time.sleep(0.05)
+
+@saga("blocks")
+async def blocks(execution):
+    await beside.wait()
+    Path("blocked").touch()
+    block()
+    done.set()
+
+@saga("threaded")
+def threaded(execution):
+    Path("threaded").touch()
+    while not execution.cancelled:
+        time.sleep(0.05)
+    Path("flagged").touch()
+"""
+LONGER_THAN_THE_LEASE = (
+    "SELECT 1 FROM tenantcron.execution WHERE saga_name = 'blocks'"
+    " AND now() > started_at + interval '6 seconds'"
+)
+HELD = "SELECT saga_name FROM tenantcron.execution WHERE state = 'RUNNING' AND lease_until > now()"
+
+
+def test_executions_beside_a_handler_that_blocks_the_loop_for_more_than_a_lease_keep_their_leases(
+    tmp_path: Path, database_url: str
+) -> None:
+    with scheduler(tmp_path, database_url, HANDLERS, ["beside", "blocks"]) as run:
+        run.start()
+        run.make_due("beside", "blocks")
+        run.until_noted("blocked")
+        until(lambda: bool(query(database_url, LONGER_THAN_THE_LEASE)))
+        held = {row["saga_name"] for row in query(database_url, HELD)}
+        run.note("go")
+        rows = [run.until_state(saga, "SUCCEEDED", "DEAD") for saga in ("beside", "blocks")]
+        lines = run.end()
+
+    assert held == {"beside", "blocks"}
+    assert [(row["state"], row["attempt"]) for row in rows] == [("SUCCEEDED", 1)] * 2
+    (blocked,), (unblocked,) = events(lines, "loop_blocked"), events(lines, "loop_unblocked")
+    assert (blocked["saga"], blocked["tenant"]) == ("blocks", "acme")
+    assert blocked["execution"] == str(rows[1]["id"])
+    assert "in block\n    time.sleep(0.05)" in str(blocked["stack"])
+    assert 1.0 <= float(str(blocked["seconds"])) < 3.0
+    assert float(str(unblocked["seconds"])) >= 4.0
+
+
+def test_a_cancellation_reaches_a_thread_although_the_loop_is_blocked(
+    tmp_path: Path, database_url: str
+) -> None:
+    with scheduler(tmp_path, database_url, HANDLERS, ["beside", "blocks", "threaded"]) as run:
+        run.start()
+        run.make_due("threaded")
+        run.until_noted("threaded")
+        run.make_due("beside", "blocks")
+        run.until_noted("blocked")
+        query(
+            database_url,
+            "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'enough'"
+            " WHERE saga_name = 'threaded'",
+        )
+        run.until_noted("flagged")
+        run.note("go")
+        row = run.until_state("threaded", "CANCELLED", "SUCCEEDED")
+        run.end()
+
+    assert (row["state"], row["reason"]) == ("CANCELLED", "enough")
+
+
+def test_a_replica_that_is_blocked_for_two_leases_ends_and_blames_only_what_blocks_it(
+    tmp_path: Path, database_url: str
+) -> None:
+    once = ", retry: {max_attempts: 1}"
+    with scheduler(tmp_path, database_url, HANDLERS, ["beside", "blocks"], once) as run:
+        process = run.start()
+        run.make_due("beside", "blocks")
+        run.until_noted("blocked")
+        lines = run.ended()
+        blocks, beside = run.execution("blocks"), run.execution("beside")
+        (attempt,) = run.attempts("blocks")
+
+    assert process.returncode == 70
+    (gave_up,) = events(lines, "loop_given_up")
+    assert gave_up["saga"] == "blocks"
+    assert blocks["state"] == "DEAD"
+    assert str(blocks["reason"]).startswith("blocked the event loop for 1")
+    assert "time.sleep(0.05)" in attempt["error"]
+    # What ran beside it is not judged: it is lost with the worker, and soon.
+    assert beside["state"] == "RUNNING"
+    left = query(database_url, "SELECT lease_until - now() AS left FROM tenantcron.execution_live")
+    assert [row["left"].total_seconds() <= 1.0 for row in left] == [True]

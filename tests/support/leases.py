@@ -1,0 +1,12 @@
+"""One heartbeat of a replica, without its thread."""
+
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.leases import flag_ended, renew, stop_ended
+from tenantcron.scheduler.replica import Replica
+
+
+async def keep_up(replica: Replica, executor: Executor) -> None:
+    """Renew the leases, and stop what was cancelled or lost, as thread and loop do together."""
+    beat = await renew(replica, executor)
+    flag_ended(executor, beat)
+    stop_ended(executor, replica.counts, beat)

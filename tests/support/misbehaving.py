@@ -1,0 +1,121 @@
+"""One scheduler as a real process, with handlers that misbehave, and its log."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from psycopg.rows import DictRow
+from support.fleet import Shell, manifest
+from support.patience import PATIENCE
+from support.processes import Fleet, make_due, query, until
+
+PREAMBLE = """
+import asyncio, logging, os, signal, sys, threading, time
+from pathlib import Path
+import structlog
+from sqlalchemy import text
+from tenantcron import Fail, Retry, saga
+from tenantcron.scheduler import run
+
+# No notification is sent when a test makes a cursor due.
+run.LONGEST_SLEEP = 0.05
+"""
+Line = dict[str, object]
+
+
+@dataclass
+class Scheduler:
+    """A scheduler in a folder, on a database, with one tenant and a schedule for each saga."""
+
+    folder: Path
+    url: str
+    variables: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[str] | None = None
+    seen: str = ""
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start it, and wait until it has reported itself."""
+        fleet = Fleet(Shell(self.folder, self.url), self.url)
+        process = self.process = fleet.shell.start(
+            "run",
+            *("--handlers", "work"),
+            PYTHONPATH=str(self.folder),
+            **{"TENANTCRON_LEASE": "5s", "TENANTCRON_LOG_LEVEL": "info"} | self.variables,
+        )
+        until(lambda: fleet.is_up(process))
+        return process
+
+    def make_due(self, *sagas: str) -> None:
+        """Let schedules be due now."""
+        for saga in sagas:
+            until(lambda saga=saga: make_due(self.url, saga) is not None)  # type: ignore[misc] # bound at once
+
+    def until_noted(self, name: str) -> Path:
+        """Wait until a handler has made a file."""
+        file = self.folder / name
+        until(file.exists)
+        return file
+
+    def note(self, name: str) -> None:
+        """Make a file that a handler waits for."""
+        (self.folder / name).touch()
+
+    def execution(self, saga: str) -> DictRow:
+        """Return the only execution of a saga."""
+        (row,) = query(self.url, "SELECT * FROM tenantcron.execution WHERE saga_name = %s", saga)
+        return row
+
+    def attempts(self, saga: str) -> list[DictRow]:
+        """Return what is recorded of the attempts of a saga."""
+        return query(
+            self.url,
+            "SELECT a.* FROM tenantcron.execution_attempt AS a JOIN tenantcron.execution AS e"
+            " ON e.id = a.execution_id WHERE e.saga_name = %s ORDER BY a.attempt",
+            saga,
+        )
+
+    def until_state(self, saga: str, *states: str) -> DictRow:
+        """Wait until the execution of a saga is in a state, and return it."""
+        until(lambda: self.execution(saga)["state"] in states)
+        return self.execution(saga)
+
+    def end(self) -> list[Line]:
+        """Stop it if it still runs, and return the lines of its log."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.ended()
+
+    def ended(self) -> list[Line]:
+        """Wait until it has ended by itself, and return the lines of its log."""
+        assert self.process is not None
+        _, self.seen = self.process.communicate(timeout=PATIENCE)
+        return [json.loads(line) for line in self.seen.splitlines()]
+
+
+@contextmanager
+def scheduler(
+    folder: Path, url: str, handlers: str, sagas: Sequence[str], common: str = "", **variables: str
+) -> Iterator[Scheduler]:
+    """Write handlers and a manifest, apply it, and kill what is left at the end."""
+    (folder / "work.py").write_text(PREAMBLE + handlers, encoding="utf-8")
+    timetable = f'cron: "0 0 1 1 *", start_within: 1h{common}'
+    (folder / "acme.yaml").write_text(manifest("acme", dict.fromkeys(sagas, timetable)))
+    shell = Shell(folder, url)
+    called = shell("apply-manifest", "acme.yaml", "--create-tenants")
+    assert called.code == 0, called
+    scheduler = Scheduler(folder, url, variables)
+    try:
+        yield scheduler
+    finally:
+        if scheduler.process is not None and scheduler.process.poll() is None:
+            scheduler.process.kill()
+            scheduler.process.communicate()
+
+
+def events(lines: Sequence[Line], event: str) -> list[Line]:
+    """Return the lines of one event."""
+    return [line for line in lines if line["event"] == event]
