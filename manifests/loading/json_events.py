@@ -8,8 +8,9 @@ from tenantcron.manifests.loading.characters import describe, one_line
 from tenantcron.manifests.loading.events import Event, Kind, Unreadable
 
 _BLANKS = re.compile(r"[ \t\r\n]*+")
-# Up to the closing quote, or to what a string cannot hold.
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
+# Up to the closing quote, or to what a string cannot hold. What a possessive repeat repeats is an
+# atomic group: before Python 3.11.5 `(?:...)*+` stops in the middle of a last partial match.
+_STRING = re.compile(r'"(?>[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
 _WORD = re.compile(r"[^\s,:\[\]{}\"'/#]*+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _LITERALS = frozenset({"true", "false", "null"})

@@ -10,7 +10,7 @@ _LOOK_BACK = 200
 
 _LINE = re.compile(r"[^\r\n]*+")
 _COMMENT = re.compile(r"[ \t]#")
-_STARS_BEFORE = re.compile(r"(?<!\S)(?:\*\S*+[ \t]++)++\Z")
+_STARS_BEFORE = re.compile(r"(?<!\S)(?>\*\S*+[ \t]++)++\Z")
 _KEY_BEFORE = re.compile(r"([\w.-]{1,60})[\"']?[ \t]*:[ \t]+\Z")
 _KEY_ITSELF = re.compile(r"([^:]*+):(?:[ \t]|\Z)")
 _END_OF_FLOW = re.compile(r",(?=[ \t]|\Z)|[\]}]")

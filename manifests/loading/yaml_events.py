@@ -25,9 +25,9 @@ Reader = Callable[[str], Iterator[Event]]
 # The parser in Python takes some 50 microseconds a value, and quadratic time over long tags.
 MAX_PURE = 50_000
 
-_ONLY_COMMENTS = re.compile(r"(?:\s++|#[^\r\n]*+|\.\.\.(?=\s|\Z))*+")
+_ONLY_COMMENTS = re.compile(r"(?>\s++|#[^\r\n]*+|\.\.\.(?=\s|\Z))*+")
 # Few manifests need these, so they are compiled at their first use and not at every start.
-_COLON = r"(?:\s++|#[^\r\n]*+)*+:"
+_COLON = r"(?>\s++|#[^\r\n]*+)*+:"
 _NAME = r"(?:!\S*+\s++)?[&*]([^\s,\[\]{}]*+)"
 _TOO_BIG = r"\\U(?!000[0-9a-fA-F]|0010)[0-9a-fA-F]{8}"
 # A colon that nothing follows which would make it an indicator, nor a quote or bracket precedes.
@@ -88,7 +88,7 @@ def read_pure(text: str) -> Iterator[Event]:
     """Read with the parser that is written in Python, if that can be done in bearable time."""
     if len(text) > MAX_PURE:
         message = f"without libyaml at most {MAX_PURE:,} characters of YAML are read"
-        raise Unreadable(message, 0, 0, hint="install ruamel.yaml[libyaml]", code="TC002")
+        raise Unreadable(message, 0, 0, hint="install ruamel.yaml.clib", code="TC002")
     from ruamel.yaml import YAML
 
     return _read(text, YAML(typ="safe", pure=True).parse(text))

@@ -12,7 +12,7 @@ _PRINTABLE_ASCII = "\t\n\r\x20-\x7e"
 _PRINTABLE = _PRINTABLE_ASCII + (
     "\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
 )
-_BLANK_LINES = re.compile(r"(?:[ \t]*+(?:#[^\r\n]*+)?(?:\r\n|\r|\n))*+")
+_BLANK_LINES = re.compile(r"(?>[ \t]*+(?:#[^\r\n]*+)?(?:\r\n|\r|\n))*+")
 # Few manifests need these, so they are compiled at their first use and not at every start.
 _DIRECTIVE = r"%([^\r\n]*+)(?:\r\n|\r|\n|\Z)"
 _YAML_1_2 = r"YAML[ \t]+1\.2[ \t]*(?:#.*)?"
