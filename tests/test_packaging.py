@@ -80,8 +80,8 @@ def install(wheel: Path, folder: Path) -> Path:
     venv.create(folder)
     # The pip of this environment works on that one, which needs none of its own.
     pip = [sys.executable, "-m", "pip", "--python", folder, "--disable-pip-version-check"]
-    install = ["install", "--no-compile", "--constraint", ROOT / "constraints.txt", wheel]
-    run_quietly([*pip, *install], cwd=folder)
+    install = ["install", "--no-compile", "--only-binary", ":all:"]
+    run_quietly([*pip, *install, "--constraint", ROOT / "constraints.txt", wheel], cwd=folder)
     return folder / ("Scripts" if os.name == "nt" else "bin") / "tenantcron"
 
 

@@ -1,0 +1,56 @@
+"""Dependencies come as wheels: a machine without a compiler can install everything.
+
+`make setup` and the clean environment of test_packaging.py install with `--only-binary :all:`, so
+they refuse a dependency without a wheel for the Python at hand. A pure wheel fits every Python.
+Wheels with compiled parts are looked up here, for the ends of the range of supported Pythons.
+"""
+
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+
+CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
+# The oldest and the newest Python that is supported, but for the one that installed this.
+PYTHONS = sorted({"3.11", "3.13"} - {"{}.{}".format(*sys.version_info)})
+
+
+def pins() -> list[str]:
+    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def is_pure(pin: str) -> bool:
+    """Whether the pinned wheel is installed here and fits every Python 3."""
+    name, _, version = pin.partition("==")
+    try:
+        installed = distribution(name)
+    except PackageNotFoundError:
+        return False
+    tags = installed.read_text("WHEEL") or ""
+    return installed.version == version and "-none-any" in tags
+
+
+def missing_wheels(requirements: list[str], python: str, folder: Path) -> str:
+    """Ask the package index for wheels; return what pip misses, or nothing."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    only_wheels = ["--only-binary", ":all:", "--python-version", python, "--target", str(folder)]
+    look = ["--dry-run", "--no-deps", "--ignore-installed"]
+    command = [*pip, *look, *only_wheels, *requirements]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    return run.stderr if run.returncode else ""
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_pinned_dependency_has_a_wheel(python: str, tmp_path: Path) -> None:
+    compiled = [pin for pin in pins() if not is_pure(pin)]
+    assert compiled, "psycopg-binary at least has compiled parts"
+    assert missing_wheels(compiled, python, tmp_path) == ""
+
+
+def test_a_dependency_without_a_wheel_is_refused(tmp_path: Path) -> None:
+    # The C parser that ruamel.yaml prefers: its source needs a compiler and the headers of Python.
+    missing = missing_wheels(["ruamel.yaml.clibz==0.3.7"], "3.13", tmp_path)
+    assert "No matching distribution found for ruamel.yaml.clibz==0.3.7" in missing
