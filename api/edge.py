@@ -7,6 +7,7 @@ learns the id only.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from time import perf_counter
 from typing import Final
 from uuid import UUID, uuid4
@@ -20,6 +21,7 @@ from tenantcron.api.problems import Problem, problem_of
 from tenantcron.api.replies import refused
 from tenantcron.api.routing import CORRELATION
 from tenantcron.manifests.loading.source import MAX_BYTES
+from tenantcron.store.deadlines import budget
 
 log = structlog.get_logger()
 
@@ -40,6 +42,8 @@ class Edge:
     """Stands between the server and the application."""
 
     app: ASGIApp
+    # For all database calls of a request together.
+    timeout: timedelta
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -48,7 +52,7 @@ class Edge:
             return
         correlation_id = uuid4()
         scope[CORRELATION] = correlation_id
-        with correlation(correlation_id):
+        with correlation(correlation_id), budget(self.timeout):
             await self._serve(scope, receive, _Reply(send, correlation_id))
 
     async def _serve(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:

@@ -167,7 +167,8 @@ def _authoriser(
 
 async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
     settings, policy = parts.settings, parts.policy
-    async with migrated_database() as database:
+    async with migrated_database() as opened:
+        database = opened.patient(settings.database_timeout)
         retention = Retention(policy.idempotency_retention)
         replica = Replica(database, settings, retention=retention, tracing=parts.tracing)
         transactions = HandlerTransactions(database.target)

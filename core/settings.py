@@ -41,7 +41,7 @@ _NUMBERS = (
 )
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
-    *("api_timeout", "metrics_audit_interval", "outbox_retention"),
+    *("api_timeout", "metrics_audit_interval", "outbox_retention", "database_timeout"),
 )
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
@@ -76,6 +76,8 @@ class Settings:
 
     # It may hold a password, and a repr ends up in logs.
     database_url: str | None = field(default=None, repr=False)
+    # How long a scheduler waits for each statement.
+    database_timeout: timedelta = timedelta(seconds=15)
     service: str = "scheduler"
     # None: not declared here, so what the database has stays; at first that is 20, and 5.
     max_concurrent: int | None = None
@@ -139,6 +141,9 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
     default = Settings(folder=folder)
     return Settings(
         database_url=values.read("database_url", _database_url, default.database_url),
+        database_timeout=values.read(
+            "database_timeout", _at_least(SHORTEST_TIMEOUT), default.database_timeout
+        ),
         service=values.read("service", _service, default.service),
         max_concurrent=values.read("max_concurrent", _count, default.max_concurrent),
         max_concurrent_per_tenant=values.read(

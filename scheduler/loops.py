@@ -15,7 +15,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+# Work continues soon after the database is back, whatever the number of failures before.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
 
 # It does what there is to do now, and says for how many seconds there is nothing more.
 Step = Callable[[], Awaitable[float]]

@@ -22,7 +22,7 @@ from tenantcron.store.explain import first_line
 log = structlog.get_logger(__name__)
 
 RESULTS_A_BATCH = 2000
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 3.0
 
 
 class Results:

@@ -24,6 +24,7 @@ is recorded, too. Whoever cannot wait may kill the process: that is what leases 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -74,6 +75,8 @@ CAPACITY = 2 * STARTS_A_LARGE_BATCH
 _MINUTE, _HOUR = 60.0, 3600.0
 # How far back the audit of a scheduler goes; `tenantcron audit` goes all the way.
 _AUDITED = timedelta(days=1)
+# For each statement of audits and housekeeping, which read history and which no step waits for.
+_SLOW = timedelta(minutes=5)
 
 Ahead = Callable[[AsyncConnection, datetime | None], Awaitable[float | None]]
 
@@ -90,6 +93,7 @@ class Run:
     ) -> None:
         settings = replica.settings
         self._replica = replica
+        self._slowly = replace(replica, database=replica.database.patient(_SLOW))
         self._executor = executor
         self._providers = providers
         # None: events are left to other replicas.
@@ -344,8 +348,8 @@ class Run:
         await repeat("housekeeping", self._clean_up, self._seldom, self._stopping)
 
     async def _clean_up(self) -> float:
-        await prepare_history(self._replica)
-        await clean_up(self._replica)
+        await prepare_history(self._slowly)
+        await clean_up(self._slowly)
         # In a rolling upgrade a replica with older zones may have moved a cursor since the start.
         await recompute_for_new_zones(self._replica.database, self._replica.clock())
         return _HOUR * (1 + self._replica.random.random())
@@ -356,7 +360,7 @@ class Run:
         if interval is None:
             return _HOUR
         kept = min(_AUDITED, replica.settings.retention)
-        audited = await audit(replica.database, kept, at=replica.clock())
+        audited = await audit(self._slowly.database, kept, at=replica.clock())
         findings = Counter[str]()
         for one in audited.findings:
             findings[one.code.value] += one.count

@@ -17,8 +17,8 @@ Whoever works for somebody who may not see all opens the database again with `se
 `patient`: the same connections, and transactions that begin with a few words more.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -26,14 +26,18 @@ import psycopg
 from psycopg.sql import SQL, Literal
 from pydantic_core import from_json
 from sqlalchemy import Connection, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
+from tenantcron.store import deadlines
+from tenantcron.store.deadlines import BoundedConnection, BudgetSpentError, spending
 from tenantcron.store.embedded import embedded_server
-from tenantcron.store.errors import ServerTooOldError
-from tenantcron.store.explain import explain
+from tenantcron.store.errors import DatabaseAwayError, ServerTooOldError
+from tenantcron.store.explain import explain, explain_cause, is_read_only
 from tenantcron.store.pins import beginning
 from tenantcron.store.tables import TENANT_SCHEMA
 from tenantcron.store.targets import Target, target_of
@@ -47,6 +51,8 @@ _CONNECTIONS = 16
 PATIENCE = timedelta(seconds=30)
 # The name under which a connection carries the words that its transactions begin with.
 _OPENING = "tenantcron_opening"
+# And the seconds that it waits for each answer.
+_WITHIN = "tenantcron_answer_within"
 # The role that row-level security holds for, and whom it acts for. With `row_security` off, a
 # statement that it would filter fails instead.
 _SEEN_BY = SQL(
@@ -65,6 +71,8 @@ class Database:
     target: Target
     # What transactions begin with, besides what all do.
     opening: str = ""
+    # Seconds that the client waits for each answer; see `deadlines`.
+    answer_within: float = deadlines.LONGEST.total_seconds()
     # The transaction that others have become a part of.
     joined: AsyncConnection | None = None
 
@@ -77,9 +85,10 @@ class Database:
         return replace(self, opening=self.opening + words.as_string())
 
     def patient(self, span: timedelta) -> "Database":
-        """Return the database with statements that are given up after a while."""
+        """Return the database with a deadline for each statement, kept by server and client."""
         words = _PATIENT.format(Literal(int(span.total_seconds() * 1000)))
-        return replace(self, opening=self.opening + words.as_string())
+        opening = self.opening + words.as_string()
+        return replace(self, opening=opening, answer_within=deadlines.patience(span))
 
     def joining(self, connection: AsyncConnection) -> "Database":
         """Return the database with all transactions as parts of the one that the connection is in.
@@ -97,22 +106,20 @@ class Database:
         apply again, so it cannot return times or intervals: return microseconds instead. If it has
         to be sent again, because the server was restarted since, it must do no harm twice.
         """
-        try:
-            return await self._asked(statement, parameters)
-        except psycopg.OperationalError:
-            return await self._asked(statement, parameters)
+        with self._explaining():
+            async with spending():
+                try:
+                    return await self._asked(statement, parameters)
+                except psycopg.OperationalError:
+                    # The other connections of the pool are as old as this one was.
+                    await self.engine.dispose()
+                    return await self._asked(statement, parameters)
 
     async def _asked(
         self, statement: str, parameters: Mapping[str, object]
     ) -> list[tuple[object, ...]]:
-        try:
-            async with self.engine.connect() as connection:
-                return await _sent(connection, statement, parameters)
-        except DBAPIError as error:
-            explained = explain(error, self.target)
-            if explained is None:
-                raise
-            raise explained from error
+        async with self.engine.connect() as connection:
+            return await _sent(connection, statement, parameters, self.answer_within)
 
     @asynccontextmanager
     async def transaction(self, *, by_key: bool = False) -> AsyncIterator[AsyncConnection]:
@@ -120,14 +127,29 @@ class Database:
 
         A connection that cannot be made or gets lost is raised as a DatabaseError.
         """
-        try:
-            async with self._begun(by_key=by_key) as connection:
+        with self._explaining():
+            async with spending(), self._begun(by_key=by_key) as connection:
                 yield connection
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
         except DBAPIError as error:
             explained = explain(error, self.target)
             if explained is None:
                 raise
             raise explained from error
+        except psycopg.Error as error:  # of `ask`, which goes past SQLAlchemy
+            lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+            explained = explain_cause(error, self.target, statement="BEGIN", is_lost=lost)
+            if explained is None:
+                raise
+            raise explained from error
+        except (NoConnectionError, BudgetSpentError) as error:
+            raise DatabaseAwayError(
+                f"{self.target} did not answer in time: try again, and see that the server runs"
+            ) from error
 
     @asynccontextmanager
     async def _begun(self, *, by_key: bool) -> AsyncIterator[AsyncConnection]:
@@ -141,7 +163,8 @@ class Database:
                 yield self.joined
             return
         async with self.engine.connect() as connection:
-            await connection.execution_options(**{_BY_KEY: by_key, _OPENING: self.opening})
+            options = {_BY_KEY: by_key, _OPENING: self.opening, _WITHIN: self.answer_within}
+            await connection.execution_options(**options)
             try:
                 await connection.begin()
             except DBAPIError as error:
@@ -204,7 +227,11 @@ async def _engine(
     engine = create_async_engine(
         "postgresql+psycopg://",
         # Not in the URL: an engine shows its URL in messages, and this holds the password.
-        connect_args={**target.parameters, "prepare_threshold": None},
+        connect_args={
+            **target.parameters,
+            "prepare_threshold": None,
+            "async_creator_fn": deadlines.connect,
+        },
         isolation_level="AUTOCOMMIT",
         pool_size=connections,
         max_overflow=0,
@@ -216,6 +243,7 @@ async def _engine(
         json_deserializer=from_json,
     )
     event.listen(engine.sync_engine, "begin", _begin)
+    event.listen(engine.sync_engine, "handle_error", discard_read_only)
     try:
         yield engine
     finally:
@@ -223,9 +251,13 @@ async def _engine(
 
 
 async def _sent(
-    connection: AsyncConnection, statement: str, parameters: Mapping[str, object]
+    connection: AsyncConnection,
+    statement: str,
+    parameters: Mapping[str, object],
+    answer_within: float,
 ) -> list[tuple[object, ...]]:
     driver = _driver((await connection.get_raw_connection()).driver_connection)
+    driver.answer_within = answer_within
     script = f"{beginning(driver.pgconn.server_version)}; {statement}; COMMIT"
     try:
         # The parameters become literals, because the protocol has none for several statements.
@@ -242,14 +274,21 @@ async def _sent(
 
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
+    driver = _driver(connection.connection.driver_connection)
+    driver.answer_within = options.get(_WITHIN)
     # Of this connection: the server may have been upgraded since another one was made.
-    version = _driver(connection.connection.driver_connection).pgconn.server_version
-    begin = beginning(version, by_key=options.get(_BY_KEY, False))
+    begin = beginning(driver.pgconn.server_version, by_key=options.get(_BY_KEY, False))
     connection.exec_driver_sql(begin + options.get(_OPENING, ""))
 
 
-def _driver(connection: object) -> psycopg.AsyncConnection:
-    if not isinstance(connection, psycopg.AsyncConnection):
+def discard_read_only(context: ExceptionContext) -> None:
+    """Treat a connection to a standby as lost: it, and all others of the pool, are closed."""
+    if is_read_only(context.original_exception, context.statement):
+        context.is_disconnect = True
+
+
+def _driver(connection: object) -> BoundedConnection:
+    if not isinstance(connection, BoundedConnection):
         raise TypeError("the engine is made for psycopg")
     return connection
 

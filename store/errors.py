@@ -14,6 +14,10 @@ class DatabaseAwayError(DatabaseError):
     """The server cannot be reached, or the connection to it was lost."""
 
 
+class ReadOnlyError(DatabaseAwayError):
+    """The server is a standby or read-only, so no primary was reached."""
+
+
 class ConflictError(DatabaseError):
     """Somebody else changed the same rows at the same moment; nothing was done."""
 

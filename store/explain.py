@@ -8,6 +8,7 @@ from tenantcron.store.errors import (
     DatabaseAwayError,
     DatabaseError,
     MissingRightsError,
+    ReadOnlyError,
     WrongPasswordError,
 )
 from tenantcron.store.targets import Target
@@ -18,12 +19,30 @@ _MISSING_RIGHTS = "42501"
 # A row that was to be changed has moved to another partition (an execution has ended), or two
 # transactions would have waited for each other.
 _CONFLICTS = ("40001", "40P01")
+# A standby refuses to write (read_only_sql_transaction), and to begin a transaction that may write
+# (feature_not_supported, which means many other things in other statements).
+_READ_ONLY = "25006"
+_NO_READ_WRITE = "0A000"
 
 
 def explain(error: DBAPIError, target: Target) -> DatabaseError | None:
     """Return the error to raise instead, or None if the statement itself is at fault."""
-    cause = error.orig
-    if error.connection_invalidated:
+    return explain_cause(
+        error.orig, target, statement=error.statement, is_lost=error.connection_invalidated
+    )
+
+
+def explain_cause(
+    cause: BaseException | None, target: Target, *, statement: str | None, is_lost: bool
+) -> DatabaseError | None:
+    """Return what to raise instead of an error of the driver."""
+    if is_read_only(cause, statement):
+        return ReadOnlyError(
+            f"{target} is a standby or read-only ({first_line(cause)}). The connection is closed; "
+            "run it again when a primary is reachable. With several hosts, add "
+            "target_session_attrs=read-write to the URL"
+        )
+    if is_lost:
         return DatabaseAwayError(
             f"the connection to {target} was lost: {first_line(cause)}. What was in progress is "
             "undone, unless it was being committed; run it again"
@@ -37,6 +56,14 @@ def explain(error: DBAPIError, target: Target) -> DatabaseError | None:
             f"somebody else changed the same at the same moment ({first_line(cause)}): run it again"
         )
     return None
+
+
+def is_read_only(cause: BaseException | None, statement: str | None) -> bool:
+    """Whether a server refused to write because it is a standby or read-only."""
+    if not isinstance(cause, psycopg.Error):
+        return False
+    begins = statement is not None and statement.startswith("BEGIN")
+    return cause.sqlstate == _READ_ONLY or (begins and cause.sqlstate == _NO_READ_WRITE)
 
 
 def _not_connected(cause: psycopg.OperationalError, target: Target) -> DatabaseError:

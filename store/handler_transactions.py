@@ -12,14 +12,17 @@ All of it ends with the transaction, so a pooling proxy may stand in between, as
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Final
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tenantcron.actor.attribution import Attribution
+from tenantcron.store.deadlines import connect
+from tenantcron.store.engine import discard_read_only
 from tenantcron.store.pins import beginning_for_handlers
 from tenantcron.store.scripts import run_script
 from tenantcron.store.targets import Target
@@ -73,13 +76,16 @@ class HandlerTransactions:
         if self._engine is None:
             self._engine = create_async_engine(
                 URL,
-                connect_args=_connect_args(self._target),
+                # No deadline for an answer: an execution has one, and cancels its handler.
+                connect_args=_connect_args(self._target)
+                | {"async_creator_fn": partial(connect, answer_within=None)},
                 isolation_level="AUTOCOMMIT",
                 pool_pre_ping=True,
                 pool_size=self._size.kept,
                 max_overflow=self._size.more,
                 use_native_hstore=False,
             )
+            event.listen(self._engine.sync_engine, "handle_error", discard_read_only)
         return self._engine
 
     def _plain(self) -> Engine:
@@ -95,10 +101,11 @@ class HandlerTransactions:
                     max_overflow=self._size.more,
                     use_native_hstore=False,
                 )
+                event.listen(self._plain_engine, "handle_error", discard_read_only)
             return self._plain_engine
 
 
-def _connect_args(target: Target) -> dict[str, str | None]:
+def _connect_args(target: Target) -> dict[str, object]:
     """Not in the URL, and no named prepared statements: the reasons stand in `engine`."""
     return {**target.parameters, "prepare_threshold": None}
 

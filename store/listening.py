@@ -4,7 +4,6 @@ It must reach the server itself or a proxy that keeps sessions. Behind one that 
 connections per transaction nothing is heard; that costs time, never schedules.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
+from tenantcron.store.deadlines import BoundedConnection, connect
 from tenantcron.store.explain import first_line
 from tenantcron.store.targets import Target
 
 # A connection can die without a word. Asking now and then finds it out.
-_SILENCE = 60.0
-_PATIENCE = 10.0
+_SILENCE = 15.0
+_PATIENCE = 5.0
 
 
 class ListeningError(Exception):
@@ -37,21 +37,20 @@ class Heard:
 async def listening(target: Target, *channels: str) -> AsyncIterator[AsyncIterator[Heard]]:
     """Listen on channels; once inside the block, whatever is committed is heard."""
     try:
-        async with await psycopg.AsyncConnection.connect(
-            make_conninfo("", **target.parameters), autocommit=True, prepare_threshold=None
+        async with await connect(
+            make_conninfo("", **target.parameters), autocommit=True, answer_within=_PATIENCE
         ) as connection:
             for channel in channels:
                 await connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
             async with aclosing(_heard(connection)) as heard:
                 yield heard
-    except (psycopg.Error, OSError, TimeoutError) as error:
+    except (psycopg.Error, OSError) as error:
         raise ListeningError(first_line(error)) from error
 
 
-async def _heard(connection: psycopg.AsyncConnection) -> AsyncGenerator[Heard]:
+async def _heard(connection: BoundedConnection) -> AsyncGenerator[Heard]:
     while True:
         async with aclosing(connection.notifies(timeout=_SILENCE)) as notifies:
             async for one in notifies:
                 yield Heard(one.channel, one.payload)
-        async with asyncio.timeout(_PATIENCE):
-            await connection.execute("SELECT")
+        await connection.execute("SELECT")

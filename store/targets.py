@@ -10,7 +10,16 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import URL_EXPECTED, URL_SCHEMES
 
 # Without the encoding, a role's own would hold: text that it lacks could be neither sent nor read.
-DEFAULTS = {"connect_timeout": "10", "application_name": "tenantcron", "client_encoding": "utf8"}
+DEFAULTS = {"connect_timeout": "5", "application_name": "tenantcron", "client_encoding": "utf8"}
+# The kernel closes a connection whose other end has not acknowledged anything for about 14 s.
+# libpq would leave that to the operating system, which takes 15 minutes to two hours.
+TCP_DEFAULTS = {
+    "keepalives": "1",
+    "keepalives_idle": "5",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "12000",
+}
 _NOT_A_URL = (
     f"the database URL cannot be read: expected {URL_EXPECTED}?parameter=value. In a password, "
     "/ @ : % and ? are written %2F %40 %3A %25 and %3F"
@@ -25,10 +34,16 @@ class Target:
     parameters: Mapping[str, str] = field(repr=False)
 
     def __str__(self) -> str:
-        """Name the place as user@host:port/database."""
-        user, host = self.parameters.get("user"), self.parameters.get("host", "localhost")
-        port, name = self.parameters.get("port", "5432"), self.parameters.get("dbname", "")
-        return f"{user + '@' if user else ''}{host}:{port}/{name}"
+        """Name the place as user@host:port/database, with all hosts if there are several."""
+        user, name = self.parameters.get("user"), self.parameters.get("dbname", "")
+        return f"{user + '@' if user else ''}{','.join(self._places())}/{name}"
+
+    def _places(self) -> list[str]:
+        """Name the hosts with their ports; one port is for all of them."""
+        hosts = (self.parameters.get("host") or "localhost").split(",")
+        ports = [port or "5432" for port in self.parameters.get("port", "5432").split(",")]
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        return [f"{host}:{port}" for host, port in zip(hosts, ports, strict=False)]
 
 
 def target_of(url: str) -> Target:
@@ -41,7 +56,14 @@ def target_of(url: str) -> Target:
         # The cause quotes parts of the URL, which may be parts of the password.
         raise UsageError(_NOT_A_URL) from None
     _check(parameters)
-    return Target(DEFAULTS | parameters)
+    network = TCP_DEFAULTS if _is_network(parameters) else {}
+    return Target(DEFAULTS | network | parameters)
+
+
+def _is_network(parameters: Mapping[str, str]) -> bool:
+    """Whether any host is not a socket; without a host libpq takes its default socket."""
+    hosts = (parameters.get("hostaddr") or parameters.get("host", "")).split(",")
+    return any(host and not host.startswith(("/", "@")) for host in hosts)
 
 
 def _check(parameters: Mapping[str, str]) -> None:
@@ -50,8 +72,8 @@ def _check(parameters: Mapping[str, str]) -> None:
     A number that libpq would refuse at connect time is refused here, as wrong use.
     """
     ports = parameters.get("port", "5432").split(",")
-    numbers = all(_is_port(port) for port in ports) and _is_count(
-        parameters.get("connect_timeout", "0")
+    numbers = all(_is_port(port) for port in ports) and all(
+        _is_count(parameters.get(name, "0")) for name in ("connect_timeout", *TCP_DEFAULTS)
     )
     if not numbers or "@" in parameters.get("dbname", ""):
         raise UsageError(_NOT_A_URL)
