@@ -9,7 +9,8 @@ The protocol:
 3. Read the state and plan again, under the lock: what was planned before may have been overtaken.
    A reviewed plan is refused here if the tenant's revision has moved.
 4. Write: the version if the content is new, deletes, updates, inserts; a fixed number of round
-   trips however many schedules there are. Then raise the tenant's revision and notify.
+   trips however many schedules there are. Then raise the tenant's revision and notify, unless
+   the caller notifies for many tenants (see `announcing`).
 
 Any failure rolls all of it back: a tenant is applied whole or not at all, and an apply that was
 killed is finished by running it again. An empty plan writes nothing.
@@ -28,6 +29,7 @@ from tenantcron.reconciler.diff import Action, Change
 from tenantcron.reconciler.plan import Plan, Rules, Wanted, make_plan
 from tenantcron.reconciler.state import TenantState, read_state
 from tenantcron.store import audit_records, manifest_versions, tenant_schedules, tenants
+from tenantcron.store.backends import wear_out
 from tenantcron.store.engine import Database
 from tenantcron.store.manifest_versions import NewVersion
 from tenantcron.store.tenants import TenantRow
@@ -45,6 +47,8 @@ class Applier:
     who: Attribution
     source_ref: str | None
     create_tenant: CreateTenant
+    # Whether each tenant's transaction notifies schedulers.
+    notifies: bool = True
 
     async def apply(self, wanted: Wanted) -> Plan:
         """Bring one tenant's schedules in line; return what was done."""
@@ -75,7 +79,8 @@ class Applier:
         new = _rows(difference.of(Action.CREATE))
         await tenant_schedules.add(connection, schema, new, version_id)
         if difference.changes:
-            await tenants.raise_revision(connection, tenant.id)
+            await tenants.raise_revision(connection, tenant.id, notify=self.notifies)
+        wear_out(connection)
 
     async def _version(self, connection: AsyncConnection, plan: Plan) -> UUID:
         """Return the version that the rows belong to, a new one if the content is new."""

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.manifests.files import ManifestFile, declared_in_several
+from tenantcron.reconciler.announcing import announcing
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.checking import Check
 from tenantcron.reconciler.definition import Stored
@@ -103,15 +104,20 @@ async def apply_all(
     """Apply every tenant that has something to do, several at a time."""
     planned = await plan_all(applier.database, prepared, applier.rules)
     slots = asyncio.Semaphore(TENANTS_AT_A_TIME)
+    # A single tenant's transaction may notify: no other waits for its lock.
+    is_fleet = sum(outcome.status is Status.PLANNED for outcome in planned) > 1
+    applier = replace(applier, notifies=not is_fleet)
 
     async def finish(one: Prepared, outcome: Outcome) -> Outcome:
         async with slots:
             done = await _applied(applier, one, outcome)
+        if is_fleet and done.status is Status.APPLIED:
+            changed()
         progress()
         return done
 
     pairs = zip(prepared, planned, strict=True)
-    async with asyncio.TaskGroup() as group:
+    async with announcing(applier.database) as changed, asyncio.TaskGroup() as group:
         tasks = [group.create_task(finish(one, outcome)) for one, outcome in pairs]
     return [task.result() for task in tasks]
 

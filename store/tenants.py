@@ -180,14 +180,26 @@ _RAISE_REVISION = (
     update(tenant)
     .where(tenant.c.id == bindparam("tenant_id"))
     .values(schedule_revision=tenant.c.schedule_revision + 1)
-    .returning(tenant.c.schedule_revision, func.pg_notify(SCHEDULES_CHANGED, tenant.c.id))
+    .returning(tenant.c.schedule_revision)
 )
+_RAISE_AND_NOTIFY = _RAISE_REVISION.returning(func.pg_notify(SCHEDULES_CHANGED, tenant.c.id))
 
 
-async def raise_revision(connection: AsyncConnection, tenant_id: TenantId) -> int:
-    """Say that the tenant's schedules have changed, to those who look and those who listen."""
-    raised = await connection.execute(_RAISE_REVISION, {"tenant_id": tenant_id})
+async def raise_revision(
+    connection: AsyncConnection, tenant_id: TenantId, *, notify: bool = True
+) -> int:
+    """Mark the tenant's schedules as changed, and notify schedulers when it is committed.
+
+    Callers that change many tenants notify once for all, with `announce`.
+    """
+    statement = _RAISE_AND_NOTIFY if notify else _RAISE_REVISION
+    raised = await connection.execute(statement, {"tenant_id": tenant_id})
     return int(raised.scalar_one())
+
+
+async def announce(connection: AsyncConnection) -> None:
+    """Notify schedulers that the schedules of some tenants have changed."""
+    await connection.execute(select(func.pg_notify(SCHEDULES_CHANGED, "")))
 
 
 class Scope(Enum):

@@ -1,0 +1,81 @@
+"""Applying many tenants in one command: each costs as little as the first."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from sqlalchemy import text
+from support.cursors import run
+from support.fleet import Fleet, numbered, statements
+from support.patience import PATIENCE
+
+from tenantcron.reconciler.outcome import Status
+from tenantcron.store.engine import Database
+from tenantcron.store.listening import Heard, listening
+from tenantcron.store.tenants import SCHEDULES_CHANGED
+
+_PLANS = text("SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource'")
+# A trigger keeps three plans for each tenant's table; whatever else a backend keeps, it has once.
+_PLANS_A_TENANT, _OTHER_PLANS = 3, 50
+
+
+async def plans_kept(database: Database) -> int:
+    """Return how many plans the fullest of the pool's backends keeps."""
+    async with AsyncExitStack() as stack:
+        idle = range(database.engine.pool.checkedin())  # type: ignore[attr-defined] -- a queue pool
+        held = [await stack.enter_async_context(database.transaction()) for _ in idle]
+        return max([await connection.scalar(_PLANS) or 0 for connection in held])
+
+
+async def until_end(heard: AsyncIterator[Heard]) -> AsyncIterator[Heard]:
+    """Yield what is heard before the payload `end`."""
+    async for hint in heard:
+        if hint.payload == "end":
+            return
+        yield hint
+
+
+async def test_no_backend_keeps_the_plans_of_many_tenants(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenantcron.reconciler.fleet.TENANTS_AT_A_TIME", 1)
+    monkeypatch.setattr("tenantcron.store.backends.TENANTS_A_BACKEND", 20)
+    for number in range(59):
+        fleet.write(f"t{number:03}", numbered(1))
+
+    outcomes = await fleet.apply()
+
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
+    assert await plans_kept(fleet.database) <= 20 * _PLANS_A_TENANT + _OTHER_PLANS
+
+
+async def test_a_fleet_is_announced_beside_its_transactions_and_at_its_end(
+    fleet: Fleet, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenantcron.reconciler.announcing.SECONDS_BETWEEN", 60.0)
+    for number in range(20):
+        fleet.write(f"t{number:03}", numbered(1))
+
+    async with listening(fleet.database.target, SCHEDULES_CHANGED) as heard:
+        with statements(fleet.database) as sent:
+            await fleet.apply()
+        run(database_url, f"NOTIFY {SCHEDULES_CHANGED}, 'end'")
+        async with asyncio.timeout(PATIENCE):
+            hints = [hint.payload async for hint in until_end(heard)]
+
+    # The first right after the first commit, the last after all of them.
+    notifying = [n for n, statement in enumerate(sent) if "pg_notify" in statement]
+    assert 1 <= len(notifying) == len(hints) <= 2
+    raising = [n for n, statement in enumerate(sent) if "SET schedule_revision" in statement]
+    assert notifying[-1] > raising[-1]
+
+
+async def test_an_unchanged_fleet_notifies_nobody(fleet: Fleet) -> None:
+    fleet.write("acme", numbered(1))
+    await fleet.apply()
+
+    with statements(fleet.database) as sent:
+        await fleet.apply()
+
+    assert not [statement for statement in sent if "pg_notify" in statement]
