@@ -4,6 +4,7 @@
     python -m faults --seed 7 --seeds 1 --for 60     one seed, all faults, one minute
     python -m faults --seeds 10 --kills 2000         ten seeds, not before 2,000 kills each
     python -m faults --seeds 1 --only-faults kill,clock
+    python -m faults --seeds 5 --database debian     on Debian's PostgreSQL 15 as it comes
     python -m faults --mutant all                    the broken builds, each until it is caught
     python -m faults --mutant no-fence
 
@@ -18,11 +19,13 @@ from contextlib import suppress
 from itertools import count
 from types import FrameType
 
-from faults.breaking import names
+from faults.catalog import names
 from faults.hunt import control, hunt
 from faults.mutants import CONTROL, MUTANTS
+from faults.options import Options, Verdict
+from faults.postgres import Kind
 from faults.report import details, hunted, summary
-from faults.run import Options, Verdict, run
+from faults.run import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,6 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steady", type=int, default=320, help="schedules that fire every second")
     parser.add_argument("--mortals", type=int, default=5, help="schedulers that are struck")
     parser.add_argument("--life", type=float, default=0.5, help="seconds they live, on average")
+    parser.add_argument(
+        "--database",
+        choices=[kind.value for kind in Kind],
+        default=Kind.EMBEDDED.value,
+        help="the embedded server, or Debian's PostgreSQL 15 with its default settings",
+    )
     parser.add_argument("--mutant", help="a broken build by its name, or all of them")
     parser.add_argument(
         "--only-faults", default=",".join(names()), help="by their names, with commas between"
@@ -88,6 +97,7 @@ def _options(arguments: argparse.Namespace, seed: int) -> Options:
         mortals=arguments.mortals,
         life=arguments.life,
         kills=arguments.kills,
+        kind=Kind(arguments.database),
         tell=_tell_progress,
     )
 

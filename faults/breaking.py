@@ -1,4 +1,6 @@
-"""The faults: each is a small class with what it breaks and how that heals.
+"""The small faults: each is a class with what it breaks and how that heals.
+
+Those that take a server, a disk or a network away for a while are in `outages`.
 
 What strikes a single scheduler is part of its fate, which it has from its first moment. What they
 share is broken for all of them, now and then, by the seed.
@@ -8,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
-from typing import Protocol
+from typing import NamedTuple
 
-from faults.cluster import LEASE, World
+from faults.cluster import LEASE
 from faults.injected import KILL, STOP, Fate, Point
-from faults.journal import Journal, Span, now
-from faults.workload import LIMIT, Schedule, Workload
+from faults.journal import Outage, Span, now
+from faults.scene import Healed, Lasting, Part, Scene
+from faults.workload import LIMIT, Schedule
 
 OWN = (
     *("kill", "kill at a point", "stop", "stop at a point"),
@@ -29,22 +32,11 @@ SUSPENDED = ("suspended0", "suspended1")
 _SHIFTS = (-108_000.0, -18_000.0, -3600.0, 40.0, 120.0, 3600.0, 93_600.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What a fault may touch."""
-
-    world: World
-    workload: Workload
-    journal: Journal
-    random: Random
-
-
-@dataclass(frozen=True, slots=True)
-class Born:
+class Born(NamedTuple):
     """A fate with what is done from outside; the times are seconds of life."""
 
     fate: Fate
-    through_network: bool = False
+    network: str | None = None
     dies_after: float | None = None
     stops_after: float | None = None
 
@@ -58,7 +50,7 @@ class Fates:
     def mortal(self) -> Born:
         """Draw for one that will be struck soon."""
         fate, random = self._circumstances(), self._random
-        through = self._has("network") and random.random() < 0.3
+        through = "near" if self._has("network") and random.random() < 0.3 else None
         ways = [one for one in OWN[:4] for _ in range(_WEIGHTS[one]) if self._has(one)]
         way = random.choice(ways) if ways else None
         life = random.uniform(0.05, 2 * self._life)
@@ -95,34 +87,10 @@ class Fates:
 _WEIGHTS = {"kill": 24, "kill at a point": 8, "stop": 1, "stop at a point": 1}
 
 
-class Fault(Protocol):
-    """Something that is broken for all, and heals."""
-
-    name: str
-    # Seconds until it strikes, at least and at most; and again, unless it strikes once only.
-    pause: tuple[float, float]
-    once: bool
-
-    def strike(self, scene: Scene) -> float | None:
-        """Break it; return after how many seconds it heals, None if there is nothing to heal."""
-
-    def heal(self, scene: Scene) -> None:
-        """Mend it."""
-
-
-class _Healed:
-    """For those that need no mending."""
-
-    once = False
-
-    def heal(self, scene: Scene) -> None:
-        """Nothing is left to mend."""
-
-
 class ServerStop:
     """Postgres is stopped as if it had been killed, and started again."""
 
-    once = False
+    once, breaks = False, frozenset({Part.SERVERS})
 
     name, pause = "server stop", (12.0, 25.0)
 
@@ -133,30 +101,29 @@ class ServerStop:
         self._since = now()
         scene.journal.note(self.name, "immediate stop")
         scene.journal.bad_for(12.0 + LEASE)
-        scene.world.postgres.stop("immediate")
+        scene.world.servers.primary.stop("immediate")
         return scene.random.uniform(0.1, 1.5)
 
     def heal(self, scene: Scene) -> None:
-        scene.world.postgres.start()
+        scene.world.servers.primary.start()
+        scene.journal.outages.append(Outage(self.name, self._since, now()))
         # All the time that it was away, however long it took to come back.
         scene.journal.bad_since(self._since, 10.0 + LEASE)
 
 
-class NetworkCut(_Healed):
+class NetworkCut(Healed):
     """All connections through the network are reset."""
 
     name, pause = "connections cut", (3.0, 9.0)
 
     def strike(self, scene: Scene) -> float | None:
         scene.journal.note(self.name, "all of the network")
-        scene.world.services.order("cut")
+        scene.world.services.order("near", "cut")
         return None
 
 
-class NetworkSlow:
+class NetworkSlow(Lasting):
     """Every piece through the network is held back."""
-
-    once = False
 
     name, pause = "connections slow", (8.0, 16.0)
 
@@ -168,11 +135,11 @@ class NetworkSlow:
         delay = scene.random.choice((0.02, 0.2, 0.6))
         scene.journal.note(self.name, f"{delay} s a piece")
         scene.journal.bad_for(4.0 + 2 * LEASE)
-        scene.world.services.order("slow", delay)
+        scene.world.services.order("near", "slow", delay)
         return 3.0
 
     def heal(self, scene: Scene) -> None:
-        scene.world.services.order("heal")
+        scene.world.services.order("near", "heal")
         # It heals when its turn comes, which others may delay.
         scene.journal.bad_since(self._since, 1.0 + 2 * LEASE)
 
@@ -186,14 +153,12 @@ class NetworkHalfOpen(NetworkSlow):
         self._since = now()
         scene.journal.note(self.name, "nothing passes")
         scene.journal.bad_for(12.0 + 3 * LEASE)
-        scene.world.services.order("half_open")
+        scene.world.services.order("near", "half_open")
         return scene.random.uniform(2.0, LEASE + 3.0)
 
 
-class Suspension:
+class Suspension(Lasting):
     """A tenant is suspended for a while."""
-
-    once = False
 
     name, pause = "tenant suspended", (6.0, 10.0)
 
@@ -214,10 +179,8 @@ class Suspension:
         scene.world.run("tenant", "resume", self._tenant)
 
 
-class LimitsChanged:
+class LimitsChanged(Lasting):
     """The limit of all is lowered for a while, and with it that of one tenant."""
-
-    once = False
 
     name, pause = "limits changed", (5.0, 9.0)
 
@@ -239,7 +202,7 @@ class LimitsChanged:
             change.done = now()
 
 
-class SchemaDropped(_Healed):
+class SchemaDropped(Healed):
     """The schema of a tenant goes away, by hand and without a word."""
 
     name, pause, once = "schema dropped", (5.0, 15.0), True
@@ -251,7 +214,7 @@ class SchemaDropped(_Healed):
 
 
 @dataclass(slots=True)
-class ApplyRaces(_Healed):
+class ApplyRaces(Healed):
     """A manifest is applied while its schedules fire."""
 
     name: str = "apply races with fire"
@@ -267,7 +230,7 @@ class ApplyRaces(_Healed):
 
 
 @dataclass(slots=True)
-class AppliesRace(_Healed):
+class AppliesRace(Healed):
     """Two manifests of one tenant are applied at the same moment."""
 
     name: str = "two applies race"
@@ -283,7 +246,7 @@ class AppliesRace(_Healed):
         return None
 
 
-class CursorsBack(_Healed):
+class CursorsBack(Healed):
     """Cursors are set back to what was fired already, as an old backup would."""
 
     name, pause = "cursors set back", (0.8, 2.0)
@@ -304,7 +267,7 @@ class CursorsBack(_Healed):
 
 
 @dataclass(slots=True)
-class Backlog(_Healed):
+class Backlog(Healed):
     """A schedule has weeks to make up for, with a change of the clock among them."""
 
     name: str = "weeks to make up for"
@@ -322,7 +285,7 @@ class Backlog(_Healed):
         return None
 
 
-class OldHistory(_Healed):
+class OldHistory(Healed):
     """Years of history are there that nobody keeps."""
 
     name, pause, once = "old history", (0.0, 2.0), True
@@ -372,26 +335,3 @@ def _write(scene: Scene, tenant: str, note: str) -> str:
     name = f"{tenant} {note}.json".replace(" ", "_")
     (scene.world.folder / name).write_text(scene.workload.manifest(tenant, note), encoding="utf-8")
     return name
-
-
-def shared() -> tuple[Fault, ...]:
-    """Return a new one of each fault that is everybody's."""
-    return (
-        ServerStop(),
-        NetworkCut(),
-        NetworkSlow(),
-        NetworkHalfOpen(),
-        Suspension(),
-        LimitsChanged(),
-        SchemaDropped(),
-        ApplyRaces(),
-        AppliesRace(),
-        CursorsBack(),
-        Backlog(),
-        OldHistory(),
-    )
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all faults."""
-    return (*OWN, *(one.name for one in shared()))

@@ -18,6 +18,9 @@ Each check has a name, counts what it has looked at, and what it has found:
 - **audit**: a record that does not say who, or as a part of what;
 - **apply**: a tenant whose schedules are of two manifests, or versions that do not add up.
 
+`forgotten` and `resumed` are in `aftermath`: what an outage may not take away, and how soon work
+continues after it.
+
 `limit`, `lease`, `early` and `cursor` are the sampler's, `crash` is the driver's: a scheduler or a
 command that ended by itself.
 """
@@ -31,6 +34,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from faults.aftermath import check_forgotten, check_resumed
 from faults.cluster import LEASE, World
 from faults.evidence import Evidence, Key, Line, idempotency_key
 from faults.journal import Findings, Journal
@@ -40,7 +44,10 @@ from faults.workload import Judged, Schedule, Workload
 CHECKS = (
     *("lost", "doubled", "unexpected", "unfinished", "failed", "effect", "call", "stale"),
     *("lapsed", "suspended", "audit", "apply", "limit", "lease", "early", "cursor", "crash"),
+    *("forgotten", "resumed"),
 )
+# A handler that was started from a claim that is gone may end so long after the failover.
+DELIVERED_WITHIN = timedelta(seconds=15)
 _ENDED = {"SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"}
 _SLACK = timedelta(milliseconds=50)
 # Seconds; as long as from one heartbeat to the next.
@@ -73,6 +80,8 @@ class Checker:
         self._attempts(effects)
         self._remembered(remembered)
         self._suspended()
+        check_forgotten(self.journal, self.evidence, self.findings)
+        check_resumed(self.journal, self.evidence, self.findings)
 
     def check_records(self, world: World) -> None:
         """Check what is on record about those who changed something."""
@@ -131,21 +140,30 @@ class Checker:
 
     def _calls(self) -> None:
         """An attempt is one call, and every call is of an execution that there is."""
-        calls = Counter((line.what, line.execution, line.attempt) for line in self.evidence.lines)
-        for (what, execution, attempt), number in calls.items():
-            self.findings.look("call")
-            if number > 1:
-                words = f"attempt {attempt} of {execution} was called {number} times ({what})"
-                self.findings.add("call", words)
-        for (key, sent), number in self.evidence.tried.items():
-            self.findings.look("call")
-            if number > 1:
-                self.findings.add("call", f"attempt {sent} of {key} was sent {number} times")
+        calls: defaultdict[tuple[str, UUID, int], list[datetime]] = defaultdict(list)
+        for line in self.evidence.lines:
+            calls[line.what, line.execution, line.attempt].append(line.at)
+        for (what, execution, attempt), times in calls.items():
+            self._once(times, f"attempt {attempt} of {execution} was called ({what})")
+        for (key, sent), times in self.evidence.tried.items():
+            self._once(times, f"attempt {sent} of {key} was sent")
         rows = {row["id"]: row for some in self.evidence.rows.values() for row in some}
         for line in self.evidence.lines:
             row = rows.get(line.execution)
-            if row is None or row["scheduled_for"] != line.scheduled_for:
+            is_known = row is not None and row["scheduled_for"] == line.scheduled_for
+            # A cover that is gone may have been fired again with another end.
+            if not is_known and not self.journal.is_in_gap(line.at, DELIVERED_WITHIN):
                 self.findings.add("call", f"no such execution: {line}")
+
+    def _once(self, times: Sequence[datetime], call: str) -> None:
+        """Look at the calls of one attempt: only a primary that is gone excuses a repeated one."""
+        self.findings.look("call")
+        if len(times) == 1:
+            return
+        if any(self.journal.is_in_gap(time, DELIVERED_WITHIN) for time in times):
+            self.journal.repeats += len(times) - 1
+        else:
+            self.findings.add("call", f"{call} {len(times)} times: {[str(at) for at in times]}")
 
     def _attempts(self, effects: dict[UUID, list[Line]]) -> None:
         http = {one.key for one in self.workload.schedules if one.url}
@@ -209,6 +227,8 @@ class Checker:
     def _remembered(self, remembered: dict[UUID, Ended]) -> None:
         rows = {row["id"]: row for some in self.evidence.rows.values() for row in some}
         for execution, was in remembered.items():
+            if self.journal.is_in_gap(was.finished_at):
+                continue
             self.findings.look("stale")
             row = rows.get(execution)
             found = row and Ended(row["state"], row["attempt"], row["finished_at"], row["reason"])

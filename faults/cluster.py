@@ -17,70 +17,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from select import select
 from time import monotonic
-from urllib.parse import quote
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
 from faults.forkserver import Order
 from faults.injected import Fate
+from faults.postgres import BrokenHarnessError, Kind
 from faults.sagas import EFFECTS
-from tenantcron.store.cluster import Cluster, cluster_in
+from faults.servers import Servers
+from faults.services import NETWORKS
 
 LEASE = 5.0
 ROOT = Path(__file__).parents[1]
 _PATIENCE = 180.0
 _TICK = 0.02
-_SETTINGS = {
-    "max_connections": "400",
-    "fsync": "off",
-    "full_page_writes": "off",
-    "max_wal_size": "'4GB'",
-    "shared_buffers": "'128MB'",
-}
+_CONNECTS_WITHIN = 5
 _OURS = ("TENANTCRON_", "PG", "CI", "GITHUB_", "GITLAB_")
-
-
-class BrokenHarnessError(Exception):
-    """The run cannot go on, and says nothing about the product."""
-
-
-@dataclass(frozen=True, slots=True)
-class Postgres:
-    """A server of the run's own."""
-
-    cluster: Cluster
-
-    @property
-    def sockets(self) -> str:
-        """The folder of its socket."""
-        return self.cluster.ensure_running().parameters["host"]
-
-    def prepare(self) -> None:
-        """Start it with room for connections of processes that were killed a moment ago."""
-        self.cluster.ensure_running()
-        self.stop("fast")
-        lines = (f"{name} = {value}\n" for name, value in _SETTINGS.items())
-        with (self.cluster.data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
-            file.writelines(lines)
-        self.cluster.ensure_running()
-
-    def stop(self, mode: str) -> None:
-        """Stop it; `immediate` is as if it had been killed."""
-        data = str(self.cluster.data)
-        subprocess.run(
-            [str(self.cluster.programs / "pg_ctl"), "-w", "-m", mode, "-D", data, "stop"],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-            **self.cluster.account.switch(),
-        )
-
-    def start(self) -> None:
-        """Start it again; it recovers by itself."""
-        self.cluster.ensure_running()
 
 
 class ForkServer:
@@ -174,11 +127,11 @@ class ForkServer:
 
 
 class Services:
-    """The counting service and the network."""
+    """The counting service and the networks."""
 
-    def __init__(self, sockets: str, effects: Path) -> None:
+    def __init__(self, effects: Path, ports: Sequence[int]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "faults.services", f"{sockets}/.s.PGSQL.5432", str(effects)],
+            [sys.executable, "-m", "faults.services", str(effects), *map(str, ports)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -188,18 +141,23 @@ class Services:
         )
         if self._process.stdout is None:
             raise BrokenHarnessError("the services have no output")
-        ports = self._process.stdout.readline().split()
-        self.service, self.network = (int(port) for port in ports)
+        self.service, *networks = map(int, self._process.stdout.readline().split())
+        self.networks = dict(zip(NETWORKS, networks, strict=True))
 
-    def order(self, word: str, number: float = 0.0) -> None:
-        """Tell the network what to be."""
+    def order(self, network: str, word: str, number: float = 0.0) -> None:
+        """Tell a network what to be."""
         if self._process.stdin is None:
             raise BrokenHarnessError("the services have no input")
-        self._process.stdin.write(f"{word} {number}\n")
+        self._process.stdin.write(f"{network} {word} {number}\n")
         self._process.stdin.flush()
 
+    def order_all(self, word: str, number: float = 0.0) -> None:
+        """Tell all networks what to be."""
+        for network in NETWORKS:
+            self.order(network, word, number)
+
     def close(self) -> None:
-        """End both."""
+        """End all of them."""
         self._process.kill()
         self._process.communicate()
 
@@ -213,23 +171,31 @@ class World:
     """Everything that a run has."""
 
     folder: Path
-    postgres: Postgres
-    url: str
+    servers: Servers
     services: Services
     server: ForkServer
     effects: Path
     calls: Path
     # When the machine kept a scheduler from running, as that one tells it.
     held_up: Path
+    # When the schedulers that are not killed looked for work, as they report it.
+    progress: Path
     replicas: "dict[int, Replica]" = field(default_factory=dict)
     # Commands that nobody waits for.
     commands: dict[int, str] = field(default_factory=dict)
     # What goes on while somebody waits for a command.
     meanwhile: Callable[[], None] = _nothing
 
+    @property
+    def url(self) -> str:
+        """The primary, past the bad networks."""
+        return self.servers.primary.url
+
     def connect(self) -> psycopg.Connection[DictRow]:
-        """Connect to the database, past the bad network."""
-        return psycopg.connect(self.url, row_factory=dict_row, autocommit=True)
+        """Connect to the primary, past the bad networks."""
+        return psycopg.connect(
+            self.url, row_factory=dict_row, autocommit=True, connect_timeout=_CONNECTS_WITHIN
+        )
 
     def query(self, statement: str, *values: object) -> list[DictRow]:
         """Run a statement by hand."""
@@ -237,12 +203,14 @@ class World:
             cursor = connection.execute(statement.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
 
-    def environment(self, *, through_network: bool = False) -> dict[str, str]:
-        """Return what a command needs to know."""
-        port = self.services.network
-        network = f"postgresql://postgres@127.0.0.1:{port}/postgres?gssencmode=disable"
+    def environment(self, network: str | None = None) -> dict[str, str]:
+        """Return what a command needs to know; through a network it sees one server only."""
+        url = self.servers.url
+        if network is not None:
+            port = self.services.networks[network]
+            url = f"postgresql://postgres@127.0.0.1:{port}/postgres?gssencmode=disable"
         return {
-            "TENANTCRON_DATABASE_URL": network if through_network else self.url,
+            "TENANTCRON_DATABASE_URL": url,
             "TENANTCRON_LEASE": f"{LEASE:.0f}s",
             "TENANTCRON_SERVICE": "faults",
             "TENANTCRON_MAX_CONCURRENT": "500",
@@ -274,6 +242,16 @@ class World:
             self.server.look(_TICK)
         return self.server.ended.pop(pid)
 
+    def go_on(self, seconds: float, until: Callable[[], object] = lambda: False) -> bool:
+        """Let the run go on for a while; return whether it came to what was waited for."""
+        end = monotonic() + seconds
+        while monotonic() < end:
+            if until():
+                return True
+            self.meanwhile()
+            self.server.look(_TICK)
+        return False
+
     def must(self, *argv: str) -> None:
         """Run a command that has to succeed."""
         if code := self.run(*argv):
@@ -294,7 +272,9 @@ class Replica:
     pid: int
     since: float
     fate: Fate
-    through_network: bool = False
+    network: str | None = None
+    # The place of a scheduler that is not killed: another one takes it if it ends.
+    seat: str | None = None
     # When it is killed from outside, and when it is let go on after a stop.
     dies_at: float | None = None
     goes_on_at: float | None = None
@@ -309,24 +289,40 @@ class Replica:
         self.strike(signal.SIGKILL)
 
 
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a run needs."""
+
+    tree: Path | None = None
+    kind: Kind = Kind.EMBEDDED
+    replicated: bool = False
+    on_disks: bool = False
+
+
 @contextmanager
-def world(tree: Path | None = None) -> Iterator[World]:
+def world(equipment: Equipment) -> Iterator[World]:
     """Make the world of a run, and take it down at its end."""
     folder = Path(tempfile.mkdtemp(prefix="tenantcron-faults-"))
-    closing: list[Services | ForkServer] = []
-    postgres = Postgres(cluster_in(folder / "postgres"))
+    closing: list[Services | ForkServer | Servers] = []
     try:
-        postgres.prepare()
-        sockets, calls = postgres.sockets, folder / "calls"
-        services = Services(sockets, calls)
+        servers = Servers(
+            folder,
+            equipment.kind,
+            replicated=equipment.replicated,
+            on_disks=equipment.on_disks,
+        )
+        closing.append(servers)
+        servers.prepare()
+        calls = folder / "calls"
+        services = Services(calls, servers.ports)
         closing.append(services)
-        server = ForkServer(tree, folder)
+        server = ForkServer(equipment.tree, folder)
         closing.append(server)
-        url = f"postgresql://postgres@/postgres?host={quote(sockets, safe='')}"
-        files = (folder / "effects", calls, folder / "held_up")
-        yield World(folder, postgres, url, services, server, *files)
+        if equipment.replicated:
+            servers.replicate(services.networks["replication"])
+        files = (folder / "effects", calls, folder / "held_up", folder / "progress")
+        yield World(folder, servers, services, server, *files)
     finally:
-        for one in reversed(closing):
-            one.close()
-        postgres.stop("immediate")
+        for each in reversed(closing):
+            each.close()
         shutil.rmtree(folder, ignore_errors=True)

@@ -56,9 +56,13 @@ class Evidence:
     # How often the service was asked, and how often it worked, by idempotency key.
     asked: Counter[str] = field(default_factory=Counter)
     worked: Counter[str] = field(default_factory=Counter)
-    # Requests by key and attempt.
-    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # When requests came, by key and attempt.
+    tried: defaultdict[tuple[str, str], list[datetime]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     held_up: list[HeldUp] = field(default_factory=list)
+    # When a scheduler looked for work, by its seat, in the order of time.
+    progress: defaultdict[str, list[datetime]] = field(default_factory=lambda: defaultdict(list))
 
 
 def gather(world: World) -> Evidence:
@@ -75,10 +79,12 @@ def gather(world: World) -> Evidence:
     found.held_up.extend(
         HeldUp(int(pid), _moment(at), int(lost) / 1e6) for pid, at, lost in _words(world.held_up)
     )
-    for what, key, attempt in _words(world.calls):
+    for seat, at in _words(world.progress):
+        found.progress[seat].append(_moment(at))
+    for what, key, attempt, at in _words(world.calls):
         if what == "R":
             found.asked[key] += 1
-            found.tried[key, attempt] += 1
+            found.tried[key, attempt].append(_moment(at))
         else:
             found.worked[key] += 1
     return found

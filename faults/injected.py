@@ -9,13 +9,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar
+
+if TYPE_CHECKING:
+    from tenantcron.scheduler.attempts import Attempt
+    from tenantcron.store.finishing import Finished
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,6 +61,11 @@ class Fate(TypedDict, total=False):
     batch: int
     # The file in which it says when the machine kept it from running.
     held_up: str
+    # The file in which it says when it looked for work, and under which name.
+    progress: str
+    seat: str
+    # It writes down which successes the database has acknowledged.
+    acknowledges: bool
 
 
 def prepare(fate: Fate) -> None:
@@ -69,6 +78,10 @@ def prepare(fate: Fate) -> None:
         _take_little(fate["batch"])
     if "held_up" in fate:
         _tell_when_held_up(fate["held_up"])
+    if "progress" in fate:
+        _tell_progress(fate["progress"], fate["seat"])
+    if fate.get("acknowledges"):
+        _tell_acknowledged()
     if "point" in fate:
         _arm(Point(fate["point"]), fate["nth"], fate["signal"])
 
@@ -137,6 +150,39 @@ _ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
     Point.FINISHING: _step("store.finishing", "finish"),
     Point.FINISHED: _step("scheduler.results", "finish_batch"),
 }
+
+
+def _tell_progress(file: str, seat: str) -> None:
+    """Write a line when the replica has looked for work, whether there was any or not."""
+    written, names = _appending(file), vars(import_module("tenantcron.scheduler.run"))
+    claim, last = names["claim_batch"], 0
+
+    async def told(*args: object, **kwargs: object) -> object:
+        nonlocal last
+        claimed = await claim(*args, **kwargs)
+        if (moment := _now() // 1000) - last > _LOOK * 1e6:
+            last = moment
+            os.write(written, f"{seat} {moment}\n".encode())
+        return claimed
+
+    names["claim_batch"] = told
+
+
+def _tell_acknowledged() -> None:
+    """Write a line for each success that the database has acknowledged to this replica."""
+    from faults import sagas  # noqa: PLC0415 -- only a scheduler has handlers
+
+    names = vars(import_module("tenantcron.scheduler.results"))
+    finish = names["finish_batch"]
+
+    async def told(replica: object, attempts: Sequence["Attempt"]) -> "Finished":
+        finished: Finished = await finish(replica, attempts)
+        for attempt in attempts:
+            if attempt.succeeded and attempt.claimed.lease not in finished.refused:
+                sagas.note("A", attempt.claimed)
+        return finished
+
+    names["finish_batch"] = told
 
 
 def _hear_nothing() -> None:

@@ -57,6 +57,25 @@ class Span(NamedTuple):
     until: datetime
 
 
+class Outage(NamedTuple):
+    """A time in which a database could not be reached, by all or by the scheduler in one seat."""
+
+    name: str
+    since: datetime
+    # When it could be reached again, and within how many seconds work has to continue then.
+    back: datetime
+    seat: str | None = None
+    within: float = 10.0
+
+
+class Gap(NamedTuple):
+    """A time whose commits are gone: the standby that was promoted had not received them."""
+
+    since: datetime
+    # When the new primary was there; deliveries of the old one may end later.
+    until: datetime
+
+
 @dataclass(slots=True)
 class Journal:
     """All that was done to the product."""
@@ -71,6 +90,10 @@ class Journal:
     struck_pids: dict[int, datetime] = field(default_factory=dict)
     # Moments at which something was wrong for everybody.
     bad_times: list[tuple[datetime, datetime]] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    # Deliveries that were made again because the primary that had recorded them is gone.
+    repeats: int = 0
     kills: int = 0
 
     def note(self, fault: str, what: str) -> None:
@@ -91,6 +114,10 @@ class Journal:
     def is_bad(self, since: datetime, until: datetime) -> bool:
         """Whether something was wrong for everybody at any time between two moments."""
         return any(begun <= until and since <= over for begun, over in self.bad_times)
+
+    def is_in_gap(self, moment: datetime, after: timedelta = timedelta(0)) -> bool:
+        """Whether what was done at a moment, or a while before it, may be lost with a primary."""
+        return any(gap.since <= moment <= gap.until + after for gap in self.gaps)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faults.cluster import ROOT
-from faults.run import Options
+from faults.options import Options
 
 _KILLS = ("kill", "kill at a point")
 _STOPS = ("stop", "stop at a point")

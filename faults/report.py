@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from faults.checker import CHECKS
 from faults.hunt import Caught
-from faults.run import Verdict
+from faults.options import Verdict
 
 _HEAD = (
     *("seed", "seconds", "kills", "occurrences", "lost", "doubled", "over the limit"),
@@ -64,6 +64,13 @@ def details(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for kind in CHECKS:
         yield f"| {kind} | {looked[kind]:,} | {number[kind]:,} |"
     yield ""
+    if gaps := sum(len(verdict.journal.gaps) for verdict in verdicts):
+        repeats = sum(verdict.journal.repeats for verdict in verdicts)
+        yield (
+            f"{repeats:,} deliveries were repeated under the same attempt, because {gaps}"
+            " asynchronous failovers had lost their records."
+        )
+        yield ""
     struck = sum((one.journal.struck for one in verdicts), Counter[str]())
     yield "| fault | times |"
     yield "|---|---|"

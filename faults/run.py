@@ -2,29 +2,39 @@
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import count
-from pathlib import Path
 from random import Random
 from time import monotonic
 
 import psycopg
 
-from faults.breaking import SUSPENDED, Born, Fates, Fault, Scene, ServerStop, shared
+from faults.breaking import SUSPENDED, Born, Fates
+from faults.catalog import shared
 from faults.checker import Checker
-from faults.cluster import LEASE, BrokenHarnessError, Replica, World, world
+from faults.cluster import LEASE, Equipment, Replica, World, world
+from faults.disk import can_mount
 from faults.evidence import Evidence, Key, gather
 from faults.injected import STOP, Fate
 from faults.journal import Findings, Journal, now
+from faults.options import Options, Verdict
+from faults.outages import FAR, LARGE, REPLICATED, DiskFull
+from faults.postgres import BrokenHarnessError
 from faults.sampler import Sampler, park_no_more, watch_cursors
+from faults.scene import Fault, NotNowError, Part, Scene
 from faults.workload import LIMIT, LIMIT_PER_TENANT, Workload, policy, workload
 
 _RUN = ("run", "--handlers", "faults.sagas")
 _TICK = 0.02
 _STARTS_AGAIN_AFTER = 0.15
 _TELLS_EVERY = 10.0
+_SUPERVISED_AFTER = 0.5
+# Seconds until a fault strikes that could not strike when its time came.
+_SOON = (1.0, 3.0)
+# Seconds from the end of an outage to the next one.
+_REST = 11.0
 # For what takes a few seconds; only where something is wrong it takes that long.
 _PATIENCE = 180.0
 # So many times the patience for a single end is what all of them have together.
@@ -36,57 +46,20 @@ SELECT (SELECT count(*) FROM tenantcron.execution_live WHERE scheduled_for <= %s
 """
 
 
-def _silently(_: str) -> None:
-    """Tell nobody."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a seed is run."""
-
-    seed: int
-    seconds: float
-    faults: frozenset[str]
-    steady: int = 320
-    mortals: int = 5
-    # How long a scheduler lives, on average.
-    life: float = 0.5
-    # Not before so many kills; 0 is no matter how many.
-    kills: int = 0
-    # How long nothing may come to its end once all is healed.
-    settle: float = 90.0
-    # Another build of the product.
-    tree: Path | None = None
-    # Enough is known as soon as anything is wrong.
-    until_found: bool = False
-    # Hears from time to time how far it is.
-    tell: Callable[[str], None] = _silently
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What came out of a seed."""
-
-    seed: int
-    findings: Findings
-    journal: Journal
-    seconds: float = 0.0
-    occurrences: int = 0
-    deliveries: int = 0
-    effects: int = 0
-    most_running: int = 0
-
-    @property
-    def repeated(self) -> float:
-        """The share of deliveries that were not the first of their occurrence."""
-        return 1 - self.effects / self.deliveries if self.deliveries else 0.0
-
-
 def run(options: Options) -> Verdict:
     """Run a seed."""
     verdict = Verdict(options.seed, Findings(), Journal())
     began = monotonic()
-    with world(options.tree) as made:
+    if DiskFull.name in options.faults and not can_mount():
+        options.tell(f"left out: {DiskFull.name}, because this account may not mount a tmpfs")
+        options = replace(options, faults=options.faults - {DiskFull.name})
+    equipment = Equipment(
+        options.tree,
+        options.kind,
+        replicated=bool(options.faults & REPLICATED),
+        on_disks=DiskFull.name in options.faults,
+    )
+    with world(equipment) as made:
         _Run(options, made, verdict).run()
     verdict.seconds = monotonic() - began
     return verdict
@@ -122,6 +95,7 @@ class _Run:
         self._no_start_before = 0.0
         self._began = monotonic()
         self._healing: dict[str, Callable[[], None]] = {}
+        self._broken: set[Part] = set()
 
     def run(self) -> None:
         self._set_up()
@@ -150,8 +124,11 @@ class _Run:
         made.must("apply-manifest", "manifests", "--create-tenants")
         self._set_limits()
         watch_cursors(made)
-        self._start(self._fates.keeper(), mortal=False)
+        self._start(self._fates.keeper(), seat="near")
         self._wait_for_cursors()
+        self._wait_for_standby()
+        if self._options.faults & FAR:
+            self._start(self._fates.keeper()._replace(network="far"), seat="far")
 
     def _set_limits(self) -> None:
         limits = self._journal.limits
@@ -184,16 +161,27 @@ class _Run:
             (row["tenant_id"], row["schedule_name"]): row["effective_from"] for row in rows
         }
 
+    def _wait_for_standby(self) -> None:
+        servers = self._world.servers
+        if len(servers.ports) == 1:
+            return
+        self._world.meanwhile = servers.tend
+        if not self._world.go_on(_PATIENCE, servers.standby):
+            raise BrokenHarnessError(f"no standby streams; {servers.primary.last_words()}")
+
     def _break(self) -> None:
         for fault in shared():
             if fault.name in self._options.faults:
                 # Chance of its own for each: what others draw, and when, must not change its plan.
                 random = Random(f"{self._options.seed} {fault.name}")  # noqa: S311 -- as above
-                self._plan(fault, Scene(self._world, self._workload, self._journal, random))
+                scene = Scene(
+                    self._world, self._workload, self._journal, random, self._options.seconds
+                )
+                self._plan(fault, scene)
         self._tell_progress()
         self._world.meanwhile = self._tend
         end = monotonic() + self._options.seconds
-        while monotonic() < end or self._journal.kills < self._options.kills:
+        while monotonic() < end or self._has_more_to_do(end):
             if self._options.until_found and self._findings.any:
                 break
             self._actions.do_due()
@@ -201,11 +189,19 @@ class _Run:
             self._world.server.look(_TICK)
         # Who has ended is seen when it happens: later nobody knows what was wrong then.
         self._world.meanwhile = self._look
-        # The server first: commands that heal others need it.
-        for name in sorted(self._healing, key=lambda one: one != ServerStop.name):
+        # The servers first: commands that heal others need them.
+        servers_first = {fault.name: not fault.breaks for fault in shared()}
+        for name in sorted(self._healing, key=lambda name: servers_first[name]):
             self._healing[name]()
         self._set_right()
         self._world.meanwhile = lambda: None
+
+    def _has_more_to_do(self, end: float) -> bool:
+        """Whether there were too few kills, or a large fault has not struck yet."""
+        if self._journal.kills < self._options.kills:
+            return True
+        missing = (LARGE & self._options.faults) - self._journal.struck.keys()
+        return bool(missing) and monotonic() < end + 2 * self._options.seconds
 
     def _set_right(self) -> None:
         """Make sure of it: what healed while the server was away was not healed."""
@@ -215,26 +211,35 @@ class _Run:
 
     def _tell_progress(self) -> None:
         kills, seconds = self._journal.kills, monotonic() - self._began
-        self._options.tell(f"seed {self._options.seed}: {kills:,} kills in {seconds:.0f} s")
+        large = sum(self._journal.struck[name] for name in LARGE)
+        words = f"{kills:,} kills and {large} outages in {seconds:.0f} s"
+        self._options.tell(f"seed {self._options.seed}: {words}")
         self._actions.after(_TELLS_EVERY, self._tell_progress)
 
     def _tend(self) -> None:
         """Let schedulers die and others take their places."""
+        self._world.servers.tend()
         self._look()
         self._look_at_commands()
         if self._mortals < self._options.mortals and monotonic() >= self._no_start_before:
             self._start(self._fates.mortal())
 
-    def _plan(self, fault: Fault, scene: Scene) -> None:
+    def _plan(self, fault: Fault, scene: Scene, pause: tuple[float, float] | None = None) -> None:
         def strike() -> None:
+            if fault.breaks & self._broken:
+                self._plan(fault, scene, _SOON)
+                return
             try:
                 heals_after = fault.strike(scene)
+            except NotNowError:
+                self._plan(fault, scene, _SOON)
+                return
             except psycopg.OperationalError:  # the server is away; it strikes another time
                 self._plan(fault, scene)
                 return
+            self._broken |= fault.breaks
             if heals_after is None:
-                if not fault.once:
-                    self._plan(fault, scene)
+                release()
                 return
             self._healing[fault.name] = heal
             self._actions.after(heals_after, heal)
@@ -242,9 +247,19 @@ class _Run:
         def heal() -> None:
             if self._healing.pop(fault.name, None):
                 fault.heal(scene)
+                release()
+
+        def release() -> None:
+            # Work has to continue for a while before the next outage, or neither can be judged.
+            rest = min(_REST, scene.seconds / 15)
+            self._actions.after(rest, lambda: self._broken.difference_update(fault.breaks))
+            if not fault.once:
                 self._plan(fault, scene)
 
-        self._actions.after(scene.random.uniform(*fault.pause), strike)
+        low, high = pause or fault.pause
+        # A short run has to have the large faults, too.
+        scale = min(1.0, scene.seconds / 60) if fault.name in LARGE else 1.0
+        self._actions.after(scene.random.uniform(low, high) * scale, strike)
 
     @property
     def _mortals(self) -> int:
@@ -254,18 +269,20 @@ class _Run:
             for one in self._world.replicas.values()
         )
 
-    def _start(self, born: Born, *, mortal: bool = True) -> None:
-        environment = self._world.environment(through_network=born.through_network)
-        fate = born.fate
-        if not mortal:
-            fate = Fate(**fate, held_up=str(self._world.held_up))
-        pid = self._world.server.start(_RUN, environment, fate)
+    def _start(self, born: Born, *, seat: str | None = None) -> None:
+        """Start a scheduler; one that has a seat is not killed."""
+        fate = Fate(**born.fate, acknowledges=True)
+        if seat is not None:
+            fate |= {"held_up": str(self._world.held_up)}
+            fate |= {"progress": str(self._world.progress), "seat": seat}
+        pid = self._world.server.start(_RUN, self._world.environment(born.network), fate)
         moment = monotonic()
-        replica = Replica(pid, moment, born.fate, born.through_network)
+        replica = Replica(pid, moment, born.fate, born.network, seat)
         self._world.replicas[pid] = replica
         self._note_circumstances(born)
-        if mortal:
+        if seat is None or born.network is not None:
             self._journal.struck_pids[pid] = now()
+        if seat is None:
             replica.dies_at = moment + (born.dies_after or self._options.seconds)
             if born.stops_after is not None:
                 self._actions.after(born.stops_after, lambda: replica.strike(STOP))
@@ -277,7 +294,7 @@ class _Run:
             self._journal.struck["notifications lost"] += 1
         if "batch" in born.fate:
             self._journal.struck["small batches"] += 1
-        if born.through_network:
+        if born.network == "near":
             self._journal.struck["network"] += 1
 
     def _look(self) -> None:
@@ -317,19 +334,26 @@ class _Run:
             self._journal.struck[f"kill: {point}" if point else "kill"] += 1
             return
         self._no_start_before = monotonic() + _STARTS_AGAIN_AFTER
+        if replica.seat is not None:
+            self._actions.after(_SUPERVISED_AFTER, lambda: self._take_seat(replica))
         moment = now()
-        if not replica.through_network and not self._journal.is_bad(moment, moment):
+        if replica.network is None and not self._journal.is_bad(moment, moment):
             self._findings.add("crash", f"ended with {code}: {self._world.last_words()}")
+
+    def _take_seat(self, ended: Replica) -> None:
+        """Start another scheduler in the place of one that ended, as a supervisor does."""
+        self._start(Born(ended.fate, ended.network), seat=ended.seat)
 
     def _settle(self, until: datetime) -> None:
         """Heal everything, and wait until what was due has ended."""
         self._options.tell(f"seed {self._options.seed}: healed, waiting until all has ended")
-        self._world.services.order("heal")
+        self._world.services.order_all("heal")
+        self._world.services.order_all("speak")
         for replica in self._world.replicas.values():
             replica.kill()
         self._journal.bad_for(2 * LEASE)
-        for _ in range(2):
-            self._start(Born(Fate()), mortal=False)
+        for seat in ("near", "far"):
+            self._start(Born(Fate()), seat=seat)
         began, fewest = monotonic(), None
         patience = began + self._options.settle
         while monotonic() < min(patience, began + _SETTLES_WITHIN * self._options.settle):

@@ -1,8 +1,8 @@
 """The handlers of the workload: each effect is one line at the end of a file that all share.
 
 A line is written by one call, so it is whole or not there, and outlasts a killed process. `B` says
-that a handler has begun, `E` that it had its effect. The times are the machine's own: a shifted
-clock shifts the scheduler, not the witness.
+that a handler has begun, `E` that it had its effect, `A` that the database has acknowledged its
+success. The times are the machine's own: a shifted clock shifts the scheduler, not the witness.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from tenantcron.store.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import saga
 from tenantcron.targets.signals import Fail
@@ -26,7 +27,7 @@ after_effect: list[Callable[[], None]] = []
 before_effect: list[Callable[[], None]] = []
 
 
-def note(what: str, execution: Execution) -> None:
+def note(what: str, execution: Execution | Claimed) -> None:
     """Write a line."""
     pid, moment = os.getpid(), (execution.scheduled_for - _EPOCH) // _MICROSECOND
     line = (

@@ -1,25 +1,32 @@
-"""A process with what stands around the schedulers: the counting service, and a bad network.
+"""A process with what stands around the schedulers: the counting service, and bad networks.
 
 **The service** does its work once for each idempotency key, as targets are asked to, and appends a
 line for every request (`R`) and every effect (`E`) to a file. Its paths are its moods: `/quick`,
 `/late` (answers after a second), `/flaky` (503 to every first request of a key), `/mute` (does its
 work and does not answer the first request of a key).
 
-**The network** passes bytes between schedulers and the database's socket. It can be cut (all
-connections are reset), slow (every piece is held back for a while), or half-open (nothing is passed
-on in either direction, and nobody is told).
+**A network** passes bytes between its clients and one of the servers. It can be cut (all
+connections are reset), slow (every piece is held back for a while), half-open or silent (nothing is
+passed on in either direction, and no end is notified), and pointed at another server: connections
+that exist stay with theirs. Silence is apart from the rest: no cut and no healing ends it.
 
-Orders come by the standard input, a word and a number a line; the ports go to the standard output.
+There are three: `near` for schedulers that are killed soon, `far` for one that is not, and
+`replication` between the servers.
+
+Orders come by the standard input, a network, a word and a number a line; the ports of the service
+and of the networks go to the standard output.
 """
 
 import asyncio
 import os
 import sys
+import time
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+NETWORKS = ("near", "far", "replication")
 _CHUNK = 1 << 16
 _LATE = 1.0
 
@@ -69,23 +76,27 @@ class Ledger:
         return None if path == "/mute" and is_first else 200
 
     def _note(self, what: str, key: str, attempt: str) -> None:
-        os.write(self._file, f"{what} {key} {attempt}\n".encode())
+        line = f"{what} {key} {attempt} {time.time_ns() // 1000}\n"
+        os.write(self._file, line.encode())
 
 
 class Network:
-    """The way to the database."""
+    """A way to the servers."""
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._ports = ports
+        self._server = 0
         self._open: set[StreamWriter] = set()
-        self._passing = asyncio.Event()
+        self._passing, self._heard = asyncio.Event(), asyncio.Event()
         self._passing.set()
+        self._heard.set()
         self._delay = 0.0
 
     async def connect(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Join a client to the server."""
+        await self._heard.wait()
         try:
-            theirs, ours = await asyncio.open_unix_connection(self._socket)
+            theirs, ours = await asyncio.open_connection("127.0.0.1", self._ports[self._server])
         except OSError:
             writer.transport.abort()
             return
@@ -99,14 +110,18 @@ class Network:
                 if self._delay:
                     await asyncio.sleep(self._delay)
                 await self._passing.wait()
+                await self._heard.wait()
                 writer.write(said)
                 await writer.drain()
+        # The end of a connection is not heard either.
+        await self._heard.wait()
         writer.close()
 
     def cut(self, _: float) -> None:
         """Reset all connections."""
-        for writer in self._open:
-            writer.transport.abort()
+        if self._heard.is_set():
+            for writer in self._open:
+                writer.transport.abort()
 
     def slow(self, seconds: float) -> None:
         """Hold every piece back for so long."""
@@ -121,27 +136,45 @@ class Network:
         self._delay = 0.0
         self._passing.set()
 
+    def silence(self, _: float) -> None:
+        """Pass nothing on, neither bytes nor the end of a connection."""
+        self._heard.clear()
 
-async def serve(socket: Path, effects: Path) -> None:
+    def speak(self, _: float) -> None:
+        """End the silence."""
+        self._heard.set()
+
+    def point(self, server: float) -> None:
+        """Lead new connections to another server."""
+        self._server = int(server)
+
+
+async def serve(effects: Path, ports: Sequence[int]) -> None:
     """Serve until the input ends."""
-    ledger, network = Ledger(effects), Network(socket)
-    counting = await asyncio.start_server(ledger.serve, "127.0.0.1", 0)
-    passing = await asyncio.start_server(network.connect, "127.0.0.1", 0)
-    ports = [server.sockets[0].getsockname()[1] for server in (counting, passing)]
-    print(*ports, flush=True)
-    orders: dict[str, Callable[[float], None]] = {
-        "cut": network.cut,
-        "slow": network.slow,
-        "half_open": network.half_open,
-        "heal": network.heal,
-    }
+    ledger, networks = Ledger(effects), {name: Network(ports) for name in NETWORKS}
+    callbacks = [ledger.serve, *(network.connect for network in networks.values())]
+    servers = [await asyncio.start_server(each, "127.0.0.1", 0) for each in callbacks]
+    print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
     reader = StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
-        word, number = line.decode().split()
-        orders[word](float(number))
+        name, word, number = line.decode().split()
+        orders(networks[name])[word](float(number))
+
+
+def orders(network: Network) -> dict[str, Callable[[float], None]]:
+    """Return what a network can be asked to do, by word."""
+    return {
+        "cut": network.cut,
+        "slow": network.slow,
+        "half_open": network.half_open,
+        "heal": network.heal,
+        "silence": network.silence,
+        "speak": network.speak,
+        "point": network.point,
+    }
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), Path(sys.argv[2])))
+    asyncio.run(serve(Path(sys.argv[1]), [int(port) for port in sys.argv[2:]]))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.breaking import names
+from faults.catalog import names
 from faults.mutants import MUTANTS, Change, Mutant, OutdatedMutantError, build
 
 

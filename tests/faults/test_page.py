@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.breaking import OWN, shared
+from faults.breaking import OWN
+from faults.catalog import shared
 from faults.checker import CHECKS
 from faults.mutants import MUTANTS
 
