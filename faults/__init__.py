@@ -8,9 +8,10 @@ The protocol of a run:
 2. Several schedulers run on it. Each is a real process (`forkserver`) that takes the way of
    `tenantcron run`. From its first moment each has a fate, drawn from the seed: when or where it
    is killed or stopped, what its clock shows, which network it has, what it does not hear.
-3. Meanwhile faults (`breaking`) break what the schedulers share: the database, the network, the
-   limits, tenants, manifests, cursors. A sampler (`sampler`) looks at the database several times a
-   second.
+3. Meanwhile faults (`breaking`, `outages`) break what the schedulers share: the database, the
+   network, the limits, tenants, manifests, cursors. A primary is killed and its standby promoted
+   (`servers`), a network goes silent, a disk is full (`disk`). A sampler (`sampler`) looks at the
+   database several times a second.
 4. When the time is up everything is healed. What was due until then has to come to its end.
 5. The checker (`checker`) holds the database and the effects against what had to be.
 
@@ -28,6 +29,6 @@ Why its verdict can be trusted:
 A seed repeats the plan: the workload, the fates, the order and the times of the faults. How the
 processes interleave is up to the machine, so two runs of a seed are alike, not equal.
 
-Not broken here: the machine itself. The server writes its log before every commit but does not
-wait for the disk (fsync is off), so a power cut is not among the faults.
+Not broken here: the machine itself. A power cut is not among the faults: the embedded server does
+not wait for the disk (fsync is off), and the disk of the stock server loses nothing.
 """

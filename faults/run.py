@@ -2,15 +2,14 @@
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from heapq import heappop, heappush
-from itertools import count
 from random import Random
 from time import monotonic
 
 import psycopg
 
+from faults.agenda import Agenda
 from faults.breaking import SUSPENDED, Born, Fates
 from faults.catalog import shared
 from faults.checker import Checker
@@ -65,21 +64,6 @@ def run(options: Options) -> Verdict:
     return verdict
 
 
-@dataclass(slots=True)
-class _Actions:
-    """What is to be done later, in the order of its time."""
-
-    heap: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
-    numbers: "count[int]" = field(default_factory=count)
-
-    def after(self, seconds: float, action: Callable[[], None]) -> None:
-        heappush(self.heap, (monotonic() + seconds, next(self.numbers), action))
-
-    def do_due(self) -> None:
-        while self.heap and self.heap[0][0] <= monotonic():
-            heappop(self.heap)[2]()
-
-
 class _Run:
     """A seed at work."""
 
@@ -89,7 +73,7 @@ class _Run:
         self._random = Random(options.seed)  # noqa: S311 -- chance that can be repeated
         self._fates = Fates(Random(options.seed + 1), options.faults, options.life)  # noqa: S311 -- as above
         self._sampler = Sampler(made, self._journal, self._findings)
-        self._actions = _Actions()
+        self._agenda = Agenda()
         self._workload: Workload
         self._since: dict[Key, datetime] = {}
         self._no_start_before = 0.0
@@ -184,7 +168,7 @@ class _Run:
         while monotonic() < end or self._has_more_to_do(end):
             if self._options.until_found and self._findings.any:
                 break
-            self._actions.do_due()
+            self._agenda.do_due()
             self._tend()
             self._world.server.look(_TICK)
         # Who has ended is seen when it happens: later nobody knows what was wrong then.
@@ -214,7 +198,7 @@ class _Run:
         large = sum(self._journal.struck[name] for name in LARGE)
         words = f"{kills:,} kills and {large} outages in {seconds:.0f} s"
         self._options.tell(f"seed {self._options.seed}: {words}")
-        self._actions.after(_TELLS_EVERY, self._tell_progress)
+        self._agenda.after(_TELLS_EVERY, self._tell_progress)
 
     def _tend(self) -> None:
         """Let schedulers die and others take their places."""
@@ -242,7 +226,7 @@ class _Run:
                 release()
                 return
             self._healing[fault.name] = heal
-            self._actions.after(heals_after, heal)
+            self._agenda.after(heals_after, heal)
 
         def heal() -> None:
             if self._healing.pop(fault.name, None):
@@ -252,14 +236,14 @@ class _Run:
         def release() -> None:
             # Work has to continue for a while before the next outage, or neither can be judged.
             rest = min(_REST, scene.seconds / 15)
-            self._actions.after(rest, lambda: self._broken.difference_update(fault.breaks))
+            self._agenda.after(rest, lambda: self._broken.difference_update(fault.breaks))
             if not fault.once:
                 self._plan(fault, scene)
 
         low, high = pause or fault.pause
         # A short run has to have the large faults, too.
         scale = min(1.0, scene.seconds / 60) if fault.name in LARGE else 1.0
-        self._actions.after(scene.random.uniform(low, high) * scale, strike)
+        self._agenda.after(scene.random.uniform(low, high) * scale, strike)
 
     @property
     def _mortals(self) -> int:
@@ -285,7 +269,7 @@ class _Run:
         if seat is None:
             replica.dies_at = moment + (born.dies_after or self._options.seconds)
             if born.stops_after is not None:
-                self._actions.after(born.stops_after, lambda: replica.strike(STOP))
+                self._agenda.after(born.stops_after, lambda: replica.strike(STOP))
 
     def _note_circumstances(self, born: Born) -> None:
         if "clock" in born.fate:
@@ -335,7 +319,7 @@ class _Run:
             return
         self._no_start_before = monotonic() + _STARTS_AGAIN_AFTER
         if replica.seat is not None:
-            self._actions.after(_SUPERVISED_AFTER, lambda: self._take_seat(replica))
+            self._agenda.after(_SUPERVISED_AFTER, lambda: self._take_seat(replica))
         moment = now()
         if replica.network is None and not self._journal.is_bad(moment, moment):
             self._findings.add("crash", f"ended with {code}: {self._world.last_words()}")

@@ -1,32 +1,59 @@
-"""The short form of `make faults`: all faults at once on a server of its own, with a fixed seed."""
+"""Short forms of `make faults` with fixed seeds: all faults at once, and outages in a row."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+from faults.catalog import names
+from faults.disk import can_mount
+from faults.outages import LARGE, DiskFull
+from faults.postgres import DEBIAN, Kind
+
 ROOT = Path(__file__).parents[2]
 FEWEST_KILLS, FEWEST_OCCURRENCES = 6, 500
-SHORT = (
+SMALL = (
     *("--seed", "7", "--seeds", "1", "--for", "12", "--kills", str(FEWEST_KILLS)),
     *("--steady", "32", "--mortals", "3"),
 )
+# The stock server where it is installed, as in CI.
+DATABASE = Kind.DEBIAN if DEBIAN.exists() else Kind.EMBEDDED
+OUTAGES = (
+    *("--seed", "7", "--seeds", "1", "--for", "20", "--steady", "16", "--mortals", "2"),
+    *("--database", DATABASE.value, "--only-faults", ",".join(["kill", *sorted(LARGE)])),
+)
 
 
-def test_with_all_faults_at_once_nothing_is_lost_doubled_or_over_the_limit() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "faults", *SHORT],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+def run(*options: str) -> str:
+    """Run a seed in which nothing may be found; return what it prints."""
+    command = [sys.executable, "-m", "faults", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def cells(printed: str, first: str) -> list[str]:
+    """Return the other cells of the row that begins with a cell."""
+    row = re.search(rf"^\| {first} \| (.*) \|$", printed, re.MULTILINE)
+    assert row is not None, printed
+    return row[1].replace(",", "").split(" | ")
+
+
+def test_with_all_small_faults_at_once_nothing_is_lost_doubled_or_over_the_limit() -> None:
+    small = [name for name in names() if name not in LARGE]
+    printed = run(*SMALL, "--only-faults", ",".join(small))
     # | seed | seconds | kills | occurrences | lost | doubled | over the limit | others | …
-    row = re.search(r"^\| 7 \| (.*) \|$", run.stdout, re.MULTILINE)
-    assert row is not None
-    _, kills, occurrences, *found, _, _ = row[1].replace(",", "").split(" | ")
+    _, kills, occurrences, *found, _, _ = cells(printed, "7")
     assert found == ["0", "0", "0", "0"]
     # A run in which nothing happened shows nothing.
     assert int(kills) >= FEWEST_KILLS
     assert int(occurrences) >= FEWEST_OCCURRENCES
+
+
+def test_after_failovers_silence_a_standby_and_a_full_disk_nothing_is_lost_or_forgotten() -> None:
+    printed = run(*OUTAGES)
+    _, _, _, *found, _, _ = cells(printed, "7")
+    assert found == ["0", "0", "0", "0"]
+    for name in LARGE if can_mount() else LARGE - {DiskFull.name}:
+        assert int(cells(printed, name)[0]) >= 1
+    assert int(cells(printed, "forgotten")[0]) >= FEWEST_OCCURRENCES
