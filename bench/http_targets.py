@@ -180,6 +180,8 @@ def _claimed() -> Claimed:
         definition_id=UUID(int=3),
         attempt=1,
         attempts_allowed=3,
+        losses=0,
+        suspicion=0,
         lease_token=uuid4(),
         started_at=datetime.now(UTC),
         actor=scheduler_actor("bench"),

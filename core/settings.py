@@ -37,7 +37,7 @@ SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 # Written as numbers and as durations in the file; all else is text there.
 _NUMBERS = (
     *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit"),
-    *("metrics_port", "metrics_busiest_tenants"),
+    *("metrics_port", "metrics_busiest_tenants", "kills_allowed"),
 )
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
@@ -86,6 +86,8 @@ class Settings:
     refresh_jitter: timedelta = timedelta(seconds=10)
     lease: timedelta = timedelta(seconds=60)
     drain: timedelta = timedelta(seconds=30)
+    # An execution that was blamed so often for the loss of its worker is not tried again.
+    kills_allowed: int = 3
     retention: timedelta = timedelta(days=90)
     # How long events wait for a webhook that does not take them.
     outbox_retention: timedelta = timedelta(days=7)
@@ -155,6 +157,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         refresh_jitter=values.read("refresh_jitter", _duration, default.refresh_jitter),
         lease=values.read("lease", _at_least(SHORTEST_LEASE), default.lease),
         drain=values.read("drain", _duration, default.drain),
+        kills_allowed=values.read("kills_allowed", _count, default.kills_allowed),
         retention=values.read("retention", _at_least(SHORTEST_RETENTION), default.retention),
         outbox_retention=values.read(
             "outbox_retention", _at_least(SHORTEST_OUTBOX_RETENTION), default.outbox_retention

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from random import Random
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -19,14 +18,15 @@ from structlog.typing import FilteringBoundLogger
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.attempts import WORDS, Attempt, AttemptOutcome
-from tenantcron.scheduler.definitions import Definition, UnreadableError
+from tenantcron.scheduler.definitions import Definition, Readable, UnreadableError
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retention import Retried
-from tenantcron.scheduler.retry import Settled, settle
-from tenantcron.store import audit_records, executions, finishing
+from tenantcron.scheduler.retry import Settled, settle, settle_loss
+from tenantcron.store import audit_records, claiming, executions, finishing
 from tenantcron.store.executions import State
 from tenantcron.store.explain import first_line
 from tenantcron.store.finishing import Ended, Expired, Finished
+from tenantcron.store.suspects import kills
 
 log: FilteringBoundLogger = structlog.get_logger(__name__)
 
@@ -65,14 +65,31 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
         if not expired:
             return 0
         ended, finished = await finish(connection, replica, [_lost(one) for one in expired])
-    recovered = {one.claimed.lease for one in ended} - finished.refused
+        # Suspects run a few at a time on each replica, so all of them are wanted.
+        await claiming.tell(connection, "recovered")
+    recovered = {one.claimed.lease: one for one in ended}
+    for lease in finished.refused:
+        del recovered[lease]
     for one in expired:
         if one.claimed.lease in recovered:
-            log.warning("worker_lost", worker=one.worker_id, execution=str(one.claimed.id))
+            _report_loss(one, recovered[one.claimed.lease])
     replica.counts.note_ended(ended, finished)
     replica.counts.leases_recovered += len(recovered)
     _report(ended, finished)
     return len(recovered)
+
+
+def _report_loss(expired: Expired, ended: Ended) -> None:
+    claimed = expired.claimed
+    log.warning(
+        "worker_lost",
+        worker=expired.worker_id,
+        tenant=claimed.tenant_id,
+        schedule=claimed.schedule_name,
+        execution=str(claimed.id),
+        losses=claimed.losses + 1,
+        blamed=kills(ended.suspicion),
+    )
 
 
 def _lost(expired: Expired) -> Attempt:
@@ -126,7 +143,7 @@ async def _settle(
     ids = {one.claimed.definition_id for one in attempts if not one.succeeded}
     definitions = await replica.definitions.read(connection, ids)
     judged = [
-        _judged(one, definitions[one.claimed.definition_id], replica.random)
+        _judged(one, definitions[one.claimed.definition_id], replica)
         for one in attempts
         if not one.succeeded
     ]
@@ -149,20 +166,31 @@ class _Judged(NamedTuple):
 
     attempt: Attempt
     settled: Settled
+    suspicion: int = 0
     auto_pause_after: int = 0
     retried: Retried | None = None
 
 
-def _judged(attempt: Attempt, definition: Definition, random: Random) -> _Judged:
+def _judged(attempt: Attempt, definition: Definition, replica: Replica) -> _Judged:
     if isinstance(definition, UnreadableError):
         return _Judged(attempt, Settled("DEAD", str(definition)))
     settings = definition.settings
-    settled = settle(attempt, settings, random)
+    suspicion = _suspicion(attempt, definition)
+    if attempt.outcome is AttemptOutcome.LOST:
+        settled = settle_loss(attempt, kills(suspicion), replica.settings.kills_allowed)
+    else:
+        settled = settle(attempt, settings, replica.random)
     # A handler may retry as long as its manifest says, unless it puts the next attempt off.
     is_bound = definition.target is not None or attempt.retry_after is not None
     held = settled.state == "FAILED" and is_bound
     retried = Retried(attempt, settings, settled) if held else None
-    return _Judged(attempt, settled, settings.auto_pause_after, retried)
+    return _Judged(attempt, settled, suspicion, settings.auto_pause_after, retried)
+
+
+def _suspicion(attempt: Attempt, definition: Readable) -> int:
+    """Return how many attempts in a row were lost; a target runs elsewhere and kills no worker."""
+    is_suspect = attempt.outcome is AttemptOutcome.LOST and definition.target is None
+    return attempt.claimed.suspicion + 1 if is_suspect else 0
 
 
 def _ended(judged: _Judged, settled: Settled) -> Ended:
@@ -177,6 +205,7 @@ def _ended(judged: _Judged, settled: Settled) -> Ended:
         auto_pause_after=judged.auto_pause_after,
         http_status=None if answer is None else answer.status,
         answer=None if answer is None else answer.text,
+        suspicion=judged.suspicion,
     )
 
 

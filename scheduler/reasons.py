@@ -17,7 +17,7 @@ class ReasonKind(StrEnum):
     NONE = "none"
     FAILED = "failed"
     TIMED_OUT = "timed_out"
-    WORKER_LOST = "worker_lost"
+    KILLED_WORKER = "killed_worker"
     INTERRUPTED = "interrupted"
     KEY_FORGOTTEN = "key_forgotten"
     LIMIT = "limit"
@@ -53,7 +53,7 @@ _OF_OUTCOMES: Final = {
     AttemptOutcome.SUCCEEDED: ReasonKind.NONE,
     AttemptOutcome.FAILED: ReasonKind.FAILED,
     AttemptOutcome.TIMED_OUT: ReasonKind.TIMED_OUT,
-    AttemptOutcome.LOST: ReasonKind.WORKER_LOST,
+    AttemptOutcome.LOST: ReasonKind.KILLED_WORKER,
     AttemptOutcome.INTERRUPTED: ReasonKind.INTERRUPTED,
     AttemptOutcome.CANCELLED: ReasonKind.CANCELLED,
     AttemptOutcome.REFUSED: ReasonKind.OWNER_REFUSED,
@@ -61,7 +61,7 @@ _OF_OUTCOMES: Final = {
 _DEADLY: Final = (
     ReasonKind.FAILED,
     ReasonKind.TIMED_OUT,
-    ReasonKind.WORKER_LOST,
+    ReasonKind.KILLED_WORKER,
     ReasonKind.INTERRUPTED,
     ReasonKind.KEY_FORGOTTEN,
 )

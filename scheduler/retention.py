@@ -107,7 +107,8 @@ def forgotten(keeps: timedelta) -> str:
 
 def first_of_series(claimed: Claimed, settings: Settings) -> int:
     """Return the number of the attempt that its series began with."""
-    return claimed.attempts_allowed - settings.retry.max_attempts + 1
+    # Each loss since then has added an attempt.
+    return claimed.attempts_allowed - claimed.losses - settings.retry.max_attempts + 1
 
 
 def series_of(claimed: Claimed, settings: Settings) -> Series:

@@ -3,6 +3,9 @@
 A failed attempt waits a random time of up to backoff, 2 backoffs, 4 backoffs and so on, at most
 max_backoff. The whole range is used ("full jitter"), so that executions that failed together do not
 come back together. What the scheduler itself broke off starts again at once.
+
+A loss is not an attempt: what was lost with its worker uses up none of its attempts, and its next
+failure waits no longer for it. `store/suspects.py` has the protocol.
 """
 
 from dataclasses import dataclass
@@ -10,6 +13,7 @@ from datetime import timedelta
 from random import Random
 from typing import Final, Literal
 
+from tenantcron.core.words import number_of
 from tenantcron.manifests.desired import Retry, Settings
 from tenantcron.scheduler.attempts import WORDS, Attempt, AttemptOutcome
 
@@ -31,7 +35,7 @@ class Settled:
 
 
 def settle(attempt: Attempt, settings: Settings, random: Random) -> Settled:
-    """Decide what follows from an attempt."""
+    """Decide what follows from an attempt that its worker reports."""
     reason = _reason(attempt)
     if attempt.outcome is AttemptOutcome.SUCCEEDED:
         return Settled("SUCCEEDED")
@@ -44,16 +48,24 @@ def settle(attempt: Attempt, settings: Settings, random: Random) -> Settled:
     return Settled("FAILED", reason, _wait(attempt, settings.retry, random))
 
 
+def settle_loss(attempt: Attempt, blamed: int, kills_allowed: int) -> Settled:
+    """Decide what follows from an attempt that was lost with its worker."""
+    if blamed >= kills_allowed:
+        return Settled("DEAD", f"killed its worker {number_of(blamed, 'time')}")
+    return Settled("FAILED", _reason(attempt))
+
+
 def _wait(attempt: Attempt, retry: Retry, random: Random) -> timedelta:
-    if attempt.outcome in (AttemptOutcome.INTERRUPTED, AttemptOutcome.LOST):
+    if attempt.outcome is AttemptOutcome.INTERRUPTED:
         return _AT_ONCE
     if attempt.retry_after is not None:
         return attempt.retry_after
-    return timedelta(seconds=random.uniform(0, _longest_wait(retry, attempt.claimed.attempt)))
+    used = attempt.claimed.attempt - attempt.claimed.losses
+    return timedelta(seconds=random.uniform(0, _longest_wait(retry, used)))
 
 
-def _longest_wait(retry: Retry, attempt: int) -> float:
-    doublings = min(attempt - 1, _MOST_DOUBLINGS)
+def _longest_wait(retry: Retry, attempts_used: int) -> float:
+    doublings = min(attempts_used - 1, _MOST_DOUBLINGS)
     return min(retry.max_backoff.total_seconds(), retry.backoff.total_seconds() * 2.0**doublings)
 
 

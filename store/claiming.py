@@ -7,8 +7,8 @@ only make room. So at no moment do more run than the limits allow, with any numb
 no counter can come apart from what it counts.
 
 What may not wait and gets no slot is SKIPPED in the same statement, with the reason. What may wait
-stays as it is. If anything that the statement reads cannot be read, it fails as a whole and nothing
-starts: the check fails closed.
+stays as it is; so does a suspect that this replica has no room for (see `suspects`). If anything
+that the statement reads cannot be read, it fails and nothing starts: the check fails closed.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.names import TenantId
+from tenantcron.store import suspects
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.executions import State
 from tenantcron.store.locks import Lock, take_lock
@@ -58,6 +59,9 @@ class Claimed(NamedTuple):
     definition_id: UUID
     attempt: int
     attempts_allowed: int
+    # How often a worker was lost with it, and how many of its latest attempts in a row were lost.
+    losses: int
+    suspicion: int
     actor: Actor
     lease_token: UUID
     started_at: datetime
@@ -131,6 +135,8 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         "tenants": TENANTS_A_CLAIM,
         "lease": lease,
         "most": MOST_VERDICTS,
+        "together": suspects.TOGETHER,
+        "alone": suspects.ALONE,
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
     whole, *decided = found.all()
@@ -227,7 +233,7 @@ def actor_of(actor_id: str, actor_type: str, source: str) -> Actor:
 
 def claimed_row(columns: Sequence[Any], token: UUID, started_at: datetime) -> Claimed:
     """Read the columns of a claimed execution, in the order of the statements."""
-    return Claimed._make((*columns[:10], actor_of(*columns[10:13]), token, started_at))
+    return Claimed._make((*columns[:12], actor_of(*columns[12:15]), token, started_at))
 
 
 def _skipped(columns: Sequence[Any]) -> Skipped:

@@ -67,6 +67,8 @@ class ExecutionRow:
     finished_at: datetime | None
     cancel_requested_at: datetime | None
     cancel_reason: str | None
+    losses: int
+    suspicion: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import AnyActor
+from tenantcron.store import suspects
 
 # Changing it would fire every occurrence that is being fired a second time.
 _OCCURRENCES = UUID("6f1c3f2a-6c0e-5b63-9d0e-3d1f0c3a7b54")
@@ -127,7 +128,8 @@ async def trigger(
 
 # It waits for the execution before it, as every retry does: with `skip` it would end again at once,
 # with `cancel_running` it would replace a later one.
-# What was asked of the former attempts is not asked of the next.
+# What was asked of the former attempts is not asked of the next. One that killed its worker runs
+# alone again, and is not blamed for what it did before.
 _RETRY = """
 UPDATE tenantcron.execution
 SET
@@ -139,7 +141,9 @@ SET
     start_deadline = NULL,
     finished_at = NULL,
     cancel_requested_at = NULL,
-    cancel_reason = NULL
+    cancel_reason = NULL,
+    losses = 0,
+    suspicion = least(suspicion, %(alone)s)
 WHERE id = %(id)s AND scheduled_for = %(scheduled_for)s
 """
 
@@ -157,6 +161,7 @@ async def retry(
         "id": execution,
         "scheduled_for": scheduled_for,
         "more_attempts": more_attempts,
+        "alone": suspects.ALONE,
         "at": at,
     }
     await connection.exec_driver_sql(_RETRY, parameters)

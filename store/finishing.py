@@ -36,6 +36,8 @@ class Ended(NamedTuple):
     # What an HTTP target answered.
     http_status: int | None = None
     answer: str | None = None
+    # How many attempts in a row were lost, with this one.
+    suspicion: int = 0
 
     @property
     def is_plain(self) -> bool:
@@ -97,6 +99,7 @@ async def finish(
         "auto_pause_after": words(one.auto_pause_after for one in told),
         "http_statuses": numbers(one.http_status for one in told),
         "answers": texts(one.answer for one in told),
+        "suspicions": words(one.suspicion for one in told),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
     ids, tokens, paused, waiting, *cancelled, now = tuple(found.one())

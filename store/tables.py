@@ -250,6 +250,9 @@ execution = Table(
     _time("finished_at", nullable=True),
     _time("cancel_requested_at", nullable=True),
     Column("cancel_reason", Text, nullable=True),
+    # How often a worker was lost with it, and how many of its latest attempts in a row were lost.
+    Column("losses", Integer, nullable=False, server_default=text("0")),
+    Column("suspicion", Integer, nullable=False, server_default=text("0")),
     CheckConstraint(
         "state IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'DEAD', 'SKIPPED', 'MISSED', "
         "'CANCELLED')",

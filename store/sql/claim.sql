@@ -15,10 +15,18 @@ allowed AS MATERIALIZED (
 ),
 -- The rows that run are the only count of slots there is.
 running AS MATERIALIZED (
-    SELECT tenant_id, count(*)::int AS number
+    SELECT
+        tenant_id, count(*)::int AS number,
+        sum(CASE WHEN suspicion >= %(alone)s THEN %(together)s ELSE suspicion END)
+            FILTER (WHERE worker_id = %(worker_id)s) AS suspected
     FROM tenantcron.execution
     WHERE state = 'RUNNING'
     GROUP BY tenant_id
+),
+-- The suspects that this replica may still start. One that must be alone takes the room of all, so
+-- when this worker is lost next, there is one to blame.
+room AS MATERIALIZED (
+    SELECT %(together)s - coalesce(sum(suspected), 0)::int AS suspects FROM running
 ),
 free AS MATERIALIZED (
     SELECT
@@ -107,6 +115,7 @@ picked AS MATERIALIZED (
         SELECT
             e.ctid, e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
             e.not_before, e.attempt, e.actor_source,
+            CASE WHEN e.suspicion >= %(alone)s THEN %(together)s ELSE e.suspicion END AS suspects,
             -- It may not wait, and waited all the same: nobody was there to claim it. It can be
             -- fired up to a minute late, and is not to end for that.
             e.attempt = 0
@@ -125,6 +134,9 @@ picked AS MATERIALIZED (
         WHERE
             e.tenant_id = t.tenant_id AND e.state IN ('PENDING', 'FAILED')
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+            -- A suspect without room here is left to other replicas, or to a later claim.
+            AND CASE WHEN e.suspicion >= %(alone)s THEN %(together)s ELSE e.suspicion END
+            <= (SELECT room.suspects FROM room)
             AND (
                 e.overlap = 'allow'
                 OR e.overlap = 'cancel_running' AND (
@@ -153,8 +165,9 @@ picked AS MATERIALIZED (
 -- long queue delays nobody else's short one; a heavier tenant has more places a round.
 in_line AS MATERIALIZED (
     SELECT
-        ctid, id, tenant_id, schedule_id, schema_name,
-        row_number() OVER (ORDER BY round, priority, not_before, id) AS place
+        ctid, id, tenant_id, schedule_id, schema_name, suspects,
+        row_number() OVER (ORDER BY round, priority, not_before, id) AS place,
+        sum(suspects) OVER (ORDER BY round, priority, not_before, id) AS suspects_so_far
     FROM (
         SELECT
             picked.*,
@@ -168,7 +181,11 @@ in_line AS MATERIALIZED (
     ) AS startable
 ),
 starting AS MATERIALIZED (
-    SELECT in_line.* FROM in_line, free WHERE in_line.place <= least(free.slots, %(batch)s)
+    SELECT in_line.*
+    FROM in_line, free, room
+    WHERE
+        in_line.place <= least(free.slots, %(batch)s)
+        AND (in_line.suspects = 0 OR in_line.suspects_so_far <= room.suspects)
 ),
 -- The second of a schedule ends for the first one only if that runs.
 unstarted AS MATERIALIZED (
@@ -253,13 +270,15 @@ SELECT
     array(SELECT is_closed FROM full_up ORDER BY tenant_id),
     clock.now, clock.token,
     -- How many seconds each of those that start was kept waiting since it might have started.
-    array(SELECT extract(epoch FROM clock.now - not_before)::float8 FROM taken),
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    -- Those that were lost keep their place in the queue, and would count the attempt before.
+    array(SELECT extract(epoch FROM clock.now - not_before)::float8 FROM taken WHERE losses = 0),
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL
 FROM clock
 UNION ALL
 SELECT
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     e.state, e.reason, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
-    e.actor_id, e.actor_type, e.actor_source
+    e.losses, e.suspicion, e.actor_id, e.actor_type, e.actor_source
 FROM (SELECT * FROM taken UNION ALL SELECT * FROM ended) AS e

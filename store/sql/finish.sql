@@ -5,13 +5,15 @@ WITH clock AS MATERIALIZED (
 given AS MATERIALIZED (
     SELECT
         id, token, coalesce(state, 'SUCCEEDED') AS state, reason, wait, outcome, error,
-        auto_pause_after, http_status, answer
+        auto_pause_after, http_status, answer, coalesce(suspicion, 0) AS suspicion,
+        coalesce(outcome = 'LOST', false) AS is_lost
     FROM unnest(
         %(ids)s::uuid[], %(tokens)s::uuid[], %(states)s::text[], %(reasons)s::text[],
         %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[], %(auto_pause_after)s::int[],
-        %(http_statuses)s::int[], %(answers)s::text[]
+        %(http_statuses)s::int[], %(answers)s::text[], %(suspicions)s::int[]
     ) AS g (
-        id, token, state, reason, wait, outcome, error, auto_pause_after, http_status, answer
+        id, token, state, reason, wait, outcome, error, auto_pause_after, http_status, answer,
+        suspicion
     )
 ),
 -- The fence: only who still holds the lease may say how it ended. Retries wait for a slot; what
@@ -26,10 +28,15 @@ ended AS (
         reason = CASE
             WHEN g.state = 'FAILED' THEN coalesce(e.cancel_reason, g.reason) ELSE g.reason
         END,
-        not_before = CASE g.state
-            WHEN 'FAILED' THEN clock.now + make_interval(secs => g.wait) ELSE e.not_before
+        -- One that was lost keeps its place in the queue.
+        not_before = CASE
+            WHEN g.state = 'FAILED' AND NOT g.is_lost
+            THEN clock.now + make_interval(secs => g.wait) ELSE e.not_before
         END,
         start_deadline = NULL,
+        attempts_allowed = e.attempts_allowed + g.is_lost::int,
+        losses = e.losses + g.is_lost::int,
+        suspicion = g.suspicion,
         lease_token = NULL,
         lease_until = NULL,
         finished_at = CASE

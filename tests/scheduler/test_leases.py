@@ -140,15 +140,6 @@ async def test_a_lost_one_is_recorded_and_starts_again_at_once(scheduling: Sched
     assert (again.id, again.attempt) == (claimed.id, 2)
 
 
-async def test_a_lost_one_without_attempts_left_is_dead(scheduling: Scheduling) -> None:
-    await started(scheduling, attempts_allowed=1)
-    scheduling.clock.go_on(seconds=61)
-
-    await recover_lost(scheduling.replica("two"))
-
-    assert await scheduling.states() == [("DEAD", "worker lost")]
-
-
 async def test_a_cancelled_one_whose_worker_is_lost_ends_cancelled(scheduling: Scheduling) -> None:
     await started(scheduling)
     await scheduling.execute(
@@ -221,11 +212,13 @@ async def test_one_that_cannot_be_ended_does_not_keep_the_others_from_being_reco
 ) -> None:
     """Its month is gone, so the database refuses the row that it would become."""
     november = NOON - timedelta(days=20)
-    await scheduling.waiting(1, scheduled_for=november, attempts_allowed=1)
-    await scheduling.waiting(1, attempts_allowed=1)
+    await scheduling.waiting(1, scheduled_for=november)
+    await scheduling.waiting(1)
     assert len((await scheduling.claim()).started) == 2
+    await scheduling.execute("UPDATE tenantcron.execution SET suspicion = 4")
     await scheduling.execute("DROP TABLE tenantcron.execution_past_2026_11")
     scheduling.clock.go_on(seconds=61)
 
     assert await recover_lost(scheduling.replica("two")) == 1
-    assert await scheduling.states() == [("RUNNING", None), ("DEAD", "worker lost")]
+    killed = ("DEAD", "killed its worker 3 times")
+    assert await scheduling.states() == [("RUNNING", None), killed]

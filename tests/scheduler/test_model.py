@@ -71,7 +71,10 @@ NAME = st.tuples(TENANT, st.sampled_from(sorted(NAMES)))
 REPLICA = st.sampled_from(("one", "two"))
 NUMBER = st.integers(0, 11)
 OUTCOME = st.sampled_from(
-    (AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED, AttemptOutcome.INTERRUPTED)
+    (
+        *(AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED, AttemptOutcome.INTERRUPTED),
+        AttemptOutcome.LOST,
+    )
 )
 # A schedule of a manifest: its timetable, None for a disabled one, and the rest of its words.
 SCHEDULE = st.tuples(st.sampled_from((*TIMETABLES, None)), POLICIES)
@@ -84,6 +87,10 @@ def written(name: str, timetable: Timetable | None, policies: str) -> str:
     """Write what `scheduled:` says. Pauses for failures are left out: the model has none."""
     when = timetable.written if timetable else f"{TIMETABLES[0].written}, enabled: false"
     return f"{when}, {policies}, {NAMES[name]}, auto_pause_after: 0"
+
+
+def is_running(row: Row) -> bool:
+    return row["state"] == "RUNNING"
 
 
 class Scheduler(RuleBasedStateMachine):
@@ -191,6 +198,8 @@ class Scheduler(RuleBasedStateMachine):
         for claimed in self.chosen(number):
             with suppress(OperationError):
                 step(self.world, claimed.id)
+                if step is World.retry:
+                    self.model.retry(claimed.id)
 
     @rule(name=NAME, back=st.integers(0, 3))
     def set_cursor_back(self, name: Name, back: int) -> None:
@@ -235,7 +244,8 @@ class Scheduler(RuleBasedStateMachine):
             self.kept[replica][one.lease] = one
         rows = self.world.rows()
         self.check_started(started, rows)
-        self.check_waiting(rows)
+        self.check_isolated(replica, started, rows)
+        self.check_waiting(replica, rows)
 
     @precondition(lambda self: self.now < LATEST and self.nexts())
     @rule(replica=REPLICA)
@@ -270,6 +280,10 @@ class Scheduler(RuleBasedStateMachine):
 
     def end(self, claimed: Claimed, outcome: AttemptOutcome) -> None:
         self.attempts += 1
+        if outcome is AttemptOutcome.LOST:
+            self.model.lose(claimed.id)
+        else:
+            self.model.come_back(claimed.id)
         assert not self.world.finish(claimed, outcome)
         (row,) = (row for row in self.world.rows() if row["id"] == claimed.id)
         assert row["state"] == self.state_after(claimed, outcome, row)
@@ -300,9 +314,27 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        lost = self.model.recover(self.now)
-        assert self.world.recover() == lost
-        self.attempts += lost
+        expired = self.model.expired(self.now)
+        before = {row["id"]: row for row in self.world.rows()}
+        assert self.world.recover() == len(expired)
+        self.attempts += len(expired)
+        after = {row["id"]: row for row in self.world.rows()}
+        for lease in expired:
+            self.model.end(lease)
+            self.check_lost(before[lease[0]], after[lease[0]])
+
+    def check_lost(self, before: Row, after: Row) -> None:
+        """It starts again with as many attempts as before, unless it must stop or kills."""
+        execution = UUID(str(before["id"]))
+        if before["cancel_requested_at"] is not None:
+            self.model.come_back(execution)
+            assert after["state"] == "CANCELLED"
+            return
+        self.model.lose(execution)
+        assert after["state"] == ("DEAD" if self.model.is_killer(execution) else "FAILED")
+        left = [int(str(row["attempts_allowed"])) - row["losses"] for row in (before, after)]  # type: ignore[operator] # a number
+        assert left[0] == left[1]
+        assert after["not_before"] == before["not_before"]
 
     # What must be so after each step.
 
@@ -312,6 +344,9 @@ class Scheduler(RuleBasedStateMachine):
         self.check_occurrences([row for row in executions if row["actor_source"] != "manual"])
         self.check_cursors({row["schedule_id"]: row for row in cursors})
         self.check_leases([row for row in executions if row["state"] == "RUNNING"])
+        for row in executions:
+            assert row["losses"] == self.model.losses[row["id"]]
+            assert row["suspicion"] == self.model.suspicion[row["id"]]
         assert sum(row["actor_source"] == "manual" for row in executions) == self.triggered
         # A success is told by the execution's own row.
         succeeded = sum(row["state"] == "SUCCEEDED" for row in executions)
@@ -360,8 +395,16 @@ class Scheduler(RuleBasedStateMachine):
                 assert self.model.cursors[one.schedule_id].timetable is not None
                 assert not self.model.is_paused(one.schedule_id, self.now)
 
-    def check_waiting(self, rows: list[Row]) -> None:
-        """Whoever still waits has a reason to: the limits, or the execution before it."""
+    def check_isolated(self, replica: str, started: list[Claimed], rows: list[Row]) -> None:
+        """What has just started had room among the suspects that run on its replica."""
+        running = [row["id"] for row in rows if row["worker_id"] == replica and is_running(row)]
+        for one in started:
+            assert one.suspicion == self.model.suspicion[one.id]
+            assert self.model.has_room((other for other in running if other != one.id), one.id)
+
+    def check_waiting(self, replica: str, rows: list[Row]) -> None:
+        """Whoever still waits has a reason: limits, the execution before it, or other suspects."""
+        here = [row["id"] for row in rows if row["worker_id"] == replica and is_running(row)]
         running = Counter(row["tenant_id"] for row in rows if row["state"] == "RUNNING")
         begun = Counter(row["schedule_id"] for row in rows if row["state"] in ("RUNNING", "FAILED"))
         for row in rows:
@@ -370,13 +413,15 @@ class Scheduler(RuleBasedStateMachine):
             assert row["tenant_id"] not in self.suspended
             is_full = running[row["tenant_id"]] >= self.most(row["tenant_id"])
             is_second = begun[row["schedule_id"]] > (row["state"] == "FAILED")
-            assert is_full or is_second or running.total() >= self.overall
+            is_isolated = not self.model.has_room(here, row["id"])
+            assert is_full or is_second or is_isolated or running.total() >= self.overall
 
     def state_after(self, claimed: Claimed, outcome: AttemptOutcome, row: Row) -> str:
         """Return what an attempt makes of its execution."""
         if outcome is AttemptOutcome.SUCCEEDED:
             return "SUCCEEDED"
-        if claimed.attempt >= claimed.attempts_allowed:
+        is_over = claimed.attempt >= claimed.attempts_allowed
+        if self.model.is_killer(claimed.id) if outcome is AttemptOutcome.LOST else is_over:
             return "DEAD"
         return "FAILED" if row["cancel_requested_at"] is None else "CANCELLED"
 

@@ -66,7 +66,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
         "due": {"at": at, "batch": 500},
         "claim": {
             "at": at, "after": "", "worker_id": "one", "batch": 400, "tenants": 500,
-            "lease": timedelta(seconds=60), "most": 1000,
+            "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
         },
         "skip": {
             "at": at, "tenant_ids": ["t1"], "reasons": ["full"], "are_closed": [False],
@@ -78,6 +78,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "reasons": [None] * number, "waits": [0.0] * number, "outcomes": ["FAILED"] * number,
             "errors": [None] * number, "auto_pause_after": [0] * number,
             "http_statuses": [503] * number, "answers": ["busy"] * number,
+            "suspicions": [0] * number,
         },
         "begun": {
             "at": at, "ids": keys["ids"], "scheduled_for": keys["scheduled_for"],

@@ -8,7 +8,7 @@ from support.attempts import SETTINGS, claimed
 
 from tenantcron.manifests.desired import Retry
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.retry import LONGEST_REASON, Settled, settle
+from tenantcron.scheduler.retry import LONGEST_REASON, Settled, settle, settle_loss
 
 
 class Highest(Random):
@@ -92,13 +92,29 @@ def test_a_final_failure_is_dead_on_its_first_attempt() -> None:
     assert settled(AttemptOutcome.FAILED, final=True).state == "DEAD"
 
 
-@pytest.mark.parametrize("outcome", [AttemptOutcome.INTERRUPTED, AttemptOutcome.LOST])
-def test_what_the_scheduler_broke_off_starts_again_at_once_while_attempts_are_left(
-    outcome: AttemptOutcome,
-) -> None:
-    result = settled(outcome, attempt=2)
+def test_what_the_scheduler_broke_off_starts_again_at_once_while_attempts_are_left() -> None:
+    result = settled(AttemptOutcome.INTERRUPTED, attempt=2)
     assert (result.state, result.wait) == ("FAILED", timedelta(0))
-    assert settled(outcome, attempt=3).state == "DEAD"
+    assert settled(AttemptOutcome.INTERRUPTED, attempt=3).state == "DEAD"
+
+
+@pytest.mark.parametrize(("blamed", "allowed"), [(0, 1), (2, 3)])
+def test_a_loss_uses_up_no_attempt_and_starts_again_at_once(blamed: int, allowed: int) -> None:
+    lost = Attempt(claimed(attempt=3, attempts_allowed=3), AttemptOutcome.LOST)
+
+    assert settle_loss(lost, blamed, allowed) == Settled("FAILED", "worker lost", timedelta(0))
+
+
+def test_what_was_blamed_as_often_as_allowed_is_dead() -> None:
+    lost = Attempt(claimed(), AttemptOutcome.LOST)
+
+    assert settle_loss(lost, 3, 3) == Settled("DEAD", "killed its worker 3 times")
+
+
+def test_losses_do_not_lengthen_the_wait_after_a_failure() -> None:
+    ended = Attempt(claimed(attempt=5, attempts_allowed=9, losses=4), AttemptOutcome.FAILED)
+
+    assert settle(ended, SETTINGS, Highest()).wait == SETTINGS.retry.backoff
 
 
 @pytest.mark.parametrize("attempt", [1, 3])
@@ -113,7 +129,6 @@ def test_a_cancelled_execution_stays_cancelled(attempt: int) -> None:
         (AttemptOutcome.FAILED, "ValueError: no such meter\n\nframes", "ValueError: no such meter"),
         (AttemptOutcome.FAILED, "\n  \nlate line", "late line"),
         (AttemptOutcome.FAILED, None, "failed"),
-        (AttemptOutcome.LOST, None, "worker lost"),
         (AttemptOutcome.INTERRUPTED, None, "interrupted by shutdown"),
         (AttemptOutcome.CANCELLED, None, "cancelled"),
     ],

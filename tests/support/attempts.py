@@ -42,6 +42,8 @@ def claimed(
     tenant: str = "acme",
     attempt: int = 1,
     attempts_allowed: int = 3,
+    losses: int = 0,
+    suspicion: int = 0,
     execution_id: UUID | None = None,
     actor: Actor = SCHEDULER,
 ) -> Claimed:
@@ -57,6 +59,8 @@ def claimed(
         definition_id=UUID(int=3),
         attempt=attempt,
         attempts_allowed=attempts_allowed,
+        losses=losses,
+        suspicion=suspicion,
         lease_token=uuid4(),
         started_at=STARTED_AT,
         actor=actor,

@@ -3,7 +3,8 @@
 It knows nothing of cron expressions, statements and rows: a timetable is an interval since 1970.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -67,6 +68,9 @@ class Model:
     cursors: dict[UUID, Cursor] = field(default_factory=dict)
     accounted: dict[UUID, list[datetime]] = field(default_factory=lambda: defaultdict(list))
     leases: dict[Lease, datetime] = field(default_factory=dict)
+    # How often each execution was lost, and how many of its latest attempts in a row.
+    losses: Counter[UUID] = field(default_factory=Counter)
+    suspicion: Counter[UUID] = field(default_factory=Counter)
 
     def apply(self, name: Name, schedule: UUID, timetable: Timetable | None, now: datetime) -> None:
         """A new schedule and a new timetable count from the apply; nothing else changes that."""
@@ -108,7 +112,31 @@ class Model:
         """Only who holds the lease has a say; return whether that is so."""
         return self.leases.pop(lease, None) is not None
 
-    def recover(self, now: datetime) -> int:
-        """A lease that has run out is gone; return how many there were."""
-        lost = [lease for lease, until in self.leases.items() if until < now]
-        return sum(map(self.end, lost))
+    def expired(self, now: datetime) -> list[Lease]:
+        """A lease that has run out is gone; return those that have."""
+        return [lease for lease, until in self.leases.items() if until < now]
+
+    def come_back(self, execution: UUID) -> None:
+        """A worker that reports how an attempt ended was not killed by it."""
+        self.suspicion[execution] = 0
+
+    def lose(self, execution: UUID) -> None:
+        """One more attempt was lost; it is no attempt that counts."""
+        self.losses[execution] += 1
+        self.suspicion[execution] += 1
+
+    def is_killer(self, execution: UUID) -> bool:
+        """Lost once among others, once among a few, and three times as the only suspect."""
+        return self.suspicion[execution] >= 5
+
+    def retry(self, execution: UUID) -> None:
+        """Who is retried by an operator has a clean record, and runs alone if it was suspected."""
+        self.losses[execution] = 0
+        self.suspicion[execution] = min(self.suspicion[execution], 2)
+
+    def has_room(self, running: Iterable[UUID], another: UUID) -> bool:
+        """Eight that were lost once may run beside each other, or a single one lost more often."""
+        suspects = [self.suspicion[one] for one in running if self.suspicion[one]]
+        if not suspects or not self.suspicion[another]:
+            return True
+        return len(suspects) < 8 and max(*suspects, self.suspicion[another]) == 1

@@ -47,10 +47,14 @@ class Fleet:
         process = self.shell.start(
             "run",
             *self.options,
-            TENANTCRON_LEASE="5s",
-            TENANTCRON_LOG_LEVEL="error",
-            PYTHONPATH=str(self.shell.folder),
-            **self.variables,
+            **{
+                "TENANTCRON_LEASE": "5s",
+                "TENANTCRON_LOG_LEVEL": "error",
+                # Workers are killed all the time here, and nothing that they run is to blame.
+                "TENANTCRON_KILLS_ALLOWED": "100",
+                "PYTHONPATH": str(self.shell.folder),
+                **self.variables,
+            },
         )
         self.running.append(process)
         return process

@@ -1,0 +1,60 @@
+"""Replicas that die with what they run, on rows and by a clock that the test moves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from support.scheduling import Scheduling
+
+from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.finish import recover_lost
+from tenantcron.store.claiming import Claimed
+
+# What an attempt does: an outcome that its worker reports, or None if it kills the worker.
+Behaviour = Callable[[Claimed], AttemptOutcome | None]
+LONGER_THAN_A_LEASE = 61.0
+
+
+@dataclass(slots=True)
+class Supervised:
+    """A few replicas, each of which is started again under a new name when it was killed."""
+
+    scheduling: Scheduling
+    behaviour: Behaviour
+    replicas: int = 2
+    kills: int = 0
+    # The most suspects that one replica ran at a time, by their suspicion at that time.
+    together: list[list[int]] = field(default_factory=list)
+    _names: "count[int]" = field(default_factory=count)
+
+    async def run(self) -> None:
+        """Work until nothing waits or runs any more."""
+        for _ in range(200):
+            if not await self._round():
+                return
+        raise AssertionError(f"it never comes to an end: {await self.scheduling.states()}")
+
+    async def _round(self) -> bool:
+        """Let each replica start what it may and run it to its end; False if there was nothing."""
+        claims = [await self._claimed() for _ in range(self.replicas)]
+        for claimed in claims:
+            await self._end(claimed)
+        self.scheduling.clock.go_on(seconds=LONGER_THAN_A_LEASE)
+        while await recover_lost(self.scheduling.replica("recovering")):
+            pass
+        return any(claims) or bool(await self.scheduling.count(state="FAILED"))
+
+    async def _claimed(self) -> list[Claimed]:
+        name = f"worker {next(self._names)}"
+        claimed = await self.scheduling.claim_all(self.scheduling.replica(name))
+        self.together.append(sorted(one.suspicion for one in claimed if one.suspicion))
+        return claimed
+
+    async def _end(self, claimed: list[Claimed]) -> None:
+        outcomes = {one: self.behaviour(one) for one in claimed}
+        if None in outcomes.values():
+            self.kills += 1
+            return
+        for one, outcome in outcomes.items():
+            assert outcome is not None
+            await self.scheduling.finish(one, outcome)
