@@ -19,6 +19,8 @@ def as_json(row: ExecutionRow) -> ToldExecution:
         "reason": row.reason,
         "attempt": row.attempt,
         "attempts_allowed": row.attempts_allowed,
+        "losses": row.losses,
+        "suspect": row.suspicion > 0,
         "not_before": row.not_before.isoformat(),
         "start_deadline": iso(row.start_deadline),
         "created_at": row.created_at.isoformat(),

@@ -109,6 +109,8 @@ class ToldExecution(TypedDict):
     reason: str | None
     attempt: int
     attempts_allowed: int
+    losses: int
+    suspect: bool
     not_before: str
     start_deadline: str | None
     created_at: str

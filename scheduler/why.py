@@ -14,6 +14,7 @@ from tenantcron.scheduler.situation import Situation
 from tenantcron.scheduler.vitals import AUTO_PAUSED, OVERDUE
 from tenantcron.store.execution_history import WAITING, ExecutionRow
 from tenantcron.store.executions import State
+from tenantcron.store.suspects import ALONE
 from tenantcron.store.tenants import TenantStatus
 
 
@@ -165,10 +166,23 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
             f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
             f"`tenantcron tenant set {situation.ref.tenant} --max-concurrent N` raises the limit.",
         )
+    if row.suspicion:
+        return _waits_as_suspect(row, what)
     return Reason(
         "waits-for-claim",
         f"{what} may start.",
         "A running scheduler starts it within seconds.",
+    )
+
+
+def _waits_as_suspect(row: ExecutionRow, what: str) -> Reason:
+    turn = "to run alone" if row.suspicion >= ALONE else "to run beside a few other suspects"
+    return Reason(
+        "waits-as-suspect",
+        f"{what} was lost with its worker and waits for its turn {turn}, because one of those that "
+        "were lost may have killed the worker.",
+        "A running scheduler starts it; losses use up no attempts. "
+        f"`tenantcron execution show {row.id}` shows the attempts that were lost.",
     )
 
 

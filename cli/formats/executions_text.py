@@ -13,6 +13,7 @@ from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, Told
 from tenantcron.store.execution_history import AttemptRow, ExecutionRow
 from tenantcron.store.executions import State
+from tenantcron.store.suspects import kills
 
 STYLES = {
     State.SUCCEEDED: "green",
@@ -66,6 +67,10 @@ def story(row: ExecutionRow) -> Iterator[str]:
     if row.missed_count and row.covers_from is not None:
         others = number_of(row.missed_count, "earlier occurrence")
         yield f"stands for {others} since {in_utc(row.covers_from)}, too"
+    if row.losses:
+        blamed = kills(row.suspicion)
+        blame = f", and blamed for it {number_of(blamed, 'time')}" if blamed else ""
+        yield f"lost with its worker {number_of(row.losses, 'time')}{blame}"
     if row.cancel_requested_at is not None:
         yield f"asked to stop at {in_utc(row.cancel_requested_at)}: {row.cancel_reason}"
 
@@ -101,6 +106,8 @@ def _end(row: ExecutionRow) -> str:
                 f"attempt {row.attempt} of {row.attempts_allowed} runs since {since} on "
                 f"{row.worker_id}: `tenantcron execution cancel {row.id}` stops it"
             )
+        case State.FAILED if row.suspicion:
+            return f"{ended}; it waits for its turn: `tenantcron why {ref}` shows for what"
         case State.FAILED:
             return f"{ended}; the next attempt comes at {in_utc(row.not_before)}"
         case State.SUCCEEDED:

@@ -18,6 +18,8 @@ KEYS = {
     "state",
     "reason",
     "attempt",
+    "losses",
+    "suspect",
     "started_at",
     "finished_at",
     "actor",
@@ -137,6 +139,38 @@ def test_the_story_of_one_has_its_attempts_with_their_errors(
     assert f"tenantcron execution retry {execution}" in text
     assert (attempt["attempt"], attempt["outcome"], attempt["worker"]) == (1, "FAILED", "one")
     assert attempt["error"] == "ValueError: no\n  in line 3"
+
+
+def test_the_story_of_a_suspect_has_its_losses_and_that_it_waits_for_its_turn(
+    shell: Shell, database_url: str
+) -> None:
+    execution = trigger(shell)
+    run(
+        database_url,
+        "UPDATE tenantcron.execution SET state = 'FAILED', reason = 'worker lost', attempt = 4,"
+        " attempts_allowed = 7, losses = 4, suspicion = 3",
+    )
+
+    text = shell("execution", "show", execution).out
+    answer = told(shell, "show", execution)["execution"]
+
+    assert "  lost with its worker 4 times, and blamed for it 1 time\n" in text
+    assert "waits for its turn: `tenantcron why acme/nightly`" in text
+    assert (answer["losses"], answer["suspect"]) == (4, True)
+
+
+def test_an_operator_gives_one_that_killed_its_worker_another_chance_alone(
+    shell: Shell, database_url: str
+) -> None:
+    execution = trigger(shell)
+    fail(database_url, execution, "worker lost")
+    run(database_url, "UPDATE tenantcron.execution SET attempt = 5, losses = 5, suspicion = 5")
+
+    assert shell("execution", "retry", execution).code == 0
+
+    (row,) = run(database_url, "SELECT * FROM tenantcron.execution")
+    assert (row["state"], row["losses"], row["suspicion"]) == ("PENDING", 0, 2)
+    assert (row["attempt"], row["attempts_allowed"]) == (5, 8)
 
 
 def test_retry_and_cancel_say_what_became_of_it(shell: Shell, database_url: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.attempts import AttemptOutcome
+from tenantcron.scheduler.finish import recover_lost
 from tenantcron.scheduler.situation import Situation, UnknownError, read_situation, schedule_ref
 from tenantcron.scheduler.why import Reason, explain
 from tenantcron.store import workers
@@ -78,6 +79,16 @@ async def _retry(scheduling: Scheduling) -> None:
     await _fired(scheduling)
     (claimed,) = (await scheduling.claim()).started
     await scheduling.finish(claimed, AttemptOutcome.FAILED, "ValueError: no", retry_after=LEASE)
+
+
+async def _lost(scheduling: Scheduling, times: int) -> None:
+    await _fired(scheduling)
+    for _ in range(times):
+        await scheduling.claim(scheduling.replica("lost"))
+        scheduling.clock.go_on(seconds=61)
+        await recover_lost(scheduling.replica())
+    # The time of its next occurrence has not come.
+    assert scheduling.clock.now < NOON + timedelta(hours=2)
 
 
 async def _cluster_limit(scheduling: Scheduling) -> None:
@@ -158,6 +169,8 @@ CASES = [
     Case("waits-for-its-time", "attempt 1 failed: ValueError: no", _retry),
     Case("waits-for-cluster-limit", "0 of 0 executions", _cluster_limit),
     Case("waits-for-tenant-limit", "1 of 1 are running", _tenant_limit),
+    Case("waits-as-suspect", "its turn to run beside a few", lambda s: _lost(s, 1)),
+    Case("waits-as-suspect", "waits for its turn to run alone", lambda s: _lost(s, 2)),
     Case("waits-for-claim", "may start", lambda s: _fired(s, start_within="1h")),
     Case("overdue", "2026-12-01 13:00:00 UTC", _overdue),
     Case("last-skipped", "concurrency limit reached", _skipped),
