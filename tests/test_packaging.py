@@ -131,3 +131,11 @@ def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: 
     assert run("schema").stdout == schema
     assert run("explain", "TC301").stdout.startswith("TC301 interval-below-floor")
     assert run("--version").stdout == "tenantcron 0.1.0\n"
+
+
+def test_only_pictures_of_the_documentation_are_binary() -> None:
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    names = [Path(name.decode()) for name in tracked.stdout.split(b"\0") if name]
+    files = [name for name in names if (ROOT / name).is_file()]
+    binary = [name for name in files if b"\0" in (ROOT / name).read_bytes()]
+    assert [name for name in binary if name.parts[:2] != ("docs", "images")] == []
