@@ -240,4 +240,5 @@ def test_an_unknown_state_is_told_with_those_there_are(shell: Shell) -> None:
 
     assert called.code == 2
     assert "'RUNING'" in called.err
-    assert "'PENDING', 'RUNNING', 'SUCCEEDED'" in called.err
+    # argparse quotes the choices before Python 3.12.8 only.
+    assert "PENDING, RUNNING, SUCCEEDED" in called.err.replace("'", "")
