@@ -7,7 +7,9 @@ READY := $(VENV)/.ready
 TYPED := build/typed
 # The demo keeps its database in a folder of its own, and begins anew every time.
 DEMO := build/demo
-DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL TENANTCRON_LOG_FORMAT=console $(abspath $(BIN))/tenantcron
+DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL TENANTCRON_LOG_FORMAT=console tenantcron
+# Paths are found by the shell: functions of make such as `abspath` cut them at spaces.
+ENTER_DEMO := bin=$$(cd '$(BIN)' && pwd) && export PATH="$$bin:$$PATH" PYTHONPATH="$$PWD/examples" && cd '$(DEMO)'
 DEMO_PORT := 8080
 # How long its scheduler runs before the demo shows what came of it.
 DEMO_RUN := 20s
@@ -31,16 +33,16 @@ $(READY): pyproject.toml constraints.txt
 # Says what it runs as one would type it, then runs it in the demo's folder.
 define in_demo
 	@printf '\n$$ tenantcron %s\n' '$(1)'
-	@cd $(DEMO) && PYTHONPATH=$(abspath examples) $(DEMO_TENANTCRON) $(1)
+	@$(ENTER_DEMO) && $(DEMO_TENANTCRON) $(1)
 endef
 
 demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the scheduler, and show the dashboard; ONCE=1 ends by itself
-	@rm -rf $(DEMO) && mkdir -p $(DEMO) && cp -r examples/manifests examples/live $(DEMO)
+	@rm -rf '$(DEMO)' && mkdir -p '$(DEMO)' && cp -r examples/manifests examples/live '$(DEMO)'
 	$(call in_demo,validate manifests)
 	$(call in_demo,apply-manifest manifests/acme.yaml manifests/northwind.yaml --create-tenants)
 	$(call in_demo,apply-manifest live --create-tenants)
 	@printf '\nAs after a night without a scheduler: it catches up. Log: %s\n' '$(DEMO)/catch-up.log'
-	@cd $(DEMO) && env -u TENANTCRON_DATABASE_URL $(abspath $(BIN))/python $(abspath examples/yesterday.py)
+	@$(ENTER_DEMO) && env -u TENANTCRON_DATABASE_URL python "$$PYTHONPATH/yesterday.py"
 	$(call in_demo,run --handlers handlers --once 2> catch-up.log)
 	$(call in_demo,run --handlers handlers --for $(DEMO_RUN))
 	$(call in_demo,execution list --limit 15)
@@ -56,7 +58,7 @@ demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the schedule
 ifndef ONCE
 	@echo
 	@echo "The dashboard: http://127.0.0.1:$(DEMO_PORT)/ui    Ctrl-C ends it. Logs: $(DEMO)/*.log"
-	@cd $(DEMO) && PYTHONPATH=$(abspath examples) sh -c '\
+	@$(ENTER_DEMO) && sh -c '\
 	  $(DEMO_TENANTCRON) run --handlers handlers 2> scheduler.log & scheduler=$$!; \
 	  trap : INT TERM; \
 	  $(DEMO_TENANTCRON) serve --anonymous --port $(DEMO_PORT) 2> server.log & server=$$!; \

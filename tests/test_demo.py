@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,10 +30,10 @@ def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until
     run_folder: Path,
 ) -> None:
     assert "\nmake demo " in README.read_text(encoding="utf-8")
-    folder, port = Path(tempfile.mkdtemp(dir=run_folder)) / "demo", free_port()
+    clone, port = _clone(Path(tempfile.mkdtemp(dir=run_folder)) / "a clone"), free_port()
     with subprocess.Popen(
-        [*MAKE, "demo", "DEMO_RUN=8s", f"DEMO={folder}", f"DEMO_PORT={port}"],
-        cwd=ROOT,
+        [*MAKE, "demo", "DEMO_RUN=8s", f"DEMO_PORT={port}"],
+        cwd=clone,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -60,6 +61,14 @@ def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until
         assert part in page
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz")
+
+
+def _clone(folder: Path) -> Path:
+    """Copy what the demo needs to a folder whose name has a space, as people have them."""
+    folder.mkdir()
+    shutil.copy(ROOT / "Makefile", folder)
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    return folder
 
 
 def _until_the_address(demo: "subprocess.Popen[str]") -> str:
