@@ -17,7 +17,7 @@ DEMO_RUN := 20s
 BENCHES := cron loading validate apply provider scheduler http_targets api limits growth compare
 QUICK ?=
 
-.PHONY: help setup demo test lint types unit format generated screenshots bench bench-peers faults faults-mutants clean
+.PHONY: help setup demo test lint types unit format generated screenshots bench bench-peers faults faults-mutants test-bare clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,11 @@ types: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -n auto
+
+# Needs root, debootstrap and, on two cores, half an hour for each.
+BARE ?= bookworm trixie
+test-bare: ## Run `make demo` and `make test` on minimal machines of Debian 12 and 13, without a compiler
+	@for release in $(BARE); do tests/bare/bare_machine.sh $$release || exit; done
 
 format: $(READY) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
