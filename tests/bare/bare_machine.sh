@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: tests/bare/bare_machine.sh [--install-only] [--root FOLDER] RELEASE [COMMAND...]
+usage: bare_machine.sh [--install-only] [--root FOLDER] RELEASE [COMMAND...]
 
 Make a minimal Debian in a folder with debootstrap, clone this repository's
 HEAD into it, and run there as an ordinary user, by chroot:
