@@ -1,0 +1,147 @@
+"""A stage for interleavings: one tenant with one schedule, and the programs that act on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+from support.fleet import DEPLOYER, Fleet
+from support.interleaving import Program
+from support.scheduling import NOON, Row, Scheduling
+
+from tenantcron.core.names import TenantId
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.reconciler.plan import Wanted
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.claim import claim_batch
+from tenantcron.scheduler.finish import finish_batch, recover_lost
+from tenantcron.scheduler.fire import fire_batch
+from tenantcron.scheduler.operate import Operator
+from tenantcron.scheduler.situation import ScheduleRef
+from tenantcron.store import finishing
+from tenantcron.store.claiming import Claimed, Lease
+from tenantcron.store.engine import Database
+from tenantcron.store.tenants import Limits
+from tenantcron.tenants.registry import Registry
+
+ACME = TenantId("acme")
+HOURLY = "cron: '0 * * * *'"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A database at noon, and what sessions do to it; each method returns a session's program."""
+
+    scheduling: Scheduling
+
+    # Preparing, outside of any session.
+
+    async def prepare(self) -> None:
+        """Make history, and a tenant with its schema."""
+        await self.scheduling.prepare()
+        await Registry(self.scheduling.database, DEPLOYER).create(ACME, Limits())
+
+    async def wanted(self, schedules: dict[str, str], folder: Path) -> Wanted:
+        """Check a manifest of the tenant."""
+        fleet = Fleet(self.scheduling.database, folder)
+        folder.mkdir(exist_ok=True)
+        fleet.write(ACME, schedules)
+        (prepared,) = await fleet.prepared()
+        assert prepared.wanted is not None, prepared.diagnostics
+        return prepared.wanted
+
+    async def declare(self, schedules: dict[str, str], folder: Path) -> UUID:
+        """Apply a manifest as of three hours ago, track it, and return its first schedule."""
+        await self.apply(await self.wanted(schedules, folder))(self.scheduling.database)
+        await self.scheduling.execute(
+            "UPDATE tenant_acme.tenant_schedule SET effective_from = :since",
+            since=NOON - timedelta(hours=3),
+        )
+        await self.refresh()(self.scheduling.database)
+        await self.scheduling.execute(
+            "UPDATE tenantcron.schedule_cursor SET next_run_at = :noon", noon=NOON
+        )
+        (cursor, *_) = await self.scheduling.rows("schedule_cursor", "schedule_name")
+        return UUID(str(cursor["schedule_id"]))
+
+    async def limit(self, number: int) -> None:
+        """Set the cluster limit."""
+        operator = self._operator(self.scheduling.database)
+        await operator.set_limits({"operator": number}, None)
+
+    async def start(self, worker: str = "first") -> Claimed:
+        """Claim the one execution that waits."""
+        (claimed,) = (await claim_batch(self.scheduling.replica(worker))).started
+        return claimed
+
+    # What replicas do.
+
+    def fire(self) -> Program:
+        """Fire what is due."""
+        return lambda database: fire_batch(self._on(database).replica("fires"))
+
+    def claim(self, worker: str = "claims") -> Program:
+        """Claim what may start."""
+        return lambda database: claim_batch(self._on(database).replica(worker))
+
+    def finish(self, claimed: Claimed, outcome: AttemptOutcome) -> Program:
+        """Record how an attempt ended."""
+        ended = [Attempt(claimed, outcome, None)]
+        return lambda database: finish_batch(self._on(database).replica("finishes"), ended)
+
+    def recover(self, worker: str = "recovers") -> Program:
+        """End the attempts whose lease has expired."""
+        return lambda database: recover_lost(self._on(database).replica(worker))
+
+    def heartbeat(self, claimed: Sequence[Claimed]) -> Program:
+        """Renew leases; the program returns those that are still held."""
+
+        async def renew(database: Database) -> set[Lease]:
+            lease, at = self.scheduling.settings.lease, self.scheduling.clock.now
+            async with database.transaction(by_key=True) as connection:
+                held = await finishing.heartbeat(connection, claimed, lease=lease, at=at)
+            return {(kept.id, kept.lease_token) for kept in held}
+
+        return renew
+
+    def refresh(self) -> Program:
+        """Sync the cursors with the schedules."""
+        at = self.scheduling.clock.now
+        return lambda database: refresh(database, TenantScheduleProvider(), at=at)
+
+    # What people do.
+
+    def apply(self, wanted: Wanted) -> Program:
+        """Apply a manifest that was checked before."""
+        return lambda database: Fleet(database, Path()).applier().apply(wanted)
+
+    def pause(self, name: str) -> Program:
+        """Pause a schedule."""
+        ref = ScheduleRef(ACME, name)
+        return lambda database: self._operator(database).pause(ref, "partner is down", None)
+
+    def cancel(self, execution: UUID) -> Program:
+        """Cancel an execution."""
+        return lambda database: self._operator(database).cancel(str(execution), "not needed")
+
+    def retry(self, execution: UUID) -> Program:
+        """Retry an execution that has ended."""
+        return lambda database: self._operator(database).retry(str(execution))
+
+    def suspend(self) -> Program:
+        """Suspend the tenant."""
+        return lambda database: Registry(database, DEPLOYER).suspend(ACME, "unpaid")
+
+    # What is there afterwards.
+
+    async def executions(self) -> list[Row]:
+        """Return all executions in the order of their occurrences."""
+        return await self.scheduling.rows()
+
+    def _on(self, database: Database) -> Scheduling:
+        return replace(self.scheduling, database=database)
+
+    def _operator(self, database: Database) -> Operator:
+        return Operator(database, self.scheduling.settings, DEPLOYER, self.scheduling.clock)
