@@ -5,8 +5,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ from tenantcron.core.settings import MOST_PORTS, Settings, has_keys, load_settin
 from tenantcron.manifests.policy import Policy, policy_in
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.connections import HandlerConnections
+from tenantcron.scheduler.connections import WARM, HandlerConnections
 from tenantcron.scheduler.deliver import Deliveries, begun_in
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.outbox import Outbox
@@ -35,6 +35,8 @@ from tenantcron.scheduler.webhooks import Courier
 from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.http import Caller
+from tenantcron.targets.isolation.forkserver import Forkserver
+from tenantcron.targets.isolation.isolated import isolate, wants_processes
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.registry import Handlers, load_handlers
 from tenantcron.targets.tracing import Tracing, tracing
@@ -88,9 +90,10 @@ def run(arguments: argparse.Namespace) -> int:
     configure_logs(settings, sys.stderr, add_actor)
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
-    parts = Parts(settings, handlers, policy, caller, authoriser, spans)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(parts, once=arguments.once, span=span))
+    with _isolated(handlers, arguments.handlers, settings) as handlers:
+        parts = Parts(settings, handlers, policy, caller, authoriser, spans)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_serve(parts, once=arguments.once, span=span))
     return 0
 
 
@@ -104,6 +107,19 @@ class Parts:
     caller: Caller
     authoriser: Authoriser | None
     tracing: Tracing | None
+
+
+@contextmanager
+def _isolated(handlers: Handlers, modules: Sequence[str], settings: Settings) -> Iterator[Handlers]:
+    """Start the process that handlers are forked from, if any wants one."""
+    if not wants_processes(handlers):
+        yield handlers
+        return
+    forkserver = Forkserver(modules, WARM, settings.log_level.value)
+    try:
+        yield isolate(handlers, forkserver)
+    finally:
+        forkserver.close()
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

@@ -10,6 +10,7 @@ from tenantcron.targets.answers import Answer
 from tenantcron.targets.authorising import CheckError
 from tenantcron.targets.calls import Raised
 from tenantcron.targets.faults import described, headline_of, storable
+from tenantcron.targets.isolation.messages import Kind, RemoteError
 from tenantcron.targets.signals import Fail, Retry
 
 
@@ -75,6 +76,10 @@ def ended(claimed: Claimed, raised: Raised) -> Attempt:
         case Retry():
             error = described(raised)
             return Attempt(claimed, AttemptOutcome.FAILED, error, retry_after=raised.after)
+        case RemoteError(failure=failure):
+            final = failure.kind is Kind.FAIL
+            error = described(raised)
+            return Attempt(claimed, AttemptOutcome.FAILED, error, failure.after, final)
         case Fail():
             return Attempt(claimed, AttemptOutcome.FAILED, described(raised), final=True)
         case _:

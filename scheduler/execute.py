@@ -254,6 +254,8 @@ class Executor:
         if running is not None:
             running.cancellation.requested = True
             running.cancellation.closed = running.cancellation.closed or closed
+            if closed and running.cancellation.on_close is not None:
+                running.cancellation.on_close()
 
     def run_by(self, task: Task[object]) -> Claimed | None:
         """Return the attempt whose handler a task runs; any thread may ask."""

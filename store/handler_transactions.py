@@ -45,7 +45,7 @@ class HandlerTransactions:
     """Opens transactions for handlers; `close` when no handler runs any more."""
 
     def __init__(self, target: Target, size: PoolSize | None = None) -> None:
-        self._target = target
+        self.target = target
         self._size = size or PoolSize()
         self._lock = Lock()
         self._engine: AsyncEngine | None = None
@@ -77,7 +77,7 @@ class HandlerTransactions:
             self._engine = create_async_engine(
                 URL,
                 # No deadline for an answer: an execution has one, and cancels its handler.
-                connect_args=_connect_args(self._target)
+                connect_args=_connect_args(self.target)
                 | {"async_creator_fn": partial(connect, answer_within=None)},
                 isolation_level="AUTOCOMMIT",
                 pool_pre_ping=True,
@@ -94,7 +94,7 @@ class HandlerTransactions:
             if self._plain_engine is None:
                 self._plain_engine = create_engine(
                     URL,
-                    connect_args=_connect_args(self._target),
+                    connect_args=_connect_args(self.target),
                     isolation_level="AUTOCOMMIT",
                     pool_pre_ping=True,
                     pool_size=self._size.kept,

@@ -1,7 +1,7 @@
 """What a handler is given: the execution that it runs, and how it gets transactions and tokens."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,13 +38,15 @@ class Cancellation:
     """Two flags from the scheduler to a handler; setting and reading them needs no lock.
 
     `requested`: stop soon. `closed`: the attempt has ended, and another one may be running.
+    `on_close` is what ends a handler that cannot read the flags, from any thread.
     """
 
-    __slots__ = ("closed", "requested")
+    __slots__ = ("closed", "on_close", "requested")
 
     def __init__(self) -> None:
         self.requested = False
         self.closed = False
+        self.on_close: Callable[[], None] | None = None
 
 
 @final

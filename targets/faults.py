@@ -11,12 +11,22 @@ LONGEST_HEADLINE: Final = 1024
 DEEPEST_FRAMES: Final = 8
 
 
+class Described(Exception):  # noqa: N818 -- what it is about is the error
+    """Carries the text that `described` made of an error in another process."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
 def described(error: BaseException, headline: str | None = None) -> str:
     """Return a headline, then the last frames and causes; at most 4 KiB, fit for the database."""
+    if isinstance(error, Described) and headline is None:
+        return _cut(storable(error.text), LONGEST_TEXT)
     head = _cut(storable(headline or headline_of(error)), LONGEST_HEADLINE)
     if isinstance(error, Said):
         return head
-    frames = storable(_frames(error))
+    frames = storable(error.text if isinstance(error, Described) else _frames(error))
     return f"{head}\n\n{_cut_front(frames, LONGEST_TEXT - len(head.encode()) - 2)}"
 
 

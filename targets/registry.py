@@ -11,14 +11,15 @@ import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.sizes import SMALLEST, SizeError, format_size, parse_size
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
 from tenantcron.targets.execution import Execution
 
@@ -46,6 +47,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """What a handler may use that runs in a process of its own."""
+
+    # Bytes that it may allocate on top of what its modules take; None: any number.
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Handler:
     """The function that runs a saga; a plain one runs in a thread."""
 
@@ -53,6 +62,8 @@ class Handler:
     function: HandlerFunction
     is_async: bool
     place: Place
+    # None: it runs in the scheduler's own process.
+    process: ProcessLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +139,26 @@ class Handlers:
         return tuple(self.by_saga)
 
 
-def saga(name: str) -> Callable[[F], F]:
-    """Declare a function, async or plain, as the handler of a saga; it stays as it is."""
+def saga(
+    name: str,
+    *,
+    isolation: Literal["process"] | None = None,
+    memory: str | int | None = None,
+) -> Callable[[F], F]:
+    """Declare a function, async or plain, as the handler of a saga; it stays as it is.
+
+    With `isolation="process"` each attempt runs in a process of its own, which can be killed.
+    `memory` is how much such a process may allocate: "512MiB", or bytes.
+    """
     if callable(name):  # a bare @saga is handed the function
         raise SagaError('a handler names its saga: write @saga("name")')
     if not is_name(name):
         raise SagaError(f"the saga {name!r} is not {NAME_EXPECTED}")
 
+    process = _process(name, isolation, memory)
+
     def declare(function: F) -> F:
-        DECLARED.add(_handler(name, function))
+        DECLARED.add(replace(_handler(name, function), process=process))
         return function
 
     return declare
@@ -167,6 +189,24 @@ def _handler(name: str, function: HandlerFunction) -> Handler:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise SagaError(f"{place} has a `yield`: calling it would run nothing of it")
     return Handler(name, function, inspect.iscoroutinefunction(function), place)
+
+
+def _process(name: str, isolation: str | None, memory: str | int | None) -> ProcessLimits | None:
+    if isolation is None and memory is None:
+        return None
+    if isolation != "process":
+        given = f"memory={memory!r}" if isolation is None else f"isolation={isolation!r}"
+        raise SagaError(f'saga {name!r} has {given}: write isolation="process", or leave it out')
+    if memory is None:
+        return ProcessLimits()
+    try:
+        size = parse_size(memory) if isinstance(memory, str) else memory
+    except SizeError as error:
+        raise SagaError(f"the memory of saga {name!r}: {error}") from None
+    if size < SMALLEST:
+        least = format_size(SMALLEST)
+        raise SagaError(f"the memory of saga {name!r} is too small: at least {least}")
+    return ProcessLimits(size)
 
 
 def _place(function: Callable[..., object]) -> Place:

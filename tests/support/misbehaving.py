@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from psycopg.rows import DictRow
-from support.fleet import Shell, manifest
+from support.fleet import Called, Shell, manifest
 from support.patience import PATIENCE
 from support.processes import Fleet, make_due, query, until
 
@@ -17,7 +17,7 @@ import asyncio, logging, os, signal, sys, threading, time
 from pathlib import Path
 import structlog
 from sqlalchemy import text
-from tenantcron import Fail, Retry, saga
+from tenantcron import Fail, Retry, TokenError, saga
 from tenantcron.scheduler import run
 
 # No notification is sent when a test makes a cursor due.
@@ -48,6 +48,14 @@ class Scheduler:
         until(lambda: fleet.is_up(process))
         return process
 
+    def refused(self, **variables: str) -> Called:
+        """Start it where it cannot run, and return what it answers."""
+        process = Shell(self.folder, self.url).start(
+            "run", "--handlers", "work", PYTHONPATH=str(self.folder), **variables
+        )
+        out, err = process.communicate(timeout=PATIENCE)
+        return Called(process.returncode, out, err)
+
     def make_due(self, *sagas: str) -> None:
         """Let schedules be due now."""
         for saga in sagas:
@@ -65,8 +73,12 @@ class Scheduler:
 
     def execution(self, saga: str) -> DictRow:
         """Return the only execution of a saga."""
-        (row,) = query(self.url, "SELECT * FROM tenantcron.execution WHERE saga_name = %s", saga)
+        (row,) = self.executions(saga)
         return row
+
+    def executions(self, saga: str) -> list[DictRow]:
+        """Return the executions of a saga."""
+        return query(self.url, "SELECT * FROM tenantcron.execution WHERE saga_name = %s", saga)
 
     def attempts(self, saga: str) -> list[DictRow]:
         """Return what is recorded of the attempts of a saga."""
@@ -79,7 +91,7 @@ class Scheduler:
 
     def until_state(self, saga: str, *states: str) -> DictRow:
         """Wait until the execution of a saga is in a state, and return it."""
-        until(lambda: self.execution(saga)["state"] in states)
+        until(lambda: any(row["state"] in states for row in self.executions(saga)))
         return self.execution(saga)
 
     def end(self) -> list[Line]:
@@ -98,12 +110,22 @@ class Scheduler:
 
 @contextmanager
 def scheduler(
-    folder: Path, url: str, handlers: str, sagas: Sequence[str], common: str = "", **variables: str
+    folder: Path,
+    url: str,
+    handlers: str,
+    sagas: Sequence[str] | Mapping[str, str],
+    common: str = "",
+    **variables: str,
 ) -> Iterator[Scheduler]:
-    """Write handlers and a manifest, apply it, and kill what is left at the end."""
+    """Write handlers and a manifest, apply it, and kill what is left at the end.
+
+    `common` is what all schedules say, and a mapping of sagas what some say besides.
+    """
     (folder / "work.py").write_text(PREAMBLE + handlers, encoding="utf-8")
     timetable = f'cron: "0 0 1 1 *", start_within: 1h{common}'
-    (folder / "acme.yaml").write_text(manifest("acme", dict.fromkeys(sagas, timetable)))
+    said = sagas if isinstance(sagas, Mapping) else dict.fromkeys(sagas, "")
+    schedules = {saga: timetable + more for saga, more in said.items()}
+    (folder / "acme.yaml").write_text(manifest("acme", schedules), encoding="utf-8")
     shell = Shell(folder, url)
     called = shell("apply-manifest", "acme.yaml", "--create-tenants")
     assert called.code == 0, called

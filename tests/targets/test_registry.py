@@ -16,6 +16,7 @@ from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import (
     Declared,
     Handlers,
+    ProcessLimits,
     SagaError,
     authoriser,
     load_handlers,
@@ -267,3 +268,37 @@ def test_the_public_names_are_imported_when_somebody_asks_for_them() -> None:
         "assert not hasattr(tenantcron, 'sage')\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_handler_runs_in_a_process_of_its_own_only_if_it_says_so(folder: Path) -> None:
+    text = """
+        from tenantcron.targets.registry import saga
+
+        @saga("here")
+        def here(execution): ...
+
+        @saga("apart", isolation="process")
+        def apart(execution): ...
+
+        @saga("limited", isolation="process", memory="512MiB")
+        async def limited(execution): ...
+        """
+    handlers = load_handlers([module(folder, text)]).by_saga
+
+    assert handlers["here"].process is None
+    assert handlers["apart"].process == ProcessLimits(memory=None)
+    assert handlers["limited"].process == ProcessLimits(memory=512 * 1024**2)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"isolation": "thread"}, "isolation='thread': write isolation=\"process\""),
+        ({"memory": "1GiB"}, "memory='1GiB': write isolation=\"process\""),
+        ({"isolation": "process", "memory": "1 GB"}, "'1 GB' is not a size such as 512MiB"),
+        ({"isolation": "process", "memory": 4096}, "too small: at least 16 MiB"),
+    ],
+)
+def test_an_isolation_that_there_is_not_is_refused(options: dict[str, str], why: str) -> None:
+    with pytest.raises(SagaError, match=why):
+        saga("x", **options)  # type: ignore[arg-type] # that is the mistake

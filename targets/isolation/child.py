@@ -1,0 +1,197 @@
+"""What happens in the child: it runs one handler, sends how that ended, and is gone."""
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+from asyncio import Task
+from collections.abc import MutableMapping
+from contextlib import suppress
+from functools import partial
+from io import BufferedReader
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread
+from types import FrameType
+from typing import Final, cast
+
+import structlog
+
+from tenantcron.actor.context import act_from_here
+from tenantcron.core.sizes import format_size
+from tenantcron.core.values import JsonObject
+from tenantcron.targets.calls import Raised, call, call_plain
+from tenantcron.targets.execution import Cancellation, Execution
+from tenantcron.targets.isolation.messages import (
+    Ended,
+    Failure,
+    LogLine,
+    Message,
+    TokenRequest,
+    encode,
+    failure_of,
+)
+from tenantcron.targets.isolation.orders import Order, decode, execution_of
+from tenantcron.targets.registry import Handler, Handlers
+from tenantcron.targets.signals import Cancelled
+from tenantcron.targets.tokens import TokenError
+
+_PR_SET_PDEATHSIG: Final = 1
+# Who goes first when the machine runs out of memory: the child, and not its scheduler.
+_OOM_SCORE: Final = 500
+_KIB: Final = 1024
+
+
+def die_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends, and before others."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    score = Path("/proc/self/oom_score_adj")
+    with suppress(OSError):
+        score.write_text(str(min(int(score.read_text()) + _OOM_SCORE, 1000)))
+
+
+def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
+    """Run the handler that the scheduler orders."""
+    lines = connection.makefile("rb")
+    order = decode(lines.readline())
+    link = Link(connection, lines)
+    _log_to(link, level)
+    try:
+        raised = _attempt(order, handlers, link)
+    except BaseException as error:  # noqa: BLE001 -- the scheduler records it in full
+        raised = error
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    _lift_memory_limit(order.memory)
+    failure = None if raised is None else _failure(raised, order.memory)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    link.send(Ended(failure))
+
+
+def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
+    cancellation = Cancellation()
+    handler = handlers.by_saga[order.execution["saga_name"]]
+    execution = execution_of(order, link, cancellation)
+    act_from_here(execution.actor, execution.id, execution.owner)
+    Thread(target=link.listen, name="scheduler", daemon=True).start()
+    _limit_memory(order.memory)
+    return _call(handler, execution, cancellation)
+
+
+class Link:
+    """The child's end of the socket to the scheduler. It mints tokens by asking for them."""
+
+    def __init__(self, connection: socket.socket, lines: BufferedReader) -> None:
+        self._connection, self._lines = connection, lines
+        self._answers: SimpleQueue[dict[str, str]] = SimpleQueue()
+        # Threads of the handler log, too; and one asks for a token at a time.
+        self._sending, self._asking = Lock(), Lock()
+
+    def send(self, message: Message) -> None:
+        """Send a message; it waits while the scheduler does not read."""
+        with self._sending:
+            self._connection.sendall(encode(message))
+
+    def listen(self) -> None:
+        """Take answers until the socket ends: then the scheduler is gone, and so is the lease."""
+        for line in self._lines:
+            self._answers.put(json.loads(line))
+        os.killpg(0, signal.SIGKILL)
+
+    async def mint(self, audience: str) -> str:
+        """Return a fresh token for the audience."""
+        return await asyncio.to_thread(self.mint_plain, audience)
+
+    def mint_plain(self, audience: str) -> str:
+        """Do so in a plain thread."""
+        with self._asking:
+            self.send(TokenRequest(audience))
+            answer = self._answers.get()
+        if "token" in answer:
+            return answer["token"]
+        raise TokenError(answer["error"])
+
+
+def _log_to(link: Link, level: str) -> None:
+    """Send the events of structlog to the scheduler, which adds the fields of the execution."""
+
+    def send(_: object, level: str, event: MutableMapping[str, object]) -> str:
+        text = str(event.pop("event", ""))
+        # What JSON does not know becomes text on the way.
+        link.send(LogLine(level, text, cast("JsonObject", dict(event))))
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.format_exc_info,
+            send,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.ReturnLoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _call(handler: Handler, execution: Execution, cancellation: Cancellation) -> Raised:
+    if handler.is_async:
+        return asyncio.run(_in_loop(handler, execution, cancellation))
+    signal.signal(signal.SIGUSR1, partial(_raise, cancellation))
+    return call_plain(handler, execution)
+
+
+async def _in_loop(handler: Handler, execution: Execution, cancellation: Cancellation) -> Raised:
+    task = cast("Task[Raised]", asyncio.current_task())
+
+    def stop() -> None:
+        cancellation.requested = True
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, stop)
+    return await call(handler, execution)
+
+
+def _raise(cancellation: Cancellation, _: int, __: FrameType | None) -> None:
+    """Interrupt a plain handler wherever it is, once; it may clean up in its `finally`."""
+    if not cancellation.requested:
+        cancellation.requested = True
+        raise Cancelled("the execution was cancelled, or its time is up")
+
+
+def _limit_memory(memory: int | None) -> None:
+    """Limit what may be allocated from now on: private writable memory, touched or not.
+
+    Not RLIMIT_AS: address space that threads and libraries only reserve would count.
+    """
+    if memory is None:
+        return
+    import resource  # noqa: PLC0415 -- not everywhere; the scheduler has checked that it is
+
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    used = next(line for line in status.splitlines() if line.startswith("VmData:"))
+    limit = int(used.split()[1]) * _KIB + memory
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def _lift_memory_limit(memory: int | None) -> None:
+    """What is left to do is ours, and has to work for a handler that used up all it had."""
+    if memory is None:
+        return
+    import resource  # noqa: PLC0415 -- as above
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
+def _failure(raised: BaseException, memory: int | None) -> Failure:
+    if isinstance(raised, MemoryError) and memory is not None:
+        return failure_of(raised, f"it went over its memory limit of {format_size(memory)}")
+    return failure_of(raised)

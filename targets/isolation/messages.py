@@ -1,0 +1,119 @@
+"""What a child sends to the scheduler: one message a line, as JSON."""
+
+import json
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.targets.faults import Described, described
+from tenantcron.targets.signals import Fail, Retry
+
+# Bytes of a line. A longer log line is cut to its event; nothing else gets that long.
+LONGEST_LINE: Final = 256 * 1024
+
+
+class LogLine(NamedTuple):
+    """A line of the handler's log; the scheduler adds the execution's fields."""
+
+    level: str
+    event: str
+    fields: JsonObject
+
+
+class TokenRequest(NamedTuple):
+    """The handler asks for a token and waits for the answer."""
+
+    audience: str
+
+
+class Kind(StrEnum):
+    """What a handler raised."""
+
+    RETRY = "retry"
+    FAIL = "fail"
+    ERROR = "error"
+
+
+class Failure(NamedTuple):
+    """What a handler raised, as text."""
+
+    kind: Kind
+    text: str
+    after: timedelta | None = None
+
+
+class Ended(NamedTuple):
+    """The handler has ended; None: it returned."""
+
+    failure: Failure | None
+
+
+Message: TypeAlias = LogLine | TokenRequest | Ended
+
+
+class RemoteError(Described):
+    """A handler failed in its process, or its process did."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+def failure_of(error: BaseException, headline: str | None = None) -> Failure:
+    """Return what a handler raised, as text."""
+    text = described(error, headline)
+    match error:
+        case Retry():
+            return Failure(Kind.RETRY, text, error.after)
+        case Fail():
+            return Failure(Kind.FAIL, text)
+        case _:
+            return Failure(Kind.ERROR, text)
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as a line."""
+    line = _line(message)
+    if len(line) > LONGEST_LINE and isinstance(message, LogLine):
+        return _line(LogLine(message.level, message.event[:1024], {"cut": len(line)}))
+    return line
+
+
+def decode(line: bytes) -> Message:
+    """Read a line; a ValueError if it is no message."""
+    document = json.loads(line)
+    match document:
+        case {"log": str(event), "level": str(level), "fields": dict(fields)}:
+            return LogLine(level, event, fields)
+        case {"token": str(audience)}:
+            return TokenRequest(audience)
+        case {"ended": None}:
+            return Ended(None)
+        case {"ended": str(text), "kind": str(kind), "after": int() | float() | None as after}:
+            wait = None if after is None else timedelta(seconds=after)
+            return Ended(Failure(Kind(kind), text, wait))
+        case _:
+            raise ValueError(f"not a message: {line[:80]!r}")
+
+
+def _line(message: Message) -> bytes:
+    # What JSON does not know (ids, times) as its text.
+    return json.dumps(_document(message), default=str).encode() + b"\n"
+
+
+def _document(message: Message) -> dict[str, JsonValue]:
+    match message:
+        case LogLine():
+            return {"log": message.event, "level": message.level, "fields": message.fields}
+        case TokenRequest():
+            return {"token": message.audience}
+        case Ended():
+            return _ending(message.failure)
+
+
+def _ending(failure: Failure | None) -> dict[str, JsonValue]:
+    if failure is None:
+        return {"ended": None}
+    after = None if failure.after is None else failure.after.total_seconds()
+    return {"ended": failure.text, "kind": failure.kind.value, "after": after}

@@ -1,0 +1,82 @@
+"""Messages of a child: what it sends is what the scheduler reads."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from support.attempts import claimed
+
+from tenantcron.scheduler.attempts import AttemptOutcome, Stop, ended, stopped
+from tenantcron.targets.isolation.messages import (
+    LONGEST_LINE,
+    Ended,
+    Failure,
+    Kind,
+    LogLine,
+    Message,
+    RemoteError,
+    TokenRequest,
+    decode,
+    encode,
+    failure_of,
+)
+from tenantcron.targets.signals import Fail, Retry
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LogLine("info", "written", {"rows": 3, "of": ["a", None]}),
+        TokenRequest("https://billing.internal"),
+        Ended(None),
+        Ended(Failure(Kind.ERROR, "ValueError: é\n\nTraceback")),
+        Ended(Failure(Kind.RETRY, "later", timedelta(seconds=1.5))),
+    ],
+)
+def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
+    line = encode(message)
+    assert line.count(b"\n") == 1
+    assert decode(line) == message
+
+
+def test_a_value_that_json_does_not_know_is_sent_as_its_text() -> None:
+    line = LogLine("info", "e", {"id": UUID(int=1)})  # type: ignore[dict-item] # handlers log anything
+    assert decode(encode(line)) == LogLine("info", "e", {"id": str(UUID(int=1))})
+
+
+def test_a_log_line_that_is_too_long_is_cut_to_its_event() -> None:
+    line = encode(LogLine("info", "large", {"value": "x" * LONGEST_LINE}))
+    assert len(line) < 2000
+    message = decode(line)
+    assert isinstance(message, LogLine)
+    assert message.event == "large"
+
+
+@pytest.mark.parametrize("line", [b"{}", b"[]", b'{"ended": 3}', b"no JSON"])
+def test_what_is_no_message_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 -- whatever it is
+        decode(line)
+
+
+@pytest.mark.parametrize(
+    ("error", "after", "final"),
+    [
+        (Retry("later", after=30), timedelta(seconds=30), False),
+        (Fail("never"), None, True),
+        (ValueError("odd"), None, False),
+    ],
+)
+def test_what_a_handler_raises_in_its_process_ends_the_attempt_as_if_raised_here(
+    error: Exception, after: timedelta | None, final: bool
+) -> None:
+    remote = RemoteError(failure_of(error))
+    here, there = ended(claimed(), error), ended(claimed(), remote)
+
+    assert (there.outcome, there.retry_after, there.final) == (AttemptOutcome.FAILED, after, final)
+    assert there.error == here.error
+
+
+def test_a_stopped_handler_shows_where_it_was_in_its_process() -> None:
+    remote = RemoteError(Failure(Kind.ERROR, "Cancelled: its time is up\n\nTraceback"))
+    attempt = stopped(claimed(), Stop.TIMED_OUT, "timed out after 1s", remote)
+    assert attempt.error == "timed out after 1s\n\nCancelled: its time is up\n\nTraceback"
