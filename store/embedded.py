@@ -54,13 +54,15 @@ class ServerUse:
     """One user's share in the server of a folder."""
 
     home: Path
+    # Those of another server than the extra's.
+    programs: Path | None = None
     _users: IO[bytes] | None = field(default=None, init=False)
     # Leaving can overtake joining when a command is interrupted: then joining must not happen.
     _left: bool = field(default=False, init=False)
 
     def join(self) -> Target:
         """Make sure that the server runs, and count as one of its users."""
-        cluster = cluster_in(self.home / DATA)
+        cluster = cluster_in(self.home / DATA, self.programs)
         _make_home(self.home)
         with _exclusive(self.home / "lock"):
             if self._left:
@@ -80,7 +82,7 @@ class ServerUse:
             with self._users as users:
                 self._users = None
                 if _was_the_last(users):
-                    cluster_in(self.home / DATA).stop()
+                    cluster_in(self.home / DATA, self.programs).stop()
 
 
 def _make_home(home: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.builds import chosen_build
 from support.database import TEMPLATE, Server, shared_server
 from support.order import longest_first
 from support.scratch import prefer_memory
@@ -64,7 +65,7 @@ def run_folder() -> Path:
 @pytest.fixture(scope="session")
 def server(run_folder: Path) -> Iterator[Server]:
     """One server for all workers of the run, started by the first test that needs it."""
-    with shared_server(run_folder) as running:
+    with shared_server(run_folder, chosen_build()) as running:
         yield running
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg.errors import ObjectInUse
 from psycopg.sql import SQL, Identifier
+from support.builds import Build
 from support.patience import PATIENCE
 
 from tenantcron.core.settings import Settings
@@ -45,6 +46,7 @@ class Server:
     """The running server; databases come and go in it."""
 
     sockets: str
+    major: int
 
     def url(self, database: str) -> str:
         """Return the URL of one of its databases."""
@@ -60,11 +62,16 @@ class Server:
     def database(self, template: str) -> Iterator[str]:
         """Copy a database, yield the copy's URL, and drop it."""
         name = f"test_{getpid()}_{next(_numbers)}"
-        self.execute("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, template)
+        self.execute(f"CREATE DATABASE {{}} TEMPLATE {{}} {self._strategy}", name, template)
         try:
             yield self.url(name)
         finally:
             self._drop(name)
+
+    @property
+    def _strategy(self) -> str:
+        """PostgreSQL 14 knows only the one that is fast here, and no word for it."""
+        return "" if self.major < 15 else "STRATEGY FILE_COPY"
 
     def _drop(self, database: str) -> None:
         """Drop a database; it waits five seconds for sessions to end, which may be too short."""
@@ -80,14 +87,20 @@ class Server:
 
 
 @contextmanager
-def shared_server(folder: Path) -> Iterator[Server]:
-    """Join the server of this test run; the last process that leaves stops it."""
-    use = ServerUse(folder / FOLDER)
+def shared_server(
+    folder: Path, build: Build | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """Join the server of this test run; the last process that leaves stops it.
+
+    A build other than the embedded one has a folder of its own.
+    """
+    programs = build.programs() if build else None
+    use = ServerUse(folder / FOLDER, programs)
     try:
         with (folder / "template.lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            _ensure_settings(folder / FOLDER)
-            server = Server(use.join().parameters["host"])
+            _ensure_settings(folder / FOLDER, _SETTINGS | dict(settings or {}), programs)
+            server = _joined(use)
             _ensure_template(server)
         yield server
     finally:
@@ -95,23 +108,31 @@ def shared_server(folder: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def own_server(folder: Path, settings: Mapping[str, str]) -> Iterator[Server]:
+def own_server(
+    folder: Path, settings: Mapping[str, str], build: Build | None = None
+) -> Iterator[Server]:
     """Run a server with settings that the shared one cannot have, for one test."""
     home = Path(mkdtemp(prefix="own-server-", dir=folder))
-    use = ServerUse(home / FOLDER)
+    programs = build.programs() if build else None
+    use = ServerUse(home / FOLDER, programs)
     try:
-        _ensure_settings(home / FOLDER, _SETTINGS | dict(settings))
-        yield Server(use.join().parameters["host"])
+        _ensure_settings(home / FOLDER, _SETTINGS | dict(settings), programs)
+        yield _joined(use)
     finally:
         use.leave()
         rmtree(home, ignore_errors=True)
 
 
-def _ensure_settings(home: Path, settings: Mapping[str, str] = _SETTINGS) -> None:
+def _joined(use: ServerUse) -> Server:
+    sockets = use.join().parameters["host"]
+    return Server(sockets, int((use.home / DATA / "PG_VERSION").read_text(encoding="ascii")))
+
+
+def _ensure_settings(home: Path, settings: Mapping[str, str], programs: Path | None) -> None:
     """Set the server up for tests, before it is started for good; only who comes first does it."""
     if (home / DATA).exists():
         return
-    first = ServerUse(home)
+    first = ServerUse(home, programs)
     first.join()
     first.leave()
     with (home / DATA / "postgresql.auto.conf").open("a", encoding="utf-8") as file:

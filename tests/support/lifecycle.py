@@ -5,14 +5,17 @@ It runs on servers and settings of any kind, and looks at the database by a conn
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from psycopg.rows import DictRow
 from support.fleet import Called, Shell, manifest
 from support.lifecycle_handlers import SAGAS
 from support.patience import PATIENCE
-from support.processes import query
+from support.processes import query, until
 from support.serving import api_on
 
 from tenantcron.core.settings import Settings
@@ -20,7 +23,8 @@ from tenantcron.store.engine import open_database
 
 HANDLERS = "support.lifecycle_handlers"
 SCHEDULES = dict.fromkeys(
-    SAGAS, 'cron: "0 * * * *", catch_up: all, catch_up_window: 3h, description: 日本'
+    SAGAS,
+    'cron: "0 * * * *", catch_up: all, catch_up_window: 3h, overlap: allow, description: 日本',
 )
 EFFECTS = (
     "CREATE TABLE tenant_acme.effect (id uuid PRIMARY KEY, at timestamptz DEFAULT now(),"
@@ -30,7 +34,7 @@ EFFECTS = (
 COUNT_FROM_EARLIER = (
     "UPDATE tenant_acme.tenant_schedule SET effective_from = now() - interval '70 minutes'"
 )
-EXECUTIONS = "SELECT schedule_name AS schedule, state FROM tenantcron.execution"
+EXECUTIONS = "SELECT id, schedule_name AS schedule, state FROM tenantcron.execution ORDER BY id"
 WITHOUT_EFFECT = (
     "SELECT e.id FROM tenantcron.execution AS e WHERE NOT EXISTS"
     " (SELECT FROM tenant_acme.effect AS f WHERE f.id = e.id)"
@@ -40,18 +44,46 @@ WITHOUT_EFFECT = (
 def live(folder: Path, url: str, by_hand: str) -> None:
     """Let a tenant live on an empty database; `by_hand` is a URL to it with plain settings."""
     shell = Shell(folder, url)
-    succeed(shell, "migrate")
-    apply(shell)
-    query(by_hand, EFFECTS)
-    query(by_hand, COUNT_FROM_EARLIER)
-    succeed(shell, "run", "--handlers", HANDLERS, "--once")
-    assert all_have_succeeded(query(by_hand, EXECUTIONS))
-    assert query(by_hand, WITHOUT_EFFECT) == []
+    have_one_success_each(shell, by_hand)
     assert all_have_succeeded(asyncio.run(read_by_api(shell, new_token(shell))))
     succeed(shell, "audit")
     deprovision = ("--reason", "over", "--drop-schema", "--confirm", "acme")
     succeed(shell, "tenant", "deprovision", "acme", *deprovision)
     assert query(by_hand, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'") == []
+
+
+def have_one_success_each(shell: Shell, by_hand: str) -> None:
+    """Migrate, apply, and run what is due at once: one execution of each schedule, or two."""
+    succeed(shell, "migrate")
+    apply(shell)
+    query(by_hand, EFFECTS)
+    query(by_hand, COUNT_FROM_EARLIER)
+    succeed(shell, "run", "--handlers", HANDLERS, "--once")
+    assert all_have_succeeded(executions(by_hand))
+    assert query(by_hand, WITHOUT_EFFECT) == []
+
+
+@contextmanager
+def scheduler(shell: Shell) -> Iterator[None]:
+    """Run a scheduler as a process of its own; it is at work when the block begins."""
+    process = shell.start("run", "--handlers", HANDLERS, PYTHONPATH=str(Path(__file__).parents[1]))
+    try:
+        until(lambda: _is_up(shell, process))
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _is_up(shell: Shell, process: subprocess.Popen[str]) -> bool:
+    assert process.poll() is None, process.communicate()
+    pid = f"%:{process.pid}:%"
+    return bool(query(str(shell.url), "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s", pid))
+
+
+def executions(url: str) -> list[DictRow]:
+    """Return what there is of executions, in the order of their ids."""
+    return query(url, EXECUTIONS)
 
 
 def succeed(shell: Shell, *arguments: str) -> Called:
