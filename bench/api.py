@@ -11,7 +11,6 @@ core, too.
 
 import argparse
 import asyncio
-import os
 import signal
 import socket
 import subprocess
@@ -28,7 +27,7 @@ from time import perf_counter
 
 import httpx
 import psutil
-from serving import embedded_server
+from serving import Place, add_database_url, server
 from sqlalchemy import text
 
 from tenantcron.actor.api_tokens import make_token
@@ -127,7 +126,7 @@ async def token(database: Database, tenant: str | None) -> str:
 
 
 @contextmanager
-def process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(place: Place, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command in the folder of the server."""
     variables = {
         "TENANTCRON_LOG_LEVEL": "warning",
@@ -135,7 +134,9 @@ def process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         "PYTHONPATH": str(Path(__file__).parent),
     }
     started = subprocess.Popen(
-        [sys.executable, "-m", "tenantcron", *arguments], cwd=folder, env=os.environ | variables
+        [sys.executable, "-m", "tenantcron", *arguments],
+        cwd=place.folder,
+        env=place.environment | variables,
     )
     try:
         yield started
@@ -229,19 +230,19 @@ class Measured:
     cost: float = 0.0
 
 
-async def measure(folder: Path, *, quick: bool) -> bool:
+async def measure(place: Place, *, quick: bool) -> bool:
     """Measure the scheduler alone and beside the API; return whether all aims are met."""
     seconds = 5 if quick else 15
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    async with open_database(Settings(folder=folder)) as database:
+    async with open_database(place.settings) as database:
         await prepare(database)
         tokens = [await token(database, None), await token(database, "t7")]
         address, url = ("127.0.0.1", int(port)), f"http://127.0.0.1:{port}"
         with (
-            process(folder, "serve", "--port", port) as service,
-            process(folder, "run", "--handlers", "noop_saga"),
+            process(place, "serve", "--port", port) as service,
+            process(place, "run", "--handlers", "noop_saga"),
         ):
             async with httpx.AsyncClient(base_url=url) as client:
                 await ready(client)
@@ -303,9 +304,10 @@ def main() -> int:
     """Measure on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
-    quick = parser.parse_args().quick
-    with embedded_server() as folder:
-        return 0 if asyncio.run(measure(folder, quick=quick)) else 1
+    add_database_url(parser)
+    arguments = parser.parse_args()
+    with server(arguments.database_url) as place:
+        return 0 if asyncio.run(measure(place, quick=arguments.quick)) else 1
 
 
 if __name__ == "__main__":

@@ -9,19 +9,17 @@ if an aim is missed. `in process` is the work of the command without its start a
 
 import argparse
 import asyncio
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from serving import embedded_server
+from serving import Place, add_database_url, server
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.memory import FLEET, collect_rarely
-from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies, find_files, read_files
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.reconciler.apply import Applier
@@ -98,19 +96,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tenants", type=int, default=1_000)
     parser.add_argument("--schedules", type=int, default=20)
+    add_database_url(parser)
     arguments = parser.parse_args()
-    with embedded_server() as folder:
-        fleet = Fleet(folder / "manifests", arguments.tenants, arguments.schedules)
+    with server(arguments.database_url) as place:
+        fleet = Fleet(place.folder / "manifests", arguments.tenants, arguments.schedules)
         fleet.folder.mkdir()
         collect_rarely(FLEET)
-        measured = asyncio.run(_in_process(fleet, folder))
-        measured += [_command(fleet, folder, answer) for answer in ("text", "json")]
+        measured = asyncio.run(_in_process(fleet, place))
+        measured += [_command(fleet, place, answer) for answer in ("text", "json")]
     _report(measured)
     return int(any(one.missed for one in measured))
 
 
-async def _in_process(fleet: Fleet, folder: Path) -> list[Measured]:
-    async with open_database(Settings(folder=folder)) as database:
+async def _in_process(fleet: Fleet, place: Place) -> list[Measured]:
+    async with open_database(place.settings) as database:
         await migrate_control(database)
         fleet.write(0)
         created = await _measure(database, fleet, "first apply, created", Status.APPLIED, CREATED)
@@ -145,14 +144,13 @@ async def _apply(database: Database, fleet: Fleet) -> list[Outcome]:
     return await apply_all(applier, prepared, _nothing)
 
 
-def _command(fleet: Fleet, folder: Path, answer: str) -> Measured:
-    environment = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
+def _command(fleet: Fleet, place: Place, answer: str) -> Measured:
     command = [sys.executable, "-m", "tenantcron", "apply-manifest", "manifests"]
     begin = perf_counter()
     subprocess.run(
         [*command, "--format", answer],
-        cwd=folder,
-        env=environment,
+        cwd=place.folder,
+        env=place.environment,
         stdout=subprocess.DEVNULL,
         check=True,
     )

@@ -14,16 +14,14 @@ import asyncio
 import gc
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from statistics import median
 from time import perf_counter
 
-from serving import embedded_server
+from serving import Place, add_database_url, server
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.core.settings import Settings
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.provider.refresh import BATCHES_A_CONNECTION, Refreshed, refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
@@ -79,17 +77,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tenants", type=int, nargs="+", default=[500, 5_000])
     parser.add_argument("--schedules", type=int, default=10)
+    add_database_url(parser)
     arguments = parser.parse_args()
     measured = []
     for count in arguments.tenants:
-        with embedded_server() as folder:
-            measured.append(asyncio.run(_measure(folder, count, arguments.schedules)))
+        with server(arguments.database_url) as place:
+            measured.append(asyncio.run(_measure(place, count, arguments.schedules)))
     _report(measured)
     return int(any(one.missed for one in measured))
 
 
-async def _measure(folder: Path, count: int, schedules: int) -> Measured:
-    async with open_database(Settings(folder=folder)) as database:
+async def _measure(place: Place, count: int, schedules: int) -> Measured:
+    async with open_database(place.settings) as database:
         await migrate_control(database)
         names = [TenantId(f"t{number:05}") for number in range(count)]
         await _fill(database, names, schedules)

@@ -1,11 +1,12 @@
 """How fast occurrences are fired, started and finished, and how late they start.
 
     .venv/bin/pip install pgqueuer asyncpg       # optional: the peer that draining is compared with
-    .venv/bin/python bench/scheduler.py [--quick]
+    .venv/bin/python bench/scheduler.py [--quick] [--database-url URL]
 
-Runs on a fresh embedded server with its durable defaults, in a temporary folder, and ends with 1 if
-an aim is missed. Firing is measured in this process; all else with real `tenantcron run` processes
-whose handlers do nothing, with the limits raised. The machine should have nothing else to do.
+Runs on a fresh embedded server with its durable defaults, in a temporary folder, or in a database
+of its own on the server of the URL. Ends with 1 if an aim is missed. Firing is measured in this
+process; all else with real `tenantcron run` processes whose handlers do nothing, with the limits
+raised. The machine should have nothing else to do.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from time import perf_counter
 
 import structlog
 from seeding import Seeding
-from serving import embedded_server
+from serving import Place, add_database_url, server
 from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
@@ -63,8 +64,17 @@ class Bench:
     """A database to measure on."""
 
     database: Database
-    folder: Path
-    settings: Settings
+    place: Place
+
+    @property
+    def folder(self) -> Path:
+        """Where its processes run."""
+        return self.place.folder
+
+    @property
+    def settings(self) -> Settings:
+        """What the steps in this process go by."""
+        return self.place.settings
 
     @property
     def seeds(self) -> Seeding:
@@ -278,6 +288,8 @@ async def _drain_pgqueuer(bench: Bench, number: int) -> float:
 
 
 def _url(bench: Bench) -> str:
+    if bench.place.url is not None:
+        return bench.place.url
     parameters = bench.database.target.parameters
     return (
         f"postgresql://{parameters.get('user', 'postgres')}@/{parameters.get('dbname', 'postgres')}"
@@ -289,8 +301,7 @@ def _url(bench: Bench) -> str:
 def replicas(bench: Bench, number: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Run schedulers; stop them at the end."""
     (bench.folder / "lateness").mkdir(exist_ok=True)
-    environment = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
-    environment |= {
+    environment = bench.place.environment | {
         "PYTHONPATH": str(Path(__file__).parent),
         "BENCH_LATENESS": str(bench.folder / "lateness"),
         "TENANTCRON_LOG_LEVEL": "warning",
@@ -321,12 +332,11 @@ def _percentiles(lateness: Sequence[float]) -> tuple[float, float]:
     return median(lateness), quantiles(lateness, n=100)[98]
 
 
-async def measure(folder: Path, *, quick: bool) -> list[Measured]:
+async def measure(place: Place, *, quick: bool) -> list[Measured]:
     """Measure everything."""
     scale = 10 if quick else 1
-    settings = Settings(folder=folder)
-    async with open_database(settings) as database:
-        bench = Bench(database, folder, settings)
+    async with open_database(place.settings) as database:
+        bench = Bench(database, place)
         await bench.prepare()
         measured = await firing(bench, 40_000 // scale)
         measured += await idle(bench, 300 // scale)
@@ -343,10 +353,11 @@ def main() -> int:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    add_database_url(parser)
     arguments = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
-    with embedded_server() as folder:
-        measured = asyncio.run(measure(folder, quick=arguments.quick))
+    with server(arguments.database_url) as place:
+        measured = asyncio.run(measure(place, quick=arguments.quick))
     for one in measured:
         sign = "<=" if one.is_time else ">="
         aim = f"{sign} {one.aim:,.0f}" if one.aim is not None else ""

@@ -1,26 +1,94 @@
-"""The server that benchmarks run on."""
+"""The server that benchmarks run on: a fresh embedded one, or the one that is named."""
 
+import argparse
+import os
 import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from tenantcron.core.settings import Settings
 from tenantcron.store.embedded import FOLDER, ServerUse
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A working folder, and the database that commands in it use."""
+
+    folder: Path
+    # None: the embedded server of the folder.
+    url: str | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings for work in this process."""
+        return Settings(folder=self.folder, database_url=self.url)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables for other processes, without settings of the user's shell."""
+        kept = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
+        return kept if self.url is None else kept | {"TENANTCRON_DATABASE_URL": self.url}
+
+
+def add_database_url(parser: argparse.ArgumentParser) -> None:
+    """Let the user name a server."""
+    parser.add_argument(
+        "--database-url",
+        metavar="URL",
+        help="measure on this server, in a database of its own, instead of an embedded one",
+    )
+
+
+@contextmanager
+def server(url: str | None) -> Iterator[Place]:
+    """Yield an empty database on the server of a URL, or on an embedded one without it."""
+    if url is not None:
+        with _on(url) as place:
+            yield place
+        return
+    with embedded_server() as folder:
+        yield Place(folder)
 
 
 @contextmanager
 def embedded_server() -> Iterator[Path]:
     """Keep one server running for all measurements; its start is not what is measured."""
+    with _folder() as folder:
+        use = ServerUse(folder / FOLDER)
+        try:
+            use.join()
+            yield folder
+        finally:
+            use.leave()
+
+
+@contextmanager
+def _on(url: str) -> Iterator[Place]:
+    """Make a database beside the one that the URL names, and drop it at the end."""
+    name = f"tenantcron_bench_{os.getpid()}"
+    with _folder() as folder, psycopg.connect(url, autocommit=True) as session:
+        session.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        try:
+            yield Place(folder, urlunsplit(urlsplit(url)._replace(path=f"/{name}")))
+        finally:
+            session.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
-    use = ServerUse(folder / FOLDER)
     # Ended by another, a benchmark must not leave its server behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        use.join()
         yield folder
     finally:
-        use.leave()
         shutil.rmtree(folder, ignore_errors=True)
