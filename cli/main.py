@@ -5,12 +5,12 @@ module is imported only when that command is called, so that none pays for the o
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
+from tenantcron.cli.pipes import drop_output
 from tenantcron.core.errors import TenantcronError
 
 COMMANDS = {
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _MISUSE
     except BrokenPipeError:
         # The reader of our output (head, less) has seen enough; nothing is left to say to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return _READER_GONE
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tenantcron.cli.database import acting, refused, with_database
 from tenantcron.cli.moments import moment
+from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import output
 from tenantcron.core.settings import Settings, load_settings
 from tenantcron.core.words import visible
@@ -47,10 +48,11 @@ def respond(arguments: argparse.Namespace) -> int:
         answer = with_database(run)
     except _REFUSALS as error:
         return refused(error)
-    if arguments.format == "json":
-        print(json.dumps(answer.data, indent=2))
-    else:
-        answer.show(output())
+    with reader_may_leave():
+        if arguments.format == "json":
+            print(json.dumps(answer.data, indent=2))
+        else:
+            answer.show(output())
     return answer.code
 
 

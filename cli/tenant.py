@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tenantcron.answers.tenants import tenant_as_json
+from tenantcron.cli import tenant_list
+from tenantcron.cli.columns import lines
 from tenantcron.cli.database import acting, refused, with_database
-from tenantcron.cli.numbers import DEFAULT, limit
-from tenantcron.cli.tables import output, plain_table
+from tenantcron.cli.formats.tenants_text import TITLES, cells
+from tenantcron.cli.numbers import limit
+from tenantcron.cli.tables import columns_available, output, plain_table
+from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import visible
@@ -22,7 +26,6 @@ from tenantcron.tenants.registry import (
     TenantError,
     find_identities,
     find_tenant,
-    list_tenants,
     tenant_id,
 )
 
@@ -59,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if name not in ("list", "show"):
             action.add_argument("--actor", metavar="ID", help="who does it (default: login)")
         action.add_argument("--format", choices=["text", "json"], default="text")
-        action.set_defaults(run=run, work=work)
+        action.set_defaults(run=tenant_list.run if name == "list" else run, work=work)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -104,11 +107,6 @@ async def _create(database: Database, arguments: argparse.Namespace) -> Sequence
     return [await registry.create(arguments.id, _limits(arguments))]
 
 
-async def _list(database: Database, _: argparse.Namespace) -> Sequence[TenantRow]:
-    """list all tenants"""
-    return await list_tenants(database)
-
-
 async def _show_one(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
     """show one tenant and its system identities"""
     return [await find_tenant(database, arguments.id)]
@@ -145,7 +143,7 @@ async def _set(database: Database, arguments: argparse.Namespace) -> Sequence[Te
 
 _ACTIONS = {
     "create": _create,
-    "list": _list,
+    "list": tenant_list.run,
     "show": _show_one,
     "suspend": _suspend,
     "resume": _resume,
@@ -164,13 +162,9 @@ def _confirm(arguments: argparse.Namespace) -> None:
 
 
 def _show(rows: Sequence[TenantRow]) -> None:
-    table = plain_table("tenant", "status", "revision", "max schedules", "max concurrent", "reason")
-    for row in rows:
-        limits = (row.max_schedules, row.max_concurrent)
-        shown = [DEFAULT if one is None else str(one) for one in limits]
-        cells = (row.id, row.status, str(row.schedule_revision), *shown, row.status_reason or "")
-        table.add_row(*(Text(visible(cell)) for cell in cells))
-    output().print(table if rows else "no tenants yet: `tenantcron tenant create ID`")
+    paint = Palette(sys.stdout)
+    for line in lines(TITLES, [cells(row) for row in rows], paint, columns_available()):
+        print(line)
 
 
 def _show_identities(identities: Sequence[IdentityRow]) -> None:

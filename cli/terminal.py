@@ -4,7 +4,18 @@ import os
 import sys
 from typing import TextIO
 
-_STYLES = {"error": "1;31", "warning": "1;33", "strong": "1", "dim": "2", "place": "36"}
+_STYLES = {
+    "error": "1;31",
+    "warning": "1;33",
+    "strong": "1",
+    "dim": "2",
+    "place": "36",
+    "good": "1;32",
+    "create": "32",
+    "update": "33",
+    "delete": "31",
+    "drift": "35",
+}
 _WIDE = 120
 
 

@@ -7,6 +7,8 @@ LONGEST = 60
 
 def visible(text: str) -> str:
     """Replace what is not printable: no escapes for a terminal, nothing a database cannot hold."""
+    if text.isprintable():  # nearly always, and long lists ask for every cell
+        return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
