@@ -15,6 +15,7 @@ from tenantcron.answers.shapes import (
     ToldSchedule,
     ToldTouch,
 )
+from tenantcron.answers.totals import total
 from tenantcron.reconciler.definition import Definition
 from tenantcron.reconciler.diff import Action, Change
 from tenantcron.reconciler.drift import Drift
@@ -24,26 +25,28 @@ from tenantcron.store.schedule_cursors import Pause
 
 
 def answer(outcomes: Sequence[Outcome], now: datetime) -> OutcomesAnswer:
-    """Return the whole answer, which counts from the given time."""
+    """Return the answer for a few tenants, which counts from the given time."""
     return {
         "at": now.isoformat(),
-        "tenants": [_tenant(one, now) for one in outcomes],
-        "summary": _summary(outcomes),
+        "tenants": [tenant_answer(outcome, now) for outcome in outcomes],
+        "summary": total(map(summary, outcomes)),
     }
 
 
-def _summary(outcomes: Sequence[Outcome]) -> Summary:
+def summary(outcome: Outcome) -> Summary:
+    """Return what one tenant adds to the totals."""
     return {
-        "tenants": len(outcomes),
-        "create": sum(one.count(Action.CREATE) for one in outcomes),
-        "update": sum(one.count(Action.UPDATE) for one in outcomes),
-        "delete": sum(one.count(Action.DELETE) for one in outcomes),
-        "unchanged": sum(one.unchanged for one in outcomes),
-        "failed": sum(one.status is Status.FAILED for one in outcomes),
+        "tenants": 1,
+        "create": outcome.count(Action.CREATE),
+        "update": outcome.count(Action.UPDATE),
+        "delete": outcome.count(Action.DELETE),
+        "unchanged": outcome.unchanged,
+        "failed": int(outcome.status is Status.FAILED),
     }
 
 
-def _tenant(outcome: Outcome, now: datetime) -> TenantAnswer:
+def tenant_answer(outcome: Outcome, now: datetime) -> TenantAnswer:
+    """Return what became of one tenant."""
     plan, refusal = outcome.plan, outcome.refusal
     told: TenantAnswer = {
         "tenant": outcome.tenant,

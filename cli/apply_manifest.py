@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 from tenantcron.actor.origin import LONGEST_SOURCE_REF, source_ref
-from tenantcron.answers.shapes import OutcomesAnswer
-from tenantcron.cli.report import Report, any_failed
+from tenantcron.cli.report import Report
 from tenantcron.cli.sources import configure_sources
 from tenantcron.core.errors import UsageError
 
@@ -40,12 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Apply and report; 1 if any tenant failed."""
     if bool(arguments.paths) == bool(arguments.plan):
         raise UsageError("name the manifests to apply, or a plan with --plan, and not both")
-    told = _answer(arguments)
-    Report("tenantcron apply-manifest", arguments.format).tell(told)
-    return int(any_failed(told))
+    report = Report("tenantcron apply-manifest", arguments.format)
+    _report(arguments, report)
+    return int(report.any_failed)
 
 
-def _answer(arguments: argparse.Namespace) -> OutcomesAnswer:
+def _report(arguments: argparse.Namespace, report: Report) -> None:
     """Ask a server or a database; only the second needs a driver."""
     ref = _source_ref(arguments.source_ref) or source_ref(os.environ)
     if arguments.server:
@@ -55,10 +54,11 @@ def _answer(arguments: argparse.Namespace) -> OutcomesAnswer:
             raise UsageError(
                 "--actor does not go with --server: it applies in the name that the token proves"
             )
-        return remote.apply(arguments, ref)
+        report.all(remote.apply(arguments, ref))
+        return
     from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
 
-    return reconcile.apply(arguments, ref)
+    reconcile.apply(arguments, ref, report)
 
 
 def _source_ref(given: str | None) -> str | None:

@@ -4,8 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tenantcron.answers.shapes import OutcomesAnswer
-from tenantcron.cli.report import Report, any_failed, any_planned
+from tenantcron.cli.report import Report
 from tenantcron.cli.sources import configure_sources
 from tenantcron.core.errors import TenantcronError
 
@@ -43,19 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    told = _answer(arguments)
-    Report("tenantcron plan", arguments.format).tell(told)
-    if any_failed(told):
+    report = Report("tenantcron plan", arguments.format)
+    _report(arguments, report)
+    if report.any_failed:
         return _FAILED
-    return _CHANGES if any_planned(told) and arguments.detailed_exitcode else 0
+    return _CHANGES if report.any_planned and arguments.detailed_exitcode else 0
 
 
-def _answer(arguments: argparse.Namespace) -> OutcomesAnswer:
+def _report(arguments: argparse.Namespace, report: Report) -> None:
     """Ask a server or a database; only the second needs a driver."""
     if arguments.server:
         from tenantcron.cli import remote  # noqa: PLC0415 -- see above
 
-        return remote.plan(arguments)
+        report.all(remote.plan(arguments))
+        return
     from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
 
-    return reconcile.plan(arguments)
+    reconcile.plan(arguments, report)

@@ -1,57 +1,72 @@
-"""`plan` and `apply-manifest` on a database."""
+"""`plan` and `apply-manifest` on a database.
+
+First all manifests are checked, and wait on disk. Then each tenant is planned, perhaps applied,
+reported and forgotten, so that memory does not grow with the fleet. A plan that was saved is read
+in full: it is a single document with one checksum.
+"""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 
-from tenantcron.answers.outcomes import answer
-from tenantcron.answers.shapes import OutcomesAnswer
+from tenantcron.answers.outcomes import summary, tenant_answer
+from tenantcron.answers.totals import total
 from tenantcron.cli.database import acting, with_database
-from tenantcron.cli.report import any_failed, progress
-from tenantcron.cli.sources import manifests
-from tenantcron.manifests.files import ManifestFile
+from tenantcron.cli.report import Report, progress
+from tenantcron.cli.sources import manifest_paths, read_manifests
 from tenantcron.reconciler.apply import Applier
-from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
+from tenantcron.reconciler.fleet import apply_each, plan_each, prepare
 from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
-from tenantcron.reconciler.planfile import load_plan, save_plan
+from tenantcron.reconciler.planfile import PlanWriter, load_plan
 from tenantcron.reconciler.sources import Prepared
+from tenantcron.reconciler.spool import Spool
 from tenantcron.store.engine import Database
 from tenantcron.store.times import database_time
 from tenantcron.tenants.registry import create_tenant
 
 _NO_RULES = Rules()
+_Keep = Callable[[Outcome], None]
 
 
-def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
+def plan(arguments: argparse.Namespace, report: Report) -> None:
     """Plan, and save the plan if that is asked for."""
-    files = manifests(arguments)
+    paths, rules = manifest_paths(arguments), _rules(arguments)
 
-    async def work(database: Database) -> tuple[list[Outcome], OutcomesAnswer]:
-        prepared = await _prepare(database, files)
-        outcomes = await plan_all(database, prepared, _rules(arguments))
-        return outcomes, await _answer(database, outcomes)
+    async def work(database: Database, keep: _Keep) -> None:
+        with Spool() as spool:
+            await _prepare(database, arguments, paths, spool)
+            outcomes = _kept(plan_each(database, spool, rules), keep)
+            await _tell(database, "Planning", outcomes, len(spool), report)
 
-    outcomes, told = with_database(work)
-    if arguments.out and not any_failed(told):
-        save_plan(arguments.out, outcomes, _rules(arguments))
-    return told
+    if not arguments.out:
+        with_database(partial(work, keep=_forget))
+        return
+    with PlanWriter(arguments.out, rules) as writer:
+        with_database(partial(work, keep=writer.add))
+        writer.finish()
 
 
-def apply(arguments: argparse.Namespace, source_ref: str | None) -> OutcomesAnswer:
+def apply(arguments: argparse.Namespace, source_ref: str | None, report: Report) -> None:
     """Apply manifests or a saved plan."""
     saved = load_plan(arguments.plan) if arguments.plan else None
-    files = manifests(arguments) if saved is None else []
-    applier = _applier(
-        arguments, _rules(arguments, saved.rules if saved else _NO_RULES), source_ref
-    )
+    paths = manifest_paths(arguments) if saved is None else []
+    rules = _rules(arguments, saved.rules if saved else _NO_RULES)
+    applier = _applier(arguments, rules, source_ref)
 
-    async def work(database: Database) -> OutcomesAnswer:
-        prepared = saved.prepared if saved is not None else await _prepare(database, files)
-        outcomes = await _reconcile(applier(database), prepared, dry_run=arguments.dry_run)
-        return await _answer(database, outcomes)
+    async def work(database: Database) -> None:
+        with Spool() as spool:
+            if saved is None:
+                await _prepare(database, arguments, paths, spool)
+            prepared: Sequence[Prepared] | Spool = spool if saved is None else saved.prepared
+            title, outcomes = "Applying", apply_each(applier(database), prepared)
+            if arguments.dry_run:
+                title, outcomes = "Planning", plan_each(database, prepared, rules)
+            await _tell(database, title, outcomes, len(prepared), report)
 
-    return with_database(work)
+    with_database(work)
 
 
 def _applier(
@@ -76,22 +91,42 @@ def _rules(arguments: argparse.Namespace, reviewed: Rules = _NO_RULES) -> Rules:
     )
 
 
-async def _prepare(database: Database, files: list[ManifestFile]) -> list[Prepared]:
-    with progress("Checking", len(files)) as step:
-        return await prepare_all(database, files, step)
+async def _prepare(
+    database: Database, arguments: argparse.Namespace, paths: Sequence[Path], spool: Spool
+) -> None:
+    with progress("Checking", len(paths)) as step:
+
+        def keep(prepared: Prepared) -> None:
+            spool.add(prepared)
+            step()
+
+        await prepare(database, read_manifests(arguments, paths), keep)
 
 
-async def _reconcile(
-    applier: Applier, prepared: Sequence[Prepared], *, dry_run: bool
-) -> list[Outcome]:
-    if dry_run:
-        return await plan_all(applier.database, prepared, applier.rules)
-    with progress("Applying", len(prepared)) as step:
-        return await apply_all(applier, prepared, step)
+async def _tell(
+    database: Database, title: str, outcomes: AsyncIterator[Outcome], fleet: int, report: Report
+) -> None:
+    """Report outcomes as they come; next executions count from the database's time."""
+    now, totals = await _now(database), total(())
+    report.begin(now, fleet)
+    with progress(title, fleet, is_hidden=report.is_json) as step:
+        async for outcome in outcomes:
+            report.add(tenant_answer(outcome, now))
+            totals = total((totals, summary(outcome)))
+            step()
+    report.end(totals)
 
 
-async def _answer(database: Database, outcomes: Sequence[Outcome]) -> OutcomesAnswer:
-    """Return the answer; the next executions count from the database's time."""
+async def _kept(outcomes: AsyncIterator[Outcome], keep: _Keep) -> AsyncIterator[Outcome]:
+    async for outcome in outcomes:
+        keep(outcome)
+        yield outcome
+
+
+async def _now(database: Database) -> datetime:
     async with database.transaction() as connection:
-        now = await database_time(connection)
-    return answer(outcomes, now)
+        return await database_time(connection)
+
+
+def _forget(_: Outcome) -> None:
+    """Keep nothing of an outcome that was reported."""

@@ -23,7 +23,8 @@ import httpx
 
 from tenantcron.answers.diagnostics import as_json
 from tenantcron.answers.shapes import OutcomesAnswer, Summary, TenantAnswer, ToldError
-from tenantcron.cli.report import any_failed, progress
+from tenantcron.answers.totals import total
+from tenantcron.cli.report import progress
 from tenantcron.cli.server_plans import Reviewed, ServerPlan, load_plan, save_plan
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.manifests.diagnostics import Diagnostic
@@ -49,7 +50,7 @@ def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
     """Ask what applying the manifests would change, and save the plan if that is asked for."""
     server, files = _server(arguments), _manifests(arguments)
     told = _ask(server, "plan", _parameters(arguments), [Sent(file) for file in files])
-    if arguments.out and not any_failed(told):
+    if arguments.out and not told["summary"]["failed"]:
         reviewed = [
             Reviewed(file.path.as_posix(), file.content, str(one["tenant"]), one["revision"])
             for file, one in zip(files, told["tenants"], strict=True)
@@ -257,31 +258,13 @@ def _failed(
         "diagnostics": [as_json(one) for one in diagnostics],
         "error": error,
     }
-    summary: Summary = {**_NOTHING, "tenants": 1, "failed": 1}
+    summary: Summary = {**total(()), "tenants": 1, "failed": 1}
     return {"at": "", "tenants": [told], "summary": summary}
 
 
-_NOTHING: Final[Summary] = {
-    "tenants": 0,
-    "create": 0,
-    "update": 0,
-    "delete": 0,
-    "unchanged": 0,
-    "failed": 0,
-}
-
-
 def _together(answers: Sequence[OutcomesAnswer], now: datetime) -> OutcomesAnswer:
-    summaries = [one["summary"] for one in answers]
     return {
         "at": max((one["at"] for one in answers), default="") or now.isoformat(),
         "tenants": [tenant for one in answers for tenant in one["tenants"]],
-        "summary": {
-            "tenants": sum(one["tenants"] for one in summaries),
-            "create": sum(one["create"] for one in summaries),
-            "update": sum(one["update"] for one in summaries),
-            "delete": sum(one["delete"] for one in summaries),
-            "unchanged": sum(one["unchanged"] for one in summaries),
-            "failed": sum(one["failed"] for one in summaries),
-        },
+        "summary": total(one["summary"] for one in answers),
     }

@@ -2,20 +2,18 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.answers.outcomes import schedule
 from tenantcron.answers.schedules import (
     paused_as_json,
     resumed_as_json,
     situation_as_json,
     triggered_as_json,
 )
-from tenantcron.cli.formats.outcomes_text import next_executions
+from tenantcron.cli import schedule_list
 from tenantcron.cli.formats.schedules_text import show_situation
 from tenantcron.cli.operating import (
     Answer,
@@ -27,19 +25,14 @@ from tenantcron.cli.operating import (
     settings,
     time,
 )
-from tenantcron.core.names import TenantId
 from tenantcron.core.words import in_utc, number_of, visible
-from tenantcron.reconciler.outcome import live_schedules
-from tenantcron.reconciler.state import TenantState, read_states
 from tenantcron.scheduler.situation import (
     ScheduleRef,
-    existing_tenant,
     read_situation,
     schedule_ref,
 )
 from tenantcron.store.engine import Database
-from tenantcron.store.times import database_time
-from tenantcron.tenants.registry import list_tenants, tenant_id
+from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\
 examples:
@@ -65,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "tenant", nargs="?", metavar="TENANT", type=tenant_id, help="default: all tenants"
     )
     add_format(listing)
-    listing.set_defaults(run=respond, work=_list)
+    listing.set_defaults(run=schedule_list.run)
     for name, (work, summary) in _ACTIONS.items():
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref)
@@ -146,60 +139,3 @@ def _changed(data: Mapping[str, object], *lines: str) -> Answer:
             console.print(Text(visible(line)), soft_wrap=True)
 
     return Answer(data, show)
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Tenants as they are now."""
-
-    states: Mapping[TenantId, TenantState]
-    now: datetime
-
-
-async def _list(database: Database, arguments: argparse.Namespace) -> Answer:
-    listing = await _read(database, arguments.tenant)
-
-    def show(console: Console) -> None:
-        _show(listing, console)
-
-    # 1 if the schedules of a tenant cannot be read.
-    code = int(any(state.broken for state in listing.states.values()))
-    return Answer(_as_json(listing), show, code)
-
-
-async def _read(database: Database, tenant: TenantId | None) -> Listing:
-    tenants = [row.id for row in await list_tenants(database)] if tenant is None else [tenant]
-    async with database.transaction() as connection:
-        if tenant is not None:
-            await existing_tenant(connection, tenant)
-        now = await database_time(connection)
-    return Listing(await read_states(database, tenants), now)
-
-
-def _as_json(listing: Listing) -> Mapping[str, object]:
-    return {
-        "schedules": [
-            {"tenant": tenant, **schedule(one)}
-            for tenant, state in listing.states.items()
-            for one in live_schedules(state, listing.now)
-        ],
-        "failed": [
-            {"tenant": tenant, "error": state.broken}
-            for tenant, state in listing.states.items()
-            if state.broken
-        ],
-    }
-
-
-def _show(listing: Listing, console: Console) -> None:
-    if not listing.states:
-        console.print("no tenants yet: `tenantcron tenant create ID`", soft_wrap=True)
-    for tenant, state in listing.states.items():
-        console.print(Text(tenant, "bold"))
-        if state.broken:
-            console.print(Text(visible(f"  cannot be read: {state.broken}"), "red"))
-        elif state.live:
-            live = [schedule(one) for one in live_schedules(state, listing.now)]
-            console.print(next_executions(live, listing.now))
-        else:
-            console.print("  no schedules")

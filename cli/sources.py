@@ -1,6 +1,7 @@
 """What `plan` and `apply-manifest` are called with, whether they ask a database or a server."""
 
 import argparse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tenantcron.manifests.files import ManifestFile, Policies, find_files, read_files
@@ -29,10 +30,14 @@ def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> Non
     parser.add_argument("--format", choices=["text", "json"], default="text")
 
 
-def manifests(arguments: argparse.Namespace) -> list[ManifestFile]:
-    """Read the manifests."""
-    files = find_files(arguments.paths)
-    return list(read_files(files, Policies(arguments.policy), arguments.tenant))
+def manifest_paths(arguments: argparse.Namespace) -> list[Path]:
+    """Find the manifests."""
+    return find_files(arguments.paths)
+
+
+def read_manifests(arguments: argparse.Namespace, paths: Iterable[Path]) -> Iterator[ManifestFile]:
+    """Read the manifests, one after the other."""
+    return read_files(paths, Policies(arguments.policy), arguments.tenant)
 
 
 def _max_deletes(text: str) -> int:

@@ -120,8 +120,13 @@ def _read(columns: JsonValue) -> Definition:
 
 def checksum(of: Document) -> str:
     """Return the fingerprint of a document; equal content has an equal one."""
-    text = json.dumps(of, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return sha256(text.encode()).hexdigest()
+    return sha256(canonical(of)).hexdigest()
+
+
+def canonical(value: JsonValue) -> bytes:
+    """Return the one spelling of a value that checksums are taken of."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return text.encode()
 
 
 def _settings(settings: Settings) -> dict[str, JsonValue]:

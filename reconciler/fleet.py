@@ -1,33 +1,43 @@
 """Plans and applies the manifests of many tenants.
 
 1. Sources whose checksum a tenant's latest version carries are not checked again; all others are.
-2. A tenant that two files declare is refused in both: each would undo the other.
-3. The state of all tenants is read with a handful of statements. Tenants with nothing to do end
-   here, so applying an unchanged fleet costs reads only.
-4. The rest is applied, several tenants at a time, each in a transaction of its own (see `apply`).
-   One tenant's failure is its own: it is reported, and the others go on.
+2. A tenant that two files declare is refused in both: each would undo the other. So all sources are
+   prepared before the first is planned; meanwhile they wait on disk (see `spool`).
+3. Tenants are planned batch by batch, with a handful of statements each. Tenants with nothing to do
+   end here, so applying an unchanged fleet costs reads only.
+4. The rest of a batch is applied, several tenants at a time, each in a transaction of its own (see
+   `apply`). One tenant's failure is its own: it is reported, and the others go on.
+
+Outcomes are handed over batch by batch and not kept. No guard looks beyond its tenant, so none
+needs the fleet; what does (totals, a plan file) is added up by the caller.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy.exc import DBAPIError
 
+from tenantcron.core.batches import batches
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
-from tenantcron.manifests.files import ManifestFile, declared_in_several
+from tenantcron.manifests.files import ManifestFile
 from tenantcron.reconciler.announcing import announcing
 from tenantcron.reconciler.apply import Applier
-from tenantcron.reconciler.checking import Check
+from tenantcron.reconciler.checking import Check, Checking
 from tenantcron.reconciler.definition import Stored
 from tenantcron.reconciler.drift import find_drift
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Rules, Wanted, make_plan
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.sources import Prepared, prepared, source_checksums
-from tenantcron.reconciler.state import TenantState, read_states
+from tenantcron.reconciler.spool import Spool
+from tenantcron.reconciler.state import (
+    TENANTS_A_TRANSACTION,
+    TRANSACTIONS_AT_A_TIME,
+    TenantState,
+    read_states,
+)
 from tenantcron.store import manifest_versions, tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.explain import first_line
@@ -36,30 +46,56 @@ from tenantcron.store.times import database_time
 
 # As many connections as an apply opens; the work per tenant is mostly the server's.
 TENANTS_AT_A_TIME = 8
+# What is held in memory at once.
+FILES_A_BATCH = 400
+TENANTS_A_BATCH = TENANTS_A_TRANSACTION * TRANSACTIONS_AT_A_TIME
 
 Progress = Callable[[], None]
+
+
+async def prepare(
+    database: Database, files: Iterable[ManifestFile], keep: Callable[[Prepared], None]
+) -> None:
+    """Check the manifests that the database does not know yet; hand over all in their order."""
+    async with database.transaction() as connection:
+        now = await database_time(connection)
+        caps = await tenants.schedule_caps(connection)
+    with Checking(Check(caps, now)) as checking:
+        for batch in batches(files, FILES_A_BATCH):
+            for prepared in await _prepare_batch(database, batch, checking):
+                keep(prepared)
 
 
 async def prepare_all(
     database: Database, files: Sequence[ManifestFile], progress: Progress
 ) -> list[Prepared]:
-    """Check the manifests that the database does not know yet."""
+    """Prepare the manifests of few tenants, or of many where memory does not matter."""
+    with Spool() as spool:
+
+        def keep(prepared: Prepared) -> None:
+            spool.add(prepared)
+            progress()
+
+        await prepare(database, files, keep)
+        return list(spool)
+
+
+async def _prepare_batch(
+    database: Database, files: Sequence[ManifestFile], checking: Checking
+) -> list[Prepared]:
     checksums = source_checksums(files)
     async with database.transaction() as connection:
-        now = await database_time(connection)
-        caps = await tenants.schedule_caps(connection)
         known = await manifest_versions.made_from(connection, checksums)
     sources = list(zip(files, checksums, strict=True))
+    caps = checking.check.caps
     before = [_known(file, known.get(checksum), caps) for file, checksum in sources]
-    new = [source for source, one in zip(sources, before, strict=True) if one is None]
-    found = []
-    async for one in Check(caps, now).all([file for file, _ in new]):
-        found.append(one)
-        progress()
+    new = [source for source, found in zip(sources, before, strict=True) if found is None]
+    checked = await checking.all([file for file, _ in new])
     fresh = (
-        prepared(file, one, checksum) for (file, checksum), one in zip(new, found, strict=True)
+        prepared(file, found, checksum)
+        for (file, checksum), found in zip(new, checked, strict=True)
     )
-    return list(_without_doubles([one or next(fresh) for one in before]))
+    return [found or next(fresh) for found in before]
 
 
 def _known(
@@ -75,50 +111,69 @@ def _known(
     return Prepared(file.path, tenant, wanted, ())
 
 
-def _without_doubles(prepared: Sequence[Prepared]) -> Iterator[Prepared]:
-    """Refuse all files of a tenant that has more than one."""
-    files = Counter(one.tenant for one in prepared if one.tenant is not None)
-    for one in prepared:
-        if one.tenant is None or files[one.tenant] == 1:
-            yield one
-            continue
-        double = declared_in_several(one.tenant, files[one.tenant], one.file)
-        yield replace(one, wanted=None, diagnostics=(*one.diagnostics, double))
+async def plan_each(
+    database: Database, prepared: Iterable[Prepared], rules: Rules
+) -> AsyncIterator[Outcome]:
+    """Plan every tenant, in their order; nothing is written."""
+    for batch in batches(prepared, TENANTS_A_BATCH):
+        for outcome in await _plan_batch(database, batch, rules):
+            yield outcome
 
 
-async def plan_all(database: Database, prepared: Sequence[Prepared], rules: Rules) -> list[Outcome]:
-    """Plan every tenant; nothing is written."""
-    tenant_ids = [one.wanted.tenant for one in prepared if one.wanted is not None]
+async def plan_all(database: Database, prepared: Iterable[Prepared], rules: Rules) -> list[Outcome]:
+    """Plan every tenant, and keep all outcomes."""
+    return [outcome async for outcome in plan_each(database, prepared, rules)]
+
+
+async def _plan_batch(database: Database, batch: Sequence[Prepared], rules: Rules) -> list[Outcome]:
+    tenant_ids = [prepared.wanted.tenant for prepared in batch if prepared.wanted is not None]
     states = await read_states(database, tenant_ids)
-    outcomes = [_planned(one, states, rules) for one in prepared]
-    drift = await find_drift(database, [one.plan for one in outcomes if one.plan is not None])
+    outcomes = [_planned(prepared, states, rules) for prepared in batch]
+    plans = [outcome.plan for outcome in outcomes if outcome.plan is not None]
+    drift = await find_drift(database, plans)
     return [
-        replace(one, drift=drift.get(one.plan.wanted.tenant, ())) if one.plan else one
-        for one in outcomes
+        replace(outcome, drift=drift.get(outcome.plan.wanted.tenant, ()))
+        if outcome.plan
+        else outcome
+        for outcome in outcomes
     ]
 
 
+async def apply_each(applier: Applier, prepared: Iterable[Prepared]) -> AsyncIterator[Outcome]:
+    """Apply every tenant that has something to do, several at a time; yield in their order."""
+    for batch in batches(prepared, TENANTS_A_BATCH):
+        for outcome in await _apply_batch(applier, batch):
+            yield outcome
+
+
 async def apply_all(
-    applier: Applier, prepared: Sequence[Prepared], progress: Progress
+    applier: Applier, prepared: Iterable[Prepared], progress: Progress
 ) -> list[Outcome]:
-    """Apply every tenant that has something to do, several at a time."""
-    planned = await plan_all(applier.database, prepared, applier.rules)
+    """Apply every tenant, and keep all outcomes."""
+    outcomes = []
+    async for outcome in apply_each(applier, prepared):
+        outcomes.append(outcome)
+        progress()
+    return outcomes
+
+
+async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[Outcome]:
+    planned = await _plan_batch(applier.database, batch, applier.rules)
     slots = asyncio.Semaphore(TENANTS_AT_A_TIME)
     # A single tenant's transaction may notify: no other waits for its lock.
     is_fleet = sum(outcome.status is Status.PLANNED for outcome in planned) > 1
     applier = replace(applier, notifies=not is_fleet)
 
-    async def finish(one: Prepared, outcome: Outcome) -> Outcome:
+    async def finish(prepared: Prepared, outcome: Outcome) -> Outcome:
         async with slots:
-            done = await _applied(applier, one, outcome)
+            done = await _applied(applier, prepared, outcome)
         if is_fleet and done.status is Status.APPLIED:
             changed()
-        progress()
         return done
 
-    pairs = zip(prepared, planned, strict=True)
+    pairs = zip(batch, planned, strict=True)
     async with announcing(applier.database) as changed, asyncio.TaskGroup() as group:
-        tasks = [group.create_task(finish(one, outcome)) for one, outcome in pairs]
+        tasks = [group.create_task(finish(*pair)) for pair in pairs]
     return [task.result() for task in tasks]
 
 

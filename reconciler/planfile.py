@@ -5,18 +5,17 @@ apply may do besides. Applying it applies exactly these documents, and only to t
 revision has not moved.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict, cast
+from types import TracebackType
+from typing import Self, TypedDict, cast
 
-from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.definition import Document, definitions
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Reviewed, Rules, want
-from tenantcron.reconciler.sealed import OF_DATABASE, seal, unseal
+from tenantcron.reconciler.sealed import OF_DATABASE, SealedList, unseal
 from tenantcron.reconciler.sources import Prepared
 
 
@@ -46,16 +45,38 @@ class _Plan(TypedDict):
     tenants: list[_Entry]
 
 
-def save_plan(file: Path, outcomes: Sequence[Outcome], rules: Rules) -> None:
-    """Write the plans of all tenants; refused ones make no plan to review."""
-    failed = [str(one.tenant or one.file) for one in outcomes if one.status is Status.FAILED]
-    if failed:
-        raise UsageError(f"no plan is written, because these failed: {', '.join(failed)}")
-    plan = _Plan(
-        rules=_Rules(create_tenants=rules.create_tenants, max_deletes=rules.max_deletes),
-        tenants=[_entry(one) for one in outcomes],
-    )
-    seal(file, OF_DATABASE, cast("JsonObject", plan))
+class PlanWriter:
+    """Takes outcomes one by one, and writes a plan file of them; memory holds one at a time."""
+
+    def __init__(self, file: Path, rules: Rules) -> None:
+        self._file = file
+        allowed = _Rules(create_tenants=rules.create_tenants, max_deletes=rules.max_deletes)
+        head = cast("JsonObject", {"rules": allowed})
+        self._plan = SealedList(OF_DATABASE, head, "tenants")
+        self._is_complete = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._plan.close()
+
+    def add(self, outcome: Outcome) -> None:
+        """Add a tenant's plan; one that was refused makes no plan to review."""
+        if outcome.status is Status.FAILED:
+            self._is_complete = False
+        elif self._is_complete:
+            self._plan.add(cast("JsonObject", _entry(outcome)))
+
+    def finish(self) -> None:
+        """Write the file, unless a tenant was refused."""
+        if self._is_complete:
+            self._plan.write(self._file)
 
 
 def _entry(outcome: Outcome) -> _Entry:

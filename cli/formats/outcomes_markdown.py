@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from datetime import UTC
 
-from tenantcron.answers.shapes import OutcomesAnswer, TenantAnswer
-from tenantcron.cli.formats.outcomes_text import first_execution, why_none, worth_reading
+from tenantcron.answers.shapes import Summary, TenantAnswer
+from tenantcron.cli.formats.outcomes_text import first_execution, why_none
 from tenantcron.core.words import visible
 
 # GitHub takes a mebibyte and nothing of a page that is longer; a character may take four bytes.
@@ -12,17 +12,30 @@ _LONGEST_PAGE = 250_000
 _SIGNS = {"create": "`+`", "update": "`~`", "delete": "`-`"}
 
 
-def markdown(title: str, answer: OutcomesAnswer) -> str:
-    """Return the summary page."""
-    totals = " · ".join(f"{count} {key}" for key, count in answer["summary"].items())
-    page = "\n".join([f"### {title}", "", totals, ""]) + "\n"
-    shown = worth_reading(answer["tenants"])
-    for number, tenant in enumerate(shown):
+class Page:
+    """The summary page, which takes tenants as they come and holds no more than GitHub shows."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._parts: list[str] = []
+        self._length = 0
+        self._left_out = 0
+
+    def add(self, tenant: TenantAnswer) -> None:
+        """Add a tenant, if the page has room."""
         part = "\n".join(_tenant(tenant)) + "\n"
-        if len(page) + len(part) > _LONGEST_PAGE:
-            return f"{page}… and {len(shown) - number} more tenants\n"
-        page += part
-    return page
+        if self._left_out or self._length + len(part) > _LONGEST_PAGE:
+            self._left_out += 1
+            return
+        self._parts.append(part)
+        self._length += len(part)
+
+    def text(self, summary: Summary) -> str:
+        """Return the page, with the totals first."""
+        totals = " · ".join(f"{count} {key}" for key, count in summary.items())
+        head = "\n".join([f"### {self._title}", "", totals, ""]) + "\n"
+        more = f"… and {self._left_out} more tenants\n" if self._left_out else ""
+        return head + "".join(self._parts) + more
 
 
 def _tenant(tenant: TenantAnswer) -> Iterator[str]:

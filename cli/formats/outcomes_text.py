@@ -6,12 +6,8 @@ They are made from the JSON answer, so that a server's answer reads as one made 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from tenantcron.answers.shapes import (
-    OutcomesAnswer,
+    Summary,
     TenantAnswer,
     ToldChange,
     ToldDefinition,
@@ -19,80 +15,76 @@ from tenantcron.answers.shapes import (
     ToldPause,
     ToldSchedule,
 )
+from tenantcron.cli.columns import lines
 from tenantcron.cli.moments import in_words
-from tenantcron.cli.tables import plain_table
+from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.words import number_of, visible
 from tenantcron.cron.zones import zone
 
-_SIGNS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
-_STATUS_STYLES = {"failed": "bold red", "applied": "bold green"}
+_SIGNS = {"create": "+", "update": "~", "delete": "-"}
+_STATUS_STYLES = {"failed": "error", "applied": "good"}
 # Of a large fleet only what needs reading is shown tenant by tenant.
 _ALL_IN_DETAIL = 20
+_TITLES = ("  schedule", "next execution", "UTC", "")
+_HOW_SOON = frozenset({3})
 
 
-def show(answer: OutcomesAnswer, console: Console) -> None:
-    """Print what became of each tenant, and the totals."""
-    now = datetime.fromisoformat(answer["at"])
-    for tenant in worth_reading(answer["tenants"]):
-        _show_tenant(tenant, now, console)
-    console.print(_totals(answer))
+def is_worth_reading(tenant: TenantAnswer, fleet: int) -> bool:
+    """Whether a tenant is shown: of a large fleet those are not for which nothing changes."""
+    return fleet <= _ALL_IN_DETAIL or tenant["status"] != "unchanged"
 
 
-def worth_reading(tenants: Sequence[TenantAnswer]) -> list[TenantAnswer]:
-    """Leave out the tenants of a large fleet for which nothing has changed."""
-    few = len(tenants) <= _ALL_IN_DETAIL
-    return [one for one in tenants if few or one["status"] != "unchanged"]
-
-
-def _show_tenant(tenant: TenantAnswer, now: datetime, console: Console) -> None:
-    title = Text(visible(tenant["tenant"] or str(tenant["file"])), "bold")
-    title.append(f"  {tenant['status']}", _STATUS_STYLES.get(tenant["status"], "dim"))
-    if tenant["status"] == "applied":
-        title.append(f", version {tenant['manifest_version']}", "dim")
-    console.print(title)
-    for line in _details(tenant):
-        console.print(line, soft_wrap=True)
+def tenant_lines(
+    tenant: TenantAnswer, now: datetime, paint: Palette, columns: int
+) -> Iterator[str]:
+    """Yield what became of one tenant."""
+    status = tenant["status"]
+    title = paint("strong", visible(tenant["tenant"] or str(tenant["file"])))
+    title += paint(_STATUS_STYLES.get(status, "dim"), f"  {status}")
+    if status == "applied":
+        title += paint("dim", f", version {tenant['manifest_version']}")
+    yield title
+    yield from _details(tenant, paint)
     if tenant["schedules"]:
-        console.print(next_executions(tenant["schedules"], now))
-    console.print()
+        yield from schedule_lines(tenant["schedules"], now, paint, columns)
+    yield ""
 
 
-def _details(tenant: TenantAnswer) -> Iterator[Text]:
+def _details(tenant: TenantAnswer, paint: Palette) -> Iterator[str]:
     if refusal := tenant.get("error"):
-        yield Text(f"  error[{refusal['code']}] {visible(refusal['message'])}", "red")
+        yield paint("error", f"  error[{refusal['code']}] {visible(refusal['message'])}")
     for one in tenant["diagnostics"]:
         place = f"{one['file']}:{one['line']}:{one['column']}"
-        yield Text(visible(f"  {one['severity']}[{one['code']}] {place} {one['message']}"))
+        yield visible(f"  {one['severity']}[{one['code']}] {place} {one['message']}")
     for change in tenant["changes"]:
-        yield from _change_lines(change)
-    yield from map(_drift_line, tenant["drift"])
+        yield from _change_lines(change, paint)
+    for drift in tenant["drift"]:
+        yield paint("drift", _drift_line(drift))
 
 
-def _change_lines(change: ToldChange) -> Iterator[Text]:
-    sign, style = _SIGNS[change["action"]]
+def _change_lines(change: ToldChange, paint: Palette) -> Iterator[str]:
+    action = change["action"]
     definition = change["after"] or change["before"]
-    if change["action"] == "update" or definition is None:
-        yield Text(visible(f"  {sign} {change['schedule']}"), style)
+    title = paint(action, visible(f"  {_SIGNS[action]} {change['schedule']}"))
+    if action == "update" or definition is None:
+        yield title
         for field in change["fields"]:
             values = f"{_value(change['before'], field)} → {_value(change['after'], field)}"
-            yield Text(visible(f"      {field}: {values}"))
+            yield visible(f"      {field}: {values}")
         return
-    timetable = (
-        f"{definition['cron_expr']} in {definition['timezone']}, saga {definition['saga_name']}"
-    )
-    title = visible(f"  {sign} {change['schedule']}  ")
-    yield Text(title, style).append(visible(timetable), "default")
+    timetable = f"{definition['cron_expr']} in {definition['timezone']}"
+    yield title + visible(f"  {timetable}, saga {definition['saga_name']}")
 
 
-def _drift_line(drift: ToldDrift) -> Text:
+def _drift_line(drift: ToldDrift) -> str:
     """Say how a live row differs from what was applied, and who did it if that is known."""
     touch, name = drift["changed_by"], drift["schedule"]
     who = ""
     if touch is not None:
         at = datetime.fromisoformat(touch["at"]).astimezone(UTC)
         who = f", by {touch['id']} ({touch['source']}) at {at:%Y-%m-%d %H:%M:%S %Z}"
-    return Text(visible(f"  ! drift: {name} {_drifted(drift)}{who}"), "magenta")
+    return visible(f"  ! drift: {name} {_drifted(drift)}{who}")
 
 
 def _drifted(drift: ToldDrift) -> str:
@@ -117,18 +109,20 @@ def _value(definition: ToldDefinition | None, field: str) -> str:
     return "nothing" if value is None else str(value)
 
 
-def next_executions(schedules: Sequence[ToldSchedule], now: datetime) -> Table:
-    """Return the table of schedules with their next execution, local and in UTC."""
-    table = plain_table("  schedule", "next execution", "UTC", "")
-    for one in schedules:
-        first = first_execution(one)
-        table.add_row(
-            Text(visible(f"  {one['name']}")),
-            Text(f"{first:%a %Y-%m-%d %H:%M %Z}" if first else why_none(one)),
-            Text(f"{first.astimezone(UTC):%Y-%m-%d %H:%M}" if first else ""),
-            Text(_how_soon(one, first, now) if first else "", "dim"),
-        )
-    return table
+def schedule_lines(
+    schedules: Sequence[ToldSchedule], now: datetime, paint: Palette, columns: int
+) -> Iterator[str]:
+    """Yield the table of schedules with their next execution, local and in UTC."""
+    rows = [_row(one, now) for one in schedules]
+    return lines(_TITLES, rows, paint, columns, dim=_HOW_SOON)
+
+
+def _row(schedule: ToldSchedule, now: datetime) -> tuple[str, str, str, str]:
+    name, first = f"  {schedule['name']}", first_execution(schedule)
+    if first is None:
+        return name, why_none(schedule), "", ""
+    local, utc = f"{first:%a %Y-%m-%d %H:%M %Z}", f"{first.astimezone(UTC):%Y-%m-%d %H:%M}"
+    return name, local, utc, _how_soon(schedule, first, now)
 
 
 def first_execution(schedule: ToldSchedule) -> datetime | None:
@@ -163,13 +157,13 @@ def _paused(pause: ToldPause) -> str:
     return visible(f"paused{until} by {pause['by']}: {pause['reason']}")
 
 
-def _totals(answer: OutcomesAnswer) -> Text:
-    totals = answer["summary"]
-    done = any(one["status"] == "applied" for one in answer["tenants"])
-    words = ("created", "changed", "deleted") if done else ("to create", "to change", "to delete")
+def totals_line(totals: Summary, *, is_applied: bool) -> str:
+    """Return the closing line."""
+    words = ("created", "changed", "deleted")
+    if not is_applied:
+        words = ("to create", "to change", "to delete")
     counts = (totals["create"], totals["update"], totals["delete"])
     text = ", ".join(f"{count} {word}" for count, word in zip(counts, words, strict=True))
     failed = f", {totals['failed']} failed" if totals["failed"] else ""
     tenants = number_of(totals["tenants"], "tenant")
-    line = f"{tenants}: {text}, {totals['unchanged']} unchanged{failed}"
-    return Text(line, "bold")
+    return f"{tenants}: {text}, {totals['unchanged']} unchanged{failed}"

@@ -1,0 +1,127 @@
+"""`tenantcron schedule list`: the live schedules of tenants, printed as they are read.
+
+Tenants are read page by page in the order of their ids, and a page is printed before the next one
+is read. So the first lines come at once, and memory holds a page, however many tenants there are.
+Kept to the end: the tenants that cannot be read, because JSON names them last.
+"""
+
+import argparse
+import sys
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from tenantcron.answers.outcomes import schedule
+from tenantcron.cli.database import refused, with_database
+from tenantcron.cli.formats.outcomes_text import schedule_lines
+from tenantcron.cli.pipes import reader_may_leave
+from tenantcron.cli.tables import columns_available
+from tenantcron.cli.tenant_list import tenant_pages
+from tenantcron.cli.terminal import Palette
+from tenantcron.core.json_stream import JsonStream
+from tenantcron.core.names import TenantId
+from tenantcron.core.words import visible
+from tenantcron.reconciler.outcome import live_schedules
+from tenantcron.reconciler.state import TenantState, read_states
+from tenantcron.scheduler.situation import UnknownError, existing_tenant
+from tenantcron.store.engine import Database
+from tenantcron.store.times import database_time
+
+TENANTS_A_PAGE = 300
+
+
+class Writer(Protocol):
+    """Writes a list, tenant by tenant."""
+
+    def tenant(self, tenant: TenantId, state: TenantState) -> None:
+        """Write the schedules of one tenant."""
+
+    def end(self) -> None:
+        """Write what comes after the last tenant."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List; 1 if the schedules of a tenant cannot be read."""
+
+    async def work(database: Database) -> int:
+        async with database.transaction() as connection:
+            if arguments.tenant is not None:
+                await existing_tenant(connection, arguments.tenant)
+            now = await database_time(connection)
+        writer = _Json(now) if arguments.format == "json" else _Text(now)
+        return await _write(writer, database, arguments.tenant)
+
+    try:
+        return with_database(work)
+    except UnknownError as error:
+        return refused(error)
+
+
+async def _write(writer: Writer, database: Database, only: TenantId | None) -> int:
+    broken = False
+    with reader_may_leave():
+        async for page in _pages(database, only):
+            for tenant, state in (await read_states(database, page)).items():
+                broken = broken or state.broken is not None
+                writer.tenant(tenant, state)
+            # A reader sees a page while the next one is read.
+            sys.stdout.flush()
+        writer.end()
+    return int(broken)
+
+
+async def _pages(database: Database, only: TenantId | None) -> AsyncIterator[Sequence[TenantId]]:
+    """Yield the ids of tenants, page by page."""
+    if only is not None:
+        yield [only]
+        return
+    async for page in tenant_pages(database, TENANTS_A_PAGE):
+        yield [row.id for row in page]
+
+
+class _Text:
+    """Writes a table per tenant."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._paint = Palette(sys.stdout)
+        self._width = columns_available()
+        self._tenants = 0
+
+    def tenant(self, tenant: TenantId, state: TenantState) -> None:
+        self._tenants += 1
+        print(self._paint("strong", tenant))
+        if state.broken:
+            print(self._paint("error", visible(f"  cannot be read: {state.broken}")))
+        elif state.live:
+            live = [schedule(one) for one in live_schedules(state, self._now)]
+            for line in schedule_lines(live, self._now, self._paint, self._width):
+                print(line)
+        else:
+            print("  no schedules")
+
+    def end(self) -> None:
+        if not self._tenants:
+            print("no tenants yet: `tenantcron tenant create ID`")
+
+
+class _Json:
+    """Writes the schedules, then the tenants that cannot be read."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._failed: list[dict[str, str]] = []
+        self._stream = JsonStream(sys.stdout)
+        self._stream.open_list("schedules")
+
+    def tenant(self, tenant: TenantId, state: TenantState) -> None:
+        if state.broken:
+            self._failed.append({"tenant": tenant, "error": state.broken})
+        for live in live_schedules(state, self._now):
+            self._stream.item({"tenant": tenant, **schedule(live)})
+
+    def end(self) -> None:
+        self._stream.close_list()
+        self._stream.value("failed", self._failed)
+        self._stream.close()
+        print()
