@@ -20,8 +20,10 @@ from faults.workload import LIMIT, Schedule
 
 OWN = (
     *("kill", "kill at a point", "stop", "stop at a point"),
-    *("clock", "notifications lost", "network", "small batches"),
+    *("clock", "notifications lost", "network", "small batches", "poison"),
 )
+# What kills or stops schedulers from outside.
+STRUCK = frozenset(OWN[:4])
 _STOP_POINTS = (Point.TAKEN, Point.CLAIMED, Point.BEFORE_EFFECT, Point.BEFORE_EFFECT)
 # Seconds in which a process gets to the point where it is to be killed, or is killed anyway.
 _COMES_TO_THE_POINT = 2.5

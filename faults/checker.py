@@ -16,7 +16,9 @@ Each check has a name, counts what it has looked at, and what it has found:
   had let it run;
 - **suspended**: something that started while its tenant was suspended;
 - **audit**: a record that does not say who, or as a part of what;
-- **apply**: a tenant whose schedules are of two manifests, or versions that do not add up.
+- **apply**: a tenant whose schedules are of two manifests, or versions that do not add up;
+- **innocent**: an execution that lost attempts because its workers were lost, or that is DEAD for
+  killing them and did not; and one that kills its worker all the time and is not DEAD for that.
 
 `forgotten` and `resumed` are in `aftermath`: what an outage may not take away, and how soon work
 continues after it.
@@ -39,16 +41,18 @@ from faults.cluster import LEASE, World
 from faults.evidence import Evidence, Key, Line, idempotency_key
 from faults.journal import Findings, Journal
 from faults.sampler import Ended
-from faults.workload import Judged, Schedule, Workload
+from faults.workload import POISON, Judged, Schedule, Workload
 
 CHECKS = (
     *("lost", "doubled", "unexpected", "unfinished", "failed", "effect", "call", "stale"),
     *("lapsed", "suspended", "audit", "apply", "limit", "lease", "early", "cursor", "crash"),
-    *("forgotten", "resumed"),
+    *("forgotten", "resumed", "innocent"),
 )
 # A handler that was started from a claim that is gone may end so long after the failover.
 DELIVERED_WITHIN = timedelta(seconds=15)
 _ENDED = {"SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"}
+# How the reason of one begins that was blamed for the loss of its workers.
+_BLAMED = "killed its worker"
 _SLACK = timedelta(milliseconds=50)
 # Seconds; as long as from one heartbeat to the next.
 _HELD_UP = LEASE / 3
@@ -69,6 +73,8 @@ class Checker:
     # Since when each schedule counts, and until when all are judged.
     since: dict[Key, datetime]
     until: datetime
+    # Whether schedulers were killed or stopped from outside.
+    kills_workers: bool = True
 
     def check_evidence(self, remembered: dict[UUID, Ended]) -> None:
         """Check what was gathered."""
@@ -76,6 +82,7 @@ class Checker:
         for schedule in self.workload.schedules:
             self._occurrences(schedule)
             self._ends(schedule, effects)
+            self._innocent(schedule)
         self._calls()
         self._attempts(effects)
         self._remembered(remembered)
@@ -128,6 +135,20 @@ class Checker:
                     self.findings.add("failed", _named(row))
             if row["state"] == "SUCCEEDED":
                 self._effect(schedule, row, effects)
+
+    def _innocent(self, schedule: Schedule) -> None:
+        """Only the one that kills its worker is blamed for that, and a loss is not an attempt."""
+        for row in self._rows(schedule):
+            self.findings.look("innocent")
+            is_blamed = row["state"] == "DEAD" and (row["reason"] or "").startswith(_BLAMED)
+            if is_blamed != (schedule.saga == POISON and not self.kills_workers):
+                self.findings.add("innocent", _named(row))
+            attempts = self.evidence.attempts.get(row["id"], [])
+            losses = sum(attempt["outcome"] == "LOST" for attempt in attempts)
+            left = row["attempts_allowed"] - losses
+            if row["losses"] != losses or left != schedule.attempts:
+                words = f"{losses} losses, {left} attempts allowed besides"
+                self.findings.add("innocent", f"{words}: {_named(row)}")
 
     def _effect(self, schedule: Schedule, row: DictRow, effects: dict[UUID, list[Line]]) -> None:
         self.findings.look("effect")

@@ -24,7 +24,7 @@ from psycopg.rows import DictRow, dict_row
 from faults.forkserver import Order
 from faults.injected import Fate
 from faults.postgres import BrokenHarnessError, Kind
-from faults.sagas import EFFECTS
+from faults.sagas import EFFECTS, KILLS
 from faults.servers import Servers
 from faults.services import NETWORKS
 
@@ -180,6 +180,8 @@ class World:
     held_up: Path
     # When the schedulers that are not killed looked for work, as they report it.
     progress: Path
+    # Whether schedulers are killed or stopped from outside.
+    kills_workers: bool = True
     replicas: "dict[int, Replica]" = field(default_factory=dict)
     # Commands that nobody waits for.
     commands: dict[int, str] = field(default_factory=dict)
@@ -222,7 +224,18 @@ class World:
             "TENANTCRON_LOG_LEVEL": "error",
             "TENANTCRON_LOG_FORMAT": "json",
             EFFECTS: str(self.effects),
+            **self._blame(),
         }
+
+    def _blame(self) -> dict[str, str]:
+        """Return how often a handler kills, and how often it may be blamed for a lost worker.
+
+        Where workers are killed from outside all the time, nothing that they run is to blame. Then
+        the handler stops killing after a while. Otherwise the product has to find it.
+        """
+        if self.kills_workers:
+            return {"TENANTCRON_KILLS_ALLOWED": "100", KILLS: "3"}
+        return {KILLS: "1000"}
 
     def command(self, *argv: str) -> None:
         """Start a command of an operator that nobody waits for."""
@@ -299,6 +312,7 @@ class Equipment:
     kind: Kind = Kind.EMBEDDED
     replicated: bool = False
     on_disks: bool = False
+    kills_workers: bool = True
 
 
 @contextmanager
@@ -323,7 +337,7 @@ def world(equipment: Equipment) -> Iterator[World]:
         if equipment.replicated:
             servers.replicate(services.networks["replication"])
         files = (folder / "effects", calls, folder / "held_up", folder / "progress")
-        yield World(folder, servers, services, server, *files)
+        yield World(folder, servers, services, server, *files, equipment.kills_workers)
     finally:
         for each in reversed(closing):
             each.close()

@@ -1,7 +1,7 @@
 """How a seed is run, and what came out of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from faults.journal import Findings, Journal
@@ -49,6 +49,9 @@ class Verdict:
     deliveries: int = 0
     effects: int = 0
     most_running: int = 0
+    # Seconds from when an execution was due to its success, in order; for those that were never
+    # lost with a worker, and for the others.
+    ends: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
 
     @property
     def repeated(self) -> float:

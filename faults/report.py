@@ -64,6 +64,15 @@ def details(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for kind in CHECKS:
         yield f"| {kind} | {looked[kind]:,} | {number[kind]:,} |"
     yield ""
+    yield "| quick executions of steady tenants | number | median s | 99% s | last s |"
+    yield "|---|---|---|---|---|"
+    for place, name in enumerate(("never lost with a worker", "lost at least once")):
+        ends = sorted(end for verdict in verdicts for end in verdict.ends[place])
+        if ends:
+            shown = (ends[len(ends) // 2], ends[len(ends) * 99 // 100], ends[-1])
+            cells = " | ".join(f"{seconds:.1f}" for seconds in shown)
+            yield f"| {name} | {len(ends):,} | {cells} |"
+    yield ""
     if gaps := sum(len(verdict.journal.gaps) for verdict in verdicts):
         repeats = sum(verdict.journal.repeats for verdict in verdicts)
         yield (

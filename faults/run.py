@@ -1,6 +1,5 @@
 """One seed from start to verdict: set up, break, heal, settle, check."""
 
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -10,26 +9,24 @@ from time import monotonic
 import psycopg
 
 from faults.agenda import Agenda
-from faults.breaking import SUSPENDED, Born, Fates
+from faults.breaking import STRUCK, SUSPENDED, Born, Fates
 from faults.catalog import shared
 from faults.checker import Checker
-from faults.cluster import LEASE, Equipment, Replica, World, world
+from faults.cluster import LEASE, Equipment, World, world
 from faults.disk import can_mount
 from faults.evidence import Evidence, Key, gather
-from faults.injected import STOP, Fate
+from faults.injected import Fate
 from faults.journal import Findings, Journal, now
 from faults.options import Options, Verdict
 from faults.outages import FAR, LARGE, REPLICATED, DiskFull
 from faults.postgres import BrokenHarnessError
+from faults.replicas import Replicas
 from faults.sampler import Sampler, park_no_more, watch_cursors
 from faults.scene import Fault, NotNowError, Part, Scene
-from faults.workload import LIMIT, LIMIT_PER_TENANT, Workload, policy, workload
+from faults.workload import LIMIT, LIMIT_PER_TENANT, POISON, Workload, policy, workload
 
-_RUN = ("run", "--handlers", "faults.sagas")
 _TICK = 0.02
-_STARTS_AGAIN_AFTER = 0.15
 _TELLS_EVERY = 10.0
-_SUPERVISED_AFTER = 0.5
 # Seconds until a fault strikes that could not strike when its time came.
 _SOON = (1.0, 3.0)
 # Seconds from the end of an outage to the next one.
@@ -57,6 +54,7 @@ def run(options: Options) -> Verdict:
         options.kind,
         replicated=bool(options.faults & REPLICATED),
         on_disks=DiskFull.name in options.faults,
+        kills_workers=bool(options.faults & STRUCK),
     )
     with world(equipment) as made:
         _Run(options, made, verdict).run()
@@ -70,13 +68,13 @@ class _Run:
     def __init__(self, options: Options, made: World, verdict: Verdict) -> None:
         self._options, self._world, self._verdict = options, made, verdict
         self._journal, self._findings = verdict.journal, verdict.findings
-        self._random = Random(options.seed)  # noqa: S311 -- chance that can be repeated
+        random = Random(options.seed)  # noqa: S311 -- chance that can be repeated
+        self._replicas = Replicas(made, self._journal, self._findings, random, options.seconds)
         self._fates = Fates(Random(options.seed + 1), options.faults, options.life)  # noqa: S311 -- as above
         self._sampler = Sampler(made, self._journal, self._findings)
         self._agenda = Agenda()
         self._workload: Workload
         self._since: dict[Key, datetime] = {}
-        self._no_start_before = 0.0
         self._began = monotonic()
         self._healing: dict[str, Callable[[], None]] = {}
         self._broken: set[Part] = set()
@@ -95,7 +93,8 @@ class _Run:
 
     def _set_up(self) -> None:
         made, service = self._world, f"http://127.0.0.1:{self._world.services.service}"
-        self._workload = workload(now(), service, self._options.steady)
+        poison = POISON in self._options.faults
+        self._workload = workload(now(), service, self._options.steady, poison=poison)
         folder = made.folder / "manifests"
         folder.mkdir()
         for place in (made.folder, folder):
@@ -108,11 +107,11 @@ class _Run:
         made.must("apply-manifest", "manifests", "--create-tenants")
         self._set_limits()
         watch_cursors(made)
-        self._start(self._fates.keeper(), seat="near")
+        self._replicas.start(self._fates.keeper(), seat="near")
         self._wait_for_cursors()
         self._wait_for_standby()
         if self._options.faults & FAR:
-            self._start(self._fates.keeper()._replace(network="far"), seat="far")
+            self._replicas.start(self._fates.keeper()._replace(network="far"), seat="far")
 
     def _set_limits(self) -> None:
         limits = self._journal.limits
@@ -172,7 +171,7 @@ class _Run:
             self._tend()
             self._world.server.look(_TICK)
         # Who has ended is seen when it happens: later nobody knows what was wrong then.
-        self._world.meanwhile = self._look
+        self._world.meanwhile = self._replicas.look
         # The servers first: commands that heal others need them.
         servers_first = {fault.name: not fault.breaks for fault in shared()}
         for name in sorted(self._healing, key=lambda name: servers_first[name]):
@@ -203,10 +202,10 @@ class _Run:
     def _tend(self) -> None:
         """Let schedulers die and others take their places."""
         self._world.servers.tend()
-        self._look()
-        self._look_at_commands()
-        if self._mortals < self._options.mortals and monotonic() >= self._no_start_before:
-            self._start(self._fates.mortal())
+        self._replicas.look()
+        self._replicas.look_at_commands()
+        if self._replicas.mortals < self._options.mortals and self._replicas.may_start:
+            self._replicas.start(self._fates.mortal())
 
     def _plan(self, fault: Fault, scene: Scene, pause: tuple[float, float] | None = None) -> None:
         def strike() -> None:
@@ -245,89 +244,6 @@ class _Run:
         scale = min(1.0, scene.seconds / 60) if fault.name in LARGE else 1.0
         self._agenda.after(scene.random.uniform(low, high) * scale, strike)
 
-    @property
-    def _mortals(self) -> int:
-        """How many there are that can be struck; who stands still is beyond that."""
-        return sum(
-            one.dies_at is not None and one.goes_on_at is None
-            for one in self._world.replicas.values()
-        )
-
-    def _start(self, born: Born, *, seat: str | None = None) -> None:
-        """Start a scheduler; one that has a seat is not killed."""
-        fate = Fate(**born.fate, acknowledges=True)
-        if seat is not None:
-            fate |= {"held_up": str(self._world.held_up)}
-            fate |= {"progress": str(self._world.progress), "seat": seat}
-        pid = self._world.server.start(_RUN, self._world.environment(born.network), fate)
-        moment = monotonic()
-        replica = Replica(pid, moment, born.fate, born.network, seat)
-        self._world.replicas[pid] = replica
-        self._note_circumstances(born)
-        if seat is None or born.network is not None:
-            self._journal.struck_pids[pid] = now()
-        if seat is None:
-            replica.dies_at = moment + (born.dies_after or self._options.seconds)
-            if born.stops_after is not None:
-                self._agenda.after(born.stops_after, lambda: replica.strike(STOP))
-
-    def _note_circumstances(self, born: Born) -> None:
-        if "clock" in born.fate:
-            self._journal.struck["clock"] += 1
-        if born.fate.get("deaf"):
-            self._journal.struck["notifications lost"] += 1
-        if "batch" in born.fate:
-            self._journal.struck["small batches"] += 1
-        if born.network == "near":
-            self._journal.struck["network"] += 1
-
-    def _look(self) -> None:
-        """See who has ended or stands still, and end those whose time has come."""
-        moment, server = monotonic(), self._world.server
-        for pid, replica in tuple(self._world.replicas.items()):
-            if pid in server.ended:
-                self._ended(self._world.replicas.pop(pid), server.ended.pop(pid))
-            elif pid in server.stopped and replica.goes_on_at is None:
-                replica.goes_on_at = moment + LEASE + self._random.uniform(0.3, 3.0)
-                at = replica.fate.get("point") if replica.fate.get("signal") == STOP else None
-                self._journal.note("stop at a point" if at else "stop", at or f"process {pid}")
-            elif replica.goes_on_at is not None and moment > replica.goes_on_at:
-                server.stopped.discard(pid)
-                replica.strike(signal.SIGCONT)
-                # It goes on for a while, with what it believes to have.
-                replica.goes_on_at, replica.dies_at = float("inf"), moment + 2.0
-            elif replica.dies_at is not None and moment > replica.dies_at:
-                replica.kill()
-
-    def _look_at_commands(self) -> None:
-        """A command that nobody waited for must have done its work, unless all went wrong then."""
-        ended, moment = self._world.server.ended, now()
-        for pid in tuple(self._world.commands.keys() & ended.keys()):
-            words, code = self._world.commands.pop(pid), ended.pop(pid)
-            self._findings.look("crash")
-            if code and not self._journal.is_bad(moment, moment):
-                told = f"`tenantcron {words}` ended with {code}"
-                self._findings.add("crash", f"{told}: {self._world.last_words()}")
-
-    def _ended(self, replica: Replica, code: int) -> None:
-        self._findings.look("crash")
-        if code == -signal.SIGKILL:
-            self._journal.kills += 1
-            is_early = replica.dies_at is not None and monotonic() < replica.dies_at
-            point = replica.fate.get("point") if is_early else None
-            self._journal.struck[f"kill: {point}" if point else "kill"] += 1
-            return
-        self._no_start_before = monotonic() + _STARTS_AGAIN_AFTER
-        if replica.seat is not None:
-            self._agenda.after(_SUPERVISED_AFTER, lambda: self._take_seat(replica))
-        moment = now()
-        if replica.network is None and not self._journal.is_bad(moment, moment):
-            self._findings.add("crash", f"ended with {code}: {self._world.last_words()}")
-
-    def _take_seat(self, ended: Replica) -> None:
-        """Start another scheduler in the place of one that ended, as a supervisor does."""
-        self._start(Born(ended.fate, ended.network), seat=ended.seat)
-
     def _settle(self, until: datetime) -> None:
         """Heal everything, and wait until what was due has ended."""
         self._options.tell(f"seed {self._options.seed}: healed, waiting until all has ended")
@@ -337,7 +253,7 @@ class _Run:
             replica.kill()
         self._journal.bad_for(2 * LEASE)
         for seat in ("near", "far"):
-            self._start(Born(Fate()), seat=seat)
+            self._replicas.start(Born(Fate()), seat=seat)
         began, fewest = monotonic(), None
         patience = began + self._options.settle
         while monotonic() < min(patience, began + _SETTLES_WITHIN * self._options.settle):
@@ -348,30 +264,12 @@ class _Run:
             # A long run leaves a long queue behind where limits were low.
             if fewest is None or left < fewest:
                 fewest, patience = left, monotonic() + self._options.settle
+            self._replicas.look()
             self._world.server.look(0.3)
         else:
             words = f"{dict(row)} left after {monotonic() - began:.0f} s of peace"
             self._findings.add("unfinished", words)
-        self._stop_all()
-
-    def _stop_all(self) -> None:
-        """End the last ones as a deployment does; they have to leave in peace."""
-        self._look()
-        for pid, replica in self._world.replicas.items():
-            replica.strike(signal.SIGTERM)
-            if pid in self._world.server.stopped:
-                replica.kill()
-        patience = monotonic() + _PATIENCE
-        while self._world.replicas and monotonic() < patience:
-            self._world.server.look(0.1)
-            for pid in tuple(self._world.replicas.keys() & self._world.server.ended.keys()):
-                replica, code = self._world.replicas.pop(pid), self._world.server.ended.pop(pid)
-                if code not in (0, -signal.SIGKILL):
-                    words = f"did not leave in peace ({code}): {self._world.last_words()}"
-                    self._findings.add("crash", words)
-        for replica in self._world.replicas.values():
-            self._findings.add("crash", f"process {replica.pid} does not leave")
-            replica.kill()
+        self._replicas.stop_all()
 
     def _check(self, until: datetime) -> None:
         since = dict(self._since)
@@ -379,7 +277,15 @@ class _Run:
             if one.since is not None:
                 since[one.key] = one.since if one.key in self._journal.put_back else until
         evidence = gather(self._world)
-        checker = Checker(self._workload, self._journal, evidence, self._findings, since, until)
+        checker = Checker(
+            self._workload,
+            self._journal,
+            evidence,
+            self._findings,
+            since,
+            until,
+            self._world.kills_workers,
+        )
         checker.check_evidence(self._sampler.ended)
         checker.check_records(self._world)
         self._count(evidence)
@@ -391,3 +297,9 @@ class _Run:
         verdict.deliveries = len(effects) + evidence.asked.total()
         verdict.effects = len({line.execution for line in effects}) + len(evidence.asked)
         verdict.most_running = self._sampler.most_running
+        for schedule in self._workload.schedules:
+            if schedule.tenant.startswith("steady"):
+                for row in evidence.rows.get(schedule.key, []):
+                    if row["state"] == "SUCCEEDED":
+                        took = row["finished_at"] - row["scheduled_for"]
+                        verdict.ends[bool(row["losses"])].append(took.total_seconds())

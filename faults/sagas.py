@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from faults.workload import POISON
 from tenantcron.store.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import saga
 from tenantcron.targets.signals import Fail
 
 EFFECTS = "FAULTS_EFFECTS"
+# How many attempts of the poison kill their worker, and the exit code of that worker.
+KILLS = "FAULTS_POISON_KILLS"
+POISONED = 137
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _now = time.time_ns
@@ -101,6 +105,16 @@ async def long(execution: Execution) -> None:
     """Take longer than a lease lasts that nobody keeps up."""
     note("B", execution)
     await asyncio.sleep(7)
+    effect(execution)
+
+
+@saga(POISON)
+async def poison(execution: Execution) -> None:
+    """Kill the worker, when whatever was claimed with it has begun and is not done."""
+    note("B", execution)
+    if execution.attempt <= int(os.environ[KILLS]):
+        await asyncio.sleep(0.7)
+        os._exit(POISONED)
     effect(execution)
 
 

@@ -9,8 +9,11 @@ from enum import Enum, auto
 from faults.expectation import Cron, Every, Timetable, last_change
 
 LIMIT, LIMIT_PER_TENANT = 600, 40
+MAX_ATTEMPTS = 20
+# The saga that kills its worker.
+POISON = "poison"
 _ALWAYS = {"overlap": "allow", "start_within": "24h", "auto_pause_after": 0}
-_RETRY = {"max_attempts": 20, "backoff": "0s", "max_backoff": "1s"}
+_RETRY = {"max_attempts": MAX_ATTEMPTS, "backoff": "0s", "max_backoff": "1s"}
 _MONTH = timedelta(days=31)
 _WINDOWS = {_MONTH: "31d", timedelta(hours=1): "1h"}
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Sydney", "Europe/London")
@@ -44,7 +47,7 @@ class Schedule:
     timeout: str = "10s"
     overlap: str = "allow"
     url: str | None = None
-    attempts: int = 20
+    attempts: int = MAX_ATTEMPTS
     auto_pause_after: int = 0
     # From when on it counts, if that is long ago: its cursor is put there in the midst of the run.
     since: datetime | None = None
@@ -101,10 +104,11 @@ def policy(port: int) -> str:
     )
 
 
-def workload(now: datetime, service: str, steady: int) -> Workload:
+def workload(now: datetime, service: str, steady: int, *, poison: bool = False) -> Workload:
     """Return the schedules of a run: `steady` of them every second, and a few of every kind."""
     return Workload(
         (
+            *(_poison() if poison else ()),
             *_steady(steady),
             *_restored(),
             *_clock(now),
@@ -119,6 +123,12 @@ def _steady(number: int) -> Iterator[Schedule]:
     """The bulk: quick handlers, every second."""
     for place in range(number):
         yield Schedule(f"steady{place // 8:02}", f"work{place % 8}", Every(1))
+
+
+def _poison() -> Iterator[Schedule]:
+    """Handlers that kill their worker, beside those of all others."""
+    for number in range(2):
+        yield Schedule(f"poison{number}", POISON, Every(15), Judged.ROW)
 
 
 def _restored() -> Iterator[Schedule]:
