@@ -214,8 +214,6 @@ class World:
         return {
             "TENANTCRON_DATABASE_URL": url,
             "TENANTCRON_LEASE": f"{LEASE:.0f}s",
-            # Workers are killed all the time here, and nothing that they run is to blame.
-            "TENANTCRON_KILLS_ALLOWED": "100",
             "TENANTCRON_SERVICE": "faults",
             "TENANTCRON_MAX_CONCURRENT": "500",
             "TENANTCRON_RETENTION": "400d",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from faults.cluster import ROOT
 from faults.options import Options
+from faults.workload import POISON
 
 _KILLS = ("kill", "kill at a point")
 _STOPS = ("stop", "stop at a point")
@@ -54,15 +55,17 @@ class Mutant:
     steady: int = 80
     # How long schedulers live, on average.
     life: float = 0.5
+    mortals: int = 4
+    seconds: float = 20.0
 
     def options(self, seed: int, tree: Path) -> Options:
         """Return how it is run: aimed at what is broken."""
         return Options(
             seed,
-            seconds=20.0,
+            seconds=self.seconds,
             faults=frozenset(self.faults),
             steady=self.steady,
-            mortals=4,
+            mortals=self.mortals,
             life=self.life,
             settle=60.0,
             tree=tree,
@@ -334,6 +337,26 @@ MUTANTS = (
             ),
         ),
         (*_KILLS, "cursors set back"),
+    ),
+    Mutant(
+        "suspects-together",
+        "executions that were lost with a worker are retried all at once",
+        (
+            Change(
+                "store/sql/claim.sql",
+                "<= (SELECT room.suspects FROM room)",
+                "<= (SELECT 1000 + room.suspects FROM room)",
+            ),
+            Change(
+                "store/sql/claim.sql",
+                "AND (in_line.suspects = 0 OR in_line.suspects_so_far <= room.suspects)",
+                "AND in_line.suspects_so_far >= 0",
+            ),
+        ),
+        (POISON,),
+        steady=16,
+        mortals=1,
+        seconds=40.0,
     ),
 )
 

@@ -138,7 +138,7 @@ class Replicas:
             self._world.server.look(0.1)
             for pid in tuple(self._world.replicas.keys() & self._world.server.ended.keys()):
                 replica, code = self._world.replicas.pop(pid), self._world.server.ended.pop(pid)
-                if code not in (0, -signal.SIGKILL):
+                if code not in (0, -signal.SIGKILL, POISONED):
                     words = f"did not leave in peace ({code}): {self._world.last_words()}"
                     self._findings.add("crash", words)
         for replica in self._world.replicas.values():

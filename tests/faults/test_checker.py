@@ -11,9 +11,9 @@ from psycopg.rows import DictRow
 from faults.checker import Checker
 from faults.evidence import Evidence, HeldUp, Line, idempotency_key
 from faults.expectation import Every
-from faults.journal import Findings, Journal, Span
+from faults.journal import Findings, Gap, Journal, Span
 from faults.sampler import Ended
-from faults.workload import Judged, Schedule, Workload
+from faults.workload import POISON, Judged, Schedule, Workload
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -36,6 +36,8 @@ def execution(number: int, **columns: object) -> DictRow:
         "covers_from": None,
         "missed_count": 0,
         "attempt": 1,
+        "attempts_allowed": 20,
+        "losses": 0,
         "started_at": at,
         "finished_at": at + SECOND,
         **columns,
@@ -145,10 +147,21 @@ def changed_after_its_end(case: Case) -> None:
 
 
 def lost_by_nobody(case: Case) -> None:
-    case.rows[0] |= {"attempt": 2}
+    case.rows[0] |= {"attempt": 2, "attempts_allowed": 21, "losses": 1}
     again = attempt(1, attempt=2)
     case.attempts[UUID(int=1)] = [attempt(1, outcome="LOST"), again]
     case.lines.append(line(1, attempt=2))
+
+
+def blamed_for_a_lost_worker(case: Case) -> None:
+    dead(case)
+    case.rows[0] |= {"reason": "killed its worker 3 times"}
+
+
+def loss_used_an_attempt_up(case: Case) -> None:
+    lost_by_nobody(case)
+    case.journal.struck_pids[PID] = NOON
+    case.rows[0] |= {"attempts_allowed": 20}
 
 
 def started_while_suspended(case: Case) -> None:
@@ -172,6 +185,8 @@ def started_while_suspended(case: Case) -> None:
         (attempt_missing, {"stale"}),
         (changed_after_its_end, {"stale"}),
         (lost_by_nobody, {"lapsed"}),
+        (blamed_for_a_lost_worker, {"failed", "innocent"}),
+        (loss_used_an_attempt_up, {"innocent"}),
         (started_while_suspended, {"suspended"}),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -182,6 +197,28 @@ def test_one_thing_that_is_wrong_is_noticed(
     case = Case()
     wrong(case)
     assert case.found() == noticed
+
+
+@pytest.mark.parametrize(
+    ("reason", "kills_workers", "noticed"),
+    [
+        ("killed its worker 3 times", False, set()),
+        ("killed its worker 3 times", True, {"innocent"}),
+        ("it never works", False, {"innocent"}),
+        ("it never works", True, set()),
+    ],
+)
+def test_who_kills_its_worker_is_blamed_unless_workers_are_killed_from_outside(
+    reason: str, *, kills_workers: bool, noticed: set[str]
+) -> None:
+    poison = Schedule("acme", POISON, Every(1), Judged.ROW)
+    row = execution(1, schedule_name=POISON, state="DEAD", reason=reason)
+    tried = attempt(1, outcome="FAILED")
+    evidence, findings = Evidence({poison.key: [row]}, {row["id"]: [tried]}, []), Findings()
+    load, since = Workload((poison,)), {poison.key: NOON}
+    until = NOON + SECOND
+    Checker(load, Journal(), evidence, findings, since, until, kills_workers).check_evidence({})
+    assert set(findings.number) == noticed
 
 
 def test_a_cover_stands_for_what_it_covers() -> None:
@@ -196,6 +233,14 @@ def test_a_lease_that_is_lost_by_a_struck_worker_or_in_a_bad_time_is_no_finding(
     struck.journal.struck_pids[PID] = NOON
     bad.journal.bad_times.append((NOON, NOON + 2 * SECOND))
     assert struck.found() == bad.found() == set()
+
+
+def test_a_call_is_repeated_without_a_finding_only_if_its_record_is_gone() -> None:
+    case = Case()
+    called_twice(case)
+    case.journal.gaps.append(Gap(NOON + SECOND, NOON + 3 * SECOND))
+    assert case.found() == set()
+    assert case.journal.repeats == 1
 
 
 # The attempt that was lost came to its end two seconds after noon.
