@@ -31,7 +31,9 @@ async def clean_up(replica: Replica) -> None:
     if dropped:
         log.info("history_dropped", months=[str(month) for month in dropped])
     async with replica.database.transaction() as connection:
-        await schedule_definitions.forget_unused(connection, now, retention)
+        # It reads all definitions and cursors, and once for all replicas is often enough.
+        if await workers.is_oldest(connection, replica.worker_id):
+            await schedule_definitions.forget_unused(connection, now, retention)
         await workers.forget_old(connection)
     await _drop_events(replica)
 

@@ -24,6 +24,15 @@ ON CONFLICT (id) DO UPDATE SET
     seen_at = excluded.seen_at, running = excluded.running, abandoned = excluded.abandoned,
     draining = excluded.draining
 """
+# A replica that was killed stays on the list for a while; it must not keep the others waiting.
+_HAS_OLDER = """
+SELECT EXISTS (
+    SELECT FROM tenantcron.worker AS older
+    JOIN tenantcron.worker AS own ON own.id = %(id)s
+    WHERE (older.started_at, older.id) < (own.started_at, own.id)
+        AND older.seen_at > own.seen_at - interval '10 minutes'
+)
+"""
 # Killed replicas cannot take themselves off the list.
 _FORGET = "DELETE FROM tenantcron.worker WHERE seen_at < statement_timestamp() - interval '1 day'"
 
@@ -63,6 +72,12 @@ async def report(connection: AsyncConnection, said: Report, at: datetime | None)
         "at": at,
     }
     await connection.exec_driver_sql(_REPORT, parameters)
+
+
+async def is_oldest(connection: AsyncConnection, worker_id: str) -> bool:
+    """Whether no replica that is alive has run for longer."""
+    found = await connection.exec_driver_sql(_HAS_OLDER, {"id": worker_id})
+    return not found.scalar_one()
 
 
 async def remove(connection: AsyncConnection, worker_id: str) -> None:

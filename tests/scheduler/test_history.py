@@ -201,3 +201,27 @@ async def test_a_definition_marked_while_a_refresh_was_about_to_name_it_is_kept(
     await clean_up(scheduling.replica())
 
     assert await unused_since(scheduling) == [None]
+
+
+async def test_only_the_oldest_live_replica_looks_for_definitions_out_of_use(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.execute(
+        "INSERT INTO tenantcron.schedule_definition (id, definition)"
+        " VALUES (gen_random_uuid(), '{}')"
+    )
+    await scheduling.execute(
+        "INSERT INTO tenantcron.worker (id, service, started_at, seen_at)"
+        " SELECT id, 'scheduler', now() - age, now() - silence FROM (VALUES"
+        "  ('killed', interval '3 days', interval '1 hour'),"
+        "  ('oldest', interval '2 days', interval '0'),"
+        "  ('newest', interval '1 day', interval '0')) AS w (id, age, silence)"
+    )
+
+    await clean_up(scheduling.replica("newest"))
+    (kept,) = await scheduling.rows("schedule_definition", "1")
+    await clean_up(scheduling.replica("oldest"))
+    (marked,) = await scheduling.rows("schedule_definition", "1")
+
+    assert kept["unused_since"] is None
+    assert marked["unused_since"] == NOON
