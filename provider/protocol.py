@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
+from tenantcron.store.engine import Database
 from tenantcron.store.tenants import Scope, Synced
 
 # A statement over more schemas costs more in planning than it saves in round trips.
@@ -82,6 +83,9 @@ class ScheduleProvider(Protocol):
     @property
     def name(self) -> str:
         """What the cursors of this provider say in `provider`; no provider touches another's."""
+
+    async def has_moved(self, database: Database) -> bool:
+        """Whether a refresh may find anything in the scope MOVED_OR_BROKEN; asked when idle."""
 
     async def tenants(
         self, connection: AsyncConnection, scope: Scope, after: TenantId | None

@@ -94,6 +94,8 @@ async def refresh(
     """
     scope = Scope.MOVED_OR_BROKEN if retry_broken else Scope.MOVED
     scope = Scope.ALL if everything else scope
+    if scope is Scope.MOVED_OR_BROKEN and not await provider.has_moved(database):
+        return Refreshed()
     done, after, number = Refreshed(), None, 0
     while True:
         number += 1

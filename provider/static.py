@@ -23,7 +23,8 @@ from tenantcron.core.values import JsonObject
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
 from tenantcron.provider.static_settings import StaticSchedule, read_entries
 from tenantcron.provider.tenant_schedules import read_schedules
-from tenantcron.store import schedule_cursors, tenants
+from tenantcron.store import glances, schedule_cursors, tenants
+from tenantcron.store.engine import Database
 from tenantcron.store.schedule_rows import Fleet
 from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
 
@@ -36,6 +37,10 @@ class StaticProvider:
 
     schedules: tuple[StaticSchedule, ...]
     name: str = "static"
+
+    async def has_moved(self, database: Database) -> bool:
+        """Whether there is anything to compare, in the settings or in the database."""
+        return bool(self.schedules) or await glances.anything_provided(database, self.name)
 
     async def tenants(
         self,

@@ -22,8 +22,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
-from tenantcron.store import schedule_rows, tenants
+from tenantcron.store import glances, schedule_rows, tenants
 from tenantcron.store.batches import LOCKED
+from tenantcron.store.engine import Database
 from tenantcron.store.explain import first_line
 from tenantcron.store.schedule_rows import Fleet, ScheduleRow
 from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
@@ -34,6 +35,10 @@ class TenantScheduleProvider:
     """Provides the rows of `tenant_schedule` of all tenants."""
 
     name: str = "tenant"
+
+    async def has_moved(self, database: Database) -> bool:
+        """Whether any tenant has moved, or could not be followed."""
+        return await glances.anything_moved(database)
 
     async def tenants(
         self, connection: AsyncConnection, scope: Scope, after: TenantId | None

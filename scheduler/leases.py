@@ -48,6 +48,7 @@ from tenantcron.scheduler.execute import CallLater, Executor, Timer
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import claiming, finishing, workers
 from tenantcron.store.claiming import Claimed
+from tenantcron.store.engine import Pins
 from tenantcron.store.finishing import Held
 from tenantcron.store.workers import Report
 
@@ -88,7 +89,9 @@ async def renew(
     """Renew the leases of all that runs here, and report that this replica is alive."""
     running = executor.running
     leases: list[Claimed | claiming.Unstarted] = [*running, *unwritten]
-    async with replica.database.transaction(by_key=True) as connection:
+    # Without leases there is only the report to write, which depends on no setting.
+    pins = Pins.ALL if leases or is_blocked else Pins.FEW
+    async with replica.database.transaction(by_key=True, pins=pins) as connection:
         at = replica.clock()
         if is_blocked:
             known = {lease.lease_token for lease in leases}

@@ -27,6 +27,8 @@ class Bell:
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
+        # Whether the last wait ended by the bell. Otherwise the time was over.
+        self.rang = True
 
     def ring(self) -> None:
         """Wake whoever waits, or whoever comes to wait next."""
@@ -37,6 +39,7 @@ class Bell:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
+        self.rang = self._rung.is_set()
         self._rung.clear()
 
 

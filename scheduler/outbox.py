@@ -26,7 +26,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.loops import Bell, insist
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.webhooks import Courier, GoneError, NotTakenError
-from tenantcron.store import audit_records, outbox, webhooks
+from tenantcron.store import audit_records, glances, outbox, webhooks
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.explain import first_line
 from tenantcron.store.outbox import Event, Lane, Settlement
@@ -72,11 +72,13 @@ class Outbox:
 
     async def step(self, tasks: asyncio.TaskGroup) -> float:
         """Place events and start to deliver what is due; the tasks belong to the caller."""
-        placed = await self._place()
-        listening = await self._take(tasks)
+        glance = await glances.outbox(self._replica.database, self._replica.clock())
+        placed = await self._place() if glance.has_events else 0
+        if placed or glance.has_due_lanes:
+            await self._take(tasks)
         if placed == EVENTS_A_BATCH:
             return 0
-        return _LOOK_SECONDS if listening else _IDLE_SECONDS
+        return _LOOK_SECONDS if glance.has_webhooks else _IDLE_SECONDS
 
     async def deliver_once(self) -> None:
         """Deliver all that is due, until nobody takes anything more."""
@@ -91,21 +93,20 @@ class Outbox:
         async with self._replica.database.transaction(by_key=True) as connection:
             return await outbox.place(connection, EVENTS_A_BATCH, self._replica.clock())
 
-    async def _take(self, tasks: asyncio.TaskGroup) -> bool:
-        """Take lanes for the slots that are free; return whether anybody listens."""
+    async def _take(self, tasks: asyncio.TaskGroup) -> None:
+        """Take lanes for the slots that are free."""
         async with self._replica.database.transaction(by_key=True) as connection:
             enabled = {one.name: one for one in await webhooks.list_enabled(connection)}
             free = {name: LANES_A_WEBHOOK - self._under_way[name] for name in enabled}
             slots = {name: number for name, number in free.items() if number > 0}
             if self._stopping or not slots:
-                return bool(enabled)
+                return
             lanes = await outbox.take(
                 connection, slots, events=EVENTS_A_LANE, lease=LEASE, at=self._replica.clock()
             )
         for lane in lanes:
             self._under_way[lane.webhook] += 1
             tasks.create_task(self._deliver(enabled[lane.webhook], lane))
-        return True
 
     async def _deliver(self, webhook: Webhook, lane: Lane) -> None:
         try:

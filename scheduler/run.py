@@ -29,7 +29,6 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.names import TenantId
@@ -59,7 +58,7 @@ from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
-from tenantcron.store import audit_records, claiming, firing, identities, limits, workers
+from tenantcron.store import audit_records, glances, identities, limits, workers
 from tenantcron.store.claiming import CANCEL, Claimed
 from tenantcron.targets.tracing import Note, step
 
@@ -69,6 +68,8 @@ log = structlog.get_logger(__name__)
 LONGEST_SLEEP = 10.0
 # What is due and was not to be had is in another replica's hands, for a moment.
 _SHORTEST_SLEEP = 0.01
+# What has come due while the answer was on its way is in no other replica's hands.
+_AT_ONCE = 0.0001
 # Executions that this process runs at a time. The limits of the cluster are another matter. There
 # is room for two batches: one is claimed while the other has not begun to run.
 CAPACITY = 2 * STARTS_A_LARGE_BATCH
@@ -78,7 +79,7 @@ _AUDITED = timedelta(days=1)
 # For each statement of audits and housekeeping, which read history and which no step waits for.
 _SLOW = timedelta(minutes=5)
 
-Ahead = Callable[[AsyncConnection, datetime | None], Awaitable[float | None]]
+Ahead = Callable[[], Awaitable[float | None]]
 
 
 class Run:
@@ -109,6 +110,8 @@ class Run:
         self._ended = Bell()
         self._leases = LeaseThread(replica, executor, self._results, self._stopping.is_set)
         self._claimed_at: datetime
+        # What the last look of a loop has found; then its next one is a glance (see `glances`).
+        self._is_due_far, self._nothing_waits = False, False
         # Whether executions may be claimed that this replica neither runs nor has given back.
         self._in_doubt = False
         # How many cancellations were heard of.
@@ -272,10 +275,18 @@ class Run:
             self._due.ring()
 
     async def _fire(self) -> float:
-        fired = await self._fire_batch()
-        if fired.executions:
-            self._look_for_work()
-        return 0 if fired.more else await self._ahead(firing.seconds_to_next_due)
+        """Fire what is due. An idle replica glances at the next cursor before it does."""
+        is_glance = self._is_due_far and not self._due.rang
+        seconds = await self._seconds_to(self._due_next) if is_glance else 0.0
+        if seconds is not None and seconds <= 0:
+            fired = await self._fire_batch()
+            if fired.executions:
+                self._look_for_work()
+            if fired.more:
+                return 0
+            seconds = await self._seconds_to(self._due_next)
+        self._is_due_far = seconds is None or seconds > LONGEST_SLEEP
+        return _sleep(seconds)
 
     async def _fire_batch(self) -> Fired:
         with step(self._replica.tracing, "fire") as note:
@@ -286,9 +297,16 @@ class Run:
     async def _claim(self) -> float:
         if self._executor.load >= CAPACITY:
             return LONGEST_SLEEP
+        database = self._replica.database
+        is_glance = self._nothing_waits and not self._waiting.rang and not self._in_doubt
+        if is_glance and not await glances.anything_waits(database):
+            return LONGEST_SLEEP
         if await self._start_batch():
             return 0
-        return await self._ahead(self._seconds_to_next_waiting)
+        seconds = await self._seconds_to(self._waiting_next)
+        # Or nothing whose time is still to come; the next glance tells these apart.
+        self._nothing_waits = seconds is None
+        return _sleep(seconds)
 
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
@@ -329,10 +347,13 @@ class Run:
         self._in_doubt = False
 
     async def _recover(self) -> float:
-        if await recover_lost(self._replica):
+        replica = self._replica
+        if not await glances.anything_expired(replica.database, replica.clock()):
+            return replica.settings.lease.total_seconds() / 4
+        if await recover_lost(replica):
             self._look_for_work()
             return 0
-        return self._replica.settings.lease.total_seconds() / 4
+        return replica.settings.lease.total_seconds() / 4
 
     async def _deliver(self, outbox: Outbox, tasks: asyncio.TaskGroup) -> None:
         """What is being sent when it is time to stop is let end, like executions."""
@@ -411,23 +432,29 @@ class Run:
         self._results.add(attempt)
         self._ended.ring()
 
-    async def _ahead(self, seconds_to: Ahead) -> float:
-        """Return how long a loop may sleep."""
+    async def _seconds_to(self, ahead: Ahead) -> float | None:
+        """Return how far off something is: the answer was right when it was asked for."""
         now = asyncio.get_running_loop().time
-        async with self._replica.database.transaction() as connection:
-            asked = now()
-            seconds = await seconds_to(connection, self._replica.clock())
-        if seconds is None:
-            return LONGEST_SLEEP
-        if seconds <= 0:
-            return _SHORTEST_SLEEP
-        # The answer was right when it was asked for.
-        return min(max(seconds - (now() - asked), 0.0), LONGEST_SLEEP)
+        asked = now()
+        seconds = await ahead()
+        if seconds is None or seconds <= 0:
+            return seconds
+        return max(seconds - (now() - asked), _AT_ONCE)
 
-    async def _seconds_to_next_waiting(
-        self, connection: AsyncConnection, at: datetime | None
-    ) -> float | None:
-        return await claiming.seconds_to_next_waiting(connection, self._claimed_at, at)
+    async def _due_next(self) -> float | None:
+        return await glances.seconds_to_next_due(self._replica.database, self._replica.clock())
+
+    async def _waiting_next(self) -> float | None:
+        replica = self._replica
+        since, at = self._claimed_at, replica.clock()
+        return await glances.seconds_to_next_waiting(replica.database, since, at)
 
     def _look_for_work(self) -> None:
         self._waiting.ring()
+
+
+def _sleep(seconds: float | None) -> float:
+    """Return how long a loop sleeps that has something to do in so many seconds, or nothing."""
+    if seconds is None:
+        return LONGEST_SLEEP
+    return min(seconds, LONGEST_SLEEP) if seconds > 0 else _SHORTEST_SLEEP

@@ -239,25 +239,3 @@ def claimed_row(columns: Sequence[Any], token: UUID, started_at: datetime) -> Cl
 def _skipped(columns: Sequence[Any]) -> Skipped:
     state, reason, execution_id, _, tenant_id, _, _, schedule_name = columns[:8]
     return Skipped(execution_id, tenant_id, schedule_name, State(state), reason)
-
-
-# The next moment that changes something for what waits: it may start, or not any longer.
-_NEXT_WAITING = """
-SELECT extract(epoch FROM min(moment) - coalesce(%(at)s::timestamptz, statement_timestamp()))
-FROM tenantcron.execution
-CROSS JOIN LATERAL (VALUES (not_before), (start_deadline)) AS moments (moment)
-WHERE state IN ('PENDING', 'FAILED')
-    AND moment > %(since)s
-"""
-
-
-async def seconds_to_next_waiting(
-    connection: AsyncConnection, since: datetime, at: datetime | None
-) -> float | None:
-    """Return how long it is until something that waits may start, or may not wait any longer.
-
-    What has come since the last claim counts, too: nobody has looked at it yet.
-    """
-    parameters = {"since": since, "at": at}
-    seconds = (await connection.exec_driver_sql(_NEXT_WAITING, parameters)).scalar_one()
-    return None if seconds is None else float(seconds)

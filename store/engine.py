@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from enum import Enum, auto
 
 import psycopg
 from psycopg.sql import SQL, Literal
@@ -38,13 +39,15 @@ from tenantcron.store.deadlines import BoundedConnection, BudgetSpentError, spen
 from tenantcron.store.embedded import embedded_server
 from tenantcron.store.errors import DatabaseAwayError, ServerTooOldError
 from tenantcron.store.explain import explain, explain_cause, is_read_only
-from tenantcron.store.pins import beginning
+from tenantcron.store.idle_connections import close_idle_connections
+from tenantcron.store.pins import beginning, beginning_with_few
 from tenantcron.store.tables import TENANT_SCHEMA
 from tenantcron.store.targets import Target, target_of
 
 OLDEST_SERVER = 14
-# At most; each is opened when it is needed and kept from then on. One beyond the pool's size would
-# be closed after every transaction, and a new one costs more than most transactions.
+# At most; each is opened when it is needed and closed when it has been idle for a while. One beyond
+# the pool's size would be closed after every transaction, and a new one costs more than most
+# transactions.
 _CONNECTIONS = 16
 
 # How long a transaction waits for a connection where nothing else is said.
@@ -61,6 +64,18 @@ _SEEN_BY = SQL(
 )
 _PATIENT = SQL("; SET LOCAL statement_timeout TO {}")
 _BY_KEY = "tenantcron_by_key"
+# Which pins a transaction begins with.
+_PINS = "tenantcron_pins"
+
+
+class Pins(Enum):
+    """What a transaction pins of the settings of server, database and role."""
+
+    ALL = auto()
+    # The search path alone: for a statement that depends on nothing else.
+    FEW = auto()
+    # Not even a transaction: for a statement that depends on nothing, see `glances`.
+    NONE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +136,41 @@ class Database:
         async with self.engine.connect() as connection:
             return await _sent(connection, statement, parameters, self.answer_within)
 
+    async def glance(
+        self, statement: str, parameters: Mapping[str, object]
+    ) -> list[tuple[object, ...]]:
+        """Run one statement without a transaction and with nothing pinned; see `glances`."""
+        with self._explaining():
+            async with spending(), self.engine.connect() as connection:
+                await connection.execution_options(**self._options(Pins.NONE, by_key=False))
+                try:
+                    rows = await connection.exec_driver_sql(statement, parameters)
+                except DBAPIError as error:
+                    if not error.connection_invalidated:
+                        raise
+                    await connection.rollback()
+                    rows = await connection.exec_driver_sql(statement, parameters)
+                return [tuple(row) for row in rows]
+
     @asynccontextmanager
-    async def transaction(self, *, by_key: bool = False) -> AsyncIterator[AsyncConnection]:
+    async def transaction(
+        self, *, by_key: bool = False, pins: Pins = Pins.ALL
+    ) -> AsyncIterator[AsyncConnection]:
         """One READ COMMITTED transaction: committed at the end, rolled back on an exception.
 
         A connection that cannot be made or gets lost is raised as a DatabaseError.
         """
         with self._explaining():
-            async with spending(), self._begun(by_key=by_key) as connection:
+            async with spending(), self._begun(pins, by_key=by_key) as connection:
                 yield connection
+
+    def _options(self, pins: Pins, *, by_key: bool) -> dict[str, object]:
+        return {
+            _PINS: pins,
+            _BY_KEY: by_key,
+            _OPENING: self.opening,
+            _WITHIN: self.answer_within,
+        }
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -152,7 +193,7 @@ class Database:
             ) from error
 
     @asynccontextmanager
-    async def _begun(self, *, by_key: bool) -> AsyncIterator[AsyncConnection]:
+    async def _begun(self, pins: Pins, *, by_key: bool) -> AsyncIterator[AsyncConnection]:
         """A connection inside a transaction.
 
         Its first words find out if the server was restarted since the connection was last used:
@@ -163,8 +204,7 @@ class Database:
                 yield self.joined
             return
         async with self.engine.connect() as connection:
-            options = {_BY_KEY: by_key, _OPENING: self.opening, _WITHIN: self.answer_within}
-            await connection.execution_options(**options)
+            await connection.execution_options(**self._options(pins, by_key=by_key))
             try:
                 await connection.begin()
             except DBAPIError as error:
@@ -243,6 +283,7 @@ async def _engine(
         json_deserializer=from_json,
     )
     event.listen(engine.sync_engine, "begin", _begin)
+    close_idle_connections(engine.sync_engine)
     event.listen(engine.sync_engine, "handle_error", discard_read_only)
     try:
         yield engine
@@ -276,8 +317,14 @@ def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     driver = _driver(connection.connection.driver_connection)
     driver.answer_within = options.get(_WITHIN)
-    # Of this connection: the server may have been upgraded since another one was made.
-    begin = beginning(driver.pgconn.server_version, by_key=options.get(_BY_KEY, False))
+    match options.get(_PINS, Pins.ALL):
+        case Pins.NONE:
+            return
+        case Pins.FEW:
+            begin = beginning_with_few()
+        case _:
+            # Of this connection: the server may have been upgraded since another one was made.
+            begin = beginning(driver.pgconn.server_version, by_key=options.get(_BY_KEY, False))
     connection.exec_driver_sql(begin + options.get(_OPENING, ""))
 
 

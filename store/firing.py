@@ -131,16 +131,3 @@ async def set_aside(connection: AsyncConnection, faults: dict[UUID, str]) -> Non
     if faults:
         parameters = {"schedule_ids": list(faults), "faults": list(faults.values())}
         await connection.exec_driver_sql(_SET_ASIDE, parameters)
-
-
-_NEXT_DUE = """
-SELECT extract(epoch FROM min(next_run_at) - coalesce(%(at)s::timestamptz, statement_timestamp()))
-FROM tenantcron.schedule_cursor
-WHERE enabled AND fault IS NULL AND next_run_at IS NOT NULL
-"""
-
-
-async def seconds_to_next_due(connection: AsyncConnection, at: datetime | None) -> float | None:
-    """Return how long it is until a cursor comes due, None if none will."""
-    seconds = (await connection.exec_driver_sql(_NEXT_DUE, {"at": at})).scalar_one()
-    return None if seconds is None else float(seconds)

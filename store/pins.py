@@ -76,6 +76,14 @@ def beginning(server_version: int, *, by_key: bool = False) -> str:
     return _script(pins)
 
 
+def beginning_with_few() -> str:
+    """Return the statements that begin a transaction whose statements depend on the path alone.
+
+    An idle replica sends little else than such transactions, and the pins would be most of it.
+    """
+    return _script(_NAMES)
+
+
 def beginning_for_handlers() -> str:
     """Return the statements that begin a handler's transaction.
 

@@ -11,7 +11,7 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.attempts import AttemptOutcome
 from tenantcron.scheduler.claim import claim_batch, give_back
-from tenantcron.store import claiming
+from tenantcron.store import claiming, glances
 from tenantcron.store.errors import DatabaseError
 
 NO_SLOT = "concurrency limit reached"
@@ -281,8 +281,7 @@ async def test_how_long_it_is_until_something_changes_for_what_waits(
 ) -> None:
     async def seconds(since: datetime | None = None) -> float | None:
         now = scheduling.clock()
-        async with scheduling.database.transaction() as connection:
-            return await claiming.seconds_to_next_waiting(connection, since or now, now)
+        return await glances.seconds_to_next_waiting(scheduling.database, since or now, now)
 
     assert await seconds() is None
     await scheduling.waiting(1)

@@ -11,7 +11,7 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler import fire as fire_module
 from tenantcron.scheduler.fire import fire_batch
-from tenantcron.store import firing
+from tenantcron.store import firing, glances
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.executions import execution_id
 
@@ -386,8 +386,7 @@ async def test_a_paused_schedule_goes_on_through_its_timetable(scheduling: Sched
 
 async def test_how_long_it_is_until_the_next_one_is_due(scheduling: Scheduling) -> None:
     async def seconds() -> float | None:
-        async with scheduling.database.transaction() as connection:
-            return await firing.seconds_to_next_due(connection, scheduling.clock())
+        return await glances.seconds_to_next_due(scheduling.database, scheduling.clock())
 
     assert await seconds() is None
     await scheduling.schedule("off", columns={"enabled": False, "next_run_at": NOON})

@@ -1,0 +1,6 @@
+-- Whether any cursor is of a provider.
+SELECT EXISTS (
+    SELECT
+    FROM tenantcron.schedule_cursor
+    WHERE provider OPERATOR(pg_catalog.=) %(provider)s::pg_catalog.text
+)

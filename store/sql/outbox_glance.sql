@@ -1,0 +1,21 @@
+-- Whether events wait for their place, whether any webhook is enabled, and whether one of these has
+-- a lane that is due. A lane is looked up by the webhook's name: there may be thousands that wait.
+SELECT
+    EXISTS (SELECT FROM tenantcron.outbox),
+    EXISTS (SELECT FROM tenantcron.webhook WHERE disabled_at IS NULL),
+    EXISTS (
+        SELECT
+        FROM tenantcron.webhook AS w
+        CROSS JOIN LATERAL (
+            SELECT
+            FROM tenantcron.webhook_lane AS l
+            WHERE
+                l.webhook_name OPERATOR(pg_catalog.=) w.name::pg_catalog.text
+                AND l.last_placed OPERATOR(pg_catalog.>) l.last_delivered
+                AND l.due_at OPERATOR(pg_catalog.<=) coalesce(
+                    %(at)s::pg_catalog.timestamptz, pg_catalog.statement_timestamp()
+                )
+            LIMIT 1
+        ) AS lane
+        WHERE w.disabled_at IS NULL
+    )

@@ -1,0 +1,146 @@
+"""What a replica costs the database while there is nothing to do: statements and connections.
+
+Each loop takes its steps as ever, on a real server. What it sends is counted, statement by
+statement, and how long it would sleep tells how often it does so.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+import psycopg
+import pytest
+from sqlalchemy import event
+from support.replicas import Works, at_work
+from support.scheduling import Scheduling
+from support.sessions import until_not_found
+from support.webhooks import hooked
+
+from tenantcron.provider.static import static_provider
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.scheduler import lease_thread
+from tenantcron.scheduler import run as run_module
+from tenantcron.scheduler.connections import HandlerConnections
+from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.leases import renew
+from tenantcron.scheduler.loops import Bell, Step
+from tenantcron.scheduler.outbox import Outbox
+from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.run import Run
+from tenantcron.store import listening
+from tenantcron.store.engine import Database
+from tenantcron.store.handler_transactions import HandlerTransactions
+
+MOST_STATEMENTS = 120
+MOST_CONNECTIONS = 4
+_CONNECTIONS = (
+    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+@dataclass
+class Meter:
+    """Counts statements as the server does: each SET of a transaction's begin, and its COMMIT."""
+
+    statements: int = 0
+
+    def sent(self, *arguments: object) -> None:
+        self.statements += str(arguments[2]).rstrip("; ").count(";") + 1
+
+    def ended(self, connection: object) -> None:
+        # After a statement without a transaction the driver sends nothing.
+        driver = connection.connection.driver_connection  # type: ignore[attr-defined] # SQLAlchemy's
+        is_open = driver.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE
+        self.statements += int(is_open)
+
+
+@contextmanager
+def metered(database: Database) -> Iterator[Meter]:
+    meter, engine = Meter(), database.engine.sync_engine
+    heard = {"before_cursor_execute": meter.sent, "commit": meter.ended, "rollback": meter.ended}
+    for name, listener in heard.items():
+        event.listen(engine, name, listener)
+    yield meter
+    for name, listener in heard.items():
+        event.remove(engine, name, listener)
+
+
+@dataclass
+class Steps:
+    """Takes each step of a replica twice, one loop after the other; the second one is idle."""
+
+    meter: Meter
+    a_minute: dict[str, float] = field(default_factory=dict)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def take(self, name: str, step: Step, bell: Bell, _: object) -> None:
+        async with self.turn:
+            costs = [await self._cost(step)]
+            bell.rang = False
+            costs.append(await self._cost(step))
+        # The first refresh is a periodic one, the second would be one after a hint.
+        self.a_minute[name] = costs[0 if name == "refresh" else 1]
+
+    async def _cost(self, step: Step) -> float:
+        before = self.meter.statements
+        seconds = await step()
+        return (self.meter.statements - before) * 60 / seconds
+
+
+@asynccontextmanager
+async def parts(scheduling: Scheduling) -> AsyncIterator[tuple[Replica, Executor]]:
+    transactions = HandlerTransactions(scheduling.database.target)
+    yield (
+        Replica(scheduling.database, scheduling.settings),
+        Executor(Works().handlers(), HandlerConnections(transactions)),
+    )
+    await transactions.close()
+
+
+async def cost_a_minute(
+    scheduling: Scheduling, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, float]:
+    """Return the statements that each loop of an idle replica sends in a minute."""
+    async with parts(scheduling) as (replica, executor):
+        with metered(scheduling.database) as meter:
+            steps = Steps(meter)
+            monkeypatch.setattr(run_module, "repeat", steps.take)
+            providers = (TenantScheduleProvider(), static_provider(()))
+            run = Run(replica, executor, providers, outbox)
+            run.stop()
+            await run.run()
+            before = meter.statements
+            await renew(replica, executor)
+            beat = meter.statements - before
+    every = scheduling.settings.lease.total_seconds() * lease_thread._EVERY
+    silence = listening._SILENCE
+    return steps.a_minute | {"heartbeat": beat * 60 / every, "listening": 60 / silence}
+
+
+@pytest.mark.parametrize("webhook", [False, True])
+async def test_an_idle_replica_sends_few_statements(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch, *, webhook: bool
+) -> None:
+    await scheduling.schedule("yearly", "0 0 1 1 *")
+    async with hooked(scheduling) as hooks:
+        if webhook:
+            await hooks.add()
+        costs = await cost_a_minute(scheduling, hooks.outbox(), monkeypatch)
+
+    assert costs.keys() >= {"fire", "claim", "recover", "refresh", "outbox", "heartbeat"}
+    assert min(costs[name] for name in ("fire", "claim", "recover", "outbox", "heartbeat")) > 0
+    assert sum(costs.values()) <= MOST_STATEMENTS, costs
+
+
+async def test_an_idle_replica_keeps_few_connections(
+    real: Scheduling, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenantcron.store.idle_connections.LONGEST_IDLE", 0.2)
+    monkeypatch.setattr("tenantcron.store.idle_connections._LOOK_EVERY", 0.0)
+    async with AsyncExitStack() as stack:
+        for _ in range(10):
+            await stack.enter_async_context(real.database.transaction())
+
+    async with at_work(real, Works()):
+        await until_not_found(database_url, f"{_CONNECTIONS} OFFSET {MOST_CONNECTIONS}")
