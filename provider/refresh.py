@@ -19,6 +19,7 @@ A backend remembers every table that it has read, some 26 kB a tenant. So after 
 the connection is given up for a new one.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,15 +33,21 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.cron.zones import tz_version
 from tenantcron.provider.align import Circumstances, align, set_aside
-from tenantcron.provider.protocol import ProvidedSchedule, ProvidedTenant, ScheduleProvider
+from tenantcron.provider.protocol import (
+    TENANTS_A_BATCH,
+    ProvidedSchedule,
+    ProvidedTenant,
+    ScheduleProvider,
+)
 from tenantcron.store import executions, schedule_cursors, schedule_definitions, times
-from tenantcron.store.backends import give_up
+from tenantcron.store.backends import wear_out
 from tenantcron.store.engine import Database
 from tenantcron.store.executions import State
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.tenants import Scope, Synced
 
 BATCHES_A_CONNECTION = 20
+BATCHES_AT_A_TIME = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +103,59 @@ async def refresh(
     scope = Scope.ALL if everything else scope
     if scope is Scope.MOVED_OR_BROKEN and not await provider.has_moved(database):
         return Refreshed()
-    done, after, number = Refreshed(), None, 0
-    while True:
-        number += 1
-        async with database.transaction() as connection:
-            batch = await provider.tenants(connection, scope, after)
+    walk = _Walk(database, provider, scope, at)
+    if first := await walk.follow_batch():
+        # Few tenants have moved as a rule: a second batch at a time is for a fleet.
+        await walk.follow_all(BATCHES_AT_A_TIME if first == TENANTS_A_BATCH else 1)
+    return walk.done
+
+
+class _Walk:
+    """One refresh on its way through the tenants, in the order of their ids.
+
+    Two batches are under way at a time: the server reads one while the other is compared here. They
+    are taken one after the other, so no tenant is taken twice.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        provider: ScheduleProvider,
+        scope: Scope,
+        at: datetime | None,
+    ) -> None:
+        self._database, self._provider = database, provider
+        self._scope, self._at = scope, at
+        self._after: TenantId | None = None
+        self._turn = asyncio.Lock()
+        self.done = Refreshed()
+
+    async def follow_all(self, at_a_time: int) -> None:
+        """Follow batch after batch until none is left, so many at a time."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(at_a_time):
+                    group.create_task(self._follow_rest())
+        except ExceptionGroup as failed:
+            # What keeps one transaction from its work, such as a lost server, keeps both.
+            raise failed.exceptions[0] from failed
+
+    async def _follow_rest(self) -> None:
+        while await self.follow_batch():
+            pass
+
+    async def follow_batch(self) -> int:
+        """Follow the next batch in one transaction; return how many tenants it had."""
+        async with self._database.transaction() as connection:
+            async with self._turn:
+                batch = await self._provider.tenants(connection, self._scope, self._after)
+                self._after = batch[-1].tenant_id if batch else self._after
             if not batch:
-                return done
-            done += await _follow(connection, provider, batch, at)
-            if number % BATCHES_A_CONNECTION == 0:
-                give_up(connection)
-        after = batch[-1].tenant_id
+                return 0
+            followed = await _follow(connection, self._provider, batch, self._at)
+            wear_out(connection, BATCHES_A_CONNECTION)
+        self.done += followed
+        return len(batch)
 
 
 async def _follow(

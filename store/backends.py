@@ -1,25 +1,16 @@
 """The server's side of a connection, where it matters."""
 
+from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-# Few enough that looking through their plans costs little, and that a new connection for each
-# hundred tenants costs less than one percent of creating them.
-TENANTS_A_BACKEND = 100
-_WORN = "tenantcron_tenants_written"
+_USES = "tenantcron_uses"
 
 
-def wear_out(connection: AsyncConnection) -> None:
-    """Count a tenant that the connection has written to; replace it after a hundred of them.
-
-    A backend compiles the triggers of every tenant's table and keeps their plans. Whenever any
-    session creates a table, every backend looks through all plans that it keeps: without new
-    backends, creating the 8,000th tenant takes five times as long as the first.
-    """
-    if connection.sync_connection is None:
-        raise RuntimeError("the connection is not open")
-    info = connection.sync_connection.info
-    info[_WORN] = info.get(_WORN, 0) + 1
-    if info[_WORN] >= TENANTS_A_BACKEND:
+def wear_out(connection: AsyncConnection, most: int) -> None:
+    """Count a use of the connection that its backend remembers; give it up after the most."""
+    info = _open(connection).info
+    info[_USES] = info.get(_USES, 0) + 1
+    if info[_USES] >= most:
         give_up(connection)
 
 
@@ -28,6 +19,10 @@ def give_up(connection: AsyncConnection) -> None:
 
     For transactions that have read very many tables: a backend keeps what it knows of each.
     """
+    _open(connection).connection.invalidate(soft=True)
+
+
+def _open(connection: AsyncConnection) -> Connection:
     if connection.sync_connection is None:
         raise RuntimeError("the connection is not open")
-    connection.sync_connection.connection.invalidate(soft=True)
+    return connection.sync_connection

@@ -40,7 +40,7 @@ async def test_no_backend_keeps_the_plans_of_many_tenants(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.reconciler.fleet.TENANTS_AT_A_TIME", 1)
-    monkeypatch.setattr("tenantcron.store.backends.TENANTS_A_BACKEND", 20)
+    monkeypatch.setattr("tenantcron.reconciler.apply.TENANTS_A_CONNECTION", 20)
     for number in range(59):
         fleet.write(f"t{number:03}", numbered(1))
 
