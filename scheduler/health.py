@@ -16,12 +16,11 @@ from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.due import timetable_of
 from tenantcron.scheduler.situation import LEASES_TO_BE_GONE
-from tenantcron.scheduler.vitals import SHOWN, Vitals
+from tenantcron.scheduler.vitals import NOT_FOLLOWED, SHOWN, Vitals
 from tenantcron.store.history import month_of
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.webhooks import GONE
 
-NOT_FOLLOWED = timedelta(minutes=2)
 LONG_WAIT = timedelta(minutes=5)
 WEBHOOK_BEHIND = timedelta(minutes=15)
 # A loss is told of for that long.
@@ -112,31 +111,30 @@ def _set_aside(vitals: Vitals) -> Iterator[Finding]:
 
 
 def _left_out(vitals: Vitals) -> Iterator[Finding]:
-    rows = vitals.left_out
+    rows, number = vitals.left_out.rows, vitals.left_out.number
     if rows:
         yield Finding(
             "tenant-left-out",
             Severity.ERROR,
-            f"{number_of(len(rows), 'tenant')} cannot be followed in full; the first: "
-            f"{rows[0].sync_fault}",
+            f"{number_of(number, 'tenant')} cannot be followed in full; the first: {rows[0].fault}",
             "mend what it names, with `tenantcron migrate` if a table is missing; the scheduler "
             "tries again every minute",
-            tuple(row.id for row in rows[:SHOWN]),
-            len(rows),
+            tuple(row.tenant_id for row in rows),
+            number,
         )
 
 
 def _not_followed(vitals: Vitals) -> Iterator[Finding]:
-    late = [one for one in vitals.moved if vitals.now - one.since > NOT_FOLLOWED]
-    if late:
+    late = vitals.not_followed
+    if late.rows:
         yield Finding(
             "tenant-not-followed",
             Severity.WARNING,
-            f"the schedules of {number_of(len(late), 'tenant')} have changed, and no scheduler has "
-            f"followed for more than {format_duration(NOT_FOLLOWED)}",
+            f"the schedules of {number_of(late.number, 'tenant')} have changed, and no scheduler "
+            f"has followed for more than {format_duration(NOT_FOLLOWED)}",
             "see that a scheduler runs; its log tells what the step `refresh` meets",
-            tuple(one.tenant_id for one in late[:SHOWN]),
-            len(late),
+            tuple(row.tenant_id for row in late.rows),
+            late.number,
         )
 
 

@@ -4,22 +4,19 @@ A fixed number of statements, however many tenants there are, and of each kind o
 first few rows.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.core.names import TenantId
 from tenantcron.provider.align import UNREADABLE
 from tenantcron.scheduler.situation import alive
 from tenantcron.store import (
     execution_history,
     limits,
-    manifest_versions,
     outbox,
     schedule_cursors,
-    tenants,
+    tenants_behind,
     times,
     webhooks,
     workers,
@@ -29,23 +26,16 @@ from tenantcron.store.history import Month, month_of, months_missing
 from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.outbox import Backlog
 from tenantcron.store.schedule_cursors import Some
-from tenantcron.store.tenants import TenantRow
+from tenantcron.store.tenants_behind import SomeBehind
 from tenantcron.store.webhooks import Standing
 from tenantcron.store.workers import WorkerRow
 
 # The reason of a pause that nobody has set, as `finish.sql` writes it.
 AUTO_PAUSED = "auto:consecutive_failures"
 OVERDUE = timedelta(minutes=5)
+NOT_FOLLOWED = timedelta(minutes=2)
 # Of each kind so many are named; the count tells of the others.
 SHOWN = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A tenant whose schedules have changed and are not followed yet."""
-
-    tenant_id: TenantId
-    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +49,8 @@ class Vitals:
     overdue: Some
     set_aside: Some
     auto_paused: Some
-    left_out: tuple[TenantRow, ...]
-    moved: tuple[Moved, ...]
+    left_out: SomeBehind
+    not_followed: SomeBehind
     dead_leases: tuple[ExecutionRow, ...]
     months_missing: tuple[Month, ...]
     queue: Queue
@@ -88,18 +78,16 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
     """Read what there is to judge."""
     now = await times.moment(connection, at)
     month = month_of(now)
-    everybody = await tenants.list_all(connection)
-    moved = [row for row in everybody if row.schedule_revision != row.synced_revision]
     return Vitals(
         now=now,
         lease=lease,
-        has_schedules=bool(moved) or await schedule_cursors.any_enabled(connection),
+        has_schedules=await _has_schedules(connection),
         workers=tuple(await workers.list_all(connection)),
         overdue=await schedule_cursors.overdue(connection, OVERDUE, now, SHOWN),
         set_aside=await schedule_cursors.set_aside(connection, UNREADABLE, SHOWN),
         auto_paused=await schedule_cursors.paused_for(connection, AUTO_PAUSED, SHOWN),
-        left_out=tuple(row for row in everybody if row.sync_fault is not None),
-        moved=await _since_when(connection, moved),
+        left_out=await tenants_behind.left_out(connection, SHOWN),
+        not_followed=await tenants_behind.not_followed(connection, NOT_FOLLOWED, now, SHOWN),
         dead_leases=tuple(await execution_history.with_dead_leases(connection, lease, now, SHOWN)),
         months_missing=tuple(await months_missing(connection, [month, month.following])),
         queue=await execution_history.queue(connection, now),
@@ -110,12 +98,8 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
     )
 
 
-async def _since_when(connection: AsyncConnection, moved: Sequence[TenantRow]) -> tuple[Moved, ...]:
-    """Tell since when tenants wait to be followed: their last apply, or their last step in life."""
-    applied = await manifest_versions.latest(connection, [row.id for row in moved])
-    return tuple(
-        Moved(row.id, max(row.updated_at, applied[row.id].applied_at))
-        if row.id in applied
-        else Moved(row.id, row.updated_at)
-        for row in moved
+async def _has_schedules(connection: AsyncConnection) -> bool:
+    """Whether there is anything to fire, or a change that may bring something."""
+    return await schedule_cursors.any_enabled(connection) or await tenants_behind.any_moved(
+        connection
     )

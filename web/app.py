@@ -11,6 +11,7 @@ from tenantcron.api.app import create_app as create_api
 from tenantcron.api.problems import Problem
 from tenantcron.api.service import Service
 from tenantcron.web import executions, overview, schedules, signing_in, tenants
+from tenantcron.web.load_ahead import LoadAhead
 from tenantcron.web.rendering import static_file
 from tenantcron.web.routing import Endpoint, click, guarded, page, problem_page
 from tenantcron.web.sessions import ROOT
@@ -22,6 +23,7 @@ _EXECUTION = "/executions/{execution}"
 def create_app(service: Service) -> FastAPI:
     """Return the application with API and pages."""
     app = create_api(service)
+    app.state.load_ahead = LoadAhead()
     app.router.routes.extend(_routes())
     return app
 

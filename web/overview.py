@@ -17,6 +17,7 @@ from tenantcron.store.execution_history import ExecutionRow, Filter, Outcomes
 from tenantcron.store.executions import State
 from tenantcron.store.schedule_cursors import SharedTimetable, Totals
 from tenantcron.store.tenants import TenantRow
+from tenantcron.web.load_ahead import MOST_CURSORS, LoadAhead
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import ROOT, Visit
 from tenantcron.web.strips import (
@@ -25,14 +26,12 @@ from tenantcron.web.strips import (
     HEIGHT,
     QUARTER,
     WIDTH,
-    end_of_day_ahead,
     marks,
     reckon,
     timeline,
 )
 
-# The bounds of what one look may cost; the page says so where they are met.
-MOST_CURSORS: Final = 100_000
+# The bound of what one look may cost; the page says so where it is met.
 MOST_EXECUTIONS: Final = 50_000
 _DEAD_SHOWN: Final = 8
 _RUNNING_SHOWN: Final = 8
@@ -67,7 +66,7 @@ async def show(request: Request, visit: Visit) -> Response:
     if bound is not None and not visit.work.service.row_level_security:
         return RedirectResponse(f"{ROOT}/tenants/{bound}", HTTPStatus.SEE_OTHER)
     async with visit.work.reading.transaction() as connection:
-        fleet = await _read(connection, visit)
+        fleet = await _read(connection, visit, request.app.state.load_ahead)
     now = fleet.vitals.now
     # Timetables are reckoned here, which others must not wait for.
     load = await asyncio.to_thread(reckon, fleet.timetables, now, fleet.limit)
@@ -95,17 +94,16 @@ async def show(request: Request, visit: Visit) -> Response:
     )
 
 
-async def _read(connection: AsyncConnection, visit: Visit) -> Fleet:
+async def _read(connection: AsyncConnection, visit: Visit, ahead: LoadAhead) -> Fleet:
     bound = visit.work.bound_to
     vitals = await read_vitals(connection, visit.work.settings.lease, None)
     now = vitals.now
-    until = end_of_day_ahead(now)
     return Fleet(
         vitals=vitals,
         totals=await schedule_cursors.totals(connection, now),
         tenants=await tenants.count_by_status(connection),
         bound_to=None if bound is None else await tenants.find(connection, bound),
-        timetables=await schedule_cursors.due_before(connection, until, at=now, most=MOST_CURSORS),
+        timetables=await ahead.timetables(connection, now, bound),
         outcomes=await execution_history.outcomes(
             connection,
             Filter(bound, states=ENDED, since=now - DAY),
