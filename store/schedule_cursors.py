@@ -332,9 +332,10 @@ async def _some(
     limit: int,
     parameters: Mapping[str, object],
 ) -> Some:
-    counted = func.count().over()
+    # Counted apart: a window would carry every row of thousands to the sort.
+    counted = select(func.count()).select_from(schedule_cursor).where(condition)
     statement = (
-        select(schedule_cursor, counted)
+        select(schedule_cursor, counted.correlate(None).scalar_subquery())
         .where(condition)
         .order_by(order, _cursor.tenant_id, _cursor.schedule_name)
         .limit(limit)
