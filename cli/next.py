@@ -3,9 +3,10 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -22,7 +23,8 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.manifests.desired import Desired, DesiredSchedule
-from tenantcron.manifests.files import Policies, TenantsSeen, find_files, read_files
+from tenantcron.manifests.files import TenantsSeen, find_files
+from tenantcron.manifests.many import Checker
 
 _EXAMPLES = """\
 examples:
@@ -121,7 +123,7 @@ def _refuse(expression: str, code: str, error: CronError, output: str) -> int:
     return _FOUND
 
 
-def _lines(fires: list[datetime], after: datetime) -> Iterator[str]:
+def _lines(fires: Sequence[datetime], after: datetime) -> Iterator[str]:
     if not fires:
         yield "  no occurrence after that"
     clock = "%Y-%m-%d %H:%M:%S" if any(fire.second for fire in fires) else "%Y-%m-%d %H:%M"
@@ -161,8 +163,8 @@ def _desired(arguments: argparse.Namespace) -> Iterator[Desired]:
     """Yield what the manifests declare; a manifest with errors has no next execution."""
     files = find_files(arguments.manifest)
     now, tenants = datetime.now(UTC), TenantsSeen()
-    for manifest in read_files(files, Policies(arguments.policy), arguments.tenant):
-        file = manifest.check(now)
+    checker = Checker(arguments.policy, arguments.tenant, now, keeps_desired=True)
+    for file in checker.check_all(files):
         if file.checked.desired is None or tenants.add(file) is not None:
             paths = " ".join(map(str, arguments.manifest))
             raise _BrokenManifestError(f"{file.path} has errors: `tenantcron validate {paths}`")
@@ -173,9 +175,15 @@ class _BrokenManifestError(TenantcronError):
     """A manifest must be valid before it can be previewed."""
 
 
-def _fires(schedule: DesiredSchedule, window: _Window) -> list[datetime]:
+def _fires(schedule: DesiredSchedule, window: _Window) -> tuple[datetime, ...]:
     timing = schedule.timing
-    return window.fires(timing.timetable, zone(timing.timezone)) if timing.settings.enabled else []
+    return _occurrences(timing.cron, timing.timezone, window) if timing.settings.enabled else ()
+
+
+# The schedules of a fleet share a few timetables.
+@lru_cache(maxsize=4096)
+def _occurrences(cron: str, timezone: str, window: _Window) -> tuple[datetime, ...]:
+    return tuple(window.fires(parse(cron), zone(timezone)))
 
 
 def _as_json(desired: Desired, window: _Window) -> dict[str, object]:

@@ -22,6 +22,8 @@ class Checker(NamedTuple):
     policy: Path | None
     asked_for: str | None
     now: datetime
+    # What is desired is costly to send back from another process, and few ask for it.
+    keeps_desired: bool = False
 
     def check_all(self, paths: Sequence[Path]) -> Iterator[CheckedFile]:
         """Check manifests in their order."""
@@ -36,19 +38,19 @@ class Checker(NamedTuple):
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
         context = get_context(method)
         with ProcessPoolExecutor(cores, context, initializer=collect_rarely) as pool:
-            for files in pool.map(self._problems, chunks):
+            for files in pool.map(self._check_chunk, chunks):
                 yield from files
 
     def _check(self, paths: Sequence[Path], policies: Policies) -> Iterator[CheckedFile]:
         for manifest in read_files(paths, policies, self.asked_for):
             yield manifest.check(self.now)
 
-    def _problems(self, paths: Sequence[Path]) -> list[CheckedFile]:
-        """Check a chunk in another process; what is desired would be costly to send back."""
-        return [
-            file._replace(checked=file.checked._replace(desired=None))
-            for file in self._check(paths, _policies_of_this_process(self.policy))
-        ]
+    def _check_chunk(self, paths: Sequence[Path]) -> list[CheckedFile]:
+        """Check a chunk in another process."""
+        files = self._check(paths, _policies_of_this_process(self.policy))
+        if self.keeps_desired:
+            return list(files)
+        return [file._replace(checked=file.checked._replace(desired=None)) for file in files]
 
 
 def forks_safely() -> bool:

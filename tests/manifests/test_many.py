@@ -41,6 +41,20 @@ def test_many_files_get_the_same_verdicts_in_the_same_order_as_a_few(tmp_path: P
     assert sum(codes == ["TC301"] for _, codes in together) == len(range(0, len(files), 7))
 
 
+def test_what_is_desired_comes_back_from_other_processes_for_those_who_ask(
+    tmp_path: Path,
+) -> None:
+    files = write_many(tmp_path)
+
+    kept = [one.checked.desired for one in Checker(None, None, NOW, True).check_all(files)]
+    dropped = [one.checked.desired for one in Checker(None, None, NOW).check_all(files)]
+
+    alone = Checker(None, None, NOW, True)
+    assert kept == [one.checked.desired for file in files for one in alone.check_all([file])]
+    assert any(kept)
+    assert not any(dropped)
+
+
 def test_the_policy_holds_in_every_process(tmp_path: Path) -> None:
     files = write_many(tmp_path)
     policy = tmp_path / "own.toml"
