@@ -35,6 +35,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store import deadlines
+from tenantcron.store.crowding import persistent
 from tenantcron.store.deadlines import BoundedConnection, BudgetSpentError, spending
 from tenantcron.store.embedded import embedded_server
 from tenantcron.store.errors import DatabaseAwayError, ServerTooOldError
@@ -270,7 +271,7 @@ async def _engine(
         connect_args={
             **target.parameters,
             "prepare_threshold": None,
-            "async_creator_fn": deadlines.connect,
+            "async_creator_fn": persistent(deadlines.connect, patience.total_seconds()),
         },
         isolation_level="AUTOCOMMIT",
         pool_size=connections,

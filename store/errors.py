@@ -18,6 +18,10 @@ class ReadOnlyError(DatabaseAwayError):
     """The server is a standby or read-only, so no primary was reached."""
 
 
+class TooManyClientsError(DatabaseAwayError):
+    """All connections of the server are taken."""
+
+
 class ConflictError(DatabaseError):
     """Somebody else changed the same rows at the same moment; nothing was done."""
 

@@ -3,12 +3,14 @@
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
+from tenantcron.store.crowding import is_crowded
 from tenantcron.store.errors import (
     ConflictError,
     DatabaseAwayError,
     DatabaseError,
     MissingRightsError,
     ReadOnlyError,
+    TooManyClientsError,
     WrongPasswordError,
 )
 from tenantcron.store.targets import Target
@@ -42,6 +44,11 @@ def explain_cause(
             "run it again when a primary is reachable. With several hosts, add "
             "target_session_attrs=read-write to the URL"
         )
+    if is_crowded(cause):
+        return TooManyClientsError(
+            f"{target} has no connection left ({first_line(cause)}). Raise max_connections, run "
+            "fewer replicas, or put a pooler such as PgBouncer in front of the server"
+        )
     if is_lost:
         return DatabaseAwayError(
             f"the connection to {target} was lost: {first_line(cause)}. What was in progress is "
@@ -49,6 +56,11 @@ def explain_cause(
         )
     if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
         return _not_connected(cause, target)
+    return _refused(cause, target)
+
+
+def _refused(cause: BaseException | None, target: Target) -> DatabaseError | None:
+    """Explain what the server refuses to do although it is there."""
     if isinstance(cause, psycopg.Error) and cause.sqlstate == _MISSING_RIGHTS:
         return MissingRightsError(f"{target}: {first_line(cause)}. Grant it, or use another role")
     if isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS:
