@@ -1,0 +1,104 @@
+"""A real PgBouncer in front of the test server: transaction mode, a few server connections."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg.rows import DictRow, dict_row
+from support.database import Server
+from support.processes import until
+
+from tenantcron.store.accounts import server_account
+
+# Set where PgBouncer must be installed; elsewhere the tests are skipped without it.
+REQUIRED = "PGBOUNCER_TESTS"
+POOL = 4
+_CONFIGURATION = """\
+[databases]
+* = host={sockets} port=5432 user=postgres
+
+[pgbouncer]
+listen_addr =
+unix_socket_dir = {folder}
+listen_port = 6432
+auth_type = any
+admin_users = postgres
+pool_mode = transaction
+default_pool_size = {pool}
+max_client_conn = 500
+logfile = {folder}/log
+pidfile = {folder}/pid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PgBouncer:
+    """A running PgBouncer."""
+
+    folder: Path
+
+    def url(self, database: str) -> str:
+        """Return the URL of a database behind it."""
+        host = quote(str(self.folder), safe="")
+        return f"postgresql://postgres@/{database}?host={host}&port=6432"
+
+    def pools(self) -> list[DictRow]:
+        """Return what it says about its pools."""
+        # Its console knows the simple protocol only.
+        with psycopg.connect(
+            self.url("pgbouncer"),
+            autocommit=True,
+            row_factory=dict_row,
+            cursor_factory=psycopg.ClientCursor,
+        ) as console:
+            return console.execute("SHOW POOLS").fetchall()
+
+    def answers(self) -> bool:
+        """Whether it lets clients in."""
+        try:
+            self.pools()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+@contextmanager
+def pooling(server: Server, run_folder: Path) -> Iterator[PgBouncer]:
+    """Run PgBouncer in front of a server, under the account that is not root's."""
+    account = server_account()
+    folder = Path(mkdtemp(prefix="pgbouncer-", dir=run_folder))
+    account.hand_over(folder)
+    configuration = folder / "pgbouncer.ini"
+    configuration.write_text(
+        _CONFIGURATION.format(sockets=server.sockets, folder=folder, pool=POOL), encoding="utf-8"
+    )
+    process = subprocess.Popen([_program(), "--quiet", configuration], cwd="/", **account.switch())
+    pooler = PgBouncer(folder)
+    try:
+        until(lambda: process.poll() is not None or pooler.answers())
+        assert process.poll() is None, (folder / "log").read_text(encoding="utf-8")
+        yield pooler
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _program() -> str:
+    # Debian keeps it among the programs of the administrator.
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    found = shutil.which("pgbouncer", path=path)
+    if found is not None:
+        return found
+    missing = "PgBouncer is missing: install pgbouncer"
+    if REQUIRED in os.environ:
+        pytest.fail(missing)
+    pytest.skip(missing)
