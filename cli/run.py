@@ -17,7 +17,7 @@ from tenantcron.core.durations import parse_duration
 from tenantcron.core.egress import read_url
 from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
-from tenantcron.core.memory import collect_rarely
+from tenantcron.core.memory import can_measure, collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.settings import MOST_PORTS, Settings, has_keys, load_settings, whole_number
 from tenantcron.manifests.policy import Policy, policy_in
@@ -26,6 +26,7 @@ from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import WARM, HandlerConnections
 from tenantcron.scheduler.deliver import Deliveries, begun_in
 from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.exits import Exit
 from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retention import Retention
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
     _check_keys(settings)
+    _check_memory(settings)
     policy = policy_in(settings.folder, arguments.policy)
     # After the handlers, which may have set it up.
     spans = tracing()
@@ -93,8 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     with _isolated(handlers, arguments.handlers, settings) as handlers:
         parts = Parts(settings, handlers, policy, caller, authoriser, spans)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_serve(parts, once=arguments.once, span=span))
-    return 0
+            return runner.run(_serve(parts, once=arguments.once, span=span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,11 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     if not is_name(arguments.service):
         raise UsageError(f"--service {arguments.service!r} is not {NAME_EXPECTED}")
     return replace(settings, service=arguments.service)
+
+
+def _check_memory(settings: Settings) -> None:
+    if settings.max_memory is not None and not can_measure():
+        raise UsageError("max_memory needs /proc, which this system does not have: leave it out")
 
 
 def _check_keys(settings: Settings) -> None:
@@ -181,7 +187,7 @@ def _authoriser(
     return OwnerCheck(caller, settings.owner_check_url, settings.owner_check_audience)
 
 
-async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
+async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
     settings, policy = parts.settings, parts.policy
     async with migrated_database() as opened:
         database = opened.patient(settings.database_timeout)
@@ -210,6 +216,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> None:
         finally:
             await transactions.close()
             await parts.caller.close()
+    return Exit.OUT_OF_MEMORY if work.is_too_large else 0
 
 
 @asynccontextmanager

@@ -15,6 +15,8 @@ from tenantcron.core.durations import EXPECTED, DurationError, format_duration, 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.master_keys import MasterKeyError, parse_master_keys
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.sizes import EXPECTED as SIZE_EXPECTED
+from tenantcron.core.sizes import SizeError, format_size, parse_size
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject, JsonValue
 
@@ -23,6 +25,7 @@ PREFIX = "TENANTCRON_"
 URL_SCHEMES = ("postgresql://", "postgres://")
 URL_EXPECTED = "postgresql://user:password@host:port/database"
 MOST_CONCURRENT = 100_000
+LEAST_MEMORY = 128 * 1024**2
 SHORTEST_LEASE = timedelta(seconds=5)
 SHORTEST_RETENTION = timedelta(days=1)
 SHORTEST_REFRESH = timedelta(seconds=1)
@@ -43,6 +46,7 @@ _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
     *("api_timeout", "metrics_audit_interval", "outbox_retention", "database_timeout"),
 )
+_SIZES = ("max_memory",)
 # Tables of the file that another reader understands; the environment cannot say them.
 _SCHEDULES = "schedules"
 # Variables that are no settings: what a command that asks a server shows there.
@@ -88,6 +92,8 @@ class Settings:
     drain: timedelta = timedelta(seconds=30)
     # An execution that was blamed so often for the loss of its worker is not tried again.
     kills_allowed: int = 3
+    # Bytes of resident memory above which a scheduler drains and ends; None: any number.
+    max_memory: int | None = None
     retention: timedelta = timedelta(days=90)
     # How long events wait for a webhook that does not take them.
     outbox_retention: timedelta = timedelta(days=7)
@@ -158,6 +164,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         lease=values.read("lease", _at_least(SHORTEST_LEASE), default.lease),
         drain=values.read("drain", _duration, default.drain),
         kills_allowed=values.read("kills_allowed", _count, default.kills_allowed),
+        max_memory=values.read("max_memory", _memory, default.max_memory),
         retention=values.read("retention", _at_least(SHORTEST_RETENTION), default.retention),
         outbox_retention=values.read(
             "outbox_retention", _at_least(SHORTEST_OUTBOX_RETENTION), default.outbox_retention
@@ -254,6 +261,7 @@ def _written(place: str, key: str, value: object) -> _Value:
             return _Value(str(value), place)
         raise UsageError(f"{place} must be a whole number")
     example = ', such as "90s"' if key in _DURATIONS else ""
+    example = ', such as "2GiB"' if key in _SIZES else example
     raise UsageError(f"{place} must be text{example}")
 
 
@@ -401,6 +409,17 @@ def _at_least(shortest: timedelta) -> Callable[[_Value], timedelta]:
         return duration
 
     return read
+
+
+def _memory(value: _Value) -> int:
+    try:
+        size = parse_size(value.text)
+    except SizeError:
+        raise UsageError(f"{value.place}: {value.text!r} is not {SIZE_EXPECTED}") from None
+    if size < LEAST_MEMORY:
+        least = format_size(LEAST_MEMORY)
+        raise UsageError(f"{value.place}: {value.text!r} is too small: at least {least}")
+    return size
 
 
 def _file_in(folder: Path) -> Callable[[_Value], Path]:

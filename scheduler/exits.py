@@ -8,3 +8,5 @@ class Exit(IntEnum):
 
     # A handler blocked the event loop for two leases.
     LOOP_BLOCKED = 70
+    # The process used more memory than `max_memory`, and has drained.
+    OUT_OF_MEMORY = 75

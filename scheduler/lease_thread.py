@@ -60,9 +60,12 @@ class LeaseThread:
         executor: Executor,
         results: Results,
         is_draining: Callable[[], bool],
+        on_beat: Callable[[], None],
     ) -> None:
         self._replica, self._executor = replica, executor
         self._results, self._is_draining = results, is_draining
+        # Called in the main loop after each heartbeat.
+        self._on_beat = on_beat
         self._lease = replica.settings.lease.total_seconds()
         # When the last heartbeat was sent that came through; the thread writes it.
         self._kept_at = float("-inf")
@@ -174,6 +177,7 @@ class LeaseThread:
         """Notify the main loop first: what a flag stops must find its attempt stopped."""
         counts = self._replica.counts
         self._in_main(partial(stop_ended, self._executor, counts, beat))
+        self._in_main(self._on_beat)
         flag_ended(self._executor, beat)
 
     async def _look_after_loop(self, replica: Replica) -> None:

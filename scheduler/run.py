@@ -31,6 +31,7 @@ from uuid import UUID, uuid4
 import structlog
 
 from tenantcron.actor.attribution import Attribution
+from tenantcron.core.memory import resident
 from tenantcron.core.names import TenantId
 from tenantcron.provider.listen import Hints, listen
 from tenantcron.provider.pace import Pace
@@ -108,7 +109,11 @@ class Run:
         self._moved, self._due, self._waiting = Bell(), Bell(), Bell()
         self._seldom = Bell()
         self._ended = Bell()
-        self._leases = LeaseThread(replica, executor, self._results, self._stopping.is_set)
+        self._leases = LeaseThread(
+            replica, executor, self._results, self._stopping.is_set, self._check_memory
+        )
+        # Whether it stops because it uses too much memory.
+        self.is_too_large = False
         self._claimed_at: datetime
         # What the last look of a loop has found; then its next one is a glance (see `glances`).
         self._is_due_far, self._nothing_waits = False, False
@@ -130,6 +135,15 @@ class Run:
             bell.ring()
         if self._outbox is not None:
             self._outbox.stop()
+
+    def _check_memory(self) -> None:
+        """Drain above the limit of the settings: what leaks is freed only by a new process."""
+        limit = self._replica.settings.max_memory
+        if limit is None or self._stopping.is_set() or resident() <= limit:
+            return
+        self.is_too_large = True
+        log.error("memory_exceeded", resident=resident(), max_memory=limit)
+        self.stop()
 
     async def run(self) -> None:
         """Work until `stop` is called, then drain."""
