@@ -58,6 +58,8 @@ def _attempt(attempt: AttemptRow) -> ToldAttempt:
         "error": attempt.error,
         "http_status": attempt.http_status,
         "answer": attempt.answer,
+        "log": attempt.log,
+        "result": attempt.result,
     }
 
 

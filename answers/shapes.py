@@ -137,6 +137,9 @@ class ToldAttempt(TypedDict):
     error: str | None
     http_status: int | None
     answer: str | None
+    # The last 64 KiB that the handler logged, and the JSON that it returned.
+    log: str | None
+    result: object
 
 
 class ToldStory(ToldExecution):

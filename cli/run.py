@@ -38,6 +38,7 @@ from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.http import Caller
 from tenantcron.targets.isolation.forkserver import Forkserver
 from tenantcron.targets.isolation.isolated import isolate, wants_processes
+from tenantcron.targets.output import keep_line
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.registry import Handlers, load_handlers
 from tenantcron.targets.tracing import Tracing, tracing
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     # After the handlers, which may have set it up.
     spans = tracing()
     caller = _caller(policy, settings, spans)
-    configure_logs(settings, sys.stderr, add_actor)
+    configure_logs(settings, sys.stderr, add_actor, keep_line)
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
     with _isolated(handlers, arguments.handlers, settings) as handlers:

@@ -4,6 +4,7 @@ Only commands that log import this: structlog costs more than all that `validate
 """
 
 import atexit
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
@@ -12,6 +13,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tenantcron.core.log_lines import CAN_ASK, Lines
 from tenantcron.core.settings import LogFormat, Settings
+from tenantcron.core.standard_logging import route_standard_logging
 
 _FIRST: Final = ("timestamp", "level", "event")
 # What a person looks for first, in this order.
@@ -35,6 +37,7 @@ def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None
         logger_factory=_loggers(stream),
         cache_logger_on_first_use=True,
     )
+    route_standard_logging(logging.getLevelNamesMapping()[settings.log_level.value.upper()])
 
 
 def _loggers(stream: TextIO) -> Callable[..., WrappedLogger]:

@@ -11,6 +11,7 @@ from tenantcron.targets.authorising import CheckError
 from tenantcron.targets.calls import Raised
 from tenantcron.targets.faults import described, headline_of, storable
 from tenantcron.targets.isolation.messages import Kind, RemoteError
+from tenantcron.targets.output import Output
 from tenantcron.targets.signals import Fail, Retry
 
 
@@ -61,6 +62,13 @@ class Attempt(NamedTuple):
     final: bool = False
     # What a service answered, if the saga is an HTTP target.
     answer: Answer | None = None
+    # The end of what the handler logged, and the JSON of what it returned.
+    log: str | None = None
+    result: str | None = None
+
+    def with_output(self, output: Output) -> "Attempt":
+        """Return the attempt with what its handler left behind; only a success has a result."""
+        return self._replace(log=output.log, result=output.result if self.succeeded else None)
 
     @property
     def succeeded(self) -> bool:

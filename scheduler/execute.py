@@ -68,6 +68,7 @@ from tenantcron.targets.authorising import (
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
 from tenantcron.targets.execution import Cancellation, Execution, Transactions
 from tenantcron.targets.no_tokens import NO_TOKENS
+from tenantcron.targets.output import Output, collect_from_here
 from tenantcron.targets.registry import Handler, Handlers
 from tenantcron.targets.tokens import Tokens
 from tenantcron.targets.tracing import Tracing
@@ -106,6 +107,7 @@ class _Running:
         "claimed",
         "ended",
         "on_end",
+        "output",
         "stop",
         "task",
         "timeout",
@@ -130,8 +132,16 @@ class _Running:
         self.warned = False
         # How it ended before its handler could start.
         self.verdict: Attempt | None = None
+        # None: the handler has not started.
+        self.output: Output | None = None
 
     def outcome(self, raised: Raised) -> Attempt:
+        attempt = self._judged(raised)
+        if self.output is None or self.output.is_empty:
+            return attempt
+        return attempt.with_output(self.output)
+
+    def _judged(self, raised: Raised) -> Attempt:
         if self.stop is not None:
             return stopped(self.claimed, self.stop, self.why, raised)
         return self.verdict or ended(self.claimed, raised)
@@ -331,6 +341,7 @@ class Executor:
         try:
             enter_context(running.claimed, execution.owner)
             log.debug("execution_started")
+            running.output = collect_from_here()
             raised = await call(handler, execution)
         except BaseException as error:  # noqa: BLE001 -- recorded in full; else it never ends
             raised = error
@@ -341,6 +352,7 @@ class Executor:
     ) -> None:
         enter_context(running.claimed, execution.owner)
         log.debug("execution_started")
+        running.output = collect_from_here()
         raised = call_plain(handler, execution)
         # A closed loop: the scheduler is gone, and nobody waits for a handler that it abandoned.
         with suppress(RuntimeError):

@@ -155,6 +155,13 @@ async def _settle(
 
 def _succeeded(attempt: Attempt) -> Ended:
     ended = Ended(attempt.claimed, State.SUCCEEDED, None, _AT_ONCE, "SUCCEEDED", None, 0)
+    return _with_output(ended, attempt)
+
+
+def _with_output(ended: Ended, attempt: Attempt) -> Ended:
+    """Add what the attempt left behind; most leave nothing."""
+    if attempt.log or attempt.result:
+        ended = ended._replace(log=attempt.log, result=attempt.result)
     answer = attempt.answer
     if answer is None:
         return ended
@@ -194,8 +201,8 @@ def _suspicion(attempt: Attempt, definition: Readable) -> int:
 
 
 def _ended(judged: _Judged, settled: Settled) -> Ended:
-    attempt, answer = judged.attempt, judged.attempt.answer
-    return Ended(
+    attempt = judged.attempt
+    ended = Ended(
         claimed=attempt.claimed,
         state=State(settled.state),
         reason=settled.reason,
@@ -203,10 +210,9 @@ def _ended(judged: _Judged, settled: Settled) -> Ended:
         outcome=attempt.outcome.value,
         error=attempt.error,
         auto_pause_after=judged.auto_pause_after,
-        http_status=None if answer is None else answer.status,
-        answer=None if answer is None else answer.text,
         suspicion=judged.suspicion,
     )
+    return _with_output(ended, attempt)
 
 
 class _Line(NamedTuple):

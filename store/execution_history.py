@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonValue
 from tenantcron.store.executions import State
 from tenantcron.store.tables import execution, execution_attempt
 from tenantcron.store.times import NOW
@@ -83,6 +84,9 @@ class AttemptRow:
     error: str | None
     http_status: int | None
     answer: str | None
+    # The end of what its handler logged, and what it returned.
+    log: str | None = None
+    result: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ async def attempts_of(connection: AsyncConnection, found: ExecutionRow) -> list[
 def _own_attempt(found: ExecutionRow) -> AttemptRow | None:
     """Return the attempt that an execution's own row tells of: the one that succeeded.
 
-    `finish.sql` writes no other row for it, unless there is an answer to keep.
+    `finish.sql` writes no other row for it, unless it left an answer, a log or a result.
     """
     if found.state is not State.SUCCEEDED:
         return None

@@ -38,11 +38,19 @@ class Ended(NamedTuple):
     answer: str | None = None
     # How many attempts in a row were lost, with this one.
     suspicion: int = 0
+    # The end of what its handler logged, and the JSON of what it returned.
+    log: str | None = None
+    result: str | None = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has succeeded, and there is no more to say than that."""
-        return self.state is State.SUCCEEDED and self.http_status is None
+        """Whether it has succeeded, and there is nothing to keep but that."""
+        return (
+            self.state is State.SUCCEEDED
+            and self.http_status is None
+            and self.log is None
+            and self.result is None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,8 @@ async def finish(
         "http_statuses": numbers(one.http_status for one in told),
         "answers": texts(one.answer for one in told),
         "suspicions": words(one.suspicion for one in told),
+        "logs": texts(one.log for one in told),
+        "results": texts(one.result for one in told),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
     ids, tokens, paused, waiting, *cancelled, now = tuple(found.one())

@@ -317,6 +317,9 @@ execution_attempt = Table(
     # Of HTTP targets: what the service answered, and how that began.
     Column("http_status", Integer, nullable=True),
     Column("answer", Text, nullable=True),
+    # Of handlers: the end of what they logged, and what they returned.
+    Column("log", Text, nullable=True),
+    Column("result", JSONB, nullable=True),
     CheckConstraint(
         "outcome IN ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'LOST', 'INTERRUPTED', 'CANCELLED', "
         "'REFUSED')",

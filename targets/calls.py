@@ -11,6 +11,7 @@ from threading import Thread
 from typing import cast
 
 from tenantcron.targets.execution import Execution
+from tenantcron.targets.output import keep_result
 from tenantcron.targets.registry import Handler
 from tenantcron.targets.signals import Fail
 
@@ -21,7 +22,7 @@ Raised = BaseException | None
 async def call(handler: Handler, execution: Execution) -> Raised:
     """Run an async handler to its end."""
     try:
-        await cast("Awaitable[None]", handler.function(execution))
+        keep_result(await cast("Awaitable[object]", handler.function(execution)))
     except BaseException as error:  # noqa: BLE001 -- the caller records it in full
         return error
     return None
@@ -32,6 +33,7 @@ def call_plain(handler: Handler, execution: Execution) -> Raised:
     try:
         result = handler.function(execution)
         _refuse_awaitable(handler, result)
+        keep_result(result)
     except BaseException as error:  # noqa: BLE001 -- the caller records it in full
         return error
     return None

@@ -23,7 +23,8 @@ from tenantcron.core.sizes import SMALLEST, SizeError, format_size, parse_size
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
 from tenantcron.targets.execution import Execution
 
-HandlerFunction: TypeAlias = Callable[[Execution], Awaitable[None] | None]
+# It may return a small JSON value, or something to await that does.
+HandlerFunction: TypeAlias = Callable[[Execution], object]
 AuthoriserFunction: TypeAlias = Callable[[AuthorisationRequest], Awaitable[Allowed | Refused]]
 F = TypeVar("F", bound=HandlerFunction)
 A = TypeVar("A", bound=AuthoriserFunction)

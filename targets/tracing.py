@@ -74,11 +74,11 @@ class Tracing:
     def traced(self, handler: Handler) -> Handler:
         """Return a handler that does the same inside of a span."""
 
-        async def run(execution: Execution) -> None:
+        async def run(execution: Execution) -> object:
             with self._attempt(execution):
-                await cast("Awaitable[None]", handler.function(execution))
+                return await cast("Awaitable[object]", handler.function(execution))
 
-        def run_plain(execution: Execution) -> Awaitable[None] | None:
+        def run_plain(execution: Execution) -> object:
             with self._attempt(execution):
                 return handler.function(execution)
 

@@ -1,5 +1,6 @@
 """Executions for people: a table of many, and the story of one."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -54,7 +55,7 @@ def show_story(told: Told, console: Console) -> None:
         console.print(Text(f"  {_attempt(attempt)}"), soft_wrap=True)
         for line in (attempt.error or "").splitlines():
             console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
-        for line in _answer(attempt):
+        for line in (*_answer(attempt), *_output(attempt)):
             console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
     console.print(Text(visible(f"  {_end(row)}")), soft_wrap=True)
 
@@ -90,6 +91,15 @@ def _answer(attempt: AttemptRow) -> Iterator[str]:
     yield f"HTTP {attempt.http_status}" + (", with the answer" if attempt.answer else "")
     for line in (attempt.answer or "").splitlines():
         yield f"  | {line}"
+
+
+def _output(attempt: AttemptRow) -> Iterator[str]:
+    """Yield what the handler returned, and the end of its log."""
+    if attempt.result is not None:
+        yield f"result: {json.dumps(attempt.result, ensure_ascii=False)}"
+    if attempt.log is not None:
+        yield "log:"
+        yield from (f"  | {line}" for line in attempt.log.splitlines())
 
 
 def _end(row: ExecutionRow) -> str:

@@ -5,15 +5,16 @@ WITH clock AS MATERIALIZED (
 given AS MATERIALIZED (
     SELECT
         id, token, coalesce(state, 'SUCCEEDED') AS state, reason, wait, outcome, error,
-        auto_pause_after, http_status, answer, coalesce(suspicion, 0) AS suspicion,
+        auto_pause_after, http_status, answer, log, result, coalesce(suspicion, 0) AS suspicion,
         coalesce(outcome = 'LOST', false) AS is_lost
     FROM unnest(
         %(ids)s::uuid[], %(tokens)s::uuid[], %(states)s::text[], %(reasons)s::text[],
         %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[], %(auto_pause_after)s::int[],
-        %(http_statuses)s::int[], %(answers)s::text[], %(suspicions)s::int[]
+        %(http_statuses)s::int[], %(answers)s::text[], %(suspicions)s::int[], %(logs)s::text[],
+        %(results)s::text[]
     ) AS g (
         id, token, state, reason, wait, outcome, error, auto_pause_after, http_status, answer,
-        suspicion
+        suspicion, log, result
     )
 ),
 -- The fence: only who still holds the lease may say how it ended. Retries wait for a slot; what
@@ -47,17 +48,18 @@ ended AS (
         e.id = g.id AND e.state = 'RUNNING' AND e.lease_token = g.token
     RETURNING
         e.id, g.token, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
-        e.reason, g.outcome, g.error, g.auto_pause_after, g.http_status, g.answer
+        e.reason, g.outcome, g.error, g.auto_pause_after, g.http_status, g.answer,
+        g.log, g.result
 ),
 -- An attempt that has succeeded is told by the execution's own row, which is its last change.
 attempts AS (
     INSERT INTO tenantcron.execution_attempt (
         execution_id, scheduled_for, attempt, worker_id, started_at, finished_at, outcome, error,
-        http_status, answer
+        http_status, answer, log, result
     )
     SELECT
         id, scheduled_for, attempt, worker_id, started_at, clock.now, outcome, error,
-        http_status, answer
+        http_status, answer, log, result::jsonb
     FROM ended, clock
     WHERE outcome IS NOT NULL
 ),

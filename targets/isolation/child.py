@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import json
+import logging
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ import structlog
 
 from tenantcron.actor.context import act_from_here
 from tenantcron.core.sizes import format_size
+from tenantcron.core.standard_logging import route_standard_logging
 from tenantcron.core.values import JsonObject
 from tenantcron.targets.calls import Raised, call, call_plain
 from tenantcron.targets.execution import Cancellation, Execution
@@ -35,6 +37,7 @@ from tenantcron.targets.isolation.messages import (
     failure_of,
 )
 from tenantcron.targets.isolation.orders import Order, decode, execution_of
+from tenantcron.targets.output import collect_from_here
 from tenantcron.targets.registry import Handler, Handlers
 from tenantcron.targets.signals import Cancelled
 from tenantcron.targets.tokens import TokenError
@@ -63,6 +66,7 @@ def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
     order = decode(lines.readline())
     link = Link(connection, lines)
     _log_to(link, level)
+    output = collect_from_here()
     try:
         raised = _attempt(order, handlers, link)
     except BaseException as error:  # noqa: BLE001 -- the scheduler records it in full
@@ -72,7 +76,7 @@ def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
     failure = None if raised is None else _failure(raised, order.memory)
     sys.stdout.flush()
     sys.stderr.flush()
-    link.send(Ended(failure))
+    link.send(Ended(failure, output.result))
 
 
 def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
@@ -138,6 +142,7 @@ def _log_to(link: Link, level: str) -> None:
         logger_factory=structlog.ReturnLoggerFactory(),
         cache_logger_on_first_use=True,
     )
+    route_standard_logging(logging.getLevelNamesMapping()[level.upper()])
 
 
 def _call(handler: Handler, execution: Execution, cancellation: Cancellation) -> Raised:

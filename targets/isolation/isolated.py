@@ -31,6 +31,7 @@ from tenantcron.targets.isolation.messages import (
     decode,
 )
 from tenantcron.targets.isolation.orders import encode, order_of
+from tenantcron.targets.output import keep_encoded_result
 from tenantcron.targets.registry import Handler, Handlers
 from tenantcron.targets.tokens import TokenError
 
@@ -93,6 +94,8 @@ async def _run(handler: Handler, forkserver: Forkserver, execution: Execution) -
         if ended is None:
             shown = None if memory is None else format_size(memory)
             raise _failed(reason(await child.ending, shown))
+        if ended.result is not None:
+            keep_encoded_result(ended.result)
     except asyncio.CancelledError:
         _raise_failure(await _stop(child, execution))
         raise

@@ -44,9 +44,10 @@ class Failure(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The handler has ended; None: it returned."""
+    """The handler has ended; without a failure it returned, and its result is JSON."""
 
     failure: Failure | None
+    result: str | None = None
 
 
 Message: TypeAlias = LogLine | TokenRequest | Ended
@@ -88,8 +89,8 @@ def decode(line: bytes) -> Message:
             return LogLine(level, event, fields)
         case {"token": str(audience)}:
             return TokenRequest(audience)
-        case {"ended": None}:
-            return Ended(None)
+        case {"ended": None, "result": str() | None as result}:
+            return Ended(None, result)
         case {"ended": str(text), "kind": str(kind), "after": int() | float() | None as after}:
             wait = None if after is None else timedelta(seconds=after)
             return Ended(Failure(Kind(kind), text, wait))
@@ -109,11 +110,12 @@ def _document(message: Message) -> dict[str, JsonValue]:
         case TokenRequest():
             return {"token": message.audience}
         case Ended():
-            return _ending(message.failure)
+            return _ending(message)
 
 
-def _ending(failure: Failure | None) -> dict[str, JsonValue]:
+def _ending(message: Ended) -> dict[str, JsonValue]:
+    failure = message.failure
     if failure is None:
-        return {"ended": None}
+        return {"ended": None, "result": message.result}
     after = None if failure.after is None else failure.after.total_seconds()
     return {"ended": failure.text, "kind": failure.kind.value, "after": after}

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
@@ -15,6 +16,7 @@ from structlog.contextvars import bound_contextvars
 
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.settings import LogFormat, LogLevel, Settings
+from tenantcron.core.standard_logging import forget_standard_logging
 
 JSON = Settings(folder=Path(), log_format=LogFormat.JSON)
 
@@ -31,6 +33,7 @@ def restored() -> Iterator[None]:
     """Leave the set-up as it was found."""
     yield
     structlog.reset_defaults()
+    forget_standard_logging()
 
 
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
@@ -160,3 +163,20 @@ def test_the_validation_of_manifests_does_not_load_structlog() -> None:
     )
     root = Path(__file__).resolve().parents[2]
     subprocess.run([sys.executable, "-c", script], check=True, cwd=root, capture_output=True)
+
+
+def test_the_standard_library_logs_as_events_and_not_as_plain_text() -> None:
+    stream = io.StringIO()
+    configure_logs(JSON, stream)
+
+    with bound_contextvars(saga="reconcile"):
+        logging.getLogger("billing").info("read %d meters", 3)
+        logging.getLogger("billing").debug("too much detail")
+        logging.getLogger("psycopg").warning("query not terminated after cancellation")
+
+    assert [
+        (line["level"], line["event"], line["logger"], line["saga"]) for line in lines(stream)
+    ] == [
+        ("info", "read 3 meters", "billing", "reconcile"),
+        ("warning", "query not terminated after cancellation", "psycopg", "reconcile"),
+    ]

@@ -93,6 +93,8 @@ async def reads(execution):
         await execution.token("https://billing.internal")
     except TokenError as error:
         log.info("no_token", why=str(error))
+    logging.getLogger("meters").warning("%d is slow", 7)
+    return {"meters": [7]}
 """
 CANCEL = (
     "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'enough'"
@@ -180,8 +182,12 @@ def test_a_handler_in_a_process_has_connections_and_its_log_reaches_the_schedule
         run.make_due("reads")
         reads = run.until_state("reads", "SUCCEEDED", "DEAD", "FAILED")
         lines = run.end()
+        left = "SELECT log, result FROM tenantcron.execution_attempt WHERE execution_id = %s"
+        (output,) = query(database_url, left, reads["id"])
 
     assert (writes["state"], reads["state"]) == ("SUCCEEDED", "SUCCEEDED")
+    assert output["result"] == {"meters": [7]}
+    assert str(output["log"]).splitlines()[-1] == "warning 7 is slow logger=meters"
     (written,), (read,) = events(lines, "written"), events(lines, "read")
     assert written["level"] == "error"
     assert written["pid"] != process.pid

@@ -21,6 +21,7 @@ from sqlalchemy import event
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.cli.main import main
+from tenantcron.core.standard_logging import forget_standard_logging
 from tenantcron.manifests.files import Policies, find_files, read_files
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
@@ -204,6 +205,7 @@ def call(
 
 def _forget_logs() -> None:
     """Undo what a scheduler does to the log of its process, which is the tests' own here."""
+    forget_standard_logging()
     structlog.reset_defaults()
     kind = type(structlog.get_logger())
     for module in tuple(sys.modules.values()):

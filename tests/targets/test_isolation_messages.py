@@ -29,6 +29,7 @@ from tenantcron.targets.signals import Fail, Retry
         LogLine("info", "written", {"rows": 3, "of": ["a", None]}),
         TokenRequest("https://billing.internal"),
         Ended(None),
+        Ended(None, '{"meters":3}'),
         Ended(Failure(Kind.ERROR, "ValueError: é\n\nTraceback")),
         Ended(Failure(Kind.RETRY, "later", timedelta(seconds=1.5))),
     ],

@@ -1,0 +1,126 @@
+"""What an attempt leaves behind: the end of its log, and a small result."""
+
+from contextvars import copy_context
+from threading import Thread
+
+import pytest
+
+from tenantcron.targets.output import (
+    LONGEST_LOG,
+    LONGEST_RESULT,
+    Output,
+    collect_from_here,
+    keep_line,
+    keep_result,
+)
+
+
+def collected(*values: object) -> Output:
+    """Return the output of a handler that returned the last of the values."""
+
+    def handler() -> Output:
+        output = collect_from_here()
+        for value in values:
+            keep_result(value)
+        return output
+
+    return copy_context().run(handler)
+
+
+def test_the_last_64_kib_of_the_log_are_kept() -> None:
+    output = Output()
+    for number in range(3000):
+        output.add_line(f"line {number:04} of a handler that has a lot to say\n")
+
+    log = output.log or ""
+    lines = log.splitlines()
+    assert len(log.encode()) <= LONGEST_LOG + len("…\n".encode())
+    assert lines[0] == "…"
+    assert lines[-1] == "line 2999 of a handler that has a lot to say"
+    assert len(lines) > 1000
+
+
+def test_a_line_longer_than_the_log_is_cut() -> None:
+    output = Output()
+    output.add_line("é" * LONGEST_LOG + "\n")
+
+    log = output.log or ""
+    assert len(log.encode()) <= LONGEST_LOG
+    assert log.endswith("…\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ({"rows": 3, "names": ["é", None, True]}, '{"rows":3,"names":["é",null,true]}'),
+        (0, "0"),
+        ("", '""'),
+        (None, None),
+    ],
+)
+def test_json_is_kept(value: object, kept: str | None) -> None:
+    assert collected(value).result == kept
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(object(), id="not JSON"),
+        pytest.param(float("nan"), id="not a number"),
+        pytest.param("x" * LONGEST_RESULT, id="too long"),
+        pytest.param("a\0b", id="NUL"),
+        pytest.param("\ud800", id="half of a surrogate pair"),
+        pytest.param({"a": "\0"}, id="NUL inside"),
+    ],
+)
+def test_what_cannot_be_kept_is_dropped(value: object) -> None:
+    assert collected(value).result is None
+
+
+def test_a_circular_value_is_dropped() -> None:
+    circular: list[object] = []
+    circular.append(circular)
+    assert collected(circular).result is None
+
+
+def test_a_line_shows_the_event_its_fields_and_a_traceback() -> None:
+    def handler() -> Output:
+        output = collect_from_here()
+        keep_line(None, "info", {"event": "rows_read", "rows": 3, "tenant": "acme"})
+        try:
+            {}["meter"]
+        except KeyError:
+            keep_line(None, "error", {"event": "failed", "exc_info": True})
+        return output
+
+    lines = (copy_context().run(handler).log or "").splitlines()
+    assert lines[:2] == ["info rows_read rows=3", "error failed"]
+    assert lines[2] == "Traceback (most recent call last):"
+    assert lines[-1] == "KeyError: 'meter'"
+
+
+def test_credentials_in_a_line_are_hidden() -> None:
+    def handler() -> Output:
+        output = collect_from_here()
+        keep_line(None, "info", {"event": "calling", "authorization": "Bearer abcdefgh"})
+        return output
+
+    assert copy_context().run(handler).log == "info calling authorization=***\n"
+
+
+def test_attempts_in_other_threads_have_outputs_of_their_own() -> None:
+    outputs = dict[str, Output]()
+
+    def handler(name: str) -> None:
+        outputs[name] = collect_from_here()
+        keep_line(None, "info", {"event": name})
+
+    threads = [Thread(target=copy_context().run, args=(handler, name)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: output.log for name, output in outputs.items()} == {
+        "a": "info a\n",
+        "b": "info b\n",
+    }
