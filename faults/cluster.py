@@ -24,7 +24,7 @@ from psycopg.rows import DictRow, dict_row
 from faults.forkserver import Order
 from faults.injected import Fate
 from faults.postgres import BrokenHarnessError, Kind
-from faults.sagas import EFFECTS, KILLS
+from faults.sagas import EFFECTS, KILLS, PEACE
 from faults.servers import Servers
 from faults.services import NETWORKS
 
@@ -222,6 +222,7 @@ class World:
             "TENANTCRON_LOG_LEVEL": "error",
             "TENANTCRON_LOG_FORMAT": "json",
             EFFECTS: str(self.effects),
+            PEACE: str(self.folder / "peace"),
             **self._blame(),
         }
 
@@ -234,6 +235,12 @@ class World:
         if self.kills_workers:
             return {"TENANTCRON_KILLS_ALLOWED": "100", KILLS: "3"}
         return {KILLS: "1000"}
+
+    def make_peace(self) -> None:
+        """Let everything be good from now on: networks, and handlers of later executions."""
+        (self.folder / "peace").touch()
+        self.services.order_all("heal")
+        self.services.order_all("speak")
 
     def command(self, *argv: str) -> None:
         """Start a command of an operator that nobody waits for."""

@@ -20,6 +20,7 @@ _RUN = ("run", "--handlers", "faults.sagas")
 _STARTS_AGAIN_AFTER = 0.15
 _SUPERVISED_AFTER = 0.5
 _LEAVES_WITHIN = 180.0
+_BEGINS_WITHIN = 10.0
 
 
 class Replicas:
@@ -138,7 +139,9 @@ class Replicas:
             self._world.server.look(0.1)
             for pid in tuple(self._world.replicas.keys() & self._world.server.ended.keys()):
                 replica, code = self._world.replicas.pop(pid), self._world.server.ended.pop(pid)
-                if code not in (0, -signal.SIGKILL, POISONED):
+                # One that has just begun does not listen to signals yet.
+                is_new = code == -signal.SIGTERM and monotonic() - replica.since < _BEGINS_WITHIN
+                if code not in (0, -signal.SIGKILL, POISONED) and not is_new:
                     words = f"did not leave in peace ({code}): {self._world.last_words()}"
                     self._findings.add("crash", words)
         for replica in self._world.replicas.values():

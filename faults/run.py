@@ -247,8 +247,7 @@ class _Run:
     def _settle(self, until: datetime) -> None:
         """Heal everything, and wait until what was due has ended."""
         self._options.tell(f"seed {self._options.seed}: healed, waiting until all has ended")
-        self._world.services.order_all("heal")
-        self._world.services.order_all("speak")
+        self._world.make_peace()
         for replica in self._world.replicas.values():
             replica.kill()
         self._journal.bad_for(2 * LEASE)

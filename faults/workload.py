@@ -126,9 +126,11 @@ def _steady(number: int) -> Iterator[Schedule]:
 
 
 def _poison() -> Iterator[Schedule]:
-    """Handlers that kill their worker, beside those of all others."""
-    for number in range(2):
-        yield Schedule(f"poison{number}", POISON, Every(15), Judged.ROW)
+    """A handler that kills its worker, beside those of all others.
+
+    It comes seldom enough for others to run to their end in between.
+    """
+    yield Schedule("poison", POISON, Every(20), Judged.ROW)
 
 
 def _restored() -> Iterator[Schedule]:
