@@ -296,6 +296,8 @@ CREATE INDEX execution_timeline_idx
     ON tenantcron.execution_past (tenant_id, scheduled_for, id);
 CREATE INDEX execution_dead_idx
     ON tenantcron.execution_past (scheduled_for, id) WHERE state = 'DEAD';
+CREATE INDEX execution_tenant_dead_idx
+    ON tenantcron.execution_past (tenant_id, scheduled_for, id) WHERE state = 'DEAD';
 """
 event.listen(
     execution,

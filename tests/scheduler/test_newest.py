@@ -1,12 +1,15 @@
 """Listing executions reads about as much as it shows, however long the history is."""
 
+import re
+
 import pytest
 from sqlalchemy import text
+from support.explaining import explained
 from support.history import add_history
 from support.scheduling import Scheduling
 
 from tenantcron.core.names import TenantId
-from tenantcron.store.execution_history import Filter, newest
+from tenantcron.store.execution_history import Filter, newest, page
 from tenantcron.store.executions import State
 
 READ = (
@@ -43,3 +46,28 @@ async def test_the_newest_are_found_without_reading_history(
 async def rows_read(scheduling: Scheduling) -> int:
     (row,) = await scheduling.query(READ)
     return int(str(row["rows"]))
+
+
+async def test_dead_executions_of_a_tenant_that_has_none_are_not_sought_in_its_history(
+    scheduling: Scheduling,
+) -> None:
+    await add_history(scheduling, 20_000)
+    # Others have many.
+    await scheduling.execute(
+        "UPDATE tenantcron.execution SET state = 'DEAD' WHERE tenant_id IN ('t8', 't9')"
+    )
+    await scheduling.execute("ANALYZE tenantcron.execution")
+
+    plan = await explained(
+        scheduling.database,
+        lambda connection: page(
+            connection,
+            Filter(tenant=TenantId("t7"), states=(State.DEAD,)),
+            before=None,
+            limit=20,
+        ),
+    )
+
+    used = set(re.findall(r'"Index Name": "execution_past_[0-9_]+_(\w+)"', plan))
+    # The partial index has the same columns as the one of the tenant's timeline.
+    assert used == {"tenant_id_scheduled_for_id_idx1"}
