@@ -27,11 +27,14 @@ from tenantcron.scheduler.key_material import KeyMaterial
 from tenantcron.scheduler.metrics import Metrics
 from tenantcron.scheduler.signing_keys import SigningKeys
 from tenantcron.store import api_role, idempotency_keys
+from tenantcron.store.ending import end_after, end_at_once
 from tenantcron.store.engine import Database
 
 log = structlog.get_logger()
 
 _SWEEP_EVERY: Final = 3600.0
+# Seconds after `drain` when a stop is forced.
+_LONGEST_STOP: Final = 9.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +145,23 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals for as long as it serves."""
+        """Stop serving at the first signal; the second ends the process, also after serving."""
         loop, signals = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
-        for one in signals:
-            loop.add_signal_handler(one, self.handle_exit, one, None)
+
+        def stop(number: int) -> None:
+            if self.should_exit:
+                end_at_once()
+            end_after(self._service.settings.drain.total_seconds() + _LONGEST_STOP)
+            self.handle_exit(number, None)
+
+        for number in signals:
+            loop.add_signal_handler(number, stop, number)
         try:
             yield
         finally:
-            for one in signals:
-                loop.remove_signal_handler(one)
+            for number in signals:
+                loop.remove_signal_handler(number)
+                signal.signal(number, lambda _, __: end_at_once())
 
 
 @asynccontextmanager

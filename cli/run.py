@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
@@ -31,8 +32,10 @@ from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retention import Retention
 from tenantcron.scheduler.run import Run
+from tenantcron.scheduler.shutdown import LONGEST_STOP
 from tenantcron.scheduler.tokens import Minter
 from tenantcron.scheduler.webhooks import Courier
+from tenantcron.store.ending import end_after, end_at_once
 from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.http import Caller
@@ -51,7 +54,6 @@ examples:
   tenantcron run --handlers billing.sagas --for 8h
   tenantcron run --service billing                 the actor is system:scheduler:billing
 """
-_STOPPED_AT_ONCE = 130
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -208,7 +210,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
         outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))
         work = Run(replica, executor, providers, outbox)
-        _stop_on_signals(work)
+        _stop_on_signals(work, settings.drain)
         if span is not None:
             asyncio.get_running_loop().call_later(span, work.stop)
         try:
@@ -234,23 +236,24 @@ async def _watched(
 
     process = Process(replica.counts, executor, tokens.counts, replica.retention)
     metrics = Metrics(replica.database, settings, process, replica.clock)
-    shown = pages(metrics.scrape, lambda: work.is_ready)
+    shown = pages(metrics.scrape, lambda: work.unhealthy, lambda: work.unready)
     async with served(shown, settings.metrics_host, settings.metrics_port):
         yield
 
 
-def _stop_on_signals(work: Run) -> None:
-    """The first signal drains; the second ends the process, which leases are made for."""
+def _stop_on_signals(work: Run, drain: timedelta) -> None:
+    """Drain at the first signal; end the process at the second, or if draining takes too long."""
 
     def at_once(_: int, __: FrameType | None) -> None:
-        os._exit(_STOPPED_AT_ONCE)
+        end_at_once()
 
-    def drain() -> None:
-        for one in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(one)
-            signal.signal(one, at_once)
+    def stop() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, at_once)
+        end_after(drain.total_seconds() + LONGEST_STOP)
         work.stop()
 
     loop = asyncio.get_running_loop()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, drain)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)

@@ -44,8 +44,10 @@ log = structlog.get_logger(__name__)
 _EVERY: Final = 1 / 3
 # Leases for which a blocked loop keeps what it runs.
 LONGEST_BLOCK: Final = 2
-# For what is left to write before the process ends, and for the thread to end.
+# For what is left to write before the process ends.
 _LAST_WORDS: Final = 5.0
+# For a heartbeat that is under way when the thread stops.
+_LAST_BEAT: Final = 0.5
 # What the other executions of a blocked replica have left of their leases when it ends: enough for
 # its threads to be gone before the next attempt starts.
 _REST: Final = timedelta(seconds=1)
@@ -73,6 +75,7 @@ class LeaseThread:
         self._ended: Future[None] = Future()
         # Of the thread's own loop.
         self._own_loop: AbstractEventLoop | None = None
+        self._serving: asyncio.Task[None]
         self._bell, self._stopping = Bell(), asyncio.Event()
         # Of the main loop.
         self._main: AbstractEventLoop
@@ -110,12 +113,14 @@ class LeaseThread:
         self._watch.end()
         self._in_thread(self._end)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(2 * _LAST_BEAT):
                 await asyncio.wait([asyncio.wrap_future(self._ended)])
 
     def _end(self) -> None:
+        """Let a heartbeat that is under way come through, but not for long."""
         self._stopping.set()
         self._bell.ring()
+        asyncio.get_running_loop().call_later(_LAST_BEAT, self._serving.cancel)
 
     def _in_thread(self, callback: Callable[[], None]) -> None:
         # A closed loop: the thread has ended already.
@@ -132,7 +137,10 @@ class LeaseThread:
     def _run(self) -> None:
         try:
             # A selector: psycopg needs one on every system.
-            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            with (
+                suppress(asyncio.CancelledError),
+                asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner,
+            ):
                 runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001 -- the main loop raises it
             for future in (self._first, self._ended):
@@ -142,14 +150,19 @@ class LeaseThread:
             self._ended.set_result(None)
 
     async def _serve(self) -> None:
+        self._serving = asyncio.create_task(self._renew())
         self._own_loop = asyncio.get_running_loop()
+        await self._serving
+
+    async def _renew(self) -> None:
         async with lone_database(self._replica.database.target) as database:
             replica = replace(self._replica, database=database)
             await self._beat(replica)
             self._first.set_result(None)
             watching = asyncio.create_task(self._look_after_loop(replica))
             try:
-                await repeat("heartbeat", partial(self._beat, replica), self._bell, self._stopping)
+                beat = partial(self._beat, replica)
+                await repeat("heartbeat", beat, self._bell, self._stopping, replica.progress)
             finally:
                 watching.cancel()
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 import structlog
 from sqlalchemy.exc import DBAPIError
 
+from tenantcron.scheduler.progress import Progress
 from tenantcron.store.errors import ConflictError, DatabaseError
 from tenantcron.store.explain import first_line
 
@@ -50,10 +51,21 @@ async def insist(step: Callable[[], Awaitable[T]]) -> T:
             return await step()
 
 
-async def repeat(name: str, step: Step, bell: Bell, stopping: asyncio.Event) -> None:
-    """Take the step again and again until it is time to stop; the bell rings for that, too."""
+async def repeat(
+    name: str,
+    step: Step,
+    bell: Bell,
+    stopping: asyncio.Event,
+    progress: Progress | None = None,
+) -> None:
+    """Take the step again and again until it is time to stop; the bell rings for that, too.
+
+    Main loops note their progress.
+    """
     failures = 0
     while not stopping.is_set():
+        if progress is not None:
+            progress.began(name)
         try:
             seconds = await step()
         except ConflictError:
@@ -61,9 +73,13 @@ async def repeat(name: str, step: Step, bell: Bell, stopping: asyncio.Event) -> 
         except (DatabaseError, DBAPIError) as error:
             failures += 1
             log.error("step_failed", step=name, failures=failures, error=first_line(error))
+            if progress is not None:
+                progress.ended(name, _LONGEST_PAUSE, first_line(error))
             await _pause(failures, stopping)
             continue
         failures = 0
+        if progress is not None:
+            progress.ended(name, seconds)
         if seconds > 0 and not stopping.is_set():
             await bell.wait(seconds)
 

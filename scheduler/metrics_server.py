@@ -34,21 +34,29 @@ class Page(NamedTuple):
 Pages = Mapping[str, Callable[[], Awaitable[Page]]]
 
 
-def pages(scrape: Callable[[], Awaitable[bytes]], is_ready: Callable[[], bool]) -> Pages:
+# Why something is not so; None if it is.
+Reason = Callable[[], str | None]
+
+
+def pages(scrape: Callable[[], Awaitable[bytes]], unhealthy: Reason, unready: Reason) -> Pages:
     """Return the pages of a scheduler."""
 
     async def metrics() -> Page:
         return Page(await scrape(), content_type=METRICS_TYPE)
 
     async def healthz() -> Page:
-        return Page(b"healthy\n")
+        return _probe("healthy", unhealthy())
 
     async def readyz() -> Page:
-        if is_ready():
-            return Page(b"ready\n")
-        return Page(b"not ready\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return _probe("ready", unready())
 
     return {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz}
+
+
+def _probe(word: str, reason: str | None) -> Page:
+    if reason is None:
+        return Page(f"{word}\n".encode())
+    return Page(f"not {word}: {reason}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.definitions import Definitions
+from tenantcron.scheduler.progress import Progress
 from tenantcron.scheduler.retention import Retention
 from tenantcron.store.engine import Database
 from tenantcron.targets.tracing import Tracing
@@ -35,6 +36,7 @@ class Replica:
     counts: Counts = field(default_factory=Counts)
     # None: nobody keeps spans.
     tracing: Tracing | None = None
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def actor(self) -> Actor:

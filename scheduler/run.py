@@ -18,7 +18,7 @@ held is recovered by its leases.
 
 Stopping: no more refresh, fire and claim; what was claimed and has not started is given back; what
 runs has until `drain` to end, while heartbeats and results go on. Then it is interrupted, and that
-is recorded, too. Whoever cannot wait may kill the process: that is what leases are for.
+is recorded, too. Every part has a deadline, see `shutdown`.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import structlog
+from sqlalchemy.exc import DBAPIError
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.memory import resident
@@ -59,8 +60,11 @@ from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
+from tenantcron.scheduler.shutdown import Shutdown, end_tasks
 from tenantcron.store import audit_records, glances, identities, limits, workers
 from tenantcron.store.claiming import CANCEL, Claimed
+from tenantcron.store.errors import DatabaseError
+from tenantcron.store.explain import first_line
 from tenantcron.targets.tracing import Note, step
 
 log = structlog.get_logger(__name__)
@@ -106,6 +110,7 @@ class Run:
         self._batch = STARTS_A_BATCH
         self._results = Results(replica, on_freed=self._look_for_work)
         self._stopping = asyncio.Event()
+        self._shutdown: Shutdown | None = None
         self._moved, self._due, self._waiting = Bell(), Bell(), Bell()
         self._seldom = Bell()
         self._ended = Bell()
@@ -123,13 +128,37 @@ class Run:
         self._cancels = 0
 
     @property
+    def unhealthy(self) -> str | None:
+        """Why the process should be restarted; None if it works. See `progress`."""
+        return "; ".join(self._replica.progress.stuck(self._replica.settings)) or None
+
+    @property
+    def unready(self) -> str | None:
+        """Why it is not at work; None if its heartbeats come through and it takes work."""
+        silence = self._leases.silence
+        if self._stopping.is_set():
+            return "it is stopping"
+        if silence == float("inf"):
+            return "it is starting: no heartbeat has reached the database yet"
+        if silence < self._replica.settings.lease.total_seconds():
+            return self.unhealthy
+        why = self._replica.progress.error_of("heartbeat") or "no answer"
+        return f"no heartbeat has reached the database for {silence:.0f} s: {why}"
+
+    @property
     def is_ready(self) -> bool:
-        """Whether it is at work: its heartbeats come through, and nobody has told it to stop."""
-        lease = self._replica.settings.lease.total_seconds()
-        return self._leases.silence < lease and not self._stopping.is_set()
+        """Whether it is at work."""
+        return self.unready is None
+
+    @property
+    def _stop_plan(self) -> Shutdown:
+        """The deadlines of the stop; for a run that ends by itself they count from now."""
+        now = asyncio.get_running_loop().time()
+        return self._shutdown or Shutdown(now, self._replica.settings.drain)
 
     def stop(self) -> None:
-        """Start nothing any more; `run` returns when all that runs has ended."""
+        """Start nothing any more; `run` returns when all that runs has ended, or in time."""
+        self._shutdown = self._stop_plan
         self._stopping.set()
         for bell in (self._moved, self._due, self._waiting, self._seldom, self._ended):
             bell.ring()
@@ -147,6 +176,7 @@ class Run:
 
     async def run(self) -> None:
         """Work until `stop` is called, then drain."""
+        replica = self._replica
         await self._prepare()
         starting = {
             "refresh": (self._refresh, self._moved),
@@ -162,14 +192,17 @@ class Run:
                 tasks.create_task(repeat("audit", self._audit, self._seldom, self._stopping)),
             ]
             starters = [
-                tasks.create_task(repeat(name, step, bell, self._stopping))
+                tasks.create_task(
+                    repeat(name, step, bell, self._stopping, replica.progress), name=name
+                )
                 for name, (step, bell) in starting.items()
             ]
-            starters.append(tasks.create_task(self._keep_house()))
-            if self._outbox is not None:
-                starters.append(tasks.create_task(self._deliver(self._outbox, tasks)))
-            await asyncio.wait(starters)
+            starters.append(tasks.create_task(self._keep_house(), name="housekeeping"))
+            delivering = tasks.create_task(self._deliver(), name="outbox")
+            await self._stopping.wait()
+            await end_tasks(starters, self._stop_plan.steps_end)
             await self._drain()
+            await end_tasks([delivering], self._stop_plan.drained)
             for keeper in keepers:
                 keeper.cancel()
         await self._leave()
@@ -229,12 +262,20 @@ class Run:
         log.info("scheduler_started", worker=replica.worker_id, service=replica.settings.service)
 
     async def _leave(self) -> None:
+        try:
+            async with asyncio.timeout_at(self._stop_plan.left):
+                await self._release_all()
+        except (TimeoutError, DatabaseError, DBAPIError) as error:
+            # Its leases expire, and its row is removed after a day.
+            log.warning("leaving_failed", worker=self._replica.worker_id, error=first_line(error))
+        log.info("scheduler_stopped", worker=self._replica.worker_id)
+
+    async def _release_all(self) -> None:
         # Of results that were given up nobody can tell what is in doubt; their leases see to it.
         if not self._results.unwritten:
             await insist(self._settle_doubt)
         async with self._replica.database.transaction() as connection:
             await workers.remove(connection, self._replica.worker_id)
-        log.info("scheduler_stopped", worker=self._replica.worker_id)
 
     async def _listen(self) -> None:
         def moved(_: TenantId) -> None:
@@ -369,13 +410,17 @@ class Run:
             return 0
         return replica.settings.lease.total_seconds() / 4
 
-    async def _deliver(self, outbox: Outbox, tasks: asyncio.TaskGroup) -> None:
-        """What is being sent when it is time to stop is let end, like executions."""
+    async def _deliver(self) -> None:
+        """Deliver events; what is being sent when it is time to stop may end, like executions."""
+        outbox = self._outbox
+        if outbox is None:
+            return
+        async with asyncio.TaskGroup() as visits:
 
-        async def step() -> float:
-            return await outbox.step(tasks)
+            async def step() -> float:
+                return await outbox.step(visits)
 
-        await repeat("outbox", step, outbox.bell, self._stopping)
+            await repeat("outbox", step, outbox.bell, self._stopping)
 
     async def _keep_house(self) -> None:
         """Not at once: at a start there is better to do, and replicas often start together."""
@@ -408,18 +453,18 @@ class Run:
         """Let what runs end; when its time is up, interrupt it."""
         log.info("scheduler_stopping", running=self._executor.load)
         try:
-            async with asyncio.timeout(self._replica.settings.drain.total_seconds()):
+            async with asyncio.timeout_at(self._stop_plan.drained):
                 await self._all_ended()
         except TimeoutError:
             log.warning("drain_over", running=self._executor.load)
             self._executor.interrupt_all()
-            await self._all_ended()
         await self._write_results()
 
     async def _write_results(self) -> None:
         """Wait until all are written, but not for a database that is away: they end with leases."""
         try:
-            async with asyncio.timeout(self._replica.settings.lease.total_seconds()):
+            async with asyncio.timeout_at(self._stop_plan.results_written):
+                await self._all_ended()
                 await self._results.all_written()
         except TimeoutError:
             log.error("results_given_up", results=self._results.unwritten)

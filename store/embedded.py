@@ -9,6 +9,7 @@ of both when a process dies, however it dies, so that no list of process ids can
 
 What can go wrong:
 
+- A process ends at the second signal: it leaves the server first (`ending`).
 - A process is killed: its locks go, the server stays. The next command finds and uses it, and stops
   it when it leaves.
 - Killed while the folder was being set up: that happens under another name, so a half-made folder
@@ -42,14 +43,22 @@ DATA = "postgres"
 async def embedded_server(working_folder: Path) -> AsyncIterator[Target]:
     """Start the server of the folder, or join it; leave it at the end, the last one stops it."""
     use = ServerUse(working_folder.resolve() / FOLDER)
+    _in_use.add(use)
     try:
         yield await asyncio.to_thread(use.join)
     finally:
         # Waits for a start that was interrupted half-way, then undoes it.
         await asyncio.to_thread(use.leave)
+        _in_use.discard(use)
 
 
-@dataclass(slots=True)
+def leave_all() -> None:
+    """Leave the servers that this process uses, for an end without the usual steps."""
+    for use in tuple(_in_use):
+        use.leave()
+
+
+@dataclass(slots=True, eq=False)
 class ServerUse:
     """One user's share in the server of a folder."""
 
@@ -83,6 +92,9 @@ class ServerUse:
                 self._users = None
                 if _was_the_last(users):
                     cluster_in(self.home / DATA, self.programs).stop()
+
+
+_in_use: set[ServerUse] = set()
 
 
 def _make_home(home: Path) -> None:

@@ -101,7 +101,7 @@ def paths_of(command: str) -> set[str]:
         return b""
 
     of_api = {route.path for route in router.routes}  # type: ignore[attr-defined] # all are paths
-    return {"run": set(pages(nothing, lambda: True)), "serve": of_api}[command]
+    return {"run": set(pages(nothing, lambda: None, lambda: None)), "serve": of_api}[command]
 
 
 def test_the_probes_of_kubernetes_ask_for_pages_that_exist_at_ports_that_do(tmp_path: Path) -> None:
