@@ -32,6 +32,12 @@ def threaded(execution):
     while not execution.cancelled:
         time.sleep(0.05)
     Path("flagged").touch()
+
+@saga("apart", isolation="process")
+def apart(execution):
+    Path("new").write_text(str(os.getpid()))
+    Path("new").rename("apart")
+    time.sleep(3600)
 """
 LONGER_THAN_THE_LEASE = (
     "SELECT 1 FROM tenantcron.execution WHERE saga_name = 'blocks'"
@@ -107,3 +113,22 @@ def test_a_replica_that_is_blocked_for_two_leases_ends_and_blames_only_what_bloc
     assert beside["state"] == "RUNNING"
     left = query(database_url, "SELECT lease_until - now() AS left FROM tenantcron.execution_live")
     assert [row["left"].total_seconds() <= 1.0 for row in left] == [True]
+
+
+def test_an_isolated_handler_that_loses_its_lease_is_killed_although_the_loop_is_blocked(
+    tmp_path: Path, database_url: str
+) -> None:
+    with scheduler(tmp_path, database_url, HANDLERS, ["beside", "blocks", "apart"]) as run:
+        run.start()
+        run.make_due("apart")
+        apart = Path(f"/proc/{run.until_noted('apart').read_text()}")
+        run.make_due("beside", "blocks")
+        run.until_noted("blocked")
+        # As if another replica had taken it over.
+        query(
+            database_url,
+            "UPDATE tenantcron.execution SET lease_token = gen_random_uuid()"
+            " WHERE saga_name = 'apart'",
+        )
+        until(lambda: not apart.exists())
+        assert not (tmp_path / "go").exists(), "the loop is still blocked"

@@ -13,6 +13,7 @@ from support.scheduling import DEFINITION, NOON, Scheduling
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
+from tenantcron.scheduler.leases import renew
 from tenantcron.scheduler.policies import read_policies
 from tenantcron.store.claiming import Claimed
 from tenantcron.targets.execution import Execution
@@ -222,3 +223,33 @@ async def test_one_that_cannot_be_ended_does_not_keep_the_others_from_being_reco
     assert await recover_lost(scheduling.replica("two")) == 1
     killed = ("DEAD", "killed its worker 3 times")
     assert await scheduling.states() == [("RUNNING", None), killed]
+
+
+async def test_the_lease_of_a_result_that_is_not_written_yet_is_renewed(
+    scheduling: Scheduling,
+) -> None:
+    claimed = await started(scheduling)
+    scheduling.clock.go_on(seconds=50)
+
+    await renew(scheduling.replica(), AtWork().executor, [claimed])
+
+    (row,) = await scheduling.rows()
+    assert row["lease_until"] == NOON + timedelta(seconds=50) + LEASE
+
+
+async def test_a_blocked_replica_renews_what_it_has_claimed_and_does_not_know_yet(
+    scheduling: Scheduling,
+) -> None:
+    """The answer to its claim waits in the blocked loop."""
+    await started(scheduling)
+    scheduling.clock.go_on(seconds=50)
+
+    await renew(scheduling.replica(), AtWork().executor)
+    (before,) = await scheduling.rows()
+    await renew(scheduling.replica("two"), AtWork().executor, is_blocked=True)
+    (others,) = await scheduling.rows()
+    await renew(scheduling.replica(), AtWork().executor, is_blocked=True)
+    (after,) = await scheduling.rows()
+
+    assert before["lease_until"] == others["lease_until"] == NOON + LEASE
+    assert after["lease_until"] == NOON + timedelta(seconds=50) + LEASE
