@@ -6,8 +6,8 @@
 On fresh embedded servers with durable commits:
 
 - `fleets`: for each number of tenants, with 10 schedules each, `validate` and `apply-manifest` as
-  commands, the first time and again; the refresh that takes up all schedules, and one after a
-  single tenant's change.
+  commands, the first time and again; how fast the first and the last thousand tenants are created;
+  the refresh that takes up all schedules, and one after a single tenant's change.
 - `occurrences`: for each number of tenants, two schedulers that fire and finish 20,000 occurrences.
 - `history`: the same after so many executions of the last thirty days.
 
@@ -57,12 +57,22 @@ OF_TENANTS = 200
 CHANGES = 20
 PATIENCE = 90.0
 _WHOLE = {
+    "fleets": (10, 100, 1_000, 5_000, 20_000),
     "tenants": (10, 100, 1_000, 5_000),
     "history": (0, 1_000_000, 10_000_000),
     "occurrences": 20_000,
     "rounds": 3,
 }
-_QUICK = {"tenants": (10, 100), "history": (0, 100_000), "occurrences": 2_000, "rounds": 1}
+_QUICK = {
+    "fleets": (10, 100),
+    "tenants": (10, 100),
+    "history": (0, 100_000),
+    "occurrences": 2_000,
+    "rounds": 1,
+}
+# Tenants of which the rate of creating is taken, at the beginning and at the end of a command.
+SLICE = 1_000
+CREATED = "SELECT extract(epoch FROM created_at) FROM tenantcron.tenant ORDER BY 1"
 # The dearest to the cheapest.
 FLAT = 1.25
 EDIT = """
@@ -74,7 +84,10 @@ WHERE schedule_name = 'saga_000'
 
 @dataclass(frozen=True, slots=True)
 class FleetCost:
-    """Seconds for so many tenants; the refresh after one change in milliseconds."""
+    """Seconds for so many tenants; the refresh after one change in milliseconds.
+
+    And tenants created a second, of the first and the last thousand; 0 if there are fewer.
+    """
 
     tenants: int
     validate: float
@@ -82,6 +95,8 @@ class FleetCost:
     unchanged: float
     first_refresh: float
     one_change_ms: float
+    first_rate: float = 0.0
+    last_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +152,21 @@ def fleet_cost(count: int) -> FleetCost:
         fleet.write(0)
         validate = _command(folder, "validate", "manifests")
         created = _command(folder, "apply-manifest", "manifests", "--create-tenants")
+        rates = _rates(Postgres(folder / FOLDER / "postgres", "postgres").numbers(CREATED))
         unchanged = _command(folder, "apply-manifest", "manifests")
         first, change = asyncio.run(_refreshes(folder, count))
-    return FleetCost(count, validate, created, unchanged, first, change)
+    return FleetCost(count, validate, created, unchanged, first, change, *rates)
+
+
+def _rates(created: list[float]) -> tuple[float, float]:
+    """Return how many tenants a second were created, first and last."""
+    if len(created) < 2 * SLICE:
+        return 0.0, 0.0
+    return _rate(created[:SLICE]), _rate(created[-SLICE:])
+
+
+def _rate(created: list[float]) -> float:
+    return len(created) / (created[-1] - created[0])
 
 
 def _command(folder: Path, *words: str) -> float:
@@ -229,7 +256,7 @@ def _measure(growth: Growth, arguments: argparse.Namespace) -> Iterator[None]:
     """Add figure after figure; each can be kept before the next."""
     often = (arguments.occurrences, arguments.rounds)
     if "fleets" in arguments.only:
-        for count in arguments.tenants:
+        for count in arguments.fleets:
             growth.fleets[count] = fleet_cost(count)
             yield
     if "occurrences" in arguments.only:
@@ -256,6 +283,7 @@ def _arguments() -> argparse.Namespace:
     )
     given = parser.parse_args()
     usual = _QUICK if given.quick else _WHOLE
+    given.fleets = given.tenants
     for name, value in usual.items():
         if getattr(given, name) is None:
             setattr(given, name, value)
@@ -273,17 +301,22 @@ def _flat(measured: dict[int, OccurrenceCost]) -> bool:
 
 def _report(growth: Growth) -> None:
     print(
-        "| tenants | validate | apply, created | apply, unchanged | first refresh |"
-        " refresh after one change |"
+        "| tenants | validate | apply, created | created a second, first and last thousand |"
+        " apply, unchanged | first refresh | refresh after one change |"
     )
-    print("|---" * 6 + "|")
+    print("|---" * 7 + "|")
     for one in _sorted(growth.fleets):
         print(
             f"| {one.tenants:,} | {one.validate:.1f} s | {one.created:.1f} s |"
-            f" {one.unchanged:.1f} s | {one.first_refresh:.2f} s | {one.one_change_ms:.0f} ms |"
+            f" {_both_rates(one)} | {one.unchanged:.1f} s | {one.first_refresh:.2f} s |"
+            f" {one.one_change_ms:.0f} ms |"
         )
     _report_occurrences("tenants", growth.occurrences)
     _report_occurrences("rows of history", growth.history)
+
+
+def _both_rates(cost: FleetCost) -> str:
+    return f"{cost.first_rate:.0f}, {cost.last_rate:.0f}" if cost.first_rate else ""
 
 
 def _report_occurrences(what: str, measured: dict[int, OccurrenceCost]) -> None:
