@@ -278,6 +278,9 @@ _SYNCED = (
 _SET_SYNCED = (
     update(tenant)
     .where(
+        # The ids once more: of a function's rows the planner knows nothing, and for each batch it
+        # would read all tenants.
+        tenant.c.id == func.any(bindparam("ids", type_=ARRAY(Text))),
         tenant.c.id == _SYNCED.c.id,
         tuple_(tenant.c.synced_revision, tenant.c.sync_fault).is_distinct_from(
             tuple_(_SYNCED.c.revision, _SYNCED.c.fault)
@@ -290,7 +293,8 @@ _SET_SYNCED = (
 async def set_synced(connection: AsyncConnection, synced: Sequence[Synced]) -> None:
     """Say what the cursors of tenants follow now; what is known already is not written."""
     rows = [{"id": one.tenant_id, "revision": one.revision, "fault": one.fault} for one in synced]
-    await connection.execute(_SET_SYNCED, {"rows": rows})
+    ids = [one.tenant_id for one in synced]
+    await connection.execute(_SET_SYNCED, {"rows": rows, "ids": ids})
 
 
 def _read(row: Row[tuple[object, ...]]) -> TenantRow:

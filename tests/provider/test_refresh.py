@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,7 +20,7 @@ from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
 from tenantcron.store.engine import Database
 from tenantcron.store.schedule_definitions import definition_id
-from tenantcron.store.tenants import Scope, in_scope
+from tenantcron.store.tenants import Scope, Synced, in_scope, set_synced
 from tenantcron.tenants.registry import Registry
 
 PROVIDER = TenantScheduleProvider()
@@ -490,3 +491,30 @@ async def test_finding_who_moved_does_not_read_all_tenants(
 
     assert "tenant_moved_idx" in lines, lines
     assert "Seq Scan" not in lines
+
+
+async def test_marking_a_batch_as_synced_does_not_read_all_tenants(
+    database: Database, database_url: str
+) -> None:
+    run(
+        database_url,
+        "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
+        " SELECT 't' || n, 'tenant_t' || n, now(), now() FROM generate_series(1, 20000) AS n",
+    )
+    run(database_url, "ANALYZE tenantcron.tenant")
+    batch = [Synced(TenantId(f"t{number}"), 1, None) for number in range(TENANTS_A_BATCH)]
+
+    sent: list[tuple[str, dict[str, object]]] = []
+
+    def collect(*arguments: Any) -> None:
+        sent.append(arguments[2:4])
+
+    async with database.transaction() as connection:
+        event.listen(database.engine.sync_engine, "before_cursor_execute", collect)
+        await set_synced(connection, batch)
+        statement, given = sent[0]
+        plan = await connection.exec_driver_sql(f"EXPLAIN {statement}", given)
+        lines = "\n".join(row[0] for row in plan)
+
+    assert "tenant_pkey" in lines, lines
+    assert "Seq Scan on tenant" not in lines
