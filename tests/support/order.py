@@ -15,6 +15,7 @@ _LONGEST = (
     "test_killed_at_random_again_and_again",
     "test_whatever_happens_the_database_agrees_with_the_model",
     "test_a_retry_never_starts_work_of_a_deleted_schedule",
+    "test_rolling_upgrade.py",
     "test_demo.py",
     "test_what_a_page_shows_is_what_comes_out",
     "test_the_commands_in_pipelines_work",

@@ -1,0 +1,177 @@
+"""A rolling upgrade: the previous release keeps working while the database is migrated under load.
+
+The previous release is built from its commit and runs as real processes, beside those of today.
+"""
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from support.fleet import Shell, manifest
+from support.patience import PATIENCE
+from support.processes import all_ended, executions, make_due, query, until
+
+from tenantcron.store.versions import CONTROL_VERSION
+
+ROOT = Path(__file__).parents[2]
+# The release before this one. It goes up with each release.
+PREVIOUS = "6631d4bc91bfba3cf4844775059f7158e1c5505c"
+SAGAS = [f"quick{number}" for number in range(4)]
+HANDLERS = """
+import os
+from sqlalchemy import text
+from tenantcron.scheduler import run
+from tenantcron.targets.registry import saga
+
+# No notification is sent when a test makes a cursor due.
+run.LONGEST_SLEEP = 0.05
+
+async def note(execution):
+    async with execution.connection() as connection:
+        await connection.execute(
+            text("INSERT INTO public.called VALUES (:id, :pid)"),
+            {"id": execution.id, "pid": os.getpid()},
+        )
+
+for number in range(4):
+    saga(f"quick{number}")(note)
+"""
+
+
+@pytest.fixture(scope="module")
+def previous(run_folder: Path) -> Path:
+    """The previous release, installed into a folder of its own, with today's libraries."""
+    archive = subprocess.run(
+        ["git", "archive", PREVIOUS], cwd=ROOT, capture_output=True, check=False
+    )
+    if archive.returncode and "CI" not in os.environ:
+        pytest.skip("the history of the previous release is not in this clone")
+    assert archive.returncode == 0, archive.stderr.decode()
+    source, installed = run_folder / "previous-source", run_folder / "previous"
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(source, filter="data")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+    subprocess.run([*command, installed, source], check=True, capture_output=True)
+    return installed
+
+
+@dataclass
+class Upgrade:
+    """A folder with handlers, a database, and processes of both releases."""
+
+    shell: Shell
+    url: str
+    releases: dict[str, str]
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def command(self, release: str, *arguments: str) -> None:
+        """Run a command of a release to its end."""
+        process = self.shell.start(*arguments, PYTHONPATH=self.releases[release])
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, (out, err)
+
+    def start(self, release: str) -> subprocess.Popen[str]:
+        """Start a scheduler of a release, and wait until it is up."""
+        process = self.shell.start(
+            *("run", "--handlers", "work"),
+            PYTHONPATH=self.releases[release],
+            TENANTCRON_LOG_LEVEL="warning",
+            TENANTCRON_LEASE="30s",
+        )
+        self.running.append(process)
+        statement = "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s"
+        until(lambda: bool(query(self.url, statement, f"%:{process.pid}:%")))
+        return process
+
+    def until_worked(self, process: subprocess.Popen[str]) -> None:
+        """Wait until a scheduler has run five more executions from now on."""
+        before = self._called(process)
+        until(lambda: self._called(process) >= before + 5)
+
+    def stop(self, process: subprocess.Popen[str]) -> str:
+        """Stop a scheduler as a deployment does; return its log."""
+        self.running.remove(process)
+        process.terminate()
+        _, log = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, log
+        return log
+
+    def _called(self, process: subprocess.Popen[str]) -> int:
+        statement = "SELECT count(*) AS n FROM public.called WHERE pid = %s"
+        return int(query(self.url, statement, process.pid)[0]["n"])
+
+
+@pytest.fixture
+def upgrade(previous: Path, empty_database_url: str, tmp_path: Path) -> Iterator[Upgrade]:
+    timetable = 'cron: "0 0 1 1 *", overlap: allow, start_within: 1h'
+    document = manifest("acme", dict.fromkeys(SAGAS, timetable))
+    (tmp_path / "acme.yaml").write_text(document, encoding="utf-8")
+    (tmp_path / "work.py").write_text(HANDLERS, encoding="utf-8")
+    releases = {"previous": f"{previous}{os.pathsep}{tmp_path}", "today": str(tmp_path)}
+    upgrade = Upgrade(Shell(tmp_path, empty_database_url), empty_database_url, releases)
+    query(empty_database_url, "CREATE TABLE public.called (execution_id uuid, pid int)")
+    yield upgrade
+    for process in upgrade.running:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def load(url: str) -> Iterator[list[tuple[UUID, datetime]]]:
+    """Make schedules due again and again while the block runs; collect their occurrences."""
+    expected: list[tuple[UUID, datetime]] = []
+    is_over = threading.Event()
+
+    def keep_due() -> None:
+        while not is_over.wait(0.02):
+            expected.extend(filter(None, (make_due(url, saga) for saga in SAGAS)))
+
+    thread = threading.Thread(target=keep_due)
+    thread.start()
+    try:
+        yield expected
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_both_releases_share_the_work_while_the_database_is_migrated(upgrade: Upgrade) -> None:
+    upgrade.command("previous", "migrate")
+    upgrade.command("previous", "apply-manifest", "acme.yaml", "--create-tenants")
+    first, second = upgrade.start("previous"), upgrade.start("previous")
+    with load(upgrade.url) as expected:
+        upgrade.until_worked(first)
+        upgrade.command("today", "migrate")
+        upgrade.until_worked(first)
+        upgrade.until_worked(second)
+        new = upgrade.start("today")
+        upgrade.until_worked(new)
+        logs = [upgrade.stop(first)]
+        # A release that is rolled back starts on the new schema.
+        returned = upgrade.start("previous")
+        upgrade.until_worked(returned)
+        logs += [upgrade.stop(process) for process in (second, returned)]
+        upgrade.until_worked(new)
+    until(lambda: all_ended(upgrade.url))
+    logs.append(upgrade.stop(new))
+
+    (version,) = query(upgrade.url, "SELECT version_num FROM tenantcron.schema_version")
+    assert version["version_num"] == CONTROL_VERSION
+    rows = executions(upgrade.url)
+    occurrences = Counter((row["schedule_id"], row["scheduled_for"]) for row in rows)
+    assert occurrences == Counter(expected)
+    assert {row["state"] for row in rows} == {"SUCCEEDED"}
+    calls = query(upgrade.url, "SELECT execution_id FROM public.called")
+    assert Counter(row["execution_id"] for row in calls) == Counter(row["id"] for row in rows)
+    assert logs == [""] * 4
