@@ -1,0 +1,111 @@
+"""A standby that connections lead to: none of them stays in the pool."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from support.gate import Gate, gate
+from support.standby import Pair, replicated
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.settings import Settings
+from tenantcron.store.engine import Database, open_database
+from tenantcron.store.errors import DatabaseAwayError, ReadOnlyError
+from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.store.targets import target_of
+
+WHO = Attribution(Actor("system:x", ActorType.WORKER, "test"))
+IN_RECOVERY = text("SELECT pg_is_in_recovery()")
+
+
+@pytest.fixture(scope="module")
+def pair(run_folder: Path) -> Iterator[Pair]:
+    with replicated(run_folder) as made:
+        yield made
+
+
+@pytest.fixture
+def proxy(pair: Pair) -> Iterator[Gate]:
+    """A proxy that leads to the primary at first."""
+    with gate(pair.primary.url) as between:
+        yield between
+
+
+@pytest.fixture
+async def proxied(proxy: Gate, tmp_path: Path) -> AsyncIterator[Database]:
+    async with open_database(Settings(database_url=proxy.url, folder=tmp_path)) as opened:
+        yield opened
+
+
+async def write(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(text("UPDATE tenantcron.limits SET operator = 100"))
+
+
+async def test_a_pool_that_was_led_to_a_standby_recovers_when_it_is_led_back(
+    proxied: Database, proxy: Gate, pair: Pair
+) -> None:
+    await write(proxied)
+    proxy.lead_to(pair.standby.upstream)
+    for _ in range(3):
+        with pytest.raises(DatabaseAwayError):
+            await write(proxied)
+
+    # The proxy ends no connection: those in the pool would still lead to the standby.
+    proxy.upstream = pair.primary.upstream
+    await write(proxied)
+
+
+async def test_a_standby_is_named_as_what_it_is(proxied: Database, proxy: Gate, pair: Pair) -> None:
+    proxy.lead_to(pair.standby.upstream)
+
+    with pytest.raises(ReadOnlyError, match="standby or read-only"):
+        await write(proxied)
+
+
+async def test_a_lookup_on_a_standby_is_away_and_the_next_works(
+    proxied: Database, proxy: Gate, pair: Pair
+) -> None:
+    proxy.lead_to(pair.standby.upstream)
+    with pytest.raises(ReadOnlyError):
+        await proxied.ask("SELECT 1", {})
+
+    proxy.upstream = pair.primary.upstream
+    assert await proxied.ask("SELECT 1", {}) == [(1,)]
+
+
+async def test_a_server_that_is_read_only_in_a_transaction_counts_as_a_standby(
+    proxied: Database,
+) -> None:
+    async def write_read_only() -> None:
+        async with proxied.transaction() as connection:
+            await connection.execute(text("SET TRANSACTION READ ONLY"))
+            await connection.execute(text("UPDATE tenantcron.limits SET operator = 100"))
+
+    with pytest.raises(ReadOnlyError):
+        await write_read_only()
+    await write(proxied)
+
+
+async def test_connections_of_handlers_leave_a_standby_too(proxy: Gate, pair: Pair) -> None:
+    transactions = HandlerTransactions(target_of(proxy.url))
+
+    async def is_standby() -> object:
+        async with transactions.begin("public", WHO) as connection:
+            return await connection.scalar(IN_RECOVERY)
+
+    proxy.lead_to(pair.standby.upstream)
+    with pytest.raises(Exception, match="during recovery"):
+        await is_standby()
+    proxy.upstream = pair.primary.upstream
+    assert await is_standby() is False
+    await transactions.close()
+
+
+async def test_a_url_with_several_hosts_finds_the_primary(pair: Pair, tmp_path: Path) -> None:
+    async with open_database(Settings(database_url=pair.url, folder=tmp_path)) as opened:
+        await write(opened)
+        async with opened.transaction() as connection:
+            assert await connection.scalar(IN_RECOVERY) is False
