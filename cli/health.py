@@ -2,9 +2,11 @@
 
 import argparse
 from dataclasses import replace
+from datetime import timedelta
 
 from rich.console import Console
 from rich.text import Text
+from sqlalchemy.exc import DBAPIError
 
 from tenantcron.cli.operating import Answer, add_format, respond, settings
 from tenantcron.core.durations import format_duration
@@ -12,8 +14,10 @@ from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
 from tenantcron.scheduler.health import Finding, Severity, examine
+from tenantcron.scheduler.health_locks import locked_findings
 from tenantcron.scheduler.vitals import Vitals, read_vitals
 from tenantcron.store.engine import Database
+from tenantcron.store.lock_waits import exclusive_locks, is_lock_timeout
 from tenantcron.store.workers import WorkerRow
 
 _EXAMPLES = """\
@@ -21,6 +25,8 @@ examples:
   tenantcron health                      exit code 1 if anything is wrong
   tenantcron health --format json
 """
+# For each statement; the command answers within 5 s although a table is locked.
+_LOCK_WAIT = timedelta(seconds=2)
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 
 
@@ -33,15 +39,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def _work(database: Database, _: argparse.Namespace) -> Answer:
-    async with database.transaction() as connection:
-        vitals = await read_vitals(connection, settings().lease, None)
-    vitals = replace(vitals, signing_fault=await _signing_fault(database, settings()))
+    try:
+        vitals = await _vitals(database.impatient(_LOCK_WAIT))
+    except DBAPIError as error:
+        if not is_lock_timeout(error):
+            raise
+        return _blocked(locked_findings(await exclusive_locks(database)))
     findings = examine(vitals)
 
     def show(console: Console) -> None:
         _show(vitals, findings, console)
 
     return Answer(_as_json(vitals, findings), show, int(bool(findings)))
+
+
+async def _vitals(database: Database) -> Vitals:
+    async with database.transaction() as connection:
+        vitals = await read_vitals(connection, settings().lease, None)
+    return replace(vitals, signing_fault=await _signing_fault(database, settings()))
+
+
+def _blocked(findings: list[Finding]) -> Answer:
+    """Answer with the locks alone: nothing else can be read under them."""
+
+    def show(console: Console) -> None:
+        _show_findings(findings, console)
+
+    return Answer({"healthy": False, "findings": [_finding(one) for one in findings]}, show, 1)
 
 
 async def _signing_fault(database: Database, settings: Settings) -> str | None:
@@ -88,7 +112,7 @@ def _replica(one: WorkerRow) -> JsonObject:
     }
 
 
-def _show(vitals: Vitals, findings: list[Finding], console: Console) -> None:
+def _show_findings(findings: list[Finding], console: Console) -> None:
     for one in findings:
         title = Text(f"{one.severity}[{one.code}] ", _STYLES[one.severity])
         console.print(title.append(visible(one.message), "default"), soft_wrap=True)
@@ -96,6 +120,10 @@ def _show(vitals: Vitals, findings: list[Finding], console: Console) -> None:
             more = ", …" if one.count > len(one.subjects) else ""
             console.print(Text(visible(f"  {', '.join(one.subjects)}{more}")), soft_wrap=True)
         console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
+
+
+def _show(vitals: Vitals, findings: list[Finding], console: Console) -> None:
+    _show_findings(findings, console)
     replicas = number_of(len(vitals.replicas), "replica")
     console.print(
         f"{replicas}, {vitals.running} of {vitals.limits.overall} running, "

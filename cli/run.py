@@ -28,6 +28,7 @@ from tenantcron.scheduler.connections import WARM, HandlerConnections
 from tenantcron.scheduler.deliver import Deliveries, begun_in
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.exits import Exit
+from tenantcron.scheduler.lock_waits import LockWatch
 from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retention import Retention
@@ -54,6 +55,9 @@ examples:
   tenantcron run --handlers billing.sagas --for 8h
   tenantcron run --service billing                 the actor is system:scheduler:billing
 """
+
+# For looking at what a slow statement waits for.
+_LOOK = timedelta(seconds=3)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -193,7 +197,8 @@ def _authoriser(
 async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
     settings, policy = parts.settings, parts.policy
     async with migrated_database() as opened:
-        database = opened.patient(settings.database_timeout)
+        patient = opened.patient(settings.database_timeout)
+        database = replace(patient, on_slow=LockWatch(opened.patient(_LOOK)))
         retention = Retention(policy.idempotency_retention)
         replica = Replica(database, settings, retention=retention, tracing=parts.tracing)
         transactions = HandlerTransactions(database.target)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TypeVar
 
 import structlog
@@ -16,6 +17,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+# The step that the current task takes, for those who look at what it waits for.
+CURRENT_STEP: ContextVar[str | None] = ContextVar("tenantcron_step", default=None)
 # Work continues soon after the database is back, whatever the number of failures before.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
 
@@ -62,6 +65,7 @@ async def repeat(
 
     Main loops note their progress.
     """
+    CURRENT_STEP.set(name)
     failures = 0
     while not stopping.is_set():
         if progress is not None:

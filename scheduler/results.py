@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantcron.scheduler.attempts import Attempt
 from tenantcron.scheduler.finish import REFUSED, finish_batch
+from tenantcron.scheduler.loops import CURRENT_STEP
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store.errors import ConflictError, DatabaseError
 from tenantcron.store.explain import first_line
@@ -58,6 +59,7 @@ class Results:
 
     async def write(self) -> None:
         """Write what comes, for ever."""
+        CURRENT_STEP.set("results")
         while True:
             await self._some.wait()
             batch = self._unwritten[:RESULTS_A_BATCH]

@@ -24,7 +24,7 @@ connections and inside transactions counts. Time spent on other work does not.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -42,6 +42,8 @@ from psycopg.pq.abc import PGcancelConn, PGconn
 LONGEST: Final = timedelta(minutes=10)
 # The client's deadline as a multiple of the server's.
 _MARGIN: Final = 1.2
+# A statement that takes longer is worth a look at what it waits for.
+SLOW_SECONDS: Final = 5.0
 _CANCEL_SECONDS: Final = 5.0
 _INTERVAL: Final = 0.1
 # For resolving names, in addition to the `connect_timeout` of each host.
@@ -65,6 +67,8 @@ class BoundedConnection(psycopg.AsyncConnection[tuple[object, ...]]):
 
     # Seconds. None: no deadline, for a caller that sets its own.
     answer_within: float | None = LONGEST.total_seconds()
+    # Called with the server's process id when a statement is slow.
+    on_slow: Callable[[int], None] | None = None
 
     async def wait(
         self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
@@ -72,6 +76,7 @@ class BoundedConnection(psycopg.AsyncConnection[tuple[object, ...]]):
         """Wait for an answer. With a `timeout`, psycopg waits for notifications, not for a call."""
         if timeout is not None:
             return await super().wait(gen, interval, timeout)
+        slow = self._watch_slow()
         try:
             async with asyncio.timeout(self.answer_within):
                 return await waiting.wait_async(gen, self.pgconn.socket, interval)
@@ -81,6 +86,15 @@ class BoundedConnection(psycopg.AsyncConnection[tuple[object, ...]]):
         except TimeoutError as error:
             self.cut()
             raise NoAnswerError(f"no answer for {self.answer_within:g} s") from error
+        finally:
+            if slow is not None:
+                slow.cancel()
+
+    def _watch_slow(self) -> asyncio.TimerHandle | None:
+        if self.on_slow is None:
+            return None
+        loop = asyncio.get_running_loop()
+        return loop.call_later(SLOW_SECONDS, self.on_slow, self.pgconn.backend_pid)
 
     def cut(self) -> None:
         """Close the socket now; ask the server in the background to cancel the statement."""

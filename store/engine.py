@@ -17,7 +17,7 @@ Whoever works for somebody who may not see all opens the database again with `se
 `patient`: the same connections, and transactions that begin with a few words more.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -57,6 +57,7 @@ PATIENCE = timedelta(seconds=30)
 _OPENING = "tenantcron_opening"
 # And the seconds that it waits for each answer.
 _WITHIN = "tenantcron_answer_within"
+_ON_SLOW = "tenantcron_on_slow"
 # The role that row-level security holds for, and whom it acts for. With `row_security` off, a
 # statement that it would filter fails instead.
 _SEEN_BY = SQL(
@@ -64,6 +65,7 @@ _SEEN_BY = SQL(
     " SET LOCAL tenantcron.tenant TO {}"
 )
 _PATIENT = SQL("; SET LOCAL statement_timeout TO {}")
+_IMPATIENT = SQL("; SET LOCAL lock_timeout TO {}")
 _BY_KEY = "tenantcron_by_key"
 # Which pins a transaction begins with.
 _PINS = "tenantcron_pins"
@@ -89,6 +91,8 @@ class Database:
     opening: str = ""
     # Seconds that the client waits for each answer; see `deadlines`.
     answer_within: float = deadlines.LONGEST.total_seconds()
+    # Called with the server's process id of a connection whose statement is slow.
+    on_slow: Callable[[int], None] | None = None
     # The transaction that others have become a part of.
     joined: AsyncConnection | None = None
 
@@ -105,6 +109,11 @@ class Database:
         words = _PATIENT.format(Literal(int(span.total_seconds() * 1000)))
         opening = self.opening + words.as_string()
         return replace(self, opening=opening, answer_within=deadlines.patience(span))
+
+    def impatient(self, span: timedelta) -> "Database":
+        """Return the database with statements that wait for a lock for so long at most."""
+        words = _IMPATIENT.format(Literal(int(span.total_seconds() * 1000)))
+        return replace(self, opening=self.opening + words.as_string())
 
     def joining(self, connection: AsyncConnection) -> "Database":
         """Return the database with all transactions as parts of the one that the connection is in.
@@ -171,6 +180,7 @@ class Database:
             _BY_KEY: by_key,
             _OPENING: self.opening,
             _WITHIN: self.answer_within,
+            _ON_SLOW: self.on_slow,
         }
 
     @contextmanager
@@ -299,7 +309,7 @@ async def _sent(
     answer_within: float,
 ) -> list[tuple[object, ...]]:
     driver = _driver((await connection.get_raw_connection()).driver_connection)
-    driver.answer_within = answer_within
+    driver.answer_within, driver.on_slow = answer_within, None
     script = f"{beginning(driver.pgconn.server_version)}; {statement}; COMMIT"
     try:
         # The parameters become literals, because the protocol has none for several statements.
@@ -317,7 +327,7 @@ async def _sent(
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     driver = _driver(connection.connection.driver_connection)
-    driver.answer_within = options.get(_WITHIN)
+    driver.answer_within, driver.on_slow = options.get(_WITHIN), options.get(_ON_SLOW)
     match options.get(_PINS, Pins.ALL):
         case Pins.NONE:
             return

@@ -1,0 +1,88 @@
+"""Statements that wait for a lock, and what the log says of it."""
+
+import asyncio
+from collections.abc import MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from tenantcron.scheduler.lock_waits import LockWatch
+from tenantcron.scheduler.loops import Bell, repeat
+from tenantcron.store import deadlines
+from tenantcron.store.engine import Database
+
+UPDATE = "UPDATE tenantcron.limits SET operator = 7"
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "SLOW_SECONDS", 0.2)
+
+
+async def first(logs: list[MutableMapping[str, Any]]) -> MutableMapping[str, Any]:
+    """Return the first line of the log, as soon as there is one."""
+    while not logs:
+        await asyncio.sleep(0.01)
+    return logs[0]
+
+
+async def test_a_step_that_waits_for_a_lock_says_who_blocks_it(
+    database: Database, database_url: str
+) -> None:
+    watched = replace(database, on_slow=LockWatch(database))
+    stopping = asyncio.Event()
+
+    async def step() -> float:
+        async with watched.transaction() as connection:
+            await connection.execute(text(UPDATE))
+        stopping.set()
+        return 0
+
+    with psycopg.connect(database_url, application_name="psql of an admin") as session:
+        pid = session.info.backend_pid
+        session.execute("SELECT 'a secret' FROM tenantcron.limits FOR UPDATE")
+        with capture_logs() as logs:
+            loop = asyncio.create_task(repeat("claim", step, Bell(), stopping))
+            line = await first(logs)
+        session.rollback()
+    await loop
+
+    assert (line["event"], line["step"]) == ("lock_wait", "claim")
+    (blocker,) = line["blocked_by"]
+    assert blocker["pid"] == pid
+    assert blocker["user"] == "postgres"
+    assert blocker["application"] == "psql of an admin"
+    assert blocker["state"] == "idle in transaction"
+    assert "a secret" not in str(line)
+
+
+async def test_a_table_that_is_locked_is_named(database: Database, database_url: str) -> None:
+    watched = replace(database, on_slow=LockWatch(database))
+
+    async def write() -> None:
+        async with watched.transaction() as connection:
+            await connection.execute(text(UPDATE))
+
+    with psycopg.connect(database_url) as session:
+        session.execute("LOCK TABLE tenantcron.limits")
+        with capture_logs() as logs:
+            writing = asyncio.create_task(write())
+            line = await first(logs)
+        session.rollback()
+    await writing
+
+    assert (line["table"], line["mode"]) == ("limits", "RowExclusiveLock")
+
+
+async def test_a_statement_that_is_only_slow_is_not_reported(database: Database) -> None:
+    watched = replace(database, on_slow=LockWatch(database))
+
+    with capture_logs() as logs:
+        async with watched.transaction() as connection:
+            await connection.execute(text("SELECT pg_sleep(1)"))
+
+    assert logs == []
