@@ -26,9 +26,10 @@ from tenantcron.scheduler.audit_cursors import compare
 from tenantcron.scheduler.audit_findings import AuditCode, AuditFinding
 from tenantcron.scheduler.audit_occurrences import expected_occurrences, judge
 from tenantcron.scheduler.situation import existing_tenant
-from tenantcron.store import audit_records, schedule_cursors, tenants
+from tenantcron.store import audit_records, failovers, schedule_cursors, tenants
 from tenantcron.store.backends import give_up
 from tenantcron.store.engine import Database
+from tenantcron.store.failovers import LossRow
 from tenantcron.store.recorded_occurrences import Recorded, Window, recorded
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.tenants import TenantRow
@@ -65,6 +66,7 @@ async def audit(
         ids = await _ids(connection, tenant)
     kept = now - retention
     audited = Audited(max(kept, since) if since else kept, now, tenants=len(ids))
+    audited.findings += await _repeated(database, tenant, audited.since)
     for number, start in enumerate(range(0, len(ids), TENANTS_A_BATCH), start=1):
         async with database.transaction() as connection:
             await _audit_batch(connection, ids[start : start + TENANTS_A_BATCH], audited)
@@ -77,6 +79,32 @@ async def _ids(connection: AsyncConnection, tenant: TenantId | None) -> list[Ten
     if tenant is not None:
         return [(await existing_tenant(connection, tenant)).id]
     return [row.id for row in await tenants.list_all(connection)]
+
+
+async def _repeated(
+    database: Database, tenant: TenantId | None, since: datetime
+) -> list[AuditFinding]:
+    """Report what a failover has lost, and so may have run twice."""
+    chosen = None if tenant is None else [tenant]
+    async with database.transaction() as connection:
+        found = await failovers.losses(connection, since, tenants=chosen)
+    return [_may_repeat(loss) for loss in found.rows]
+
+
+def _may_repeat(loss: LossRow) -> AuditFinding:
+    what = "result" if loss.lost == "result" else "start"
+    message = (
+        f"execution {loss.execution_id} may have run twice: the {what} of attempt {loss.attempt} "
+        f"was lost in the failover to timeline {loss.timeline}"
+    )
+    return AuditFinding(
+        AuditCode.MAY_REPEAT,
+        loss.tenant_id,
+        loss.schedule_name,
+        message,
+        since=loss.scheduled_for,
+        until=loss.scheduled_for,
+    )
 
 
 async def _audit_batch(

@@ -17,6 +17,7 @@ class AuditCode(StrEnum):
     ORPHANED_CURSOR = "orphaned-cursor"
     DIFFERENT_CURSOR = "different-cursor"
     UNREADABLE = "unreadable"
+    MAY_REPEAT = "may-repeat"
 
 
 _HINTS = {
@@ -33,6 +34,8 @@ _HINTS = {
     AuditCode.DIFFERENT_CURSOR: "somebody has changed the cursor: apply a manifest that changes "
     "anything, so that the tenant is looked at again",
     AuditCode.UNREADABLE: "`tenantcron migrate` mends missing tables",
+    AuditCode.MAY_REPEAT: "check what it did, unless its target takes the Idempotency-Key into "
+    "account; the occurrence itself is not lost",
 }
 
 

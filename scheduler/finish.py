@@ -47,6 +47,8 @@ async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finishe
     async with replica.database.transaction(by_key=True) as connection:
         ended, finished = await _finish(connection, replica, attempts)
     replica.counts.note_ended(ended, finished)
+    written = [one.claimed for one in ended if one.claimed.lease not in finished.refused]
+    replica.recent.note_ended(written)
     _report(ended, finished)
     return finished
 

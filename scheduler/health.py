@@ -16,15 +16,13 @@ from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.due import timetable_of
 from tenantcron.scheduler.situation import LEASES_TO_BE_GONE
-from tenantcron.scheduler.vitals import NOT_FOLLOWED, SHOWN, Vitals
+from tenantcron.scheduler.vitals import LATELY, NOT_FOLLOWED, SHOWN, Vitals
 from tenantcron.store.history import month_of
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.webhooks import GONE
 
 LONG_WAIT = timedelta(minutes=5)
 WEBHOOK_BEHIND = timedelta(minutes=15)
-# A loss is told of for that long.
-LATELY = timedelta(days=1)
 _INTERVALS = 2
 
 
@@ -284,6 +282,21 @@ def _webhook_gone(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
+def _failover_losses(vitals: Vitals) -> Iterator[Finding]:
+    found = vitals.failover_losses
+    if found.rows:
+        yield Finding(
+            "failover-results-lost",
+            Severity.WARNING,
+            f"{number_of(found.number, 'execution')} may have run twice: their starts or results "
+            f"were lost in the failover to timeline {found.rows[0].timeline}",
+            "list them with `tenantcron audit`; check what they did if their targets ignore the "
+            "Idempotency-Key",
+            tuple(str(row.execution_id) for row in found.rows),
+            found.number,
+        )
+
+
 def _no_signing(vitals: Vitals) -> Iterator[Finding]:
     if vitals.signing_fault is not None:
         yield Finding(
@@ -302,6 +315,7 @@ _CHECKS = (
     _set_aside,
     _left_out,
     _dead_leases,
+    _failover_losses,
     _not_followed,
     _closed,
     _auto_paused,

@@ -12,6 +12,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.definitions import Definitions
 from tenantcron.scheduler.progress import Progress
+from tenantcron.scheduler.recent import Recent
 from tenantcron.scheduler.retention import Retention
 from tenantcron.store.engine import Database
 from tenantcron.targets.tracing import Tracing
@@ -37,6 +38,7 @@ class Replica:
     # None: nobody keeps spans.
     tracing: Tracing | None = None
     progress: Progress = field(default_factory=Progress)
+    recent: Recent = field(default_factory=Recent)
 
     @property
     def actor(self) -> Actor:

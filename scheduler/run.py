@@ -52,6 +52,7 @@ from tenantcron.scheduler.claim import (
 from tenantcron.scheduler.counts import LastAudit
 from tenantcron.scheduler.definitions import Definition, UnreadableError
 from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.failover import FailoverWatch
 from tenantcron.scheduler.finish import recover_lost
 from tenantcron.scheduler.fire import Fired, fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
@@ -113,7 +114,8 @@ class Run:
         self._shutdown: Shutdown | None = None
         self._moved, self._due, self._waiting = Bell(), Bell(), Bell()
         self._seldom = Bell()
-        self._ended = Bell()
+        self._ended, self._listened = Bell(), Bell()
+        self._failover = FailoverWatch(replica)
         self._leases = LeaseThread(
             replica, executor, self._results, self._stopping.is_set, self._check_memory
         )
@@ -160,7 +162,8 @@ class Run:
         """Start nothing any more; `run` returns when all that runs has ended, or in time."""
         self._shutdown = self._stop_plan
         self._stopping.set()
-        for bell in (self._moved, self._due, self._waiting, self._seldom, self._ended):
+        bells = (self._moved, self._due, self._waiting, self._seldom, self._ended)
+        for bell in (*bells, self._listened):
             bell.ring()
         if self._outbox is not None:
             self._outbox.stop()
@@ -183,6 +186,7 @@ class Run:
             "fire": (self._fire, self._due),
             "claim": (self._claim, self._waiting),
             "recover": (self._recover, self._seldom),
+            "timeline": (self._failover.look, self._listened),
         }
         async with asyncio.TaskGroup() as tasks:
             keepers = [
@@ -292,7 +296,7 @@ class Run:
         def listening() -> None:
             # Whatever was said until now was not heard: a change, work or a cancellation.
             self._cancels += 1
-            for bell in (self._moved, self._waiting, self._leases):
+            for bell in (self._moved, self._waiting, self._leases, self._listened):
                 bell.ring()
 
         hints = Hints(moved, work, on_listening=listening, on_lost=lost)
@@ -375,6 +379,7 @@ class Run:
         self._in_doubt = True
         claim = await claim_batch(self._replica, batch, self._sweep.after)
         self._claimed_at = claim.at
+        self._replica.recent.note_claimed(claim.started)
         is_full = len(claim.started) >= batch
         self._batch = STARTS_A_LARGE_BATCH if is_full else STARTS_A_BATCH
         note(len(claim.started))

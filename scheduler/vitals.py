@@ -4,7 +4,7 @@ A fixed number of statements, however many tenants there are, and of each kind o
 first few rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -13,6 +13,7 @@ from tenantcron.provider.align import UNREADABLE
 from tenantcron.scheduler.situation import alive
 from tenantcron.store import (
     execution_history,
+    failovers,
     limits,
     outbox,
     schedule_cursors,
@@ -22,6 +23,7 @@ from tenantcron.store import (
     workers,
 )
 from tenantcron.store.execution_history import ExecutionRow, Queue
+from tenantcron.store.failovers import Losses
 from tenantcron.store.history import Month, month_of, months_missing
 from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.outbox import Backlog
@@ -34,6 +36,8 @@ from tenantcron.store.workers import WorkerRow
 AUTO_PAUSED = "auto:consecutive_failures"
 OVERDUE = timedelta(minutes=5)
 NOT_FOLLOWED = timedelta(minutes=2)
+# A loss is reported for that long.
+LATELY = timedelta(days=1)
 # Of each kind so many are named; the count tells of the others.
 SHOWN = 10
 
@@ -59,6 +63,8 @@ class Vitals:
     webhooks: tuple[Standing, ...] = ()
     # What waits for webhooks that are on.
     backlogs: tuple[Backlog, ...] = ()
+    # Attempts that a failover of the last day has lost.
+    failover_losses: Losses = field(default_factory=Losses)
     # Why no token can be signed, if that is so.
     signing_fault: str | None = None
 
@@ -95,6 +101,7 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
         running=sum((await execution_history.running_by_tenant(connection)).values()),
         webhooks=tuple(await webhooks.standings(connection)),
         backlogs=tuple((await outbox.backlogs(connection)).values()),
+        failover_losses=await failovers.losses(connection, now - LATELY, limit=SHOWN),
     )
 
 

@@ -344,6 +344,32 @@ worker = Table(
     Column("draining", Boolean, nullable=False, server_default=false()),
 )
 
+# The timelines that the database has had, each noticed by a replica.
+failover = Table(
+    "failover",
+    control,
+    Column("timeline", Integer, primary_key=True, autoincrement=False),
+    _time("noticed_at"),
+    Column("worker_id", String(128), nullable=False),
+)
+
+# Attempts whose start or result was lost with an old primary.
+failover_loss = Table(
+    "failover_loss",
+    control,
+    Column("execution_id", Uuid, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("timeline", Integer, primary_key=True, autoincrement=False),
+    _time("scheduled_for"),
+    Column("tenant_id", String(48), nullable=False),
+    Column("schedule_name", String(128), nullable=False),
+    Column("lost", String(8), nullable=False),
+    Column("worker_id", String(128), nullable=False),
+    _time("noticed_at"),
+    CheckConstraint("lost IN ('claim', 'result')", name="lost"),
+)
+Index("failover_loss_noticed_idx", failover_loss.c.noticed_at)
+
 # The names that schedulers run under; each has an identity in every tenant.
 service = Table(
     "service",
