@@ -1,8 +1,7 @@
 """`plan` and `apply-manifest` on a database.
 
-First all manifests are checked, and wait on disk. Then each tenant is planned, perhaps applied,
-reported and forgotten, so that memory does not grow with the fleet. A plan that was saved is read
-in full: it is a single document with one checksum.
+First all manifests are checked, or a saved plan is read, and wait on disk. Then each tenant is
+planned, perhaps applied, reported and forgotten, so that memory does not grow with the fleet.
 """
 
 import argparse
@@ -51,22 +50,21 @@ def plan(arguments: argparse.Namespace, report: Report) -> None:
 
 def apply(arguments: argparse.Namespace, source_ref: str | None, report: Report) -> None:
     """Apply manifests or a saved plan."""
-    saved = load_plan(arguments.plan) if arguments.plan else None
-    paths = manifest_paths(arguments) if saved is None else []
-    rules = _rules(arguments, saved.rules if saved else _NO_RULES)
-    applier = _applier(arguments, rules, source_ref)
+    with Spool() as spool:
+        reviewed = load_plan(arguments.plan, spool) if arguments.plan else _NO_RULES
+        paths = [] if arguments.plan else manifest_paths(arguments)
+        rules = _rules(arguments, reviewed)
+        applier = _applier(arguments, rules, source_ref)
 
-    async def work(database: Database) -> None:
-        with Spool() as spool:
-            if saved is None:
+        async def work(database: Database) -> None:
+            if not arguments.plan:
                 await _prepare(database, arguments, paths, spool)
-            prepared: Sequence[Prepared] | Spool = spool if saved is None else saved.prepared
-            title, outcomes = "Applying", apply_each(applier(database), prepared)
+            title, outcomes = "Applying", apply_each(applier(database), spool)
             if arguments.dry_run:
-                title, outcomes = "Planning", plan_each(database, prepared, rules)
-            await _tell(database, title, outcomes, len(prepared), report)
+                title, outcomes = "Planning", plan_each(database, spool, rules)
+            await _tell(database, title, outcomes, len(spool), report)
 
-    with_database(work)
+        with_database(work)
 
 
 def _applier(

@@ -5,26 +5,19 @@ apply may do besides. Applying it applies exactly these documents, and only to t
 revision has not moved.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypedDict, cast
 
 from tenantcron.core.names import TenantId
-from tenantcron.core.values import JsonObject
+from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.reconciler.definition import Document, definitions
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Reviewed, Rules, want
-from tenantcron.reconciler.sealed import OF_DATABASE, SealedList, unseal
+from tenantcron.reconciler.sealed import OF_DATABASE, SealedList, unseal_list
 from tenantcron.reconciler.sources import Prepared
-
-
-@dataclass(frozen=True, slots=True)
-class SavedPlan:
-    """A plan as it was reviewed."""
-
-    prepared: list[Prepared]
-    rules: Rules
+from tenantcron.reconciler.spool import Spool
 
 
 class _Entry(TypedDict):
@@ -40,9 +33,8 @@ class _Rules(TypedDict):
     max_deletes: int | None
 
 
-class _Plan(TypedDict):
+class _Head(TypedDict):
     rules: _Rules
-    tenants: list[_Entry]
 
 
 class PlanWriter:
@@ -92,10 +84,14 @@ def _entry(outcome: Outcome) -> _Entry:
     )
 
 
-def load_plan(file: Path) -> SavedPlan:
-    """Read a plan file back as what is to be applied."""
-    plan = cast("_Plan", unseal(file, OF_DATABASE))
-    return SavedPlan([_prepared(entry) for entry in plan["tenants"]], Rules(**plan["rules"]))
+def load_plan(file: Path, spool: Spool) -> Rules:
+    """Add what a plan file wants to the spool; return what the apply may do."""
+
+    def keep(entry: JsonValue) -> None:
+        spool.add(_prepared(cast("_Entry", entry)))
+
+    head = unseal_list(file, OF_DATABASE, "tenants", keep)
+    return Rules(**cast("_Head", head)["rules"])
 
 
 def _prepared(entry: _Entry) -> Prepared:

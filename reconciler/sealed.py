@@ -5,6 +5,8 @@ write the file can also apply.
 """
 
 import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from shutil import copyfileobj
@@ -37,6 +39,27 @@ def _unwritable(file: Path, error: OSError) -> UsageError:
     return UsageError(f"{file}: the plan cannot be written: {error.strerror}")
 
 
+class SealedDigest:
+    """The checksum of a plan whose last key is a list, taken item by item."""
+
+    def __init__(self, head: JsonObject, key: str) -> None:
+        if any(name >= key for name in head):
+            raise ValueError("a checksum covers the keys in the order of the alphabet")
+        # The canonical text of the plan, up to the first item.
+        self._digest = sha256(canonical({**head, key: []}).removesuffix(b"]}"))
+        self._separator = b""
+
+    def add(self, item: JsonValue) -> None:
+        """Add an item of the list."""
+        self._digest.update(self._separator + canonical(item))
+        self._separator = b","
+
+    def end(self) -> str:
+        """Return the checksum after the last item."""
+        self._digest.update(b"]}")
+        return self._digest.hexdigest()
+
+
 class SealedList:
     """Writes a plan whose last key is a list, item by item; the file is the one of `seal`.
 
@@ -45,34 +68,29 @@ class SealedList:
     """
 
     def __init__(self, form: str, head: JsonObject, key: str) -> None:
-        if any(name >= key for name in head):
-            raise ValueError("a checksum covers the keys in the order of the alphabet")
         self._form = form
         self._plan = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 -- see `close`
         self._text = JsonStream(self._plan, margin="  ")
         for name, value in head.items():
             self._text.value(name, value)
         self._text.open_list(key)
-        # The canonical text of the plan, up to the first item.
-        self._digest = sha256(canonical({**head, key: []}).removesuffix(b"]}"))
-        self._separator = b""
+        self._digest = SealedDigest(head, key)
 
     def add(self, item: JsonValue) -> None:
         """Add an item to the list."""
         self._text.item(item)
-        self._digest.update(self._separator + canonical(item))
-        self._separator = b","
+        self._digest.add(item)
 
     def write(self, file: Path) -> None:
         """Write the plan, which is complete now."""
         self._text.close_list()
         self._text.close()
-        self._digest.update(b"]}")
+        digest = self._digest.end()
         self._plan.seek(0)
         try:
             with file.open("w", encoding="utf-8") as stream:
                 stream.write(f'{{\n  "format": "{self._form}",\n')
-                stream.write(f'  "checksum": "{self._digest.hexdigest()}",\n  "plan": ')
+                stream.write(f'  "checksum": "{digest}",\n  "plan": ')
                 copyfileobj(self._plan, stream)
                 stream.write("\n}")
         except OSError as error:
@@ -85,15 +103,92 @@ class SealedList:
 
 def unseal(file: Path, form: str) -> JsonObject:
     """Read a plan back; it must be whole and of that format."""
-    try:
+    with _reading(file):
         saved: JsonValue = json.loads(file.read_text(encoding="utf-8"))
+    given, plan = _opened(file, form, saved)
+    if checksum(plan) != given:
+        raise _edited(file)
+    return plan
+
+
+def unseal_list(file: Path, form: str, key: str, keep: Callable[[JsonValue], None]) -> JsonObject:
+    """Read a plan that `SealedList` wrote: hand over item by item, return what stands before them.
+
+    Whether the plan is whole is known after its last item: keep them, and do nothing before. A plan
+    that another program has laid out otherwise is read at once.
+    """
+    with _reading(file), file.open(encoding="utf-8") as stream:
+        frame: JsonValue = json.loads("".join(_frame(stream)))
+        given, head = _opened(file, form, frame)
+        if head.pop(key, None) == []:
+            stream.seek(0)
+            _read_items(file, given, SealedDigest(head, key), _items(stream), keep)
+            return head
+    plan = dict(unseal(file, form))
+    match plan.pop(key, None):
+        case list(items):
+            for item in items:
+                keep(item)
+            return plan
+    raise _edited(file)
+
+
+def _read_items(
+    file: Path,
+    given: str,
+    digest: "SealedDigest",
+    items: Iterable[str],
+    keep: Callable[[JsonValue], None],
+) -> None:
+    for text in items:
+        item: JsonValue = json.loads(text)
+        digest.add(item)
+        keep(item)
+    if digest.end() != given:
+        raise _edited(file)
+
+
+# How an item begins and ends in the layout of `SealedList`. No string of JSON holds a line break.
+_BEGIN, _ENDS = "      {\n", ("      }\n", "      },\n")
+
+
+def _frame(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines around the items."""
+    is_item = False
+    for line in lines:
+        if not is_item and line != _BEGIN:
+            yield line
+        is_item = (is_item or line == _BEGIN) and line not in _ENDS
+
+
+def _items(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the text of each item."""
+    item: list[str] = []
+    for line in lines:
+        if item or line == _BEGIN:
+            item.append(line)
+        if item and line in _ENDS:
+            yield "".join(item).rstrip(",\n")
+            item = []
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file}: the plan cannot be read: {error}") from error
+
+
+def _edited(file: Path) -> UsageError:
+    return UsageError(f"{file}: the plan was edited or cut; plan again")
+
+
+def _opened(file: Path, form: str, saved: JsonValue) -> tuple[str, dict[str, JsonValue]]:
+    """Return the checksum and the plan of a file of that format."""
     match saved:
         case {"format": str(found), "checksum": str(given), "plan": dict(plan)} if found == form:
-            if checksum(plan) != given:
-                raise UsageError(f"{file}: the plan was edited or cut; plan again")
-            return plan
+            return given, plan
         case {"format": str(found)} if found in _MADE_OTHERWISE:
             raise UsageError(f"{file}: {_MADE_OTHERWISE[found]}")
     raise UsageError(f"{file}: not a plan of this version; make one with `plan --out`")

@@ -47,6 +47,22 @@ def test_what_was_reviewed_is_applied_whatever_the_files_say_now(
     assert names(database_url, "acme") == list(numbered(4))
 
 
+def test_a_plan_that_a_program_has_laid_out_otherwise_is_the_same_plan(
+    shell: Shell, database_url: str
+) -> None:
+    write(shell, "acme", 4)
+    write(shell, "beta", 1)
+    plan(shell, "--create-tenants")
+    file = shell.folder / "reviewed.plan"
+    text = file.read_text(encoding="utf-8")
+    assert text == json.dumps(json.loads(text), indent=2)
+    file.write_text(json.dumps(json.loads(text)), encoding="utf-8")
+
+    assert apply(shell).code == 0
+    assert names(database_url, "acme") == list(numbered(4))
+    assert names(database_url, "beta") == list(numbered(1))
+
+
 def test_applied_twice_it_is_refused(shell: Shell, database_url: str) -> None:
     write(shell, "acme", 4)
     plan(shell)
