@@ -7,8 +7,9 @@ Kept to the end: the tenants that cannot be read, because JSON names them last.
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 
 from tenantcron.answers.outcomes import schedule
@@ -42,14 +43,14 @@ class Writer(Protocol):
 
 def run(arguments: argparse.Namespace) -> int:
     """List; 1 if the schedules of a tenant cannot be read."""
+    kind: Callable[[datetime], Writer] = _Json if arguments.format == "json" else _Text
 
     async def work(database: Database) -> int:
         async with database.transaction() as connection:
             if arguments.tenant is not None:
                 await existing_tenant(connection, arguments.tenant)
             now = await database_time(connection)
-        writer = _Json(now) if arguments.format == "json" else _Text(now)
-        return await _write(writer, database, arguments.tenant)
+        return await _write(partial(kind, now), database, arguments.tenant)
 
     try:
         return with_database(work)
@@ -57,9 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
         return refused(error)
 
 
-async def _write(writer: Writer, database: Database, only: TenantId | None) -> int:
+async def _write(begin: Callable[[], Writer], database: Database, only: TenantId | None) -> int:
     broken = False
     with reader_may_leave():
+        # Its first line may already find that the reader is gone.
+        writer = begin()
         async for page in _pages(database, only):
             for tenant, state in (await read_states(database, page)).items():
                 broken = broken or state.broken is not None
