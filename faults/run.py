@@ -31,6 +31,8 @@ _TELLS_EVERY = 10.0
 _SOON = (1.0, 3.0)
 # Seconds from the end of an outage to the next one.
 _REST = 11.0
+# Seconds of a run that has room for all faults; in a shorter one they come faster.
+_LONG = 60.0
 # For what takes a few seconds; only where something is wrong it takes that long.
 _PATIENCE = 180.0
 # So many times the patience for a single end is what all of them have together.
@@ -233,15 +235,15 @@ class _Run:
                 release()
 
         def release() -> None:
-            # Work has to continue for a while before the next outage, or neither can be judged.
-            rest = min(_REST, scene.seconds / 15)
+            # Work has to continue for a while before the next outage, or `resumed` judges neither.
+            rest = _REST if scene.seconds >= _LONG else scene.seconds / 15
             self._agenda.after(rest, lambda: self._broken.difference_update(fault.breaks))
             if not fault.once:
                 self._plan(fault, scene)
 
         low, high = pause or fault.pause
         # A short run has to have the large faults, too.
-        scale = min(1.0, scene.seconds / 60) if fault.name in LARGE else 1.0
+        scale = min(1.0, scene.seconds / _LONG) if fault.name in LARGE else 1.0
         self._agenda.after(scene.random.uniform(low, high) * scale, strike)
 
     def _settle(self, until: datetime) -> None:
