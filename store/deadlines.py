@@ -34,9 +34,11 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg import capabilities, generators, waiting
 from psycopg.abc import AdaptContext, PQGen
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGcancelConn, PGconn
+
+from tenantcron.store.hosts import Hosts
 
 # For commands and migrations, which may be slow and wait for each other.
 LONGEST: Final = timedelta(minutes=10)
@@ -115,19 +117,20 @@ async def connect(
     **parameters: str,
 ) -> BoundedConnection:
     """Connect. The time for all hosts together is bounded, with the resolution of their names."""
-    place = make_conninfo(conninfo, **parameters)
+    hosts = Hosts.of(conninfo_to_dict(conninfo, **parameters))
     try:
-        async with asyncio.timeout(_seconds_to_connect(place)):
+        async with asyncio.timeout(_seconds_to_connect(hosts)):
             connection = await BoundedConnection.connect(
-                place,
+                hosts.conninfo(),
                 autocommit=autocommit,
                 prepare_threshold=prepare_threshold,
                 context=context,
             )
-            connection.answer_within = answer_within
-            return connection
     except TimeoutError as error:
         raise psycopg.errors.ConnectionTimeout("connection timeout expired") from error
+    hosts.remember(connection)
+    connection.answer_within = answer_within
+    return connection
 
 
 def patience(span: timedelta) -> float:
@@ -177,12 +180,10 @@ _budget: ContextVar[_Budget | None] = ContextVar("tenantcron_database_budget", d
 _cancelling: set[asyncio.Task[None]] = set()
 
 
-def _seconds_to_connect(conninfo: str) -> float:
-    parameters = conninfo_to_dict(conninfo)
-    hosts = str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")
-    each = int(parameters.get("connect_timeout") or 0) or _LONGEST_CONNECT
+def _seconds_to_connect(hosts: Hosts) -> float:
+    each = int(hosts.parameters.get("connect_timeout") or 0) or _LONGEST_CONNECT
     # A name may have an address of each family.
-    return 2 * len(hosts) * each + _RESOLVE_SECONDS
+    return 2 * len(hosts.names) * each + _RESOLVE_SECONDS
 
 
 def _cancel_in_background(pgconn: PGconn) -> None:

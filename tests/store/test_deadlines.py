@@ -198,3 +198,21 @@ async def test_a_handler_whose_time_is_up_does_not_wait_for_a_silent_server(sile
             await work()
     await transactions.close()
     assert monotonic() - started < SOON
+
+
+async def test_a_silent_host_at_the_front_delays_only_the_first_connection(
+    silent: Gate, database_url: str, tmp_path: Path
+) -> None:
+    silent.fall_silent()
+    with gate(database_url) as answering:
+        hosts = f"127.0.0.1:{silent.port},127.0.0.1:{answering.port}"
+        url = f"postgresql://postgres@{hosts}/{silent.database}?gssencmode=disable"
+        settings = Settings(database_url=f"{url}&connect_timeout=2", folder=tmp_path)
+        async with open_database(settings) as opened:
+            before = silent.opened
+            for _ in range(3):
+                await opened.engine.dispose()
+                await select_one(opened)
+
+            assert silent.opened == before
+            assert answering.opened == 4
