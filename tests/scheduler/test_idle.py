@@ -74,7 +74,7 @@ class Steps:
     a_minute: dict[str, float] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def take(self, name: str, step: Step, bell: Bell, _: object) -> None:
+    async def take(self, name: str, step: Step, bell: Bell, *_: object) -> None:
         async with self.turn:
             costs = [await self._cost(step)]
             bell.rang = False
