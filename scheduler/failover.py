@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import failovers
+from tenantcron.store.engine import Pins
 from tenantcron.store.explain import first_line
 from tenantcron.store.failovers import LossRow
 
@@ -51,7 +52,8 @@ class FailoverWatch:
         return LOOK_SECONDS
 
     async def _read(self) -> int:
-        async with self._replica.database.transaction() as connection:
+        # Read-write, so that a standby is noticed; nothing else is needed for a number.
+        async with self._replica.database.transaction(pins=Pins.FEW) as connection:
             return await failovers.current_timeline(connection)
 
     async def _notice(self, timeline: int, lost: int) -> None:
