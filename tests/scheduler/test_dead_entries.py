@@ -40,7 +40,7 @@ async def alone(tmp_path: Path) -> AsyncIterator[Scheduling]:
 _ENTRIES = "SELECT pg_stat_get_xact_tuples_returned(CAST(%(index)s AS regclass))"
 
 
-async def entries(alone: Scheduling, name: str, index: str, **given: object) -> int:
+async def entries(alone: Scheduling, name: str, index: str, /, **given: object) -> int:
     """Run a statement, undo it, and return how many entries of an index it came across."""
     of = {"index": f"tenantcron.{index}"}
     async with alone.database.transaction(by_key=True) as connection:
@@ -59,7 +59,7 @@ async def test_a_claim_reads_no_more_for_all_that_ran_since_the_last_vacuum(
     await alone.waiting(1000, start_deadline=None)
     given: dict[str, object] = {
         "at": alone.clock.now, "after": "", "worker_id": "one", "batch": 20, "tenants": 500,
-        "lease": timedelta(seconds=60), "most": 1000,
+        "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
     }  # fmt: skip
     replica, read = alone.replica(), []
     for _ in range(30):

@@ -78,6 +78,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "reasons": [None] * number, "waits": [0.0] * number, "outcomes": ["FAILED"] * number,
             "errors": [None] * number, "auto_pause_after": [0] * number,
             "http_statuses": [503] * number, "answers": ["busy"] * number,
+            "logs": [None] * number, "results": [None] * number,
             "suspicions": [0] * number,
         },
         "begun": {
@@ -177,6 +178,25 @@ async def test_claim_and_due_use_the_indexes_that_are_made_for_them(
     assert "execution_active_idx" in used["claim"]
     for name in ("claim", "finish"):
         assert not [one for one in used[name] if "schedule_name" in one], name
+
+
+async def test_live_executions_are_looked_up_by_plain_index_scans_however_many_run(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(1400, start_deadline=None)
+    await scheduling.limit(1400, 1400)
+    await scheduling.claim_all()
+    await scheduling.execute("ANALYZE")
+    given = await statements(scheduling)
+
+    for name in ("claim", "heartbeat", "finish", "give_back", "expired", "mint"):
+        plan = await explained(scheduling, name, **given[name])
+        scans = {
+            node["Node Type"]
+            for node in nodes(plan)
+            if node.get("Relation Name") == "execution_live" and node["Node Type"].endswith("Scan")
+        }
+        assert scans <= {"Index Scan", "Index Only Scan", "Tid Scan"}, (name, scans)
 
 
 async def test_a_token_costs_a_few_pages_however_much_waits_and_however_many_tenants_there_are(
