@@ -165,6 +165,8 @@ class LeaseThread:
                 await repeat("heartbeat", beat, self._bell, self._stopping, replica.progress)
             finally:
                 watching.cancel()
+                # A block that has just ended is worth its line.
+                self._watchdog.look()
 
     async def _beat(self, replica: Replica) -> float:
         """Send a heartbeat; return how long there is nothing to do."""

@@ -16,6 +16,7 @@ from asyncio import AbstractEventLoop, Task
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from traceback import FrameSummary
 from typing import Final
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.handing import fields
 from tenantcron.store.claiming import Claimed
+from tenantcron.targets import calls
 
 log = structlog.get_logger(__name__)
 
@@ -84,8 +86,9 @@ class Watchdog:
     def found(self) -> Block:
         """Return what the loop's thread is at now."""
         frame = sys._current_frames().get(self._loop_thread)
-        stack = traceback.format_list(traceback.extract_stack(frame)[-_FRAMES:]) if frame else []
-        return Block(self._claimed(), "".join(stack).rstrip())
+        frames = _of_handler(traceback.extract_stack(frame)) if frame else []
+        stack = "".join(traceback.format_list(frames[-_FRAMES:]))
+        return Block(self._claimed(), stack.rstrip())
 
     def _ask(self) -> None:
         if self._executor.load or self._executor.abandoned:
@@ -116,6 +119,12 @@ class Watchdog:
     def _fields(self, block: Block) -> dict[str, str | int | float]:
         about = {} if block.claimed is None else fields(block.claimed)
         return {**about, "seconds": round(self.seconds, 1)}
+
+
+def _of_handler(frames: list[FrameSummary]) -> list[FrameSummary]:
+    """Leave out the scheduler's own frames above a handler, which say nothing about it."""
+    called = [place for place, frame in enumerate(frames) if frame.filename == calls.__file__]
+    return frames[called[-1] + 1 :] if called else frames
 
 
 def _part_of(task: Task[object]) -> UUID | None:
