@@ -112,7 +112,8 @@ async def test_two_replicas_recover_a_lost_execution_once(theatre: Theatre) -> N
 
     async def check(ran: Ran) -> None:
         assert sum(int(str(end)) for end in ran.results.values()) == 2
-        assert {row["attempt"] for row in await stage.executions()} == {1}
+        rows = await stage.executions()
+        assert {(row["attempt"], row["losses"], row["suspicion"]) for row in rows} == {(1, 1, 1)}
 
     assert await theatre.every_order(programs, check) > 1
 
@@ -138,3 +139,17 @@ async def test_a_slot_is_given_once_while_its_execution_ends_and_expires(theatre
         assert (execution["state"] == "SUCCEEDED") == (ran.results["recover"] == 0)
 
     assert await theatre.every_order(programs, check) > 1
+
+
+async def test_two_replicas_run_one_repeated_suspect_each(theatre: Theatre) -> None:
+    stage = theatre.stage
+    await stage.scheduling.waiting(3, attempt=2, attempts_allowed=5, losses=2, suspicion=2)
+    await stage.scheduling.waiting(1)
+
+    async def check(ran: Ran) -> None:
+        claims = [end for end in ran.results.values() if isinstance(end, Claim)]
+        suspects = [sum(each.suspicion > 0 for each in claim.started) for claim in claims]
+        assert suspects == [1, 1]
+        assert sum(len(claim.started) for claim in claims) == 3
+
+    assert await theatre.every_order({"a": stage.claim("a"), "b": stage.claim("b")}, check) > 1

@@ -55,6 +55,11 @@ INVARIANTS: Mapping[str, str] = {
         WHERE state = 'RUNNING' AND overlap <> 'allow'
         GROUP BY schedule_id HAVING count(*) > 1
     """,
+    "a replica runs a repeated suspect beside no other suspect": """
+        SELECT worker_id FROM tenantcron.execution
+        WHERE state = 'RUNNING' AND suspicion > 0
+        GROUP BY worker_id HAVING count(*) > 1 AND max(suspicion) > 1
+    """,
     "every audit record names an actor": """
         SELECT id FROM tenantcron.audit_record
         WHERE changed_by = '' OR actor_type = '' OR correlation_id IS NULL
