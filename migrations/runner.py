@@ -44,7 +44,7 @@ from tenantcron.store.tenant_versions import TenantVersion, tenant_versions, ver
 from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
 
 _PATIENCE = "10s"
-_SCHEMAS_A_TRANSACTION = 100
+_SCHEMAS_A_TRANSACTION = 50
 
 Kind = Literal["control", "tenant"]
 # Called with what has ended, and how many there are in all.
