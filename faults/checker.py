@@ -20,8 +20,8 @@ Each check has a name, counts what it has looked at, and what it has found:
 - **innocent**: an execution that lost attempts because its workers were lost, or that is DEAD for
   killing them and did not; and one that kills its worker all the time and is not DEAD for that.
 
-`forgotten` and `resumed` are in `aftermath`: what an outage may not take away, and how soon work
-continues after it.
+`forgotten`, `reported` and `resumed` are in `aftermath`: what an outage may not take away, and how
+soon work continues after it.
 
 `limit`, `lease`, `early` and `cursor` are the sampler's, `crash` is the driver's: a scheduler or a
 command that ended by itself.
@@ -36,7 +36,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from faults.aftermath import check_forgotten, check_resumed
+from faults.aftermath import check_forgotten, check_reported, check_resumed
 from faults.cluster import LEASE, World
 from faults.evidence import Evidence, Key, Line, idempotency_key
 from faults.journal import Findings, Journal
@@ -46,7 +46,7 @@ from faults.workload import POISON, Judged, Schedule, Workload
 CHECKS = (
     *("lost", "doubled", "unexpected", "unfinished", "failed", "effect", "call", "stale"),
     *("lapsed", "suspended", "audit", "apply", "limit", "lease", "early", "cursor", "crash"),
-    *("forgotten", "resumed", "innocent"),
+    *("forgotten", "reported", "resumed", "innocent"),
 )
 # A handler that was started from a claim that is gone may end so long after the failover.
 DELIVERED_WITHIN = timedelta(seconds=15)
@@ -88,6 +88,7 @@ class Checker:
         self._remembered(remembered)
         self._suspended()
         check_forgotten(self.journal, self.evidence, self.findings)
+        check_reported(self.journal, self.evidence, self.findings)
         check_resumed(self.journal, self.evidence, self.findings)
 
     def check_records(self, world: World) -> None:

@@ -22,6 +22,7 @@ _ATTEMPTS = """
 SELECT execution_id, attempt, worker_id, started_at, finished_at, outcome, error
 FROM tenantcron.execution_attempt
 """
+_REPORTED = "SELECT execution_id, attempt FROM tenantcron.failover_loss"
 
 Key = tuple[str, str]
 
@@ -63,6 +64,8 @@ class Evidence:
     held_up: list[HeldUp] = field(default_factory=list)
     # When a scheduler looked for work, by its seat, in the order of time.
     progress: defaultdict[str, list[datetime]] = field(default_factory=lambda: defaultdict(list))
+    # Attempts that the product reports as lost in a failover.
+    reported: set[tuple[UUID, int]] = field(default_factory=set)
 
 
 def gather(world: World) -> Evidence:
@@ -79,6 +82,7 @@ def gather(world: World) -> Evidence:
     found.held_up.extend(
         HeldUp(int(pid), _moment(at), int(lost) / 1e6) for pid, at, lost in _words(world.held_up)
     )
+    found.reported = {(row["execution_id"], row["attempt"]) for row in world.query(_REPORTED)}
     for seat, at in _words(world.progress):
         found.progress[seat].append(_moment(at))
     for what, key, attempt, at in _words(world.calls):

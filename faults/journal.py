@@ -77,6 +77,19 @@ class Gap(NamedTuple):
 
 
 @dataclass(slots=True)
+class Life:
+    """A scheduler that is not killed: since when it runs, until when, and whether it hears."""
+
+    since: datetime
+    hears: bool
+    until: datetime | None = None
+
+    def lasts(self, since: datetime, until: datetime) -> bool:
+        """Whether it ran all the time between two moments."""
+        return self.since <= since and (self.until is None or until <= self.until)
+
+
+@dataclass(slots=True)
 class Journal:
     """All that was done to the product."""
 
@@ -92,6 +105,8 @@ class Journal:
     bad_times: list[tuple[datetime, datetime]] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    # Schedulers with a seat, by process.
+    lives: dict[int, Life] = field(default_factory=dict)
     # Deliveries that were made again because the primary that had recorded them is gone.
     repeats: int = 0
     kills: int = 0

@@ -12,7 +12,7 @@ from faults.agenda import Agenda
 from faults.breaking import Born
 from faults.cluster import LEASE, Replica, World
 from faults.injected import STOP, Fate
-from faults.journal import Findings, Journal, now
+from faults.journal import Findings, Journal, Life, now
 from faults.sagas import POISONED
 from faults.workload import POISON
 
@@ -60,7 +60,9 @@ class Replicas:
         self._note_circumstances(born)
         if seat is None or born.network is not None:
             self._journal.struck_pids[pid] = now()
-        if seat is None:
+        if seat is not None:
+            self._journal.lives[pid] = Life(now(), hears=not born.fate.get("deaf"))
+        else:
             replica.dies_at = moment + (born.dies_after or self._seconds)
             if born.stops_after is not None:
                 self._agenda.after(born.stops_after, lambda: replica.strike(STOP))
@@ -104,7 +106,18 @@ class Replicas:
                 told = f"`tenantcron {words}` ended with {code}"
                 self._findings.add("crash", f"{told}: {self._world.last_words()}")
 
+    def kill_all(self) -> None:
+        """End all as a crash does."""
+        for replica in self._world.replicas.values():
+            replica.kill()
+            self._note_end(replica)
+
+    def _note_end(self, replica: Replica) -> None:
+        if life := self._journal.lives.get(replica.pid):
+            life.until = life.until or now()
+
     def _ended(self, replica: Replica, code: int) -> None:
+        self._note_end(replica)
         self._findings.look("crash")
         if code == -signal.SIGKILL:
             self._journal.kills += 1

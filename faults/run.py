@@ -250,8 +250,7 @@ class _Run:
         """Heal everything, and wait until what was due has ended."""
         self._options.tell(f"seed {self._options.seed}: healed, waiting until all has ended")
         self._world.make_peace()
-        for replica in self._world.replicas.values():
-            replica.kill()
+        self._replicas.kill_all()
         self._journal.bad_for(2 * LEASE)
         for seat in ("near", "far"):
             self._replicas.start(Born(Fate()), seat=seat)

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from faults.aftermath import check_forgotten, check_resumed
+from faults.aftermath import check_forgotten, check_reported, check_resumed
 from faults.evidence import Evidence, HeldUp, Line
-from faults.journal import Findings, Gap, Journal, Outage
+from faults.journal import Findings, Gap, Journal, Life, Outage
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -41,6 +41,22 @@ def test_an_asynchronous_failover_excuses_what_was_acknowledged_right_before_it(
     before, around = Gap(NOON, NOON + 2 * SECOND), Gap(NOON, NOON + 4 * SECOND)
     assert forgotten(acknowledged("LOST"), before) == (1, 1)
     assert forgotten(acknowledged("LOST"), around) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("lives_for", "reports", "result"),
+    [(3600, True, (1, 0)), (3600, False, (1, 1)), (30, False, (0, 0))],
+    ids=["reported", "not reported", "its scheduler ended"],
+)
+def test_a_success_that_a_failover_has_lost_is_reported_by_a_scheduler_that_outlives_it(
+    lives_for: int, *, reports: bool, result: tuple[int, int]
+) -> None:
+    life = Life(NOON - SECOND, hears=True, until=NOON + lives_for * SECOND)
+    journal = Journal(gaps=[Gap(NOON, NOON + 4 * SECOND)], lives={PID: life})
+    evidence, findings = acknowledged("LOST"), Findings()
+    evidence.reported = {(ID, 1)} if reports else set()
+    check_reported(journal, evidence, findings)
+    assert (findings.looked["reported"], findings.number["reported"]) == result
 
 
 OUTAGE = Outage("server stop", NOON, NOON + 5 * SECOND)
