@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 from psycopg.sql import SQL, Identifier
 
 from tenantcron.core.settings import Settings
 from tenantcron.store.embedded import FOLDER, ServerUse
+
+_PACKAGED = Path("/usr/lib/postgresql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,22 @@ def embedded_server() -> Iterator[Path]:
         try:
             use.join()
             yield folder
+        finally:
+            use.leave()
+
+
+@contextmanager
+def packaged_server() -> Iterator[Place | None]:
+    """Run the newest server that Debian has installed, with its defaults; None without one."""
+    versions = [int(folder.name) for folder in _PACKAGED.glob("[0-9][0-9]")]
+    if not versions:
+        yield None
+        return
+    with _folder() as folder:
+        use = ServerUse(folder / FOLDER, _PACKAGED / str(max(versions)) / "bin")
+        try:
+            host = quote(use.join().parameters["host"], safe="")
+            yield Place(folder, f"postgresql://postgres@/postgres?host={host}")
         finally:
             use.leave()
 
