@@ -16,7 +16,7 @@ the standby confirms commits, and lets the schedulers work like that for a while
 import os
 import subprocess
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import psycopg
 
@@ -26,6 +26,8 @@ from tenantcron.store.accounts import Account, server_account
 
 STANDBY = "standby"
 _RETRY_AFTER = 1.0
+# A standby that streams is at most a second behind.
+_LOOKS, _GLANCE = 50, 0.02
 _KEPT = {"wal_keep_size": "'512MB'", "wal_retrieve_retry_interval": "'500ms'"}
 # A small disk is in memory, and the log of 4 GB would be, too.
 _SMALL = {"max_wal_size": "'256MB'"}
@@ -126,15 +128,19 @@ class Servers:
         self._has_standby = True
 
     def standby(self, *, synchronous: bool = False) -> Server | None:
-        """Return the standby if it has applied all that the primary had a moment ago."""
+        """Return the standby if it soon has applied all that the primary has at the moment."""
         if not self._has_standby:
             return None
         states = ["sync", "quorum"] if synchronous else ["async", "potential", "sync", "quorum"]
         with self._connect() as connection:
             row = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
-            at = row[0] if row else None
-            row = connection.execute(_STATUS, (STANDBY, states, at)).fetchone()
-        return self._other if row and row[0] else None
+            wanted = (STANDBY, states, row[0] if row else None)
+            for _ in range(_LOOKS):
+                row = connection.execute(_STATUS, wanted).fetchone()
+                if row and row[0]:
+                    return self._other
+                sleep(_GLANCE)
+        return None
 
     def ask_for_confirmation(self, commit: str) -> None:
         """Let commits wait for the standby; `off` lets them wait for nothing but the primary."""
