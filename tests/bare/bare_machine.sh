@@ -53,6 +53,8 @@ command -v debootstrap >/dev/null || fail 3 "debootstrap is missing: apt-get ins
 if [ -z "$root" ]; then
   mkdir -p "$repository/build"
   root=$(mktemp -d "$repository/build/bare-$release.XXXXXX")
+  # It is the root folder of an ordinary user.
+  chmod 755 "$root"
 else
   mkdir -p "$root"
   root=$(cd "$root" && pwd)
