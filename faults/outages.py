@@ -128,7 +128,8 @@ class NetworkSilent:
 
     once, breaks = False, frozenset({Part.FAR})
 
-    name, pause = "network silent", (8.0, 30.0)
+    # Long enough for the pool at a standby, which needs the same network.
+    name, pause = "network silent", (20.0, 45.0)
 
     def __init__(self) -> None:
         self._since = now()
