@@ -9,7 +9,7 @@ from faults.postgres import Kind
 
 
 def _silently(_: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Replicas:
                 replica.kill()
 
     def look_at_commands(self) -> None:
-        """A command that nobody waited for must have done its work, unless all went wrong then."""
+        """Fail for a command whose result was never read, unless everything failed at that time."""
         ended, moment = self._world.server.ended, now()
         for pid in tuple(self._world.commands.keys() & ended.keys()):
             words, code = self._world.commands.pop(pid), ended.pop(pid)

@@ -1,8 +1,8 @@
 """Prepared sources, kept on disk until all of a fleet are prepared.
 
 A tenant that two files declare is refused in both, so nothing can be planned before the last file
-was checked. What was checked waits in a temporary file, which nobody else can open and which ends
-with the process. Memory holds one id and one number per tenant.
+was checked. What was checked waits in a temporary file, which only this process can open and which
+ends with it. Memory holds one id and one number per tenant.
 """
 
 import pickle

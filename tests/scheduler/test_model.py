@@ -403,7 +403,7 @@ class Scheduler(RuleBasedStateMachine):
             assert self.model.has_room((other for other in running if other != one.id), one.id)
 
     def check_waiting(self, replica: str, rows: list[Row]) -> None:
-        """Whoever still waits has a reason: limits, the execution before it, or other suspects."""
+        """An execution that waits has a reason: limits, the one before it, or other suspects."""
         here = [row["id"] for row in rows if row["worker_id"] == replica and is_running(row)]
         running = Counter(row["tenant_id"] for row in rows if row["state"] == "RUNNING")
         begun = Counter(row["schedule_id"] for row in rows if row["state"] in ("RUNNING", "FAILED"))

@@ -39,7 +39,7 @@ for number in range(4):
 '''
 TENANTS = ("acme", "beta", "cosy", "dune", "echo")
 INNOCENT = 4 * len(TENANTS)
-# Whoever is killed keeps its leases until they expire; here that takes no time.
+# A killed process keeps its leases until they expire; here that takes no time.
 EXPIRE = (
     "UPDATE tenantcron.execution SET lease_until = now() - interval '1 second'"
     " WHERE state = 'RUNNING' AND worker_id LIKE %s"
