@@ -28,7 +28,7 @@ from psycopg.sql import SQL, Literal
 from pydantic_core import from_json
 from sqlalchemy import Connection, event
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -198,6 +198,12 @@ class Database:
             if explained is None:
                 raise
             raise explained from error
+        except PendingRollbackError as error:
+            # A statement after the one that lost the connection.
+            raise DatabaseAwayError(
+                f"the connection to {self.target} was lost. What was in progress is undone; "
+                "run it again"
+            ) from error
         except (NoConnectionError, BudgetSpentError) as error:
             raise DatabaseAwayError(
                 f"{self.target} did not answer in time: try again, and see that the server runs"

@@ -57,7 +57,9 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
     try:
         broken = await read_in_batches(connection, schemas, read)
     finally:
-        await wait_as_ever(connection)
+        # A lost connection has nothing to reset, and trying would hide the loss.
+        if not connection.invalidated:
+            await wait_as_ever(connection)
     return Fleet(rows, broken | _unusable(rows))
 
 
