@@ -11,8 +11,8 @@ LISTED = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 def logged() -> set[str]:
-    folders = ("scheduler", "targets", "api")
-    files = [file for folder in folders for file in (ROOT / folder).glob("*.py")]
+    folders = ("scheduler", "store", "targets", "api")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     sources = [file.read_text(encoding="utf-8") for file in files]
     events = {event for source in sources for event in LOGGED.findall(source)}
     # The one event whose name is put together: an execution ends without a start in two ways.
