@@ -114,6 +114,17 @@ class Gate:
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         server.close()
+        await self._end_connections()
+
+    async def _end_connections(self) -> None:
+        """End what is open, and let the loop close the sockets before it ends itself."""
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)
 
     def close(self) -> None:
         """End all connections."""

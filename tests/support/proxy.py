@@ -26,15 +26,30 @@ class Network:
     _passing: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def connect(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Join a client to the server."""
+        """Join a client to the server, until one of them closes its connection."""
         theirs, ours = await asyncio.open_unix_connection(self.sockets / ".s.PGSQL.5432")
         back = asyncio.create_task(self._pass_back(theirs, writer))
         self._passing.add(back)
+        try:
+            with suppress(ConnectionError):
+                await self._pass_on(reader, theirs, ours, back)
+        finally:
+            back.cancel()
+            writer.transport.abort()
+            ours.transport.abort()
+
+    async def _pass_on(
+        self,
+        reader: StreamReader,
+        theirs: StreamReader,
+        ours: StreamWriter,
+        back: asyncio.Task[None],
+    ) -> None:
         in_doubt = False
         while said := await reader.read(_CHUNK):
             if self.lose_request is not None and self.lose_request in said:
                 self.lose_request, self.lost = None, self.lost + 1
-                break
+                return
             if self.lose_answer is not None and self.lose_answer in said:
                 self.lose_answer, in_doubt = None, True
             if in_doubt and b"COMMIT" in said:
@@ -43,11 +58,8 @@ class Network:
                 ours.write(said)
                 await theirs.read(_CHUNK)
                 self.lost += 1
-                break
+                return
             ours.write(said)
-        back.cancel()
-        writer.close()
-        ours.close()
 
     async def _pass_back(self, reader: StreamReader, writer: StreamWriter) -> None:
         with suppress(ConnectionError):
