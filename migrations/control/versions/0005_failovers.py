@@ -56,7 +56,7 @@ BEGIN
         tenantcron.schedule_definition, tenantcron.execution, tenantcron.execution_attempt,
         tenantcron.audit_record, tenantcron.limits, tenantcron.worker, tenantcron.failover_loss
         TO tenantcron_api;
-    -- How webhooks do; where they are and what they are told is nobody's business.
+    -- The state of webhooks, but neither their addresses nor what is sent to them.
     GRANT SELECT (name, disabled_at, disabled_reason, dropped, dropped_at)
         ON tenantcron.webhook TO tenantcron_api;
     GRANT SELECT (webhook_name, tenant_id, place, placed_at)
