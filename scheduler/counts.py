@@ -119,7 +119,7 @@ def _written(ended: Iterable[Ended], finished: Finished) -> Iterable[Ended]:
     """Leave out what was refused, and tell what was cancelled in the end."""
     if not finished.refused and not finished.cancelled:
         return ended
-    return (finished.as_written(one) for one in ended if one.claimed.lease not in finished.refused)
+    return (finished.as_written(one) for one in ended if not finished.is_refused(one.claimed))
 
 
 def _seconds(since: datetime, until: datetime | None) -> float:

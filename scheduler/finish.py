@@ -47,7 +47,7 @@ async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finishe
     async with replica.database.transaction(by_key=True) as connection:
         ended, finished = await _finish(connection, replica, attempts)
     replica.counts.note_ended(ended, finished)
-    written = [one.claimed for one in ended if one.claimed.lease not in finished.refused]
+    written = [one.claimed for one in ended if not finished.is_refused(one.claimed)]
     replica.recent.note_ended(written)
     _report(ended, finished)
     return finished
@@ -235,7 +235,7 @@ _STALE = _Line("stale_result_refused", logging.WARNING)
 def _report(ended: Sequence[Ended], finished: Finished) -> None:
     logger = log.bind()
     for one in map(finished.as_written, ended) if finished.cancelled else ended:
-        line = _STALE if one.claimed.lease in finished.refused else _LINES[one.state]
+        line = _STALE if finished.is_refused(one.claimed) else _LINES[one.state]
         # Asked before the line is put together: thousands a second are of no interest.
         if logger.is_enabled_for(line.level):
             logger.log(line.level, line.event, **_fields(one))

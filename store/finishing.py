@@ -68,6 +68,10 @@ class Finished:
     # When, by the clock of the rows.
     at: datetime | None = None
 
+    def is_refused(self, claimed: Claimed) -> bool:
+        """Whether the result of this claim was refused; hardly ever is there any."""
+        return bool(self.refused) and claimed.lease in self.refused
+
     def as_written(self, one: Ended) -> Ended:
         """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
         if one.claimed.id not in self.cancelled:
@@ -91,14 +95,16 @@ async def finish(
 ) -> Finished:
     """Record how attempts ended, except those whose lease was taken away."""
     # Nearly all are plain; what is not said of those costs nothing.
-    told = [one for one in ended if not one.is_plain]
-    leases = [one.claimed.lease for one in told]
-    leases += [one.claimed.lease for one in ended if one.is_plain]
+    told: list[Ended] = []
+    plain: list[Ended] = []
+    for result in ended:
+        (plain if result.is_plain else told).append(result)
+    claims = [result.claimed for result in told + plain]
     parameters = {
         "at": at,
         "actor_id": actor_id,
-        "ids": uuids(execution_id for execution_id, _ in leases),
-        "tokens": uuids(token for _, token in leases),
+        "ids": uuids(claimed.id for claimed in claims),
+        "tokens": uuids(claimed.lease_token for claimed in claims),
         "states": words(one.state.value for one in told),
         "reasons": texts(one.reason for one in told),
         "waits": words(one.wait.total_seconds() for one in told),

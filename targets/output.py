@@ -42,26 +42,31 @@ _KNOWN: Final = frozenset(
 )
 _CUT: Final = "…\n"
 
+# One for all outputs: a lock for each costs more than all that the others save.
+_one_at_a_time: Final = Lock()
+
 log = structlog.get_logger(__name__)
 
 
 class Output:
     """Collects the output of one attempt; log lines may come from several threads."""
 
-    __slots__ = ("_bytes", "_lines", "_lock", "_was_cut", "result")
+    __slots__ = ("_bytes", "_lines", "_was_cut", "result")
 
     def __init__(self) -> None:
         # JSON, ready to be stored.
         self.result: str | None = None
-        self._lines: deque[str] = deque()
+        # None until the first line: most attempts log nothing, and there are thousands a second.
+        self._lines: deque[str] | None = None
         self._bytes = 0
         self._was_cut = False
-        self._lock = Lock()
 
     def add_line(self, line: str) -> None:
         """Keep a line, and drop the oldest ones beyond the limit."""
         line = _fit(line)
-        with self._lock:
+        with _one_at_a_time:
+            if self._lines is None:
+                self._lines = deque()
             self._lines.append(line)
             self._bytes += len(line.encode())
             while self._bytes > LONGEST_LOG:
@@ -71,13 +76,13 @@ class Output:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to keep, as for most attempts."""
-        return self.result is None and not self._lines
+        return self.result is None and self._lines is None
 
     @property
     def log(self) -> str | None:
         """The last lines, oldest first; None if there are none."""
-        with self._lock:
-            if not self._lines:
+        with _one_at_a_time:
+            if self._lines is None:
                 return None
             return (_CUT if self._was_cut else "") + "".join(self._lines)
 
