@@ -5,9 +5,7 @@ whose machine stalls, or a proxy whose backend is gone. Clients see no RST and n
 """
 
 import asyncio
-import gc
 import threading
-import warnings
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -41,7 +39,7 @@ class Gate:
     # Connections that were opened through it.
     opened: int = 0
     _loop: asyncio.AbstractEventLoop = field(init=False)
-    _serving: asyncio.Task[None] = field(init=False)
+    _ending: asyncio.Event = field(default_factory=asyncio.Event)
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _writers: set[StreamWriter] = field(default_factory=set)
 
@@ -108,17 +106,19 @@ class Gate:
         writer.transport.abort()
 
     async def serve(self, started: threading.Event) -> None:
-        """Serve until cancelled."""
+        """Serve until it is closed."""
         self._loop = asyncio.get_running_loop()
         self._open.set()
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
-        self._serving = asyncio.current_task()
         started.set()
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-        server.close()
+        await self._ending.wait()
+        # A server that is closed between the accept of a connection and its first step drops the
+        # connection's socket without closing it (Python before 3.12), so it only stops listening.
+        for listening in server.sockets:
+            self._loop.remove_reader(listening)
         await self._end_connections()
+        server.close()
 
     async def _end_connections(self) -> None:
         """Close all sockets, and wait until the tasks that served them have ended by themselves.
@@ -135,7 +135,7 @@ class Gate:
 
     def close(self) -> None:
         """End all connections."""
-        self._loop.call_soon_threadsafe(self._serving.cancel)
+        self._loop.call_soon_threadsafe(self._ending.set)
 
 
 @contextmanager
@@ -154,11 +154,3 @@ def gate(url: str) -> Iterator[Gate]:
     finally:
         between.close()
         thread.join()
-        _collect_sockets()
-
-
-def _collect_sockets() -> None:
-    """Free the sockets of the ended loop here, and not as a warning in a later test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
