@@ -99,8 +99,9 @@ format: $(READY) ## Format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generated: $(READY) ## Write anew what is generated: the schemas, and the page of all diagnostics
+generated: $(READY) ## Write what is generated: the schemas, the objects of the database, the page of diagnostics
 	$(BIN)/python -m tenantcron.manifests.generate manifests
+	$(BIN)/python -m tenantcron.migrations.generate migrations
 	$(BIN)/python docs/make_diagnostics.py > docs/diagnostics.md
 
 screenshots: $(READY) ## Take the pictures of docs/dashboard.md anew, of what `make demo ONCE=1` left behind; needs chromium

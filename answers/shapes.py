@@ -242,6 +242,7 @@ class ToldTenant(TypedDict):
 
     tenant: str
     schema: str
+    schema_adopted: bool
     status: str
     status_reason: str | None
     max_schedules: int | None

@@ -9,6 +9,7 @@ def tenant_as_json(row: TenantRow) -> ToldTenant:
     return {
         "tenant": row.id,
         "schema": row.schema_name,
+        "schema_adopted": row.schema_adopted,
         "status": row.status.value,
         "status_reason": row.status_reason,
         "max_schedules": row.max_schedules,

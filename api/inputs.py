@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from tenantcron.actor.origin import LONGEST_SOURCE_REF
 from tenantcron.api.pages import DEFAULT, LARGEST
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
+from tenantcron.core.schema_names import LONGEST_NAME
 from tenantcron.core.settings import MOST_CONCURRENT
 from tenantcron.core.words import visible
 from tenantcron.store.idempotency_keys import LONGEST_KEY
@@ -124,6 +125,10 @@ class NewTenant(Limits):
     """A tenant to be created."""
 
     tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN}$")]
+    # An attribute of that name would hide one of pydantic's own.
+    adopted: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = Field(
+        default=None, alias="schema", description="a schema that is there, to be adopted"
+    )
 
 
 class Because(_Body):
@@ -139,7 +144,7 @@ class PerhapsBecause(_Body):
 
 
 class Deprovision(Because):
-    """The end of a tenant's life; to drop its schema takes its id once more."""
+    """The end of a tenant's life; to drop its tables takes its id once more."""
 
     drop_schema: bool = False
     confirm: Annotated[str, Field(max_length=48)] | None = None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ from tenantcron.reconciler.plan import Reviewed, Rules
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.store.engine import Database
 from tenantcron.store.times import database_time
-from tenantcron.tenants.registry import create_tenant
+from tenantcron.tenants.creation import create_tenant
 
 router = APIRouter(prefix="/tenants/{tenant:word}/manifest", tags=["manifests"])
 
@@ -102,7 +103,8 @@ async def apply(
 
     async def step(database: Database) -> Done:
         await require_unchanged(request, database, of)
-        applier = Applier(database, rules, work.who, ref, create_tenant)
+        create = partial(create_tenant, pattern=work.settings.schema_pattern)
+        applier = Applier(database, rules, work.who, ref, create)
         outcomes = await apply_all(applier, prepared, _nothing)
         return Done(await _answer(database, outcomes))
 

@@ -19,7 +19,7 @@ from tenantcron.reconciler.refusals import REFUSALS, RefusedError
 from tenantcron.scheduler.operate import OperationError
 from tenantcron.scheduler.situation import UnknownError
 from tenantcron.store.errors import ConflictError, DatabaseError
-from tenantcron.tenants.registry import TenantError, UnknownTenantError
+from tenantcron.tenants.errors import TenantError, UnknownTenantError
 
 MEDIA_TYPE: Final = "application/problem+json"
 # So that callers who all met a slow database do not come back in the same second as before.

@@ -20,7 +20,7 @@ from tenantcron.api.routing import READ, Reader
 from tenantcron.api.tenants import seen_tenant
 from tenantcron.core.words import visible
 from tenantcron.scheduler.situation import UnknownError, existing_tenant
-from tenantcron.store import audit_records, ddl, manifest_versions
+from tenantcron.store import audit_records, manifest_versions, tenant_objects
 from tenantcron.store.audit_records import AuditPlace, AuditRow, AuditWanted
 
 router = APIRouter(prefix="/tenants/{tenant:word}", tags=["records"])
@@ -90,7 +90,7 @@ async def list_records(
     wanted = AuditWanted(_plain(entity_type), _plain(entity_id), since)
     async with work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
-        kept = await ddl.has_schema(connection, row.schema_name)
+        kept = await tenant_objects.has_tenant_tables(connection, row.schema_name)
         schema = row.schema_name if kept else None
         rows = await audit_records.page(
             connection, of, schema, wanted, before=place, limit=limit + 1

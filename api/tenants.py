@@ -26,6 +26,7 @@ from tenantcron.api.routing import GUARDED, READ, REPEATABLE, Admin, Reader, pro
 from tenantcron.api.service import Work
 from tenantcron.api.writes import Done, write
 from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import schema_name
 from tenantcron.store import tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
@@ -77,11 +78,13 @@ async def create_tenant(
     work: Admin,
     body: NewTenant,
 ) -> Response:
-    """Create a tenant and its schema."""
-    tenant = tenant_id(body.tenant)
+    """Create a tenant, with a new schema or an adopted one."""
+    tenant, pattern = tenant_id(body.tenant), work.settings.schema_pattern
+    schema = None if body.adopted is None else schema_name(body.adopted)
 
     async def step(database: Database) -> Done:
-        row = await Registry(database, work.who).create(tenant, _limits(body))
+        registry = Registry(database, work.who)
+        row = await registry.create(tenant, _limits(body), schema=schema, pattern=pattern)
         location = {"Location": f"/v1/tenants/{tenant}"}
         return Done({**tenant_as_json(row)}, HTTPStatus.CREATED, location)
 
@@ -151,10 +154,10 @@ async def deprovision(
     tenant: TenantPath,
     body: Deprovision,
 ) -> Response:
-    """End a tenant's life; its schema is kept unless it is to be dropped."""
+    """End a tenant's life; `drop_schema` drops its tables, and its schema if it is then empty."""
     if body.drop_schema and body.confirm != tenant:
-        error = {"in": "body", "name": "confirm", "message": "the tenant's id, to drop its schema"}
-        raise invalid("to drop a schema with all data in it takes the tenant's id again", error)
+        error = {"in": "body", "name": "confirm", "message": "the tenant's id, to drop its tables"}
+        raise invalid("confirm with the tenant's id that its tables are to be dropped", error)
     drops = body.drop_schema
     return await _change(
         request,

@@ -39,10 +39,10 @@ from seeding import seeding
 from serving import embedded_server
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import DEFAULT_PATTERN
 from tenantcron.core.settings import Settings
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store import tenants
 from tenantcron.store.embedded import FOLDER
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.scripts import for_schema, run_script
@@ -188,7 +188,7 @@ async def _refreshes(folder: Path, count: int) -> tuple[float, float]:
 
 async def _one_change(database: Database, name: TenantId) -> float:
     async with database.transaction() as connection:
-        await connection.run_sync(run_script, for_schema(EDIT, tenants.schema_of(name)))
+        await connection.run_sync(run_script, for_schema(EDIT, DEFAULT_PATTERN.name_for(name)))
     return await _refresh(database, 1)
 
 

@@ -22,6 +22,7 @@ from serving import Place, add_database_url, server
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import DEFAULT_PATTERN
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.provider.refresh import BATCHES_A_CONNECTION, Refreshed, refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
@@ -133,8 +134,8 @@ async def _fill(database: Database, names: list[TenantId], schedules: int) -> No
 
 
 async def _add(connection: AsyncConnection, name: TenantId, schedules: int) -> None:
-    schema = tenants.schema_of(name)
-    await tenants.add(connection, name)
+    schema = DEFAULT_PATTERN.name_for(name)
+    await tenants.add(connection, name, schema)
     await ddl.create_tenant_schema(connection, schema)
     fill = for_schema(FILL, schema).replace("%SCHEDULES%", str(schedules))
     await connection.run_sync(run_script, fill)
@@ -142,7 +143,7 @@ async def _add(connection: AsyncConnection, name: TenantId, schedules: int) -> N
 
 async def _one_change(database: Database, name: TenantId) -> float:
     async with database.transaction() as connection:
-        await connection.run_sync(run_script, for_schema(EDIT, tenants.schema_of(name)))
+        await connection.run_sync(run_script, for_schema(EDIT, DEFAULT_PATTERN.name_for(name)))
     seconds, done = await _timed(database)
     if (done.tenants, done.updated) != (1, 1):
         raise RuntimeError(f"not what was to be measured: {done}")

@@ -15,7 +15,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.origin import deploying_actor
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.memory import FLEET, collect_rarely
-from tenantcron.core.settings import load_settings
+from tenantcron.core.settings import Settings, load_settings
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.store.engine import PATIENCE, Database, open_database
 from tenantcron.store.versions import require_migrated
@@ -35,10 +35,15 @@ def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
+def current_settings() -> Settings:
+    """Return the settings of the environment and the working folder."""
+    return load_settings(os.environ, Path.cwd())
+
+
 @asynccontextmanager
 async def migrated_database(patience: timedelta = PATIENCE) -> AsyncIterator[Database]:
     """Open the database; the embedded one is set up on the way, any other must have been."""
-    settings = load_settings(os.environ, Path.cwd())
+    settings = current_settings()
     async with open_database(settings, patience) as database:
         if settings.database_url is None:
             await migrate_control(database)

@@ -20,7 +20,7 @@ from tenantcron.cron.zones import zone
 from tenantcron.scheduler.operate import OperationError, Operator
 from tenantcron.scheduler.situation import UnknownError
 from tenantcron.store.engine import Database
-from tenantcron.tenants.registry import TenantError
+from tenantcron.tenants.errors import TenantError
 
 _REFUSALS = (OperationError, UnknownError, TenantError)
 

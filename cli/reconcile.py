@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tenantcron.answers.outcomes import summary, tenant_answer
 from tenantcron.answers.totals import total
-from tenantcron.cli.database import acting, with_database
+from tenantcron.cli.database import acting, current_settings, with_database
 from tenantcron.cli.report import Report, progress
 from tenantcron.cli.sources import manifest_paths, read_manifests
 from tenantcron.reconciler.apply import Applier
@@ -24,7 +24,7 @@ from tenantcron.reconciler.sources import Prepared
 from tenantcron.reconciler.spool import Spool
 from tenantcron.store.engine import Database
 from tenantcron.store.times import database_time
-from tenantcron.tenants.registry import create_tenant
+from tenantcron.tenants.creation import create_tenant
 
 _NO_RULES = Rules()
 _Keep = Callable[[Outcome], None]
@@ -76,7 +76,7 @@ def _applier(
         rules=allowed,
         who=acting(arguments.actor),
         source_ref=source_ref,
-        create_tenant=create_tenant,
+        create_tenant=partial(create_tenant, pattern=current_settings().schema_pattern),
     )
 
 

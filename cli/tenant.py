@@ -10,33 +10,40 @@ from rich.text import Text
 from tenantcron.answers.tenants import tenant_as_json
 from tenantcron.cli import tenant_list
 from tenantcron.cli.columns import lines
-from tenantcron.cli.database import acting, refused, with_database
+from tenantcron.cli.database import acting, current_settings, refused, with_database
 from tenantcron.cli.formats.tenants_text import TITLES, cells
 from tenantcron.cli.numbers import limit
 from tenantcron.cli.tables import columns_available, output, plain_table
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import UsageError
+from tenantcron.core.schema_names import schema_name
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import visible
 from tenantcron.store.engine import Database
 from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow
+from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import (
     Registry,
-    TenantError,
     find_identities,
     find_tenant,
     tenant_id,
+    why_schema_kept,
 )
 
 _EXAMPLES = """\
 examples:
   tenantcron tenant create acme --max-concurrent 10
+  tenantcron tenant create acme --schema org_acme    adopt a schema that is there
   tenantcron tenant list
   tenantcron tenant suspend acme --reason "unpaid since October"
   tenantcron tenant set acme --max-schedules 50      --max-schedules default: the platform's again
   tenantcron tenant deprovision acme --reason "contract ended" --drop-schema --confirm acme
 """
+
+
+# An adopted schema is never dropped, nor is one with anything else in it.
+_DROPPED = "drop tenantcron's tables, and the schema if then empty"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(name, help=work.__doc__, description=work.__doc__)
         if name != "list":
             action.add_argument("id", metavar="ID", type=str)
+        if name == "create":
+            help_text = "adopt this schema (default: by schema_pattern)"
+            action.add_argument("--schema", metavar="NAME", type=str, help=help_text)
         if name in ("create", "set"):
             for column, lowest in LOWEST_LIMITS.items():
                 option = f"--{column.replace('_', '-')}"
@@ -57,8 +67,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             required = name != "resume"
             action.add_argument("--reason", metavar="TEXT", type=_reason, required=required)
         if name == "deprovision":
-            action.add_argument("--drop-schema", action="store_true", help="and all data in it")
-            action.add_argument("--confirm", metavar="ID", help="the id again, to drop the schema")
+            action.add_argument("--drop-schema", action="store_true", help=_DROPPED)
+            action.add_argument("--confirm", metavar="ID", help="the id again, to drop tables")
         if name not in ("list", "show"):
             action.add_argument("--actor", metavar="ID", help="who does it (default: login)")
         action.add_argument("--format", choices=["text", "json"], default="text")
@@ -73,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     async def work(database: Database) -> tuple[Sequence[TenantRow], list[IdentityRow]]:
         found: Sequence[TenantRow] = await arguments.work(database, arguments)
         is_shown = arguments.work is _show_one
+        await _say_what_is_kept(database, arguments, found)
         return found, await find_identities(database, arguments.id) if is_shown else []
 
     try:
@@ -102,9 +113,12 @@ def _limits(arguments: argparse.Namespace) -> Limits:
 
 
 async def _create(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """create a tenant and its schema"""
+    """create a tenant, with a new schema or an adopted one"""
     registry = Registry(database, acting(arguments.actor))
-    return [await registry.create(arguments.id, _limits(arguments))]
+    schema = None if arguments.schema is None else schema_name(arguments.schema)
+    pattern = current_settings().schema_pattern
+    limits = _limits(arguments)
+    return [await registry.create(arguments.id, limits, schema=schema, pattern=pattern)]
 
 
 async def _show_one(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
@@ -125,7 +139,7 @@ async def _resume(database: Database, arguments: argparse.Namespace) -> Sequence
 
 
 async def _deprovision(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """end a tenant's life; its schema is kept unless --drop-schema"""
+    """end a tenant's life; its tables are kept unless --drop-schema"""
     if arguments.drop_schema:
         _confirm(arguments)
     registry = Registry(database, acting(arguments.actor))
@@ -153,12 +167,23 @@ _ACTIONS = {
 
 
 def _confirm(arguments: argparse.Namespace) -> None:
-    """Dropping a schema takes its name twice, typed on a terminal or given as --confirm."""
+    """Dropping tables takes the tenant's id twice, typed on a terminal or given as --confirm."""
     typed = arguments.confirm
     if typed is None and sys.stdin.isatty():
-        typed = input(f"Type {arguments.id} to drop its schema with all data in it: ")
+        typed = input(f"Type {arguments.id} to drop its schedules with their audit: ")
     if typed != arguments.id:
         raise UsageError(f"not confirmed, nothing was done: add --confirm {arguments.id}")
+
+
+async def _say_what_is_kept(
+    database: Database, arguments: argparse.Namespace, rows: Sequence[TenantRow]
+) -> None:
+    """Explain why a schema is still there although it was to be dropped."""
+    if arguments.work is _deprovision and arguments.drop_schema:
+        for row in rows:
+            kept = await why_schema_kept(database, row)
+            if kept is not None:
+                print(visible(kept), file=sys.stderr)
 
 
 def _show(rows: Sequence[TenantRow]) -> None:

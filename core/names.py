@@ -9,6 +9,7 @@ ScheduleName = NewType("ScheduleName", str)
 # On whose behalf a schedule runs: `user:maria`.
 Owner = NewType("Owner", str)
 
+LONGEST_TENANT = 48
 TENANT_PATTERN = r"[a-z][a-z0-9_-]{0,47}"
 NAME_PATTERN = r"[a-z][a-z0-9_-]{0,127}"
 TENANT_EXPECTED = "a tenant id: a-z first, then a-z, 0-9, _ or -, at most 48 characters"

@@ -15,6 +15,7 @@ from tenantcron.core.durations import EXPECTED, DurationError, format_duration, 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.master_keys import MasterKeyError, parse_master_keys
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.schema_names import SchemaPattern, parse_schema_pattern
 from tenantcron.core.sizes import EXPECTED as SIZE_EXPECTED
 from tenantcron.core.sizes import SizeError, format_size, parse_size
 from tenantcron.core.suggest import close_match
@@ -82,6 +83,8 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     # How long a scheduler waits for each statement.
     database_timeout: timedelta = timedelta(seconds=15)
+    # How schemas of new tenants are named. None: by the default, and none that exists is adopted.
+    schema_pattern: SchemaPattern | None = None
     service: str = "scheduler"
     # None: not declared here, so what the database has stays; at first that is 20, and 5.
     max_concurrent: int | None = None
@@ -152,6 +155,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         database_timeout=values.read(
             "database_timeout", _at_least(SHORTEST_TIMEOUT), default.database_timeout
         ),
+        schema_pattern=values.read("schema_pattern", _schema_pattern, default.schema_pattern),
         service=values.read("service", _service, default.service),
         max_concurrent=values.read("max_concurrent", _count, default.max_concurrent),
         max_concurrent_per_tenant=values.read(
@@ -334,6 +338,13 @@ def _safe_url(value: _Value) -> str:
     if not value.text.isprintable() or not value.text.startswith(_SAFE_SCHEMES):
         raise UsageError(f"{value.place} must begin with https://, or name this machine")
     return value.text
+
+
+def _schema_pattern(value: _Value) -> SchemaPattern:
+    try:
+        return parse_schema_pattern(value.text)
+    except UsageError as error:
+        raise UsageError(f"{value.place}: {error}") from None
 
 
 def _service(value: _Value) -> str:

@@ -10,19 +10,34 @@ from collections.abc import Collection
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+NAME = "tenantcron_api"
+
 _ENSURE = text("SELECT tenantcron.ensure_api_role()")
 _USABLE = text(
     "SELECT coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER')"
     " AND has_schema_privilege(oid, 'tenantcron', 'USAGE')"
     " FROM pg_roles WHERE rolname = 'tenantcron_api'), false)"
 )
-# Only schemas of ours that are there, and of which we may give rights.
-_CLOSED = text(
+_UNREADABLE = (
     "SELECT t.schema_name FROM tenantcron.tenant AS t"
     " JOIN pg_namespace AS n ON n.nspname = t.schema_name"
-    " WHERE NOT has_schema_privilege('tenantcron_api', n.oid, 'USAGE')"
-    " AND pg_has_role(current_user, n.nspowner, 'USAGE') ORDER BY t.schema_name"
+    " JOIN pg_roles AS r ON r.rolname = 'tenantcron_api'"
+    " JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind = 'r'"
+    "   AND c.relname IN ('tenant_schedule', 'audit_record')"
+    " WHERE NOT (has_schema_privilege(r.oid, n.oid, 'USAGE')"
+    "   AND has_table_privilege(r.oid, c.oid, 'SELECT'))"
 )
+# Only schemas with both tables, for which we may grant what is missing.
+_GRANTABLE = (
+    " AND (SELECT count(*) FROM pg_class AS k WHERE k.relnamespace = n.oid AND k.relkind = 'r'"
+    "   AND k.relname IN ('tenant_schedule', 'audit_record')) = 2"
+    " AND pg_has_role(current_user, c.relowner, 'USAGE')"
+    " AND (has_schema_privilege(r.oid, n.oid, 'USAGE')"
+    "   OR has_schema_privilege(n.oid, 'USAGE WITH GRANT OPTION'))"
+)
+_SORTED = " GROUP BY t.schema_name ORDER BY t.schema_name"
+_CLOSED = text(_UNREADABLE + _GRANTABLE + _SORTED)
+_ALL_UNREADABLE = text(_UNREADABLE + _SORTED)
 _OPEN = text("SELECT tenantcron.open_to_api(s) FROM unnest(CAST(:schemas AS text[])) AS s")
 
 
@@ -37,8 +52,13 @@ async def is_usable(connection: AsyncConnection) -> bool:
 
 
 async def closed_schemas(connection: AsyncConnection) -> list[str]:
-    """Return the tenants' schemas that the role cannot read yet."""
+    """Return the tenants' schemas that the role cannot read yet, and that we can open to it."""
     return list(await connection.scalars(_CLOSED))
+
+
+async def unreadable_schemas(connection: AsyncConnection) -> list[str]:
+    """Return the tenants' schemas that the role cannot read; none if there is no such role."""
+    return list(await connection.scalars(_ALL_UNREADABLE))
 
 
 async def open_schemas(connection: AsyncConnection, schemas: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""A tenant's schema, made whole at its newest version or taken away.
+"""A tenant's tables, made at their newest version or taken away, with or without their schema.
 
 The statements come from the declared tables and are put together once per process, so that a new
 tenant costs one round trip and no Alembic. A test holds the result against all tenant migrations.
@@ -50,11 +50,17 @@ CREATE POLICY seen ON {schema}.audit_record USING (tenantcron.sees_schema({name}
 SELECT tenantcron.open_to_api({name});
 """
 # As Alembic would make it.
-_VERSION = """
+VERSION_SCRIPT = """
 CREATE TABLE {schema}.schema_version (
     version_num VARCHAR(32) NOT NULL,
     CONSTRAINT schema_version_pkc PRIMARY KEY (version_num)
 );
+"""
+_CREATE_SCHEMA = "CREATE SCHEMA {schema};\n"
+# Never CASCADE: what others have built on our tables is theirs (docs/decisions/0026).
+_DROP_TABLES = """
+DROP TABLE {schema}.tenant_schedule, {schema}.audit_record, {schema}.schema_version;
+SELECT tenantcron.close_to_api({name});
 """
 _SCHEMA_EXISTS = text("SELECT true FROM pg_catalog.pg_namespace WHERE nspname = :schema")
 
@@ -65,7 +71,12 @@ async def create_tenant_schema(connection: AsyncConnection, schema: str) -> None
     The control schema must be there already, as `require_migrated` tells. A schema of that name
     is an error of the database (DuplicateSchema), never taken over.
     """
-    await connection.run_sync(run_script, for_schema(_creation(), schema))
+    await connection.run_sync(run_script, for_schema(_CREATE_SCHEMA + tenant_script(), schema))
+
+
+async def add_tenant_tables(connection: AsyncConnection, schema: str) -> None:
+    """Create the same in a schema that is there."""
+    await connection.run_sync(run_script, for_schema(tenant_script(), schema))
 
 
 async def has_schema(connection: AsyncConnection, schema: str) -> bool:
@@ -81,20 +92,25 @@ async def ensure_control_schema(connection: AsyncConnection) -> None:
         await connection.run_sync(run_script, for_schema("CREATE SCHEMA {schema}", CONTROL_SCHEMA))
 
 
-async def drop_tenant_schema(connection: AsyncConnection, schema: str) -> None:
-    """Drop the schema and everything in it, also what others have put there."""
-    await connection.run_sync(run_script, for_schema("DROP SCHEMA {schema} CASCADE", schema))
+async def drop_tenant_tables(connection: AsyncConnection, schema: str) -> None:
+    """Drop the tables; what depends on them is an error (DependentObjectsStillExist)."""
+    await connection.run_sync(run_script, for_schema(_DROP_TABLES, schema))
+
+
+async def drop_schema(connection: AsyncConnection, schema: str) -> None:
+    """Drop a schema with nothing in it; anything in it is an error of the database."""
+    await connection.run_sync(run_script, for_schema("DROP SCHEMA {schema}", schema))
 
 
 @cache
-def _creation() -> LiteralString:
+def tenant_script() -> LiteralString:
+    """Return what creates a tenant's tables and stamps them; the schema is there already."""
     parts = [
-        "CREATE SCHEMA {schema};",
         _declared(),
         _APPEND_ONLY,
         _RECORDING,
         _SEEN,
-        _VERSION,
+        VERSION_SCRIPT,
         _stamp(),
     ]
     # Nothing of it comes from outside: declared tables and the constants above.

@@ -92,6 +92,8 @@ tenant = Table(
     Column("sync_fault", Text, nullable=True),
     _time("created_at"),
     _time("updated_at"),
+    # Whether the schema was there before the tenant: then it is the platform's, and never dropped.
+    Column("schema_adopted", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint("status IN ('active', 'suspended', 'deprovisioned')", name="status"),
     CheckConstraint("max_schedules >= 0", name="max_schedules"),
     CheckConstraint("max_concurrent >= 1", name="max_concurrent"),

@@ -49,7 +49,7 @@ class TenantVersion:
 
 
 async def tenant_versions(database: Database) -> list[TenantVersion]:
-    """Return the version of every tenant's schema; tenants whose schema was dropped are omitted.
+    """Return the version of every tenant's schema; deprovisioned tenants without one are omitted.
 
     A transaction keeps a lock on every table that it has read, and the server has room for a few
     thousand locks. So each batch of schemas is read in a transaction of its own.
@@ -70,7 +70,7 @@ async def tenant_versions(database: Database) -> list[TenantVersion]:
     return [
         TenantVersion(row.id, row.schema_name, versions.get(row.schema_name), _broken(row, broken))
         for row in rows
-        if row.schema_oid or row.status != "deprovisioned"
+        if row.version_oid or row.status != "deprovisioned"
     ]
 
 

@@ -17,16 +17,20 @@ from sqlalchemy import (
     Text,
     bindparam,
     column,
+    exists,
     func,
     or_,
     select,
+    table,
     tuple_,
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import SchemaName
 from tenantcron.store.tables import tenant
 
 # Schedulers listen here for tenants whose schedules have changed; a hint, never the truth.
@@ -69,12 +73,15 @@ class TenantRow:
     sync_fault: str | None
     created_at: datetime
     updated_at: datetime
+    # Whether the schema was there before the tenant.
+    schema_adopted: bool = False
 
 
-def schema_of(tenant_id: TenantId) -> str:
-    """Return the name of a tenant's schema; ids are short enough never to be cut at 63 bytes."""
-    return f"tenant_{tenant_id}"
+class SchemaTakenError(TenantcronError):
+    """The schema belongs to another tenant."""
 
+
+_SCHEMAS = table("pg_namespace", column("nspname"), schema="pg_catalog")
 
 # Statements that a fleet repeats are put together once.
 _ADD = (
@@ -82,19 +89,35 @@ _ADD = (
     .values(
         id=bindparam("id"),
         schema_name=bindparam("schema_name"),
+        # In the same statement: a fleet of new tenants pays for no further round trip.
+        schema_adopted=exists().where(_SCHEMAS.c.nspname == bindparam("wanted")),
         created_at=func.now(),
         updated_at=func.now(),
     )
     .on_conflict_do_nothing()
     .returning(tenant)
 )
+_OWNER = select(tenant.c.id).where(tenant.c.schema_name == bindparam("wanted"))
 
 
-async def add(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | None:
-    """Insert a tenant; None if it exists: meeting a duplicate is an outcome, not an error."""
-    values = {"id": tenant_id, "schema_name": schema_of(tenant_id)}
+async def add(
+    connection: AsyncConnection, tenant_id: TenantId, schema: SchemaName
+) -> TenantRow | None:
+    """Insert a tenant; None if it exists: meeting a duplicate is an outcome, not an error.
+
+    `schema_adopted` says whether the schema is there already. A schema that is another tenant's is
+    a SchemaTakenError. Of two that ask for one schema at once the second waits for the first.
+    """
+    values = {"id": tenant_id, "schema_name": schema, "wanted": schema}
     row = (await connection.execute(_ADD, values)).one_or_none()
-    return None if row is None else _read(row)
+    if row is not None:
+        return _read(row)
+    owner = await connection.scalar(_OWNER, {"wanted": schema})
+    if owner is not None and owner != tenant_id and await find(connection, tenant_id) is None:
+        raise SchemaTakenError(
+            f"schema `{schema}` belongs to tenant `{owner}`: each tenant needs a schema of its own"
+        )
+    return None
 
 
 _FIND = select(tenant).where(tenant.c.id == bindparam("tenant_id"))

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.store.errors import MigrationMissingError
 
 # Tests hold these two against the newest migrations, so that nobody loads Alembic to know them.
-CONTROL_VERSION = "0005_failovers"
+CONTROL_VERSION = "0006_adopted_schemas"
 TENANT_VERSION = "0001_initial"
 # The table in each schema that says which version the schema is at.
 VERSION_TABLE = "schema_version"
@@ -47,9 +47,14 @@ async def require_migrated(connection: AsyncConnection) -> None:
         )
 
 
+async def has_control_versions(connection: AsyncConnection) -> bool:
+    """Whether the control schema has the table of its version."""
+    return bool(await connection.scalar(_EXISTS))
+
+
 async def control_version(connection: AsyncConnection) -> str | None:
     """Return the version of the control schema, None if it is not there or empty."""
-    if not await connection.scalar(_EXISTS):
+    if not await has_control_versions(connection):
         return None
     version: str | None = await connection.scalar(_READ)
     return version

@@ -1,38 +1,32 @@
 """The tenant registry: the only writer of the `tenant` table.
 
 A tenant is created active, may be suspended and resumed, and ends deprovisioned. Deprovisioning
-keeps the schema unless it is dropped on purpose; while it is kept, the tenant can be resumed. Every
-step locks the tenant's row, says who acts, and is put on record by the database. The schedules of a
-deprovisioned tenant do not count, so its revision goes up when it becomes one and when it returns.
-A tenant's system identities begin, pause and end with it: triggers see to that, in the same
-transaction.
+keeps its tables unless they are dropped on purpose; while they are kept, the tenant can be resumed.
+Every step locks the tenant's row, says who acts, and is recorded by the database. The schedules of
+a deprovisioned tenant do not count, so its revision goes up when it becomes one and when it
+returns. A tenant's system identities begin, pause and end with it: triggers see to that, in the
+same transaction.
 """
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from psycopg.errors import DuplicateSchema
-from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
-from tenantcron.store import audit_records, claiming, ddl, identities, tenants
+from tenantcron.core.schema_names import SchemaName, SchemaPattern
+from tenantcron.store import audit_records, claiming, identities, tenant_objects, tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
+from tenantcron.tenants.creation import create_tenant, create_tenant_on
+from tenantcron.tenants.errors import TenantError, UnknownTenantError
+from tenantcron.tenants.removal import remove_tables, why_kept
 
 _ACTIVE, _SUSPENDED, _GONE = TenantStatus
-
-
-class TenantError(TenantcronError):
-    """A tenant is not there, or not in a state that allows this."""
-
-
-class UnknownTenantError(TenantError):
-    """There is no such tenant."""
 
 
 def tenant_id(text: str) -> TenantId:
@@ -44,24 +38,6 @@ def tenant_id(text: str) -> TenantId:
     return TenantId(text)
 
 
-async def create_tenant(connection: AsyncConnection, tenant: TenantId) -> TenantRow | None:
-    """Create a tenant and its schema in the given transaction; None if the tenant exists."""
-    row = await tenants.add(connection, tenant)
-    if row is not None:
-        await _create_schema(connection, row)
-    return row
-
-
-async def _create_schema(connection: AsyncConnection, row: TenantRow) -> None:
-    try:
-        await ddl.create_tenant_schema(connection, row.schema_name)
-    except ProgrammingError as error:
-        if not isinstance(error.orig, DuplicateSchema):
-            raise
-        message = f"schema `{row.schema_name}` exists already and belongs to no tenant"
-        raise TenantError(f"{message}: rename or drop it") from error
-
-
 @dataclass(frozen=True, slots=True)
 class Registry:
     """Changes tenants in the name of somebody."""
@@ -69,10 +45,21 @@ class Registry:
     database: Database
     who: Attribution
 
-    async def create(self, tenant: TenantId, limits: Limits) -> TenantRow:
-        """Create a tenant."""
+    async def create(
+        self,
+        tenant: TenantId,
+        limits: Limits,
+        *,
+        schema: SchemaName | None = None,
+        pattern: SchemaPattern | None = None,
+    ) -> TenantRow:
+        """Create a tenant, on a schema that is there or on the one that the pattern names."""
         async with self._acting() as connection:
-            if await create_tenant(connection, tenant) is None:
+            if schema is None:
+                created = await create_tenant(connection, tenant, pattern)
+            else:
+                created = await create_tenant_on(connection, tenant, schema)
+            if created is None:
                 raise TenantError(f"tenant `{tenant}` exists already")
             await tenants.set_limits(connection, tenant, limits)
             return await _locked(connection, tenant)
@@ -88,15 +75,15 @@ class Registry:
     async def deprovision(
         self, tenant: TenantId, reason: str | None, *, drop_schema: bool
     ) -> TenantRow:
-        """End a tenant's life; its schema is kept unless it is to be dropped."""
+        """End a tenant's life; its tables and its schema are kept unless they are to be dropped."""
         async with self._acting() as connection:
             row = await _locked(connection, tenant)
-            drops = drop_schema and await ddl.has_schema(connection, row.schema_name)
+            drops = drop_schema and await _has_tables(connection, row)
             if row.status is _GONE and not drops:
-                dropped = ", and its schema dropped" if drop_schema else ""
+                dropped = ", and its tables dropped" if drop_schema else ""
                 raise TenantError(f"tenant `{tenant}` has been deprovisioned already{dropped}")
             if drops:
-                await ddl.drop_tenant_schema(connection, row.schema_name)
+                await remove_tables(connection, row)
             await tenants.set_status(connection, tenant, _GONE, reason)
             await tenants.raise_revision(connection, tenant)
             return await _locked(connection, tenant)
@@ -121,8 +108,8 @@ class Registry:
             row = await _locked(connection, tenant)
             if row.status not in origins:
                 raise TenantError(f"tenant `{tenant}` is {row.status}, so it cannot become {to}")
-            if row.status is _GONE and not await ddl.has_schema(connection, row.schema_name):
-                raise TenantError(f"the schema of `{tenant}` has been dropped: it cannot come back")
+            if row.status is _GONE and not await _has_tables(connection, row):
+                raise TenantError(f"the tables of `{tenant}` were dropped: it cannot come back")
             await tenants.set_status(connection, tenant, to, reason)
             if row.status is _GONE:
                 await tenants.raise_revision(connection, tenant)
@@ -144,6 +131,12 @@ async def find_tenant(database: Database, tenant: TenantId) -> TenantRow:
     return row
 
 
+async def why_schema_kept(database: Database, row: TenantRow) -> str | None:
+    """Say why a tenant's schema is still there although its tables were dropped."""
+    async with database.transaction() as connection:
+        return await why_kept(connection, row)
+
+
 async def find_identities(database: Database, tenant: TenantId) -> list[IdentityRow]:
     """Return under which names schedulers act for a tenant."""
     async with database.transaction() as connection:
@@ -154,6 +147,10 @@ async def list_tenants(database: Database) -> list[TenantRow]:
     """Return all tenants by id."""
     async with database.transaction() as connection:
         return list(await tenants.list_all(connection))
+
+
+async def _has_tables(connection: AsyncConnection, row: TenantRow) -> bool:
+    return await tenant_objects.has_tenant_tables(connection, row.schema_name)
 
 
 async def _locked(connection: AsyncConnection, tenant: TenantId) -> TenantRow:

@@ -12,7 +12,7 @@ from tenantcron.actor.model import MANUAL
 from tenantcron.api.executions import require_execution, seen_execution
 from tenantcron.scheduler.operate import OperationError, Operator, refuse_cancel, refuse_retry
 from tenantcron.scheduler.situation import UnknownError, existing_tenant
-from tenantcron.store import audit_records, ddl, execution_history
+from tenantcron.store import audit_records, execution_history, tenant_objects
 from tenantcron.store.execution_history import ExecutionRow
 from tenantcron.store.executions import State
 from tenantcron.store.times import database_time
@@ -38,7 +38,7 @@ async def show(request: Request, visit: Visit) -> Response:
         now = await database_time(connection)
         attempts = await execution_history.attempts_of(connection, row)
         tenant = await existing_tenant(connection, row.tenant_id)
-        kept = await ddl.has_schema(connection, tenant.schema_name)
+        kept = await tenant_objects.has_tenant_tables(connection, tenant.schema_name)
         records = await audit_records.of_execution(
             connection,
             row.tenant_id,

@@ -10,6 +10,7 @@ from support.fleet import NIGHTLY, numbered
 from support.serving import Api, apply, executions, pages
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import SchemaName
 from tenantcron.store import audit_records, execution_history, tenants
 from tenantcron.store.audit_records import AuditWanted
 from tenantcron.store.execution_history import Filter
@@ -192,7 +193,7 @@ async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
     await api.tenants("acme")
     async with api.database.transaction() as connection:
         for name in names:
-            await tenants.add(connection, TenantId(name))
+            await tenants.add(connection, TenantId(name), SchemaName(f"tenant_{name}"))
     for name in ("acme", *names):
         await executions(api, name, 150)
     async with api.database.transaction() as connection:

@@ -9,6 +9,7 @@ from support.fleet import Shell, footprint, query
 KEYS = {
     "tenant",
     "schema",
+    "schema_adopted",
     "status",
     "status_reason",
     "max_schedules",
@@ -191,7 +192,7 @@ def test_confirmed_it_drops_the_schema_for_good(shell: Shell, database_url: str)
     assert not query(database_url, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'")
     refused = shell("tenant", "resume", "acme")
     assert refused.code == 1
-    assert "has been dropped" in refused.err
+    assert "the tables of `acme` were dropped" in refused.err
 
 
 def test_a_reason_is_needed_where_it_matters(shell: Shell) -> None:

@@ -18,7 +18,7 @@ from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
 from tenantcron.store.engine import Database
 from tenantcron.store.tenants import Scope
-from tenantcron.tenants.registry import create_tenant
+from tenantcron.tenants.creation import create_tenant
 
 Schedules = Mapping[str, str]
 

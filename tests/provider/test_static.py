@@ -18,7 +18,7 @@ from tenantcron.provider.static import StaticProvider, static_provider
 from tenantcron.provider.static_settings import read_entries
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.store.engine import Database
-from tenantcron.tenants.registry import create_tenant
+from tenantcron.tenants.creation import create_tenant
 
 ENTRY: JsonObject = {"tenant": "acme", "name": "nightly", "saga": "report", "cron": "0 2 * * *"}
 MANIFEST = """version: "1.0"

@@ -11,7 +11,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.reconciler import checking
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.store import tenants
-from tenantcron.tenants.registry import create_tenant
+from tenantcron.tenants.creation import create_tenant
 
 TOO_OFTEN = 'cron: "*/5 * * * *"'
 SEVERAL = checking._CHUNK * 2 + 1

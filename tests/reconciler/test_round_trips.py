@@ -9,7 +9,7 @@ from tenantcron.reconciler.plan import Rules
 from tenantcron.reconciler.state import read_states
 from tenantcron.store.batches import SCHEMAS_A_STATEMENT
 from tenantcron.store.engine import Database
-from tenantcron.tenants.registry import create_tenant
+from tenantcron.tenants.creation import create_tenant
 
 COUNTS = (1, 20, 200)
 

@@ -14,7 +14,7 @@ from support.database import TEMPLATE, Server
 
 from tenantcron.core.settings import Settings
 from tenantcron.store import tables
-from tenantcron.store.ddl import create_tenant_schema, drop_tenant_schema
+from tenantcron.store.ddl import create_tenant_schema, drop_schema, drop_tenant_tables
 from tenantcron.store.engine import Database, of_tenant, open_database
 
 RECORD = {
@@ -61,7 +61,8 @@ async def test_any_name_is_only_a_name(database: Database, schema: str) -> None:
     async with database.transaction() as connection:
         await create_tenant_schema(connection, schema)
         assert (await describe(connection, schema))["triggers"]
-        await drop_tenant_schema(connection, schema)
+        await drop_tenant_tables(connection, schema)
+        await drop_schema(connection, schema)
         assert not (await describe(connection, schema))["tables"]
         assert (await describe(connection, "tenantcron"))["tables"]
 

@@ -29,7 +29,7 @@ from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.store.engine import Database
-from tenantcron.tenants.registry import create_tenant
+from tenantcron.tenants.creation import create_tenant
 
 CORRELATION = UUID("00000000-0000-4000-8000-000000000001")
 DEPLOYER = Attribution(
@@ -127,7 +127,12 @@ def names(url: str, tenant: str) -> list[str]:
 
 def audit(url: str, tenant: str) -> list[DictRow]:
     """Return a tenant's audit records in the order they were made."""
-    return query(url, "SELECT * FROM {}.audit_record ORDER BY id", f"tenant_{tenant}")
+    return audit_of(url, f"tenant_{tenant}")
+
+
+def audit_of(url: str, schema: str) -> list[DictRow]:
+    """Return the audit records of a schema in the order they were made."""
+    return query(url, "SELECT * FROM {}.audit_record ORDER BY id", schema)
 
 
 def versions(url: str, tenant: str) -> list[DictRow]:

@@ -48,6 +48,7 @@ def live(folder: Path, url: str, by_hand: str) -> None:
     assert all_have_succeeded(asyncio.run(read_by_api(shell, new_token(shell))))
     succeed(shell, "audit")
     deprovision = ("--reason", "over", "--drop-schema", "--confirm", "acme")
+    query(by_hand, "DROP TABLE tenant_acme.effect")
     succeed(shell, "tenant", "deprovision", "acme", *deprovision)
     assert query(by_hand, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'") == []
 

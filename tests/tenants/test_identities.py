@@ -11,6 +11,7 @@ from support.patience import PATIENCE
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import scheduler_actor
 from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import SchemaName
 from tenantcron.store import audit_records, identities, tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.tenants import Limits
@@ -114,7 +115,7 @@ async def test_a_tenant_and_a_service_that_come_at_the_same_moment_meet(
 ) -> None:
     """Neither sees the other before it commits, so one of them must wait."""
     async with database.transaction() as connection:
-        await tenants.add(connection, ACME)
+        await tenants.add(connection, ACME, SchemaName("tenant_acme"))
         declaring = asyncio.create_task(declare(database, "billing"))
         await until_waiting(database)
         await connection.commit()

@@ -14,9 +14,9 @@ from tenantcron.core.names import TenantId
 from tenantcron.store.claiming import WORK
 from tenantcron.store.engine import Database
 from tenantcron.store.tenants import Limits, TenantStatus
+from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import (
     Registry,
-    TenantError,
     find_tenant,
     list_tenants,
     tenant_id,
@@ -117,9 +117,9 @@ async def test_a_dropped_schema_cannot_come_back(registry: Registry, database_ur
 
     assert row.status is TenantStatus.DEPROVISIONED
     assert not has_schema(database_url)
-    with pytest.raises(TenantError, match="has been dropped"):
+    with pytest.raises(TenantError, match="tables of `acme` were dropped"):
         await registry.resume(ACME, None)
-    with pytest.raises(TenantError, match="deprovisioned already, and its schema dropped"):
+    with pytest.raises(TenantError, match="deprovisioned already, and its tables dropped"):
         await registry.deprovision(ACME, "again", drop_schema=True)
 
 

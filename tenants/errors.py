@@ -1,0 +1,11 @@
+"""What can be wrong with a tenant, in words that say what to do next."""
+
+from tenantcron.core.errors import TenantcronError
+
+
+class TenantError(TenantcronError):
+    """A tenant is not there, or not in a state that allows this."""
+
+
+class UnknownTenantError(TenantError):
+    """There is no such tenant."""
