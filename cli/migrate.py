@@ -12,8 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tenantcron.cli import migrate_check, migrate_sql
 from tenantcron.cli.numbers import number
 from tenantcron.cli.terminal import Palette
+from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import load_settings
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import visible
@@ -26,6 +28,9 @@ examples:
   tenantcron migrate                    before a new version is rolled out; running it again is safe
   tenantcron migrate --concurrency 8    more tenants at a time
   tenantcron migrate --format json
+  tenantcron migrate --sql | psql -v ON_ERROR_STOP=1    let another role run it
+  tenantcron migrate --sql --tenant acme --schema org_acme
+  tenantcron migrate --check                            exit code 1 if anything differs
 """
 
 
@@ -37,11 +42,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--concurrency", type=number(1, 10), default=4, metavar="N", help="1 to 10, default: 4"
     )
     parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--sql", action="store_true", help="print the statements, run nothing")
+    instead.add_argument("--check", action="store_true", help="compare, and change nothing")
+    parser.add_argument("--tenant", metavar="ID", help="with --sql: this tenant, new or not")
+    parser.add_argument("--schema", metavar="NAME", help="with --sql --tenant: its schema")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Migrate and report; 1 if a tenant could not be brought up to date."""
+    if arguments.sql:
+        return migrate_sql.run(arguments)
+    if arguments.tenant is not None or arguments.schema is not None:
+        raise UsageError("--tenant and --schema go with --sql")
+    if arguments.check:
+        return migrate_check.run(arguments)
     outcome = asyncio.run(_migrate(arguments.concurrency))
     if arguments.format == "json":
         print(json.dumps(_as_json(outcome), indent=2))

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.runtime.migration import RevisionStep
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
 from tenantcron.store.tables import TENANT_SCHEMA
@@ -48,6 +48,11 @@ class History:
         """Undo everything, in the connection's transaction. The empty version table stays."""
         self._run(connection, schema, "down")
 
+    def scripts_from(self, version: str | None, schema: str) -> list[str]:
+        """Return what is missing since a version as scripts, without running anything."""
+        missing = list(self.scripts.iterate_revisions("head", version or BASE))
+        return [_written(revision, schema) for revision in reversed(missing)]
+
     def _run(self, connection: Connection, schema: str, direction: Literal["up", "down"]) -> None:
         def steps(heads: tuple[str, ...], _: MigrationContext) -> Iterable[RevisionStep]:
             current = heads[0] if heads else BASE
@@ -61,6 +66,38 @@ class History:
             opts={"version_table": VERSION_TABLE, "version_table_schema": schema, "fn": steps},
         )
         context.run_migrations(op=Operations(context), schema=schema)
+
+
+class _Writer:
+    """Takes the place of a connection and keeps the scripts that it is given."""
+
+    def __init__(self) -> None:
+        self.scripts: list[str] = []
+
+    def exec_driver_sql(self, statement: str, **_: object) -> None:
+        self.scripts.append(statement)
+
+
+class _WritingOperations(Operations):
+    """Operations of a migration that runs nowhere; only plain SQL can be written down."""
+
+    def __init__(self, writer: _Writer) -> None:
+        super().__init__(MigrationContext.configure(dialect_name="postgresql"))
+        self.writer = writer
+
+    def get_bind(self) -> Connection:
+        return cast(Connection, self.writer)
+
+    def execute(self, sqltext: object, **_: object) -> None:
+        if not isinstance(sqltext, str):
+            raise TypeError("a migration that is printed can execute text only")
+        self.writer.scripts.append(sqltext)
+
+
+def _written(revision: Script, schema: str) -> str:
+    writer = _Writer()
+    revision.module.upgrade(op=_WritingOperations(writer), schema=schema)
+    return ";\n".join(script.strip().rstrip(";") for script in writer.scripts)
 
 
 @cache

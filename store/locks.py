@@ -44,6 +44,11 @@ async def try_lock(connection: AsyncConnection, what: Lock) -> bool:
     return bool(taken)
 
 
+def key_of(what: Lock, name: str) -> tuple[int, int]:
+    """Return both halves of a key, for a script that takes the lock by itself."""
+    return int(what), _which(name)
+
+
 def _which(name: str) -> int:
     """Return the second half of a key: a signed number of 32 bits."""
     return crc32(name.encode()) - 2**31

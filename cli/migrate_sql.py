@@ -1,0 +1,56 @@
+"""`tenantcron migrate --sql`: prints the statements of migrations instead of running them."""
+
+import argparse
+import asyncio
+import sys
+
+from tenantcron.cli.database import current_settings, refused
+from tenantcron.core.errors import UsageError
+from tenantcron.core.schema_names import schema_name
+from tenantcron.core.settings import Settings
+from tenantcron.core.words import visible
+from tenantcron.migrations.pending import pending_control, pending_tenants
+from tenantcron.store.engine import Database, open_database
+from tenantcron.tenants.errors import TenantError
+from tenantcron.tenants.registry import tenant_id
+from tenantcron.tenants.scripts import tenant_sql
+
+_NOTHING = "-- There is nothing to migrate."
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a script; 1 if there is a tenant that a script cannot help."""
+    if arguments.schema is not None and arguments.tenant is None:
+        raise UsageError("--schema says where the tables of a new tenant go: add --tenant ID")
+    try:
+        return asyncio.run(_run(arguments, current_settings()))
+    except TenantError as error:
+        return refused(error)
+
+
+async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
+    async with open_database(settings) as database:
+        if arguments.tenant is None:
+            return await _print_all(database)
+        schema = None if arguments.schema is None else schema_name(arguments.schema)
+        tenant, pattern = tenant_id(arguments.tenant), settings.schema_pattern
+        print(await tenant_sql(database, tenant, schema, pattern) or _NOTHING)
+        return 0
+
+
+async def _print_all(database: Database) -> int:
+    """Print what the control schema needs, then what each tenant needs."""
+    control = await pending_control(database)
+    if control is not None:
+        print(control)
+    printed, broken = int(control is not None), 0
+    async for tenant, script in pending_tenants(database):
+        if script is None:
+            broken += 1
+            print(f"failed {tenant.tenant}: {visible(tenant.broken or '')}", file=sys.stderr)
+        else:
+            printed += 1
+            print(script)
+    if not printed:
+        print(_NOTHING)
+    return int(broken > 0)

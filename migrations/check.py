@@ -1,0 +1,98 @@
+"""Whether the database is as this program expects it: `tenantcron migrate --check`.
+
+It reads versions and the catalog and changes nothing, so a role that may only read can run it. A
+schema that is newer than the program is fine, as it is for `migrate`: its objects are not compared.
+Transactions are as small as those of `migrate`. Objects are compared by one query of the catalog
+for a few hundred schemas at a time, which locks none of their tables.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tenantcron.migrations.expected import expected_objects
+from tenantcron.store import api_role
+from tenantcron.store.catalog import missing_objects
+from tenantcron.store.engine import Database
+from tenantcron.store.tables import CONTROL_SCHEMA
+from tenantcron.store.tenant_versions import TenantVersion, tenant_versions
+from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
+
+_SCHEMAS_A_QUERY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as expected."""
+
+    schema: str
+    # None: it concerns the control schema.
+    tenant: str | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of a check."""
+
+    control: str | None
+    tenants: int
+    differences: tuple[Difference, ...]
+
+
+async def check(database: Database) -> Checked:
+    """Compare the control schema and all tenants with what this program expects."""
+    async with database.transaction() as connection:
+        version = await control_version(connection)
+    if version is None or version < CONTROL_VERSION:
+        return Checked(version, 0, (_control_behind(version),))
+    found = [*await _control_objects(database, version)]
+    tenants = await tenant_versions(database)
+    found += [difference for tenant in tenants for difference in _versions(tenant)]
+    found += await _tenant_objects(database, tenants)
+    found += await _closed_to_api(database, tenants)
+    return Checked(version, len(tenants), tuple(found))
+
+
+def _control_behind(version: str | None) -> Difference:
+    problem = "is missing" if version is None else f"is at {version}, expected {CONTROL_VERSION}"
+    return Difference(CONTROL_SCHEMA, None, problem)
+
+
+async def _control_objects(database: Database, version: str) -> list[Difference]:
+    if version > CONTROL_VERSION:
+        return []
+    async with database.transaction() as connection:
+        lines = await missing_objects(connection, [CONTROL_SCHEMA], expected_objects("control"))
+    return [Difference(schema, None, _absent(line)) for schema, line in lines]
+
+
+def _versions(tenant: TenantVersion) -> Iterator[Difference]:
+    if tenant.broken is not None:
+        yield Difference(tenant.schema, tenant.tenant, tenant.broken)
+    elif not tenant.is_current:
+        problem = f"is at {tenant.version or 'no version'}, expected {TENANT_VERSION}"
+        yield Difference(tenant.schema, tenant.tenant, problem)
+
+
+async def _tenant_objects(database: Database, tenants: Sequence[TenantVersion]) -> list[Difference]:
+    by_schema = {one.schema: one.tenant for one in tenants if one.version == TENANT_VERSION}
+    schemas, found = list(by_schema), list[Difference]()
+    for start in range(0, len(schemas), _SCHEMAS_A_QUERY):
+        some = schemas[start : start + _SCHEMAS_A_QUERY]
+        async with database.transaction() as connection:
+            lines = await missing_objects(connection, some, expected_objects("tenant"))
+        found += [Difference(schema, by_schema[schema], _absent(line)) for schema, line in lines]
+    return found
+
+
+async def _closed_to_api(database: Database, tenants: Sequence[TenantVersion]) -> list[Difference]:
+    """Where the role of the API exists, it must be able to read each tenant's tables."""
+    by_schema = {tenant.schema: tenant.tenant for tenant in tenants if tenant.broken is None}
+    async with database.transaction() as connection:
+        closed = await api_role.unreadable_schemas(connection)
+    problem = f"cannot be read by the role {api_role.NAME}: grant it USAGE on the schema"
+    return [Difference(name, by_schema[name], problem) for name in closed if name in by_schema]
+
+
+def _absent(line: str) -> str:
+    return f"{line}: missing or different"
