@@ -1,5 +1,6 @@
 """Pages: templates with everything escaped, and the headers that keep scripts of others out."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from tenantcron.core.values import JsonValue
 from tenantcron.web import words
 from tenantcron.web.sessions import CSRF_FIELD, ROOT, keep_browser
 
@@ -54,6 +56,7 @@ def environment() -> Environment:
         coded=coded,
         linked=linked,
         breakable=breakable,
+        json=as_json,
     )
     made.globals.update(root=ROOT, signs=words.SIGNS, csrf_field=CSRF_FIELD, asset=asset)
     return made
@@ -73,6 +76,11 @@ def rendered(request: Request, template: str, status: int = 200, **values: objec
     response.headers["Vary"] = "Cookie, HX-Request"
     keep_browser(request, response)
     return response
+
+
+def as_json(value: JsonValue, indent: int | None = None) -> str:
+    """Write a value for people, letters of all languages as they are; the page escapes it."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent)
 
 
 def coded(text: str) -> Markup:

@@ -1,6 +1,6 @@
 """What is put around words in a page never lets the words become markup."""
 
-from tenantcron.web.rendering import breakable, coded, linked
+from tenantcron.web.rendering import breakable, coded, environment, linked
 from tenantcron.web.words import number, sentence
 
 EXECUTION = "6bf96716-2a3d-41a2-9b08-1d6c2af2998b"
@@ -24,6 +24,12 @@ def test_a_name_may_go_on_in_a_new_line_where_a_word_of_it_ends() -> None:
 
 def test_what_stands_between_backticks_is_code() -> None:
     assert coded("start `tenantcron run`") == "start <code>tenantcron run</code>"
+
+
+def test_json_keeps_letters_of_all_languages_and_never_becomes_markup() -> None:
+    page = environment().from_string("{{ value | json }}")
+
+    assert page.render(value={"name": "Köln <b>"}) == "{&#34;name&#34;: &#34;Köln &lt;b&gt;&#34;}"
 
 
 def test_sentences_begin_with_a_capital_and_thousands_are_seen() -> None:
