@@ -22,6 +22,7 @@ import httpx
 
 from tenantcron.core.egress import Egress, Refusal, is_address
 from tenantcron.core.errors import UsageError
+from tenantcron.targets.interim import BoundedStream
 from tenantcron.targets.resolving import Resolve, ResolvingError
 
 # A little more than a replica runs at a time: a call never waits for a connection of others.
@@ -118,12 +119,15 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         *others, last = addresses
         for address in others:
             try:
-                return await self._network.connect_tcp(
+                stream = await self._network.connect_tcp(
                     address, port, timeout, local_address, socket_options
                 )
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 continue
-        return await self._network.connect_tcp(last, port, timeout, local_address, socket_options)
+            return BoundedStream(stream)
+        return BoundedStream(
+            await self._network.connect_tcp(last, port, timeout, local_address, socket_options)
+        )
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

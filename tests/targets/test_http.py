@@ -274,6 +274,59 @@ async def test_what_came_before_an_answer_broke_off_is_kept(target: Service) -> 
     assert end.answer == Answer(200, "half")
 
 
+HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone"
+
+
+async def test_a_few_interim_responses_go_before_an_answer(target: Service) -> None:
+    end = await called(target, writing(HINT * 10, HINT[:20], HINT[20:] + HINT + OK))
+    assert end == Ended(Answer(200, "done"))
+
+
+async def test_the_bounds_hold_for_each_answer_on_a_connection_that_is_used_again(
+    target: Service,
+) -> None:
+    async def hint(_: Received, writer: StreamWriter) -> None:
+        writer.write(HINT * 15 + OK)
+        await writer.drain()
+
+    target.behaviour = hint
+    async with calling(target.port) as caller:
+        ends = [await ended(caller, a_request(target.url)) for _ in range(3)]
+    assert (ends, target.connections) == ([Ended(Answer(200, "done"))] * 3, 1)
+
+
+async def test_endless_interim_responses_end_the_call(target: Service) -> None:
+    sent = 0
+
+    async def pour(_: Received, writer: StreamWriter) -> None:
+        nonlocal sent
+        while True:
+            writer.write(HINT * 1000)
+            await writer.drain()
+            sent += 1000
+
+    end = await called(target, pour)
+    assert isinstance(end.error, Retry)
+    assert end.reason == f"the connection broke off to {target.url}: more than 20 interim responses"
+    # All that fits into the buffers of the system may have been sent, and nothing after it.
+    assert sent < 1_000_000
+
+
+LONG_HEADS = {
+    "an interim response": b"HTTP/1.1 103 x\r\nLink: " + b"x" * 70_000 + b"\r\n\r\n" + OK,
+    "without an end": b"HTTP/1.1 103 x\r\nLink: " + b"x" * 1_000_000,
+    "an answer": b"HTTP/1.1 200 x\r\nLink: " + b"x" * 70_000 + b"\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("head", LONG_HEADS.values(), ids=LONG_HEADS.keys())
+async def test_more_than_64_kib_before_the_body_end_the_call(target: Service, head: bytes) -> None:
+    end = await called(target, writing(head))
+    assert isinstance(end.error, Retry)
+    assert end.reason.startswith(f"the connection broke off to {target.url}: more than 64 KiB")
+
+
 async def test_no_answer_in_time(target: Service) -> None:
     async with calling(target.port) as caller:
         # A connection is there already: the time is all for the answer.
