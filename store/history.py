@@ -24,14 +24,9 @@ _PATIENCE = "2s"
 # A partition that somebody named otherwise is theirs.
 _NAME = re.compile(r"execution_(?:past|attempt)_([0-9]{4})_(0[1-9]|1[0-2])")
 
-# The names and bounds below are made from a year and a month, never from text.
-_CREATE = """
-CREATE TABLE tenantcron.{table}_{month} (
-    LIKE tenantcron.{table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS
-);
-ALTER TABLE tenantcron.{table} ATTACH PARTITION tenantcron.{table}_{month}
-    FOR VALUES FROM ('{start}') TO ('{end}');
-"""
+# With the rights of their owner: a scheduler needs none to create or drop tables.
+_MAKE = text("SELECT tenantcron.make_month(:table, :first_day)")
+_DROP = text("SELECT tenantcron.drop_month(:first_day)")
 # What is attached: a table of that name alone takes no rows.
 _EXISTING = text(
     "SELECT p.relname, c.relname FROM pg_catalog.pg_inherits AS i"
@@ -89,7 +84,7 @@ async def prepare(connection: AsyncConnection, now: datetime, retention: timedel
     await wait_at_most(connection, _PATIENCE)
     missing = _missing(wanted, await _existing(connection))
     for table, month in missing:
-        await connection.run_sync(run_script, _creation(table, month))
+        await connection.execute(_MAKE, {"table": table, "first_day": month.start.date()})
     return sorted({month for _, month in missing})
 
 
@@ -113,21 +108,13 @@ async def drop_old(connection: AsyncConnection, now: datetime, retention: timede
     await connection.run_sync(run_script, "LOCK TABLE ONLY tenantcron.execution_past")
     finished = await _finished(connection, old)
     for month in finished:
-        for table in TABLES:
-            await connection.run_sync(
-                run_script, f"DROP TABLE IF EXISTS tenantcron.{table}_{month}"
-            )
+        await connection.execute(_DROP, {"first_day": month.start.date()})
     return finished
 
 
 async def months_missing(connection: AsyncConnection, months: Sequence[Month]) -> list[Month]:
     """Return those of the months that executions cannot be written for."""
     return sorted({month for _, month in _missing(months, await _existing(connection))})
-
-
-def _creation(table: str, month: Month) -> str:
-    start, end = month.start.isoformat(), month.following.start.isoformat()
-    return _CREATE.format(table=table, month=month, start=start, end=end)
 
 
 def _missing(wanted: Sequence[Month], existing: set[tuple[str, Month]]) -> list[tuple[str, Month]]:

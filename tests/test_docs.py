@@ -23,13 +23,10 @@ nothing. `python tests/test_docs.py` writes them anew; read the difference befor
 
 import tempfile
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
-import psycopg
 import pytest
-from support.database import Server
 from support.page_commands import examples, is_plain, put, refreshed, run, served, settled
-from support.pages import BLOCK, PAGES, TABLE, each_page_with, marked, pipeline_commands
+from support.pages import BLOCK, PAGES, TABLE, each_page_with, pipeline_commands
 
 
 def made_parts(page: Path) -> list[str]:
@@ -63,22 +60,6 @@ def test_the_commands_in_pipelines_work(page: Path, folder: Path) -> None:
             assert done.code == 0, f"{command}\n{done.text}"
 
 
-def test_the_rights_on_the_page_are_what_the_commands_need(server: Server, folder: Path) -> None:
-    examples(folder)
-    with server.database("template1") as url:
-        name = urlsplit(url).path.removeprefix("/")
-        with psycopg.connect(url, autocommit=True) as owner:
-            owner.execute(marked("database.md", "rights").replace("product", name))
-        as_deploy, as_plan = as_role("tenantcron_deploy", url), as_role("tenantcron_plan", url)
-        apply = "tenantcron apply-manifest manifests/acme.yaml --create-tenants"
-        assert run("tenantcron migrate", folder, as_deploy).code == 0
-        assert run(apply, folder, as_deploy).code == 0
-        assert run("tenantcron plan manifests/acme.yaml", folder, as_plan).code == 0
-        assert run("tenantcron schedule list", folder, as_plan).code == 0
-        refused = run(apply.replace("acme", "northwind"), folder, as_plan)
-        assert (refused.code, "permission denied" in refused.text) == (1, True)
-
-
 def test_moments_settle_and_nothing_else_does() -> None:
     shown = "  nightly  Tue 2026-12-01 02:00 GMT  2026-12-01 02:00  in 14 d 20 h\n"
     later = "  nightly  Thu 2027-07-01 02:00 BST  2027-07-01 01:00  in 5 min\n"
@@ -109,11 +90,6 @@ def test_a_shell_is_asked_wherever_it_would_make_something_of_a_command(
     command: str, plain: bool
 ) -> None:
     assert is_plain(command) is plain
-
-
-def as_role(role: str, url: str) -> dict[str, str]:
-    parts = urlsplit(url)
-    return {"TENANTCRON_DATABASE_URL": urlunsplit(parts._replace(netloc=f"{role}@"))}
 
 
 def main() -> None:

@@ -1,0 +1,58 @@
+-- What each role of roles.sql may do in the schema tenantcron. Run it with psql as tenantcron_deploy
+-- after every `tenantcron migrate`; running it again does no harm. tests/deploy/test_rights.py runs
+-- every command with exactly these rights.
+BEGIN;
+REVOKE ALL ON ALL TABLES IN SCHEMA tenantcron
+    FROM tenantcron_run, tenantcron_operate, tenantcron_plan;
+GRANT USAGE ON SCHEMA tenantcron TO tenantcron_run, tenantcron_operate, tenantcron_plan;
+
+-- All of them read what the scheduler does, and the version that the tables are at.
+GRANT SELECT ON
+    tenantcron.schema_version, tenantcron.tenant, tenantcron.limits, tenantcron.manifest_version,
+    tenantcron.schedule_definition, tenantcron.schedule_cursor, tenantcron.execution,
+    tenantcron.execution_attempt, tenantcron.worker, tenantcron.failover, tenantcron.failover_loss,
+    tenantcron.service, tenantcron.identity, tenantcron.audit_record, tenantcron.webhook,
+    tenantcron.webhook_lane, tenantcron.webhook_event, tenantcron.outbox
+    TO tenantcron_run, tenantcron_operate, tenantcron_plan;
+GRANT SELECT ON tenantcron.metering TO tenantcron_operate, tenantcron_plan;
+
+-- Triggers write the audit with the rights of the role that makes a change. It is append only.
+GRANT INSERT ON tenantcron.audit_record TO tenantcron_run, tenantcron_operate;
+
+-- The scheduler fires, claims, runs and records. Operators trigger, retry and cancel.
+GRANT INSERT, UPDATE ON tenantcron.execution TO tenantcron_run, tenantcron_operate;
+GRANT INSERT ON tenantcron.execution_attempt TO tenantcron_run;
+-- Claims and heartbeats name the partition with the executions that have not ended.
+GRANT SELECT, UPDATE ON tenantcron.execution_live TO tenantcron_run;
+-- Cursors are kept in sync with the schedules, by the scheduler and by operators' commands.
+GRANT INSERT, UPDATE, DELETE ON tenantcron.schedule_cursor, tenantcron.schedule_definition
+    TO tenantcron_run, tenantcron_operate;
+GRANT UPDATE (synced_revision, sync_fault) ON tenantcron.tenant TO tenantcron_run;
+-- A scheduler reports itself and what a failover has lost, and declares its service and limits.
+GRANT INSERT, UPDATE, DELETE ON tenantcron.worker TO tenantcron_run;
+GRANT INSERT ON tenantcron.failover TO tenantcron_run;
+GRANT INSERT, DELETE ON tenantcron.failover_loss TO tenantcron_run;
+GRANT INSERT ON tenantcron.service, tenantcron.identity TO tenantcron_run;
+GRANT UPDATE ON tenantcron.limits TO tenantcron_run, tenantcron_operate;
+-- Months of history are made ahead, and dropped when they are old. The history is locked for a
+-- moment before a month is dropped, so that nothing ends in it meanwhile.
+GRANT EXECUTE ON FUNCTION tenantcron.make_month(text, date) TO tenantcron_run, tenantcron_operate;
+GRANT EXECUTE ON FUNCTION tenantcron.drop_month(date) TO tenantcron_run;
+GRANT UPDATE ON tenantcron.execution_past TO tenantcron_run;
+-- Events are put in order and delivered to webhooks; a webhook that is gone is switched off.
+GRANT DELETE ON tenantcron.outbox TO tenantcron_run;
+GRANT USAGE ON SEQUENCE tenantcron.outbox_id_seq TO tenantcron_run;
+GRANT INSERT, UPDATE ON tenantcron.webhook_lane TO tenantcron_run;
+GRANT INSERT, DELETE ON tenantcron.webhook_event TO tenantcron_run;
+GRANT UPDATE ON tenantcron.webhook TO tenantcron_run;
+-- Execution tokens are signed; the first token makes the first key. Operators rotate keys.
+GRANT SELECT, INSERT, UPDATE ON tenantcron.signing_key TO tenantcron_run, tenantcron_operate;
+
+-- Operators and the API apply manifests to tenants that exist, and change status and limits.
+GRANT INSERT ON tenantcron.manifest_version TO tenantcron_operate;
+GRANT UPDATE ON tenantcron.tenant, tenantcron.identity TO tenantcron_operate;
+GRANT INSERT, UPDATE, DELETE ON tenantcron.webhook TO tenantcron_operate;
+-- The API looks tokens up, counts requests, and keeps the answers of writes for a day.
+GRANT SELECT, INSERT, UPDATE ON tenantcron.api_token, tenantcron.api_usage TO tenantcron_operate;
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenantcron.idempotency_key TO tenantcron_operate;
+COMMIT;

@@ -1,0 +1,23 @@
+-- Roles for tenantcron, each with the rights that its commands need and no others. Run it once with
+-- psql, on the database, as a role that may create roles; rename the roles as you like, here and in
+-- grants.sql. Then run `tenantcron migrate` as tenantcron_deploy, and grants.sql.
+CREATE ROLE tenantcron_deploy LOGIN;
+CREATE ROLE tenantcron_run LOGIN;
+CREATE ROLE tenantcron_operate LOGIN;
+CREATE ROLE tenantcron_plan LOGIN;
+-- The role that requests of the API read as. `migrate` would create it if it could.
+CREATE ROLE tenantcron_api NOLOGIN NOINHERIT;
+GRANT tenantcron_api TO tenantcron_operate;
+
+-- migrate creates the schema tenantcron, tenant create the schemas of tenants that are not adopted.
+GRANT CREATE ON DATABASE :"DBNAME" TO tenantcron_deploy;
+
+-- Every schema and table that tenantcron_deploy creates: the tenants' schedules and their audit.
+-- grants.sql narrows it down for the schema tenantcron.
+ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
+    GRANT USAGE ON SCHEMAS TO tenantcron_run, tenantcron_operate, tenantcron_plan;
+ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
+    GRANT SELECT ON TABLES TO tenantcron_run, tenantcron_operate, tenantcron_plan;
+-- An apply writes schedules, and a trigger writes the audit with the rights of the role that applies.
+ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
+    GRANT INSERT, UPDATE, DELETE ON TABLES TO tenantcron_operate;

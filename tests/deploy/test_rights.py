@@ -1,0 +1,297 @@
+"""Every command runs as the role that deploy/sql has for it, with exactly the rights granted there.
+
+One server of its own, because roles belong to a server. It is one test, because each role works
+with what the roles before it have done, as on a platform.
+"""
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import psycopg
+import pytest
+from psycopg.errors import InsufficientPrivilege
+from support.builds import chosen_build
+from support.database import own_server
+from support.fleet import Called, Shell, manifest
+from support.processes import query
+from support.programs import run_script
+from support.serve_process import serving
+
+from tenantcron.cli.main import COMMANDS
+from tenantcron.core.settings import Settings
+from tenantcron.store import history
+from tenantcron.store.engine import Database, open_database
+
+ROOT = Path(__file__).parents[2]
+SQL, DOCS = ROOT / "deploy" / "sql", ROOT / "docs"
+WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}
+DEPLOY, RUN, OPERATE, PLAN = (f"tenantcron_{name}" for name in ("deploy", "run", "operate", "plan"))
+SCHEDULES = {
+    "good": 'cron: "0 * * * *", catch_up: all, catch_up_window: 6h',
+    "bad": 'cron: "0 * * * *", catch_up: all, catch_up_window: 6h, overlap: allow,'
+    " retry: {max_attempts: 1}, auto_pause_after: 3",
+}
+HANDLERS = """
+from tenantcron import saga
+
+@saga("good")
+async def good(execution):
+    return {"token": bool(await execution.token("https://billing.internal"))}
+
+@saga("bad")
+async def bad(execution):
+    raise ValueError("no")
+"""
+# As if no scheduler had run for three hours.
+MAKE_DUE = (
+    "UPDATE tenantcron.schedule_cursor SET effective_from = now() - interval '1 day',"
+    " next_run_at = date_trunc('hour', now()) - interval '3 hours'"
+)
+# A schema as a platform has it: another role's, which grants what roles need to adopt it.
+PLATFORM = f"""
+CREATE ROLE platform;
+CREATE SCHEMA org_umbra AUTHORIZATION platform;
+GRANT USAGE, CREATE ON SCHEMA org_umbra TO {DEPLOY};
+GRANT USAGE ON SCHEMA org_umbra TO {RUN}, {OPERATE}, {PLAN}, tenantcron_api;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A database with the roles of deploy/sql."""
+
+    url: str
+    folder: Path
+
+    def url_of(self, role: str) -> str:
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(netloc=f"{role}@"))
+
+    def shell(self, role: str) -> Shell:
+        return Shell(self.folder, self.url_of(role))
+
+    def call(self, role: str, *arguments: str) -> Called:
+        key = b64encode(bytes(range(32))).decode()
+        return self.shell(role)(*arguments, TENANTCRON_MASTER_KEY=key, PYTHONPATH=str(self.folder))
+
+    def succeed(self, role: str, *arguments: str) -> Called:
+        done = self.call(role, *arguments)
+        assert done.code == 0, (role, arguments, done)
+        succeeded.add((role, arguments[0]))
+        return done
+
+    def refuse(self, role: str, *arguments: str) -> None:
+        done = self.call(role, *arguments)
+        assert done.code in (1, 2), (role, arguments, done)
+        assert "permission denied" in done.out + done.err, (role, arguments, done)
+
+
+# Which commands have succeeded, and as which role.
+succeeded: set[tuple[str, str]] = set()
+
+
+@pytest.fixture(scope="module")
+def site(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("rights")
+    with own_server(run_folder, {}, chosen_build()) as server:
+        server.execute("CREATE DATABASE {}", "product")
+        made = Site(server.url("product"), folder)
+        set_up(made)
+        yield made
+
+
+def set_up(site: Site) -> None:
+    """Go through the steps of the documents, up to the first schedules."""
+    for tenant in ("acme", "umbra"):
+        (site.folder / f"{tenant}.yaml").write_text(manifest(tenant, SCHEDULES), encoding="utf-8")
+    (site.folder / "work.py").write_text(HANDLERS, encoding="utf-8")
+    policy = '[policy]\nallowed_hosts = ["hooks.internal"]\n'
+    (site.folder / "tenantcron.toml").write_text(policy, encoding="utf-8")
+    run_file(site.url, "roles.sql")
+    query(site.url, PLATFORM)
+    site.succeed(DEPLOY, "migrate")
+    run_file(site.url_of(DEPLOY), "grants.sql")
+    site.succeed(DEPLOY, "tenant", "create", "acme")
+    site.succeed(DEPLOY, "tenant", "create", "umbra", "--schema", "org_umbra")
+    site.succeed(DEPLOY, "apply-manifest", "acme.yaml")
+
+
+def run_file(url: str, name: str) -> None:
+    done = run_script(url, (SQL / name).read_text(encoding="utf-8"))
+    assert (done.returncode, done.stderr) == (0, ""), done
+
+
+def what_changes_tables_needs_the_role_that_deploys(site: Site) -> None:
+    site.succeed(DEPLOY, "migrate", "--check")
+    site.succeed(DEPLOY, "tenant", "create", "brief")
+    site.succeed(
+        DEPLOY,
+        *("tenant", "deprovision", "brief", "--reason", "x", "--drop-schema", "--confirm", "brief"),
+    )
+    for role in (RUN, OPERATE, PLAN):
+        site.refuse(role, "tenant", "create", "more")
+        with (
+            psycopg.connect(site.url_of(role)) as connection,
+            pytest.raises(InsufficientPrivilege),
+        ):
+            connection.execute("CREATE TABLE tenantcron.own (id int)")
+
+
+def the_grants_can_be_run_again(site: Site) -> None:
+    run_file(site.url_of(DEPLOY), "grants.sql")
+
+
+def operators_apply_and_change_what_exists(site: Site) -> None:
+    as_operator = lambda *arguments: site.succeed(OPERATE, *arguments)  # noqa: E731 -- said often
+    as_operator("apply-manifest", "umbra.yaml")
+    as_operator("tenant", "suspend", "umbra", "--reason", "unpaid")
+    as_operator("tenant", "resume", "umbra")
+    as_operator("tenant", "set", "umbra", "--max-concurrent", "3")
+    as_operator("limits", "--max-concurrent", "30")
+    as_operator("keys", "rotate", "--now")
+    as_operator("keys", "list")
+    as_operator("webhook", "add", "ops", "https://hooks.internal/cron")
+    as_operator("webhook", "disable", "ops", "--reason", "x")
+    as_operator("webhook", "enable", "ops")
+    as_operator("webhook", "list")
+    token = json.loads(
+        as_operator("token", "create", "ci", "--role", "viewer", "--format", "json").out
+    )
+    as_operator("token", "list")
+    as_operator("token", "revoke", token["token"].split("_")[1])
+    as_operator("schedule", "pause", "acme/good", "--reason", "x")
+    as_operator("schedule", "resume", "acme/good")
+    shown = as_operator("schedule", "trigger", "acme/good", "--format", "json")
+    execution = json.loads(shown.out)["execution"]
+    as_operator("execution", "cancel", execution)
+    as_operator("execution", "retry", execution)
+
+
+def the_scheduler_runs_without_the_right_to_change_tables(site: Site) -> None:
+    query(site.url, MAKE_DUE)
+
+    done = site.succeed(RUN, "run", "--handlers", "work", "--once")
+
+    states = query(site.url, "SELECT schedule_name, state FROM tenantcron.execution")
+    assert {(row["schedule_name"], row["state"]) for row in states} >= {
+        ("good", "SUCCEEDED"),
+        ("bad", "DEAD"),
+    }, done
+    paused = query(
+        site.url, "SELECT paused_by FROM tenantcron.schedule_cursor WHERE schedule_name = 'bad'"
+    )
+    assert {row["paused_by"] for row in paused} == {"system:scheduler:scheduler"}
+    assert "permission denied" not in done.err
+
+
+def the_scheduler_drops_old_months(site: Site) -> None:
+    query(site.url_of(DEPLOY), "SELECT tenantcron.make_month('execution_past', '2020-01-01')")
+
+    async def drop() -> list[history.Month]:
+        async with opened(site, RUN) as database, database.transaction() as connection:
+            return await history.drop_old(connection, datetime.now(UTC), timedelta(days=90))
+
+    assert [str(month) for month in asyncio.run(drop())] == ["2020_01"]
+
+
+@asynccontextmanager
+async def opened(site: Site, role: str) -> AsyncIterator[Database]:
+    settings = Settings(database_url=site.url_of(role), folder=site.folder)
+    async with open_database(settings) as database:
+        yield database
+
+
+def the_scheduler_changes_neither_tenants_nor_schedules(site: Site) -> None:
+    site.refuse(RUN, "tenant", "suspend", "acme", "--reason", "x")
+    site.refuse(RUN, "token", "create", "own", "--role", "admin")
+    (site.folder / "acme.yaml").write_text(manifest("acme", {}), encoding="utf-8")
+    site.refuse(RUN, "apply-manifest", "acme.yaml", "--max-deletes", "9")
+
+
+def who_plans_reads_and_changes_nothing(site: Site) -> None:
+    as_planner = lambda *arguments: site.succeed(PLAN, *arguments)  # noqa: E731 -- said often
+    (site.folder / "acme.yaml").write_text(manifest("acme", SCHEDULES), encoding="utf-8")
+    for arguments in (
+        ("plan", "acme.yaml", "umbra.yaml"),
+        ("migrate", "--sql"),
+        ("migrate", "--check"),
+        ("tenant", "list"),
+        ("tenant", "show", "acme"),
+        ("schedule", "list"),
+        ("schedule", "show", "umbra/good"),
+        ("execution", "list"),
+        ("limits",),
+        ("webhook", "list"),
+        ("why", "acme/good"),
+    ):
+        as_planner(*arguments)
+    # Both have findings, because a test has moved cursors manually.
+    for command in ("health", "audit"):
+        found = site.call(PLAN, command)
+        assert (found.code, found.err) == (1, ""), found
+        succeeded.add((PLAN, command))
+    [row] = query(site.url, "SELECT id FROM tenantcron.execution LIMIT 1")
+    as_planner("execution", "show", str(row["id"]))
+    site.refuse(PLAN, "schedule", "pause", "acme/good", "--reason", "x")
+    site.refuse(PLAN, "limits", "--max-concurrent", "1")
+    site.refuse(PLAN, "token", "list")
+    site.refuse(PLAN, "keys", "list")
+
+
+def the_api_serves_as_the_operators_role_with_row_level_security(site: Site) -> None:
+    created = site.succeed(OPERATE, "token", "create", "web", "--role", "admin", "--format", "json")
+    succeeded.add((OPERATE, "serve"))
+    headers = {"Authorization": f"Bearer {json.loads(created.out)['token']}"}
+    with (
+        serving(site.shell(OPERATE)) as (url, _),
+        httpx.Client(base_url=url, headers=headers, timeout=30) as client,
+    ):
+        assert client.get("/readyz").json()["row_level_security"] is True
+        for path in (
+            *("/v1/tenants", "/v1/executions", "/v1/tenants/umbra/schedules"),
+            *("/v1/tenants/umbra/audit-records", "/metrics"),
+        ):
+            assert client.get(path).status_code == 200, path
+        body = manifest("umbra", {"good": SCHEDULES["good"]})
+        yaml = {"Content-Type": "application/yaml"}
+        path = "/v1/tenants/umbra/manifest:apply"
+        applied = client.post(path, content=body, headers=yaml, params={"max_deletes": 1})
+        assert applied.status_code == 200, applied.text
+        path = "/v1/tenants/umbra:suspend"
+        assert client.post(path, json={"reason": "x"}).status_code == 200
+
+
+STEPS = (
+    what_changes_tables_needs_the_role_that_deploys,
+    the_grants_can_be_run_again,
+    operators_apply_and_change_what_exists,
+    the_scheduler_runs_without_the_right_to_change_tables,
+    the_scheduler_drops_old_months,
+    the_scheduler_changes_neither_tenants_nor_schedules,
+    who_plans_reads_and_changes_nothing,
+    the_api_serves_as_the_operators_role_with_row_level_security,
+)
+
+
+def test_every_command_runs_with_the_rights_of_its_role_and_no_others(site: Site) -> None:
+    for step in STEPS:
+        step(site)
+
+    assert {command for _, command in succeeded} == COMMANDS.keys() - WITHOUT_DATABASE
+    for role, command in succeeded:
+        assert f"`{command}`" in runs(role), (role, command)
+
+
+def runs(role: str) -> str:
+    """Return what the documents say that a role runs."""
+    lines = (DOCS / "database.md").read_text(encoding="utf-8").splitlines()
+    [row] = [line for line in lines if line.startswith(f"| `{role}` |")]
+    return row.split("|")[3]
