@@ -5,7 +5,7 @@ planned, perhaps applied, reported and forgotten, so that memory does not grow w
 """
 
 import argparse
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,56 +15,85 @@ from tenantcron.answers.totals import total
 from tenantcron.cli.database import acting, current_settings, with_database
 from tenantcron.cli.report import Report, progress
 from tenantcron.cli.sources import manifest_paths, read_manifests
+from tenantcron.manifests.files import ManifestFile, Policies, read_files
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.fleet import apply_each, plan_each, prepare
 from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
-from tenantcron.reconciler.planfile import PlanWriter, load_plan
+from tenantcron.reconciler.planfile import NoPlan, PlanWriter, SavedPlan, keep_reviewed, saved_plan
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.reconciler.spool import Spool
 from tenantcron.store.engine import Database
+from tenantcron.store.installation import identity
 from tenantcron.store.times import database_time
 from tenantcron.tenants.creation import create_tenant
 
 _NO_RULES = Rules()
 _Keep = Callable[[Outcome], None]
+_Prepare = Callable[[Database, argparse.Namespace, Spool], Awaitable[None]]
 
 
 def plan(arguments: argparse.Namespace, report: Report) -> None:
     """Plan, and save the plan if that is asked for."""
     paths, rules = manifest_paths(arguments), _rules(arguments)
 
-    async def work(database: Database, keep: _Keep) -> None:
-        with Spool() as spool:
-            await _prepare(database, arguments, paths, spool)
-            outcomes = _kept(plan_each(database, spool, rules), keep)
+    async def work(database: Database) -> None:
+        with Spool() as spool, await _writer(database, arguments, rules) as writer:
+            await _prepare(database, len(paths), read_manifests(arguments, paths), spool.add)
+            outcomes = _kept(plan_each(database, spool, rules), writer.add)
             await _tell(database, "Planning", outcomes, len(spool), report)
+            writer.finish()
 
+    with_database(work)
+
+
+async def _writer(
+    database: Database, arguments: argparse.Namespace, rules: Rules
+) -> PlanWriter | NoPlan:
     if not arguments.out:
-        with_database(partial(work, keep=_forget))
-        return
-    with PlanWriter(arguments.out, rules) as writer:
-        with_database(partial(work, keep=writer.add))
-        writer.finish()
+        return NoPlan()
+    policies = Policies(arguments.policy)
+
+    def read(file: Path) -> ManifestFile:
+        return next(read_files([file], policies, arguments.tenant))
+
+    return PlanWriter(arguments.out, rules, read, await identity(database))
 
 
 def apply(arguments: argparse.Namespace, source_ref: str | None, report: Report) -> None:
     """Apply manifests or a saved plan."""
-    with Spool() as spool:
-        reviewed = load_plan(arguments.plan, spool) if arguments.plan else _NO_RULES
-        paths = [] if arguments.plan else manifest_paths(arguments)
-        rules = _rules(arguments, reviewed)
-        applier = _applier(arguments, rules, source_ref)
+    if arguments.plan:
+        with saved_plan(arguments.plan) as saved:
+            _apply(arguments, source_ref, report, saved.rules, partial(_prepare_saved, saved))
+        return
+    paths = manifest_paths(arguments)
+    manifests = partial(read_manifests, arguments, paths)
 
-        async def work(database: Database) -> None:
-            if not arguments.plan:
-                await _prepare(database, arguments, paths, spool)
+    async def prepare_files(database: Database, _: argparse.Namespace, spool: Spool) -> None:
+        await _prepare(database, len(paths), manifests(), spool.add)
+
+    _apply(arguments, source_ref, report, _NO_RULES, prepare_files)
+
+
+def _apply(
+    arguments: argparse.Namespace,
+    source_ref: str | None,
+    report: Report,
+    reviewed: Rules,
+    prepare: _Prepare,
+) -> None:
+    rules = _rules(arguments, reviewed)
+    applier = _applier(arguments, rules, source_ref)
+
+    async def work(database: Database) -> None:
+        with Spool() as spool:
+            await prepare(database, arguments, spool)
             title, outcomes = "Applying", apply_each(applier(database), spool)
             if arguments.dry_run:
                 title, outcomes = "Planning", plan_each(database, spool, rules)
             await _tell(database, title, outcomes, len(spool), report)
 
-        with_database(work)
+    with_database(work)
 
 
 def _applier(
@@ -90,15 +119,27 @@ def _rules(arguments: argparse.Namespace, reviewed: Rules = _NO_RULES) -> Rules:
 
 
 async def _prepare(
-    database: Database, arguments: argparse.Namespace, paths: Sequence[Path], spool: Spool
+    database: Database,
+    number: int,
+    manifests: Iterable[ManifestFile],
+    keep: Callable[[Prepared], None],
 ) -> None:
-    with progress("Checking", len(paths)) as step:
+    with progress("Checking", number) as step:
 
-        def keep(prepared: Prepared) -> None:
-            spool.add(prepared)
+        def kept(prepared: Prepared) -> None:
+            keep(prepared)
             step()
 
-        await prepare(database, read_manifests(arguments, paths), keep)
+        await prepare(database, manifests, kept)
+
+
+async def _prepare_saved(
+    saved: SavedPlan, database: Database, arguments: argparse.Namespace, spool: Spool
+) -> None:
+    """Check the manifests of a plan again, by the policy of now."""
+    saved.require_made_from(await identity(database))
+    manifests = saved.manifests(Policies(arguments.policy))
+    await _prepare(database, len(saved), manifests, keep_reviewed(saved, spool))
 
 
 async def _tell(
@@ -124,7 +165,3 @@ async def _kept(outcomes: AsyncIterator[Outcome], keep: _Keep) -> AsyncIterator[
 async def _now(database: Database) -> datetime:
     async with database.transaction() as connection:
         return await database_time(connection)
-
-
-def _forget(_: Outcome) -> None:
-    """Keep nothing of an outcome that was reported."""

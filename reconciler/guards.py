@@ -43,5 +43,14 @@ def guard_revision(expected: int | None, actual: int | None) -> None:
         raise RefusedError("TC604", f"{message}: plan again")
 
 
+def guard_reviewed(expected: str | None, actual: str) -> None:
+    """Refuse a plan whose manifest comes to other schedules than those that were reviewed."""
+    if expected is not None and expected != actual:
+        message = (
+            "by the policy of now the manifest in the plan means other schedules than reviewed"
+        )
+        raise RefusedError("TC604", f"{message}: plan again")
+
+
 def _at(revision: int | None) -> str:
     return "no such tenant" if revision is None else f"the tenant at revision {revision}"

@@ -1,12 +1,18 @@
 """A plan: what an apply of one tenant's manifest would do, as data."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenantcron.core.names import TenantId
-from tenantcron.reconciler.definition import Definition, Document, checksum, document
+from tenantcron.reconciler.definition import Definition, Document, document
 from tenantcron.reconciler.diff import Difference, diff
-from tenantcron.reconciler.guards import guard_cap, guard_deletes, guard_revision, guard_tenant
+from tenantcron.reconciler.guards import (
+    guard_cap,
+    guard_deletes,
+    guard_reviewed,
+    guard_revision,
+    guard_tenant,
+)
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.state import TenantState
 
@@ -16,6 +22,8 @@ class Reviewed:
     """The state that a saved plan was made from; a tenant that did not exist had no revision."""
 
     revision: int | None
+    # Of the schedules that were reviewed; None: only the state is given.
+    checksum: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +41,6 @@ class Wanted:
     def document(self) -> Document:
         """What the manifest's version keeps."""
         return document(self.definitions)
-
-
-def want(tenant: TenantId, schedules: Iterable[Definition], source_checksum: str) -> Wanted:
-    """Return what is wanted by schedules that were kept; the checksum is taken anew."""
-    wanted = tuple(schedules)
-    return Wanted(tenant, wanted, checksum(document(wanted)), source_checksum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def make_plan(wanted: Wanted, state: TenantState, rules: Rules) -> Plan:
     """Compare, and refuse what must not be done."""
     if wanted.reviewed is not None:
         guard_revision(wanted.reviewed.revision, state.revision)
+        guard_reviewed(wanted.reviewed.checksum, wanted.checksum)
     if state.tenant is not None or not rules.create_tenants:
         guard_tenant(wanted.tenant, state.tenant)
     if state.broken is not None:

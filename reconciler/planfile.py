@@ -1,31 +1,42 @@
 """Saved plans: what was reviewed, bound to the state that it was made from.
 
-A plan file holds, per tenant, the document that is wanted and the tenant's revision, and what the
-apply may do besides. Applying it applies exactly these documents, and only to tenants whose
-revision has not moved.
+A plan file holds, per tenant, the manifest, the schedules that were reviewed and the tenant's
+revision; and once the database that it was made from, and what the apply may do besides.
+
+Applying it checks the manifests in the file again, by the policy of the apply, exactly as if they
+came from the repository: who can write the file can compute its checksum, so nothing in it counts
+because it is in there. What comes out must be the schedules that were reviewed, for tenants whose
+revision has not moved, in the same database.
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict, cast
+from typing import NamedTuple, Self, TypedDict, cast
 
-from tenantcron.core.names import TenantId
+from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import Document, definitions
+from tenantcron.manifests.files import ManifestFile, Policies
+from tenantcron.reconciler.definition import Document, checksum
 from tenantcron.reconciler.outcome import Outcome, Status
-from tenantcron.reconciler.plan import Reviewed, Rules, want
-from tenantcron.reconciler.sealed import OF_DATABASE, SealedList, unseal_list
-from tenantcron.reconciler.sources import Prepared
-from tenantcron.reconciler.spool import Spool
+from tenantcron.reconciler.plan import Reviewed, Rules
+from tenantcron.reconciler.sealed import OF_DATABASE, SealedList, not_a_plan, unseal_list
+from tenantcron.reconciler.sources import Prepared, source_checksums
+from tenantcron.reconciler.spool import Spool, Spooled
+
+ReadManifest = Callable[[Path], ManifestFile]
 
 
 class _Entry(TypedDict):
     tenant: str
     file: str
+    # What --tenant was.
+    asked_for: str | None
     revision: int | None
     document: Document
-    source_checksum: str
+    content: str
 
 
 class _Rules(TypedDict):
@@ -34,16 +45,18 @@ class _Rules(TypedDict):
 
 
 class _Head(TypedDict):
+    database: str
     rules: _Rules
 
 
 class PlanWriter:
     """Takes outcomes one by one, and writes a plan file of them; memory holds one at a time."""
 
-    def __init__(self, file: Path, rules: Rules) -> None:
+    def __init__(self, file: Path, rules: Rules, read: ReadManifest, database: str) -> None:
         self._file = file
+        self._read = read
         allowed = _Rules(create_tenants=rules.create_tenants, max_deletes=rules.max_deletes)
-        head = cast("JsonObject", {"rules": allowed})
+        head = cast("JsonObject", _Head(database=database, rules=allowed))
         self._plan = SealedList(OF_DATABASE, head, "tenants")
         self._is_complete = True
 
@@ -63,39 +76,121 @@ class PlanWriter:
         if outcome.status is Status.FAILED:
             self._is_complete = False
         elif self._is_complete:
-            self._plan.add(cast("JsonObject", _entry(outcome)))
+            self._plan.add(cast("JsonObject", self._entry(outcome)))
 
     def finish(self) -> None:
         """Write the file, unless a tenant was refused."""
         if self._is_complete:
             self._plan.write(self._file)
 
-
-def _entry(outcome: Outcome) -> _Entry:
-    plan = outcome.plan
-    if plan is None:
-        raise ValueError("an outcome that did not fail has a plan")
-    return _Entry(
-        tenant=plan.wanted.tenant,
-        file=outcome.file.as_posix() if outcome.file else "",
-        revision=plan.state.revision,
-        document=plan.wanted.document,
-        source_checksum=plan.wanted.source_checksum,
-    )
-
-
-def load_plan(file: Path, spool: Spool) -> Rules:
-    """Add what a plan file wants to the spool; return what the apply may do."""
-
-    def keep(entry: JsonValue) -> None:
-        spool.add(_prepared(cast("_Entry", entry)))
-
-    head = unseal_list(file, OF_DATABASE, "tenants", keep)
-    return Rules(**cast("_Head", head)["rules"])
+    def _entry(self, outcome: Outcome) -> _Entry:
+        plan, file = outcome.plan, outcome.file
+        if plan is None or file is None:
+            raise ValueError("a manifest that was planned has a plan and a file")
+        manifest = self._read(file)
+        if source_checksums([manifest]) != [plan.wanted.source_checksum]:
+            raise UsageError(f"{file}: changed while it was planned; plan again")
+        return _Entry(
+            tenant=plan.wanted.tenant,
+            file=file.as_posix(),
+            asked_for=manifest.asked_for,
+            revision=plan.state.revision,
+            document=plan.wanted.document,
+            content=manifest.content.decode(),
+        )
 
 
-def _prepared(entry: _Entry) -> Prepared:
-    tenant = TenantId(entry["tenant"])
-    wanted = want(tenant, definitions(entry["document"]), entry["source_checksum"])
-    reviewed = replace(wanted, reviewed=Reviewed(entry["revision"]))
-    return Prepared(Path(entry["file"]), tenant, reviewed, ())
+class NoPlan:
+    """Takes outcomes where no plan is to be saved."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Nothing was kept."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Forget an outcome."""
+
+    def finish(self) -> None:
+        """Write nothing."""
+
+
+class _Saved(NamedTuple):
+    """A manifest of a plan, and what it must come to."""
+
+    file: Path
+    content: bytes
+    asked_for: str | None
+    reviewed: Reviewed
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """A plan file that is whole; its manifests are on disk until they are checked."""
+
+    file: Path
+    rules: Rules
+    _database: str
+    _entries: Spooled[_Saved]
+
+    def __len__(self) -> int:
+        """Count the manifests."""
+        return len(self._entries)
+
+    def require_made_from(self, database: str) -> None:
+        """Refuse another database than the one of the plan: its revisions mean nothing there."""
+        if database != self._database:
+            raise UsageError(f"{self.file}: the plan was made from another database; plan again")
+
+    def manifests(self, policies: Policies) -> Iterator[ManifestFile]:
+        """Yield the manifests, to be checked by these policies."""
+        for saved in self._entries:
+            yield ManifestFile(saved.file, saved.content, policies.of(saved.file), saved.asked_for)
+
+    def reviewed(self) -> Iterator[Reviewed]:
+        """Yield what was reviewed of each manifest, in the same order."""
+        return (saved.reviewed for saved in self._entries)
+
+
+@contextmanager
+def saved_plan(file: Path) -> Iterator[SavedPlan]:
+    """Read a plan file; its manifests are kept until the end of the block."""
+    with Spooled[_Saved]() as entries:
+
+        def keep(entry: JsonValue) -> None:
+            entries.add(_saved(cast("_Entry", entry)))
+
+        try:
+            head = cast("_Head", unseal_list(file, OF_DATABASE, "tenants", keep))
+            rules, database = Rules(**head["rules"]), head["database"]
+        except (KeyError, TypeError, AttributeError):
+            raise not_a_plan(file) from None
+        yield SavedPlan(file, rules, database, entries)
+
+
+def _saved(entry: _Entry) -> _Saved:
+    reviewed = Reviewed(entry["revision"], checksum(entry["document"]))
+    return _Saved(Path(entry["file"]), entry["content"].encode(), entry["asked_for"], reviewed)
+
+
+def bind(prepared: Prepared, reviewed: Reviewed) -> Prepared:
+    """Bind a manifest of a plan to what was reviewed of it."""
+    if prepared.wanted is None:
+        return prepared
+    return replace(prepared, wanted=replace(prepared.wanted, reviewed=reviewed))
+
+
+def keep_reviewed(plan: SavedPlan, spool: Spool) -> Callable[[Prepared], None]:
+    """Return what keeps the manifests of a plan, in their order, bound to what was reviewed."""
+    reviewed = plan.reviewed()
+
+    def keep(prepared: Prepared) -> None:
+        spool.add(bind(prepared, next(reviewed)))
+
+    return keep

@@ -28,7 +28,7 @@ _ALL = (
     Rule(
         "TC604",
         "stale-plan",
-        "The tenant's schedules have changed since the plan was made.",
+        "The tenant's schedules, or what its manifest means, have changed since the plan was made.",
         "What was reviewed is not what would be done.",
         "Plan again, review, apply that plan.",
     ),

@@ -1,7 +1,7 @@
 """Plan files: a document with its format and a checksum.
 
-The checksum tells a plan that was edited or cut. It keeps nobody from forging one, for who can
-write the file can also apply.
+The checksum tells a plan that was cut or edited by accident. Anyone can compute it, so what a plan
+may do never depends on it.
 """
 
 import json
@@ -18,7 +18,7 @@ from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.reconciler.definition import canonical, checksum
 
-OF_DATABASE: Final = "tenantcron-plan/1"
+OF_DATABASE: Final = "tenantcron-plan/2"
 OF_SERVER: Final = "tenantcron-server-plan/1"
 _MADE_OTHERWISE: Final = {
     OF_DATABASE: "the plan was made from a database: apply it without --server",
@@ -191,4 +191,9 @@ def _opened(file: Path, form: str, saved: JsonValue) -> tuple[str, dict[str, Jso
             return given, plan
         case {"format": str(found)} if found in _MADE_OTHERWISE:
             raise UsageError(f"{file}: {_MADE_OTHERWISE[found]}")
-    raise UsageError(f"{file}: not a plan of this version; make one with `plan --out`")
+    raise not_a_plan(file)
+
+
+def not_a_plan(file: Path) -> UsageError:
+    """Return the error of a file that is something else."""
+    return UsageError(f"{file}: not a plan of this version; make one with `plan --out`")

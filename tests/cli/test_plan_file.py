@@ -3,9 +3,12 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from support.fleet import Called, Shell, footprint, manifest, names, numbered, query, schedules
+
+from tenantcron.reconciler.definition import checksum
 
 
 @pytest.fixture
@@ -102,7 +105,7 @@ def test_a_cap_that_was_lowered_since_counts(shell: Shell, database_url: str) ->
     called = apply(shell, "--format", "json")
 
     assert called.code == 1
-    assert refusals(called) == [("acme", "TC607")]
+    assert refusals(called) == [("acme", "TC605")]
     assert names(database_url, "acme") == list(numbered(2))
 
 
@@ -195,7 +198,7 @@ BROKEN: dict[str, Callable[[str], str]] = {
     "not json": lambda _: "version: 1",
     "a list": lambda _: "[]",
     "another program's": lambda _: '{"format": "terraform", "plan": {}}',
-    "of another version": lambda text: text.replace("tenantcron-plan/1", "tenantcron-plan/9"),
+    "of another version": lambda text: text.replace("tenantcron-plan/2", "tenantcron-plan/9"),
     "far too deep": lambda _: "[" * 100_000,
     "another timetable": _with_other_times,
     "another tenant": edited(_of_another_tenant),
@@ -223,6 +226,107 @@ def test_a_file_that_is_no_plan_or_was_edited_is_wrong_use_and_changes_nothing(
     assert called.err.startswith("error: reviewed.plan: ")
     assert len(called.err.splitlines()) == 1
     assert footprint(database_url) == before
+
+
+def forge(shell: Shell, change: Callable[[dict[str, object]], None]) -> None:
+    """Edit a plan as someone would who knows how its checksum is made."""
+    file = shell.folder / "reviewed.plan"
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    change(saved["plan"])
+    saved["checksum"] = checksum(saved["plan"])
+    file.write_text(json.dumps(saved), encoding="utf-8")
+
+
+def _every_second(saved: dict[str, object]) -> None:
+    (entry,) = cast("list[dict[str, str]]", saved["tenants"])
+    entry["content"] = entry["content"].replace("0 2 * * *", "@every 1s")
+
+
+def _many(saved: dict[str, object]) -> None:
+    (entry,) = cast("list[dict[str, str]]", saved["tenants"])
+    entry["content"] = manifest("acme", numbered(121))
+
+
+def _other_schedules(saved: dict[str, object]) -> None:
+    (entry,) = cast("list[dict[str, str]]", saved["tenants"])
+    entry["content"] = manifest("acme", numbered(3))
+
+
+FORGED = {
+    "below the floor": (_every_second, "TC605"),
+    "above the cap": (_many, "TC605"),
+    "not what was reviewed": (_other_schedules, "TC604"),
+}
+
+
+@pytest.mark.parametrize(("change", "code"), FORGED.values(), ids=FORGED)
+def test_a_plan_with_a_computed_checksum_gets_around_neither_policy_nor_review(
+    shell: Shell,
+    database_url: str,
+    change: Callable[[dict[str, object]], None],
+    code: str,
+) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    forge(shell, change)
+    before = footprint(database_url)
+
+    called = apply(shell, "--format", "json")
+
+    assert called.code == 1
+    assert refusals(called) == [("acme", code)]
+    assert footprint(database_url) == before
+
+
+INCOMPLETE: dict[str, Callable[[dict[str, object]], None]] = {
+    "no rules": lambda saved: saved.update(rules=None),
+    "no database": lambda saved: saved.__delitem__("database"),
+    "an empty tenant": lambda saved: saved.update(tenants=[{}]),
+    "a tenant of another kind": lambda saved: saved.update(tenants=["acme"]),
+}
+
+
+@pytest.mark.parametrize("change", INCOMPLETE.values(), ids=INCOMPLETE)
+def test_a_plan_with_a_computed_checksum_and_parts_missing_is_wrong_use(
+    shell: Shell, change: Callable[[dict[str, object]], None]
+) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    forge(shell, change)
+
+    called = apply(shell)
+
+    assert (called.code, called.out) == (2, "")
+    assert called.err.startswith("error: reviewed.plan: not a plan of this version")
+
+
+def test_a_policy_that_was_tightened_since_counts(shell: Shell, database_url: str) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    (shell.folder / "tenantcron.toml").write_text('[policy]\nminimum_interval = "2d"\n')
+
+    called = apply(shell, "--format", "json")
+
+    assert refusals(called) == [("acme", "TC605")]
+    assert names(database_url, "acme") == list(numbered(2))
+
+
+def test_a_plan_of_another_database_is_refused(
+    shell: Shell, empty_database_url: str, tmp_path: Path
+) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    other = Shell(tmp_path, empty_database_url)
+    assert other("migrate").code == 0
+    before = footprint(empty_database_url)
+
+    called = other("apply-manifest", "--plan", "reviewed.plan", "--create-tenants")
+
+    assert called.code == 2
+    assert called.err == (
+        "error: reviewed.plan: the plan was made from another database; plan again\n"
+    )
+    assert footprint(empty_database_url) == before
 
 
 def test_a_plan_that_is_not_there_or_not_text_is_wrong_use(shell: Shell) -> None:
