@@ -105,8 +105,8 @@ def _moment(claim: object) -> datetime:
 
 def _subject(claims: Mapping[str, object]) -> str:
     subject = claims["sub"]
-    if not isinstance(subject, str):
-        raise NotProvenError("the subject of the token is not text")
+    if not isinstance(subject, str) or not subject.strip():
+        raise NotProvenError("the subject of the token is not text, or is empty")
     return subject
 
 

@@ -14,6 +14,8 @@ from tenantcron.core.words import visible
 
 CLI_SOURCE: Final = "cli"
 UNKNOWN_NAME: Final = "unknown"
+# How the ids begin of actors who have proven who they are, and of schedulers.
+PROVEN_PREFIXES: Final = ("token:", "oidc:", "system:")
 # Of what is said about where a manifest came from, such as a commit.
 LONGEST_SOURCE_REF: Final = 255
 
@@ -54,6 +56,11 @@ def deploying_actor(environment: Mapping[str, str], login: str | None, given: st
     if pipeline is None:
         return Actor(name or _clean(login) or UNKNOWN_NAME, ActorType.HUMAN, CLI_SOURCE)
     return Actor(name or _name(pipeline, environment), ActorType.PIPELINE, pipeline.source)
+
+
+def imitates_proven(given: str) -> bool:
+    """Whether an id that is only claimed looks like one that is given after a proof."""
+    return given.strip().lower().startswith(PROVEN_PREFIXES)
 
 
 def source_ref(environment: Mapping[str, str]) -> str | None:

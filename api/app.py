@@ -29,6 +29,8 @@ def create_app(service: Service) -> FastAPI:
         # The pages that FastAPI has for people load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
+        # A redirect names the host that the request named, which may be anyone's.
+        redirect_slashes=False,
     )
     app.state.service = service
     first = APIRouter(prefix=_PREFIX)

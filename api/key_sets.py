@@ -9,6 +9,7 @@ from typing import Final
 import httpx
 import jwt
 import structlog
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tenantcron.actor.grants import NotProvenError
 from tenantcron.api.problems import unavailable
@@ -22,6 +23,7 @@ _TRUSTED_FOR: Final = 3600.0
 _AT_MOST_EVERY: Final = 10.0
 _PATIENCE: Final = 5.0
 _LONGEST: Final = 1_000_000
+_SHORTEST_RSA: Final = 2048
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ async def _get(url: str) -> bytes:
     async with (
         # However slowly it trickles in: whoever presents a token waits for it.
         asyncio.timeout(_PATIENCE),
-        httpx.AsyncClient(timeout=_PATIENCE, follow_redirects=False) as client,
+        httpx.AsyncClient(timeout=_PATIENCE, follow_redirects=False, trust_env=False) as client,
         client.stream("GET", url) as answer,
     ):
         answer.raise_for_status()
@@ -91,6 +93,18 @@ def _readable(content: bytes) -> dict[str, jwt.PyJWK]:
     """Return the keys that we can use; an issuer may have others beside them."""
     match json.loads(content):
         case {"keys": [*keys]}:
-            found = jwt.PyJWKSet(keys).keys
-            return {key.key_id or "": key for key in found if key.key_type != "oct"}
+            signing = [key for key in keys if not _is_for_encryption(key)]
+            found = jwt.PyJWKSet(signing).keys if signing else []
+            return {key.key_id or "": key for key in found if _is_strong(key)}
     raise ValueError("it is not a key set")
+
+
+def _is_for_encryption(key: object) -> bool:
+    return isinstance(key, dict) and key.get("use") == "enc"
+
+
+def _is_strong(key: jwt.PyJWK) -> bool:
+    """A shared secret is no public key, and a short RSA key can be factored."""
+    if isinstance(key.key, RSAPublicKey):
+        return key.key.key_size >= _SHORTEST_RSA
+    return key.key_type != "oct"

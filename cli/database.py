@@ -12,10 +12,11 @@ from typing import TypeVar
 from uuid import uuid4
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.actor.origin import deploying_actor
-from tenantcron.core.errors import TenantcronError
+from tenantcron.actor.origin import PROVEN_PREFIXES, deploying_actor, imitates_proven
+from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.core.settings import Settings, load_settings
+from tenantcron.core.words import visible
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.store.engine import PATIENCE, Database, open_database
 from tenantcron.store.versions import require_migrated
@@ -64,6 +65,11 @@ def acting(given: str | None) -> Attribution:
 
     One correlation id per command ties together the records of all that it changes.
     """
+    if given is not None and imitates_proven(given):
+        raise UsageError(
+            f"--actor {visible(given)}: ids that begin with {', '.join(PROVEN_PREFIXES)} "
+            "are given to callers after a proof; use another name"
+        )
     try:
         login = getpass.getuser()
     except (OSError, KeyError):  # a container user without a name

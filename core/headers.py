@@ -24,6 +24,9 @@ _RESERVED_PREFIX = "x-tenantcron-"
 
 
 def is_reserved_header(name: str) -> bool:
-    """Whether tenantcron or the connection sets this header, or it carries credentials."""
-    small = name.lower()
+    """Whether tenantcron or the connection sets this header, or it carries credentials.
+
+    Many servers hand `X_Tenantcron_Tenant` and `X-Tenantcron-Tenant` to a service as the same.
+    """
+    small = name.lower().replace("_", "-")
     return small in _RESERVED or small.startswith(_RESERVED_PREFIX)

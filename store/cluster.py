@@ -174,11 +174,12 @@ def _answers(folder: Path) -> bool:
     return True
 
 
+# What the programs of a server need to run at all. Everything else may be a secret of ours, and
+# each process of the server would keep it for as long as it runs.
+_INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZDIR")
+
+
 def _environment() -> dict[str, str]:
-    """English messages, no locale that may not be installed, no PGPORT from the user's shell."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PG", "LC_", "LANG"))
-    }
+    """English messages, no locale that may not be installed, no secret and no PGPORT of a shell."""
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return kept | {"LC_ALL": "C"}

@@ -15,7 +15,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from support.fleet import Shell, query
 from support.serving import Api, api_on, minute
 
@@ -143,6 +143,8 @@ async def test_anything_wrong_with_a_token_proves_nothing(api: Api, keys: Keys) 
         "another audience": keys.token(aud="billing"),
         "no audience": keys.token(aud=None),
         "no subject": keys.token(sub=None),
+        "an empty subject": keys.token(sub=""),
+        "a blank subject": keys.token(sub="  "),
         "no end": keys.token(exp=None),
         "no role": keys.token(tenantcron_role=None),
         "an unknown role": keys.token(tenantcron_role="root"),
@@ -211,6 +213,44 @@ async def test_what_is_no_key_set_is_an_issuer_that_is_away(
 ) -> None:
     monkeypatch.setattr(keys, "published", lambda: nonsense)
     assert await status(api, keys.token()) == 503
+
+
+def _public(private: rsa.RSAPrivateKey, **more: str) -> dict[str, Any]:
+    jwk = jwt.algorithms.RSAAlgorithm(jwt.algorithms.RSAAlgorithm.SHA256).to_jwk(
+        private.public_key()
+    )
+    return json.loads(jwk) | {"kid": "rsa", "alg": "RS256", **more}
+
+
+RSA = {"strong": (2048, "sig", 200), "short": (1024, "sig", 401), "other use": (2048, "enc", 401)}
+
+
+@pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits long")
+@pytest.mark.parametrize("case", RSA.values(), ids=RSA)
+async def test_an_rsa_key_counts_if_it_is_strong_and_for_signatures(
+    api: Api, keys: Keys, case: tuple[int, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits, use, expected = case
+    private = rsa.generate_private_key(65537, bits)
+    usable = json.loads(keys.published())["keys"]
+    published = json.dumps({"keys": [*usable, _public(private, use=use)]}).encode()
+    monkeypatch.setattr(keys, "published", lambda: published)
+    claims = jwt.decode(keys.token(), options={"verify_signature": False})
+    token = jwt.encode(claims, private, "RS256", headers={"kid": "rsa"})
+
+    assert await status(api, token) == expected
+    assert await status(api, keys.token()) == 200
+
+
+async def test_keys_are_fetched_without_a_proxy_of_the_environment(
+    api: Api, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with api.with_token(keys.token()) as client:
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        monkeypatch.setenv("NO_PROXY", "")
+        answer = await client.get("/v1/tenants")
+
+    assert answer.status_code == 200
 
 
 async def test_requests_are_counted_by_subject(

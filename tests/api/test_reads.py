@@ -103,6 +103,14 @@ async def test_versions_of_a_manifest_are_listed_and_shown(api: Api) -> None:
     assert (missing.status_code, missing.json()["code"]) == (404, "TC703")
 
 
+async def test_a_path_with_a_slash_too_many_leads_nowhere_else(api: Api) -> None:
+    async with await api.client("viewer") as viewer:
+        answer = await viewer.get("/v1/tenants/", headers={"Host": "evil.example"})
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "TC703")
+    assert "location" not in answer.headers
+
+
 async def test_audit_records_of_both_kinds_come_in_one_list(api: Api) -> None:
     await api.tenants("acme")
     await apply(api, "acme", numbered(3))

@@ -200,3 +200,14 @@ def test_a_reason_is_needed_where_it_matters(shell: Shell) -> None:
 
     assert shell("tenant", "suspend", "acme").code == 2
     assert shell("tenant", "deprovision", "acme").code == 2
+
+
+@pytest.mark.parametrize("name", ["token:ci", "OIDC:ada@example.com", " system:scheduler:billing"])
+def test_an_actor_that_is_only_claimed_cannot_look_like_a_proven_one(
+    shell: Shell, name: str, database_url: str
+) -> None:
+    called = shell("tenant", "create", "acme", "--actor", name)
+
+    assert called.code == 2
+    assert "are given to callers after a proof" in called.err
+    assert query(database_url, "SELECT id FROM tenantcron.tenant") == []

@@ -45,7 +45,7 @@ HEADERS = (
             "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "TE",
             "Accept-Encoding", "Trailer", "Idempotency-Key", "idempotency-key",
             "Proxy-Authorization", "Traceparent", "tracestate", "X-Tenantcron-Tenant",
-            "x-tenantcron-anything",
+            "x-tenantcron-anything", "X_Tenantcron_Tenant", "Idempotency_Key",
         )
     ),
 )  # fmt: skip

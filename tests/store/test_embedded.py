@@ -136,6 +136,20 @@ def test_two_processes_share_the_server_and_the_last_one_stops_it(folder: Path) 
     assert not is_running(folder)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the environment of a process in /proc")
+def test_the_server_inherits_no_secret_from_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TENANTCRON_MASTER_KEY", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD"):
+        monkeypatch.setenv(name, "hunter2")
+    with using(folder):
+        pid = (folder / ".tenantcron/postgres/postmaster.pid").read_text().split()[0]
+        inherited = Path(f"/proc/{pid}/environ").read_bytes()
+
+    assert b"LC_ALL=C" in inherited
+    assert b"hunter2" not in inherited
+
+
 def test_the_server_of_a_killed_process_is_used_again_and_then_stopped(folder: Path) -> None:
     Visitor(folder).arrive().kill()
     assert is_running(folder)
