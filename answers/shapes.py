@@ -248,6 +248,9 @@ class ToldTenant(TypedDict):
     max_schedules: int | None
     max_concurrent: int | None
     weight: int
+    labels: dict[str, str]
+    sourced: bool
+    missing_since: str | None
     schedule_revision: int
     created_at: str
     updated_at: str

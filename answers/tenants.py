@@ -1,5 +1,6 @@
 """Tenants for programs; the keys are stable."""
 
+from tenantcron.answers.executions import iso
 from tenantcron.answers.shapes import ToldTenant
 from tenantcron.store.tenants import TenantRow
 
@@ -15,6 +16,9 @@ def tenant_as_json(row: TenantRow) -> ToldTenant:
         "max_schedules": row.max_schedules,
         "max_concurrent": row.max_concurrent,
         "weight": row.weight,
+        "labels": dict(row.labels),
+        "sourced": row.sourced,
+        "missing_since": iso(row.missing_since),
         "schedule_revision": row.schedule_revision,
         "created_at": row.created_at.isoformat(),
         "updated_at": row.updated_at.isoformat(),

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from tenantcron.actor.origin import LONGEST_SOURCE_REF
 from tenantcron.api.pages import DEFAULT, LARGEST
+from tenantcron.core.labels import LONGEST_VALUE, MOST_LABELS
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
 from tenantcron.core.schema_names import LONGEST_NAME
 from tenantcron.core.settings import MOST_CONCURRENT
@@ -85,6 +86,10 @@ IfNew = Annotated[
 MaxDeletes = Annotated[
     int | None, Query(ge=0, le=MOST_CONCURRENT, description="delete at most so many schedules")
 ]
+LabelQuery = Annotated[
+    list[Annotated[str, Field(max_length=LONGEST_VALUE + 64)]] | None,
+    Query(max_length=MOST_LABELS, description="with all these labels: `key` or `key=value`"),
+]
 SourceRef = Annotated[
     str | None,
     Query(max_length=LONGEST_SOURCE_REF, description="what is applied, such as a commit"),
@@ -129,6 +134,13 @@ class NewTenant(Limits):
     adopted: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = Field(
         default=None, alias="schema", description="a schema that is there, to be adopted"
     )
+    labels: Annotated[dict[str, str], Field(max_length=MOST_LABELS)] | None = None
+
+
+class TenantChanges(Limits):
+    """Limits and labels of a tenant; a label that is null is removed, absent ones stay."""
+
+    labels: Annotated[dict[str, str | None], Field(max_length=2 * MOST_LABELS)] | None = None
 
 
 class Because(_Body):

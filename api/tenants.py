@@ -14,9 +14,11 @@ from tenantcron.api.inputs import (
     After,
     Because,
     Deprovision,
+    LabelQuery,
     Limit,
     NewTenant,
     PerhapsBecause,
+    TenantChanges,
     TenantPath,
 )
 from tenantcron.api.pages import page, text_place
@@ -25,11 +27,12 @@ from tenantcron.api.replies import require_match, told
 from tenantcron.api.routing import GUARDED, READ, REPEATABLE, Admin, Reader, problems
 from tenantcron.api.service import Work
 from tenantcron.api.writes import Done, write
+from tenantcron.core.labels import checked_changes, read_filter
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import schema_name
 from tenantcron.store import tenants
 from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
+from tenantcron.store.tenants import Limits, TenantRow, TenantStatus, TenantsWanted
 from tenantcron.tenants.registry import Registry, find_tenant, tenant_id
 
 router = APIRouter(tags=["tenants"])
@@ -42,15 +45,16 @@ async def list_tenants(
     request: Request,
     work: Reader,
     status: Annotated[list[TenantStatus] | None, Query(description="in one of these")] = None,
+    label: LabelQuery = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
     """List the tenants that the caller sees, by id."""
     place = text_place(after)
+    labels = [read_filter(text) for text in label or ()]
+    wanted = TenantsWanted(status or (), labels, work.bound_to)
     async with work.reading.transaction() as connection:
-        rows = await tenants.page(
-            connection, after=place, limit=limit + 1, statuses=status or (), only=work.bound_to
-        )
+        rows = await tenants.page(connection, wanted, after=place, limit=limit + 1)
     told_page = page("tenants", rows, limit, tell=tenant_as_json, place=lambda row: [row.id])
     return told(request, told_page)
 
@@ -81,10 +85,13 @@ async def create_tenant(
     """Create a tenant, with a new schema or an adopted one."""
     tenant, pattern = tenant_id(body.tenant), work.settings.schema_pattern
     schema = None if body.adopted is None else schema_name(body.adopted)
+    labels = checked_changes(body.labels or {})
 
     async def step(database: Database) -> Done:
         registry = Registry(database, work.who)
-        row = await registry.create(tenant, _limits(body), schema=schema, pattern=pattern)
+        row = await registry.create(
+            tenant, _limits(body), labels=labels, schema=schema, pattern=pattern
+        )
         location = {"Location": f"/v1/tenants/{tenant}"}
         return Done({**tenant_as_json(row)}, HTTPStatus.CREATED, location)
 
@@ -94,16 +101,20 @@ async def create_tenant(
 @router.patch(
     "/tenants/{tenant:word}", response_model=ToldTenant, responses=_CHANGED, dependencies=GUARDED
 )
-async def set_limits(
+async def change_tenant(
     request: Request,
     work: Admin,
     tenant: TenantPath,
-    body: inputs.Limits,
+    body: TenantChanges,
 ) -> Response:
-    """Give a tenant limits of its own, or give them back; what is not mentioned stays."""
-    return await _change(
-        request, work, tenant, lambda registry, of: registry.set_limits(of, _limits(body))
-    )
+    """Set or remove limits and labels of a tenant; what is not mentioned stays."""
+    labels = checked_changes(body.labels or {})
+
+    async def change(registry: Registry, of: TenantId) -> TenantRow:
+        row = await registry.set_limits(of, _limits(body))
+        return await registry.change_labels(of, labels) if body.labels else row
+
+    return await _change(request, work, tenant, change)
 
 
 @router.post(

@@ -21,8 +21,9 @@ from tenantcron.scheduler.operate import OperationError, Operator
 from tenantcron.scheduler.situation import UnknownError
 from tenantcron.store.engine import Database
 from tenantcron.tenants.errors import TenantError
+from tenantcron.tenants.source.reading import SourceError
 
-_REFUSALS = (OperationError, UnknownError, TenantError)
+_REFUSALS = (OperationError, UnknownError, TenantError, SourceError)
 
 
 @dataclass(frozen=True, slots=True)

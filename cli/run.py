@@ -46,6 +46,8 @@ from tenantcron.targets.output import keep_line
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.registry import Handlers, load_handlers
 from tenantcron.targets.tracing import Tracing, tracing
+from tenantcron.tenants.source.follow import Follower
+from tenantcron.tenants.source.reading import TenantSource, tenant_source
 
 _EXAMPLES = """\
 examples:
@@ -90,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     span = parse_duration(arguments.span).total_seconds() if arguments.span else None
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
+    source = tenant_source(settings.tenant_source) if settings.tenant_source else None
     _check_keys(settings)
     _check_memory(settings)
     policy = policy_in(settings.folder, arguments.policy)
@@ -100,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
     with _isolated(handlers, arguments.handlers, settings) as handlers:
-        parts = Parts(settings, handlers, policy, caller, authoriser, spans)
+        parts = Parts(settings, handlers, policy, caller, authoriser, spans, source)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(parts, once=arguments.once, span=span))
 
@@ -115,6 +118,7 @@ class Parts:
     caller: Caller
     authoriser: Authoriser | None
     tracing: Tracing | None
+    source: TenantSource | None = None
 
 
 @contextmanager
@@ -214,7 +218,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
         )
         providers = (TenantScheduleProvider(), static_provider(settings.schedules))
         outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))
-        work = Run(replica, executor, providers, outbox)
+        work = Run(replica, executor, providers, outbox, _follower(replica, parts.source))
         _stop_on_signals(work, settings.drain)
         if span is not None:
             asyncio.get_running_loop().call_later(span, work.stop)
@@ -225,6 +229,22 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             await transactions.close()
             await parts.caller.close()
     return Exit.OUT_OF_MEMORY if work.is_too_large else 0
+
+
+def _follower(replica: Replica, source: TenantSource | None) -> Follower | None:
+    if source is None:
+        return None
+    settings = replica.settings
+    return Follower(
+        replica.database,
+        source,
+        replica.actor,
+        settings.refresh_interval,
+        settings.tenant_source_max_age,
+        settings.schema_pattern,
+        replica.clock,
+        replica.random,
+    )
 
 
 @asynccontextmanager

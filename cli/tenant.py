@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tenantcron.answers.tenants import tenant_as_json
-from tenantcron.cli import tenant_list
+from tenantcron.cli import tenant_list, tenant_refresh
 from tenantcron.cli.columns import lines
 from tenantcron.cli.database import acting, current_settings, refused, with_database
-from tenantcron.cli.formats.tenants_text import TITLES, cells
+from tenantcron.cli.formats.tenants_text import cells, titles
 from tenantcron.cli.numbers import limit
 from tenantcron.cli.tables import columns_available, output, plain_table
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import UsageError
+from tenantcron.core.labels import read_changes
 from tenantcron.core.schema_names import schema_name
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import visible
@@ -35,8 +36,10 @@ _EXAMPLES = """\
 examples:
   tenantcron tenant create acme --max-concurrent 10
   tenantcron tenant create acme --schema org_acme    adopt a schema that is there
-  tenantcron tenant list
+  tenantcron tenant list --label tier=gold --label region
+  tenantcron tenant label acme tier=gold region-     region- removes the label
   tenantcron tenant suspend acme --reason "unpaid since October"
+  tenantcron tenant refresh --check                  compare with the platform's registry
   tenantcron tenant set acme --max-schedules 50      --max-schedules default: the platform's again
   tenantcron tenant deprovision acme --reason "contract ended" --drop-schema --confirm acme
 """
@@ -51,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Create, show and change tenants; every change is put on record."
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    tenant_refresh.configure(actions.add_parser("refresh", help=tenant_refresh.HELP))
     for name, work in _ACTIONS.items():
         action = actions.add_parser(name, help=work.__doc__, description=work.__doc__)
         if name != "list":
@@ -63,6 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                 option = f"--{column.replace('_', '-')}"
                 read = limit(lowest, HIGHEST_LIMIT)
                 action.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS)
+        _add_labels(action, name)
         if name in ("suspend", "resume", "deprovision"):
             required = name != "resume"
             action.add_argument("--reason", metavar="TEXT", type=_reason, required=required)
@@ -73,6 +78,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--actor", metavar="ID", help="who does it (default: login)")
         action.add_argument("--format", choices=["text", "json"], default="text")
         action.set_defaults(run=tenant_list.run if name == "list" else run, work=work)
+
+
+def _add_labels(action: argparse.ArgumentParser, name: str) -> None:
+    if name == "create":
+        words, form = "set a label", "KEY=VALUE"
+        action.add_argument("--label", metavar=form, action="append", default=[], help=words)
+    if name == "list":
+        words, form = "only tenants with this label", "KEY[=VALUE]"
+        action.add_argument("--label", metavar=form, action="append", default=[], help=words)
+    if name == "label":
+        action.add_argument("labels", metavar="KEY=VALUE|KEY-", nargs="+", type=str)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -116,9 +132,13 @@ async def _create(database: Database, arguments: argparse.Namespace) -> Sequence
     """create a tenant, with a new schema or an adopted one"""
     registry = Registry(database, acting(arguments.actor))
     schema = None if arguments.schema is None else schema_name(arguments.schema)
+    labels = read_changes(arguments.label, removing=False)
     pattern = current_settings().schema_pattern
     limits = _limits(arguments)
-    return [await registry.create(arguments.id, limits, schema=schema, pattern=pattern)]
+    created = await registry.create(
+        arguments.id, limits, labels=labels, schema=schema, pattern=pattern
+    )
+    return [created]
 
 
 async def _show_one(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
@@ -155,6 +175,12 @@ async def _set(database: Database, arguments: argparse.Namespace) -> Sequence[Te
     return [await Registry(database, acting(arguments.actor)).set_limits(arguments.id, limits)]
 
 
+async def _label(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """set and remove labels of a tenant"""
+    changes = read_changes(arguments.labels)
+    return [await Registry(database, acting(arguments.actor)).change_labels(arguments.id, changes)]
+
+
 _ACTIONS = {
     "create": _create,
     "list": tenant_list.run,
@@ -163,6 +189,7 @@ _ACTIONS = {
     "resume": _resume,
     "deprovision": _deprovision,
     "set": _set,
+    "label": _label,
 }
 
 
@@ -188,7 +215,8 @@ async def _say_what_is_kept(
 
 def _show(rows: Sequence[TenantRow]) -> None:
     paint = Palette(sys.stdout)
-    for line in lines(TITLES, [cells(row) for row in rows], paint, columns_available()):
+    shown = titles(rows)
+    for line in lines(shown, [cells(row, shown) for row in rows], paint, columns_available()):
         print(line)
 
 

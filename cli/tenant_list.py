@@ -1,47 +1,52 @@
 """`tenantcron tenant list`: all tenants, printed as they are read.
 
-A page is printed before the next one is read. The first page decides how wide the columns are; a
-later line that needs more takes it if the line still fits.
+A page is printed before the next one is read. The first page decides whether labels are shown and
+how wide the columns are; a later line that needs more takes it if the line still fits.
 """
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from tenantcron.answers.tenants import tenant_as_json
 from tenantcron.cli.columns import Columns
 from tenantcron.cli.database import with_database
-from tenantcron.cli.formats.tenants_text import TITLES, cells
+from tenantcron.cli.formats.tenants_text import cells, titles
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.json_stream import JsonStream
-from tenantcron.core.names import TenantId
+from tenantcron.core.labels import LabelFilter, read_filter
 from tenantcron.store import tenants
 from tenantcron.store.engine import Database
-from tenantcron.store.tenants import TenantRow
+from tenantcron.store.tenants import TenantRow, TenantsWanted
 
 TENANTS_A_PAGE = 1_000
+_NONE_YET = "no tenants yet: `tenantcron tenant create ID`"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """list all tenants"""
     write = _write_json if arguments.format == "json" else _write_text
+    labels = [read_filter(text) for text in arguments.label]
+    none = "no tenant has these labels" if labels else _NONE_YET
 
     async def work(database: Database) -> None:
         with reader_may_leave():
-            await write(tenant_pages(database, TENANTS_A_PAGE))
+            await write(tenant_pages(database, TENANTS_A_PAGE, labels), none)
 
     with_database(work)
     return 0
 
 
-async def tenant_pages(database: Database, size: int) -> AsyncIterator[Sequence[TenantRow]]:
+async def tenant_pages(
+    database: Database, size: int, labels: Collection[LabelFilter] = ()
+) -> AsyncIterator[Sequence[TenantRow]]:
     """Yield the tenants by id, a page at a time, each read in a transaction of its own."""
-    after: TenantId | None = None
+    wanted, after = TenantsWanted(labels=labels), None
     while True:
         async with database.transaction() as connection:
-            page = await tenants.page(connection, after=after, limit=size)
+            page = await tenants.page(connection, wanted, after=after, limit=size)
         if page:
             yield page
         if len(page) < size:
@@ -49,22 +54,27 @@ async def tenant_pages(database: Database, size: int) -> AsyncIterator[Sequence[
         after = page[-1].id
 
 
-async def _write_text(pages: AsyncIterator[Sequence[TenantRow]]) -> None:
+async def _write_text(pages: AsyncIterator[Sequence[TenantRow]], none: str) -> None:
     paint, columns = Palette(sys.stdout), None
+    shown: tuple[str, ...] = ()
     async for page in pages:
-        rows = [cells(row) for row in page]
+        shown = shown or titles(page)
+        rows = [cells(row, shown) for row in page]
         if columns is None:
-            columns = Columns.fitting(TITLES, rows, columns_available())
+            columns = Columns.fitting(shown, rows, columns_available())
             print(columns.head(paint))
         for row in rows:
             print(columns.line(row, paint))
         # A reader sees a page while the next one is read.
         sys.stdout.flush()
     if columns is None:
-        print("no tenants yet: `tenantcron tenant create ID`")
+        print(none)
 
 
-async def _write_json(pages: AsyncIterator[Sequence[TenantRow]]) -> None:
+async def _write_json(
+    pages: AsyncIterator[Sequence[TenantRow]],
+    none: str,  # noqa: ARG001 -- an empty list says it
+) -> None:
     stream = JsonStream(sys.stdout)
     stream.open_list("tenants")
     async for page in pages:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.errors import UsageError
+from tenantcron.core.labels import KEY_EXPECTED, is_label_key
 from tenantcron.core.master_keys import MasterKeyError, parse_master_keys
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.schema_names import SchemaPattern, parse_schema_pattern
@@ -32,20 +33,24 @@ SHORTEST_RETENTION = timedelta(days=1)
 SHORTEST_REFRESH = timedelta(seconds=1)
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 SHORTEST_AUDIT = timedelta(minutes=1)
+SHORTEST_MAX_AGE = timedelta(minutes=2)
 SHORTEST_OUTBOX_RETENTION = timedelta(hours=1)
 MOST_PORTS = 65_535
 MOST_BUSIEST = 100
+MOST_METRICS_LABELS = 5
+MOST_LABEL_VALUES = 100
 
 # What a file that is in Git must not hold, and where it can be instead.
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 # Written as numbers and as durations in the file; all else is text there.
 _NUMBERS = (
     *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit"),
-    *("metrics_port", "metrics_busiest_tenants", "kills_allowed"),
+    *("metrics_port", "metrics_busiest_tenants", "metrics_label_values", "kills_allowed"),
 )
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
     *("api_timeout", "metrics_audit_interval", "outbox_retention", "database_timeout"),
+    "tenant_source_max_age",
 )
 _SIZES = ("max_memory",)
 # Tables of the file that another reader understands; the environment cannot say them.
@@ -85,6 +90,12 @@ class Settings:
     database_timeout: timedelta = timedelta(seconds=15)
     # How schemas of new tenants are named. None: by the default, and none that exists is adopted.
     schema_pattern: SchemaPattern | None = None
+    # Where the platform's tenants are read from; None: operators create them. See `tenants/source`.
+    tenant_source: str | None = None
+    # Nothing starts when the source was last read longer ago.
+    tenant_source_max_age: timedelta = timedelta(minutes=10)
+    # Entry points that provide schedules, besides the manifests.
+    providers: tuple[str, ...] = ()
     service: str = "scheduler"
     # None: not declared here, so what the database has stays; at first that is 20, and 5.
     max_concurrent: int | None = None
@@ -130,6 +141,9 @@ class Settings:
     metrics_port: int | None = None
     # So many tenants get numbers of their own; there may be thousands, and each is kept for long.
     metrics_busiest_tenants: int = 0
+    # Labels of tenants that executions are counted by, and so many values of each.
+    metrics_labels: tuple[str, ...] = ()
+    metrics_label_values: int = 20
     # None: nobody audits but who asks for it, for it reads all the history.
     metrics_audit_interval: timedelta | None = None
     # Schedules of the platform itself, as the file has them; nobody has checked them yet.
@@ -156,6 +170,11 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
             "database_timeout", _at_least(SHORTEST_TIMEOUT), default.database_timeout
         ),
         schema_pattern=values.read("schema_pattern", _schema_pattern, default.schema_pattern),
+        tenant_source=values.read("tenant_source", _text, default.tenant_source),
+        tenant_source_max_age=values.read(
+            "tenant_source_max_age", _at_least(SHORTEST_MAX_AGE), default.tenant_source_max_age
+        ),
+        providers=values.read("providers", _names, default.providers),
         service=values.read("service", _service, default.service),
         max_concurrent=values.read("max_concurrent", _count, default.max_concurrent),
         max_concurrent_per_tenant=values.read(
@@ -194,6 +213,10 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         metrics_port=values.read("metrics_port", _up_to(MOST_PORTS), default.metrics_port),
         metrics_busiest_tenants=values.read(
             "metrics_busiest_tenants", _up_to(MOST_BUSIEST), default.metrics_busiest_tenants
+        ),
+        metrics_labels=values.read("metrics_labels", _label_keys, default.metrics_labels),
+        metrics_label_values=values.read(
+            "metrics_label_values", _up_to(MOST_LABEL_VALUES), default.metrics_label_values
         ),
         metrics_audit_interval=values.read(
             "metrics_audit_interval", _at_least(SHORTEST_AUDIT), default.metrics_audit_interval
@@ -386,6 +409,22 @@ def _text(value: _Value) -> str:
 
 def _path(value: _Value) -> Path:
     return Path(value.text)
+
+
+def _label_keys(value: _Value) -> tuple[str, ...]:
+    keys = _names(value)
+    for key in keys:
+        if not is_label_key(key):
+            raise UsageError(f"{value.place}: {key!a} is not {KEY_EXPECTED}")
+    if len(keys) > MOST_METRICS_LABELS:
+        raise UsageError(f"{value.place} has {len(keys)} keys: at most {MOST_METRICS_LABELS}")
+    return keys
+
+
+def _names(value: _Value) -> tuple[str, ...]:
+    """Read names with commas between them; one that is there twice counts once."""
+    names = (name.strip() for name in value.text.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _count(value: _Value) -> int:

@@ -17,6 +17,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.store.claiming import WORK
 from tenantcron.store.listening import Heard, ListeningError, listening
 from tenantcron.store.targets import Target
+from tenantcron.store.tenant_sources import TENANTS_CHANGED
 from tenantcron.store.tenants import SCHEDULES_CHANGED
 
 FIRST_WAIT = 0.5
@@ -34,6 +35,8 @@ class Hints:
     on_listening: Callable[[], None]
     # With the reason, for the log.
     on_lost: Callable[[str], None]
+    # The platform has changed its tenants.
+    on_tenants: Callable[[], None] = lambda: None
 
 
 async def listen(target: Target, hints: Hints, random: Random, wait: Wait = asyncio.sleep) -> None:
@@ -41,7 +44,7 @@ async def listen(target: Target, hints: Hints, random: Random, wait: Wait = asyn
     backoff = Backoff(random)
     while True:
         try:
-            async with listening(target, SCHEDULES_CHANGED, WORK) as heard:
+            async with listening(target, SCHEDULES_CHANGED, WORK, TENANTS_CHANGED) as heard:
                 hints.on_listening()
                 backoff = Backoff(random)
                 async for one in heard:
@@ -71,5 +74,7 @@ class Backoff:
 def _pass_on(heard: Heard, hints: Hints) -> None:
     if heard.channel == WORK:
         hints.on_work(heard.payload)
+    elif heard.channel == TENANTS_CHANGED:
+        hints.on_tenants()
     else:
         hints.on_schedules(TenantId(heard.payload))

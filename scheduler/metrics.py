@@ -5,7 +5,8 @@ whole is read from the database when somebody asks, at most every few seconds an
 than two: every process that is asked tells the same, so it is not to be summed up. If it cannot be
 read, it is left out and `tenantcron_database_up` is 0; old numbers would look like good ones.
 
-No label grows with the tenants, unless the setting `metrics_busiest_tenants` says so.
+No label grows with the tenants, unless the settings `metrics_busiest_tenants` or `metrics_labels`
+say so, and then only up to a bound.
 """
 
 import asyncio
@@ -156,6 +157,18 @@ TENANT_PENDING = Metric(
     "Executions that wait, of the busiest tenants.",
     ("tenant",),
 )
+LABEL_RUNNING = Metric(
+    "label_executions_running",
+    _GAUGE,
+    "Executions that run, by a label of their tenants.",
+    ("key", "value"),
+)
+LABEL_PENDING = Metric(
+    "label_executions_pending",
+    _GAUGE,
+    "Executions that wait, by a label of their tenants.",
+    ("key", "value"),
+)
 
 # In the order above.
 METRICS: Final = tuple(one for one in tuple(vars().values()) if isinstance(one, Metric))
@@ -189,6 +202,8 @@ class Metrics:
             overdue=OVERDUE,
             gone=LEASES_TO_BE_GONE * settings.lease,
             auto_paused=AUTO_PAUSED,
+            label_keys=settings.metrics_labels,
+            label_values=settings.metrics_label_values,
         )
         self._reading = asyncio.Lock()
         self._measured: Measured | None = None
@@ -271,6 +286,10 @@ def _of_whole(measured: Measured | None) -> Iterator[Family]:
     if measured.busiest:
         yield _each(TENANT_RUNNING, _by_name(measured.busiest, measured.busiest_running))
         yield _each(TENANT_PENDING, _by_name(measured.busiest, measured.busiest_waiting))
+    if measured.label_keys:
+        pairs = list(zip(measured.label_keys, measured.label_values, strict=True))
+        yield _each(LABEL_RUNNING, dict(zip(pairs, measured.label_running, strict=True)))
+        yield _each(LABEL_PENDING, dict(zip(pairs, measured.label_waiting, strict=True)))
 
 
 def _by_priority(measured: Measured) -> dict[tuple[str, ...], int]:

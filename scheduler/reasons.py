@@ -23,6 +23,7 @@ class ReasonKind(StrEnum):
     LIMIT = "limit"
     TENANT_LIMIT = "tenant_limit"
     TENANT_INACTIVE = "tenant_inactive"
+    SOURCE_STALE = "tenant_source_stale"
     PAUSED = "paused"
     DISABLED = "disabled"
     REMOVED = "removed"
@@ -39,6 +40,7 @@ _BEGINNINGS: Final = {
     "concurrency limit reached": ReasonKind.LIMIT,
     "tenant concurrency limit reached": ReasonKind.TENANT_LIMIT,
     "tenant ": ReasonKind.TENANT_INACTIVE,
+    "statuses of tenants are out of date": ReasonKind.SOURCE_STALE,
     "paused": ReasonKind.PAUSED,
     "schedule disabled": ReasonKind.DISABLED,
     "schedule removed": ReasonKind.REMOVED,

@@ -10,6 +10,8 @@ Who does what, and what wakes it:
 - **heartbeat** is no task of this loop: a thread renews leases and reports what was cancelled
   (`leases` has the protocol); **recover** takes over what other replicas lost; **housekeeping**
   makes and drops months of history;
+- **tenants** follows the platform's registry, if the settings name one: on a NOTIFY and every
+  minute, by one replica at a time;
 - **outbox** delivers events to webhooks, in tasks of its own that nothing else waits for.
 
 A loop that cannot reach the database says so and tries again, ever more slowly; the others are not
@@ -67,6 +69,7 @@ from tenantcron.store.claiming import CANCEL, Claimed
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.explain import first_line
 from tenantcron.targets.tracing import Note, step
+from tenantcron.tenants.source.follow import Follower
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +100,7 @@ class Run:
         executor: Executor,
         providers: Sequence[ScheduleProvider],
         outbox: Outbox | None = None,
+        follower: Follower | None = None,
     ) -> None:
         settings = replica.settings
         self._replica = replica
@@ -105,6 +109,8 @@ class Run:
         self._providers = providers
         # None: events are left to other replicas.
         self._outbox = outbox
+        # None: the platform's registry is not followed.
+        self._follower = follower
         self._pace = Pace(replica.random, settings.refresh_interval, settings.refresh_jitter)
         self._next_look = 0.0
         self._sweep = Sweep()
@@ -113,7 +119,7 @@ class Run:
         self._stopping = asyncio.Event()
         self._shutdown: Shutdown | None = None
         self._moved, self._due, self._waiting = Bell(), Bell(), Bell()
-        self._seldom = Bell()
+        self._seldom, self._registry = Bell(), Bell()
         self._ended, self._listened = Bell(), Bell()
         self._failover = FailoverWatch(replica)
         self._leases = LeaseThread(
@@ -163,7 +169,7 @@ class Run:
         self._shutdown = self._stop_plan
         self._stopping.set()
         bells = (self._moved, self._due, self._waiting, self._seldom, self._ended)
-        for bell in (*bells, self._listened):
+        for bell in (*bells, self._listened, self._registry):
             bell.ring()
         if self._outbox is not None:
             self._outbox.stop()
@@ -188,6 +194,7 @@ class Run:
             "recover": (self._recover, self._seldom),
             "timeline": (self._failover.look, self._listened),
         }
+        follower = self._follower
         async with asyncio.TaskGroup() as tasks:
             keepers = [
                 tasks.create_task(self._results.write()),
@@ -202,6 +209,10 @@ class Run:
                 for name, (step, bell) in starting.items()
             ]
             starters.append(tasks.create_task(self._keep_house(), name="housekeeping"))
+            if follower is not None:
+                # Without its progress: it may register a fleet, which takes minutes.
+                following = repeat("tenants", follower.step, self._registry, self._stopping)
+                starters.append(tasks.create_task(following, name="tenants"))
             delivering = tasks.create_task(self._deliver(), name="outbox")
             await self._stopping.wait()
             await end_tasks(starters, self._stop_plan.steps_end)
@@ -223,6 +234,8 @@ class Run:
                 tasks.create_task(self._results.write()),
                 tasks.create_task(self._leases.hold()),
             ]
+            if self._follower is not None:
+                await insist(self._follower.step)
             await insist(self._refresh)
             await insist(self._recover)
             while not self._stopping.is_set() and (await insist(self._fire_batch)).more:
@@ -298,8 +311,14 @@ class Run:
             self._cancels += 1
             for bell in (self._moved, self._waiting, self._leases, self._listened):
                 bell.ring()
+            tenants()
 
-        hints = Hints(moved, work, on_listening=listening, on_lost=lost)
+        def tenants() -> None:
+            if self._follower is not None:
+                self._follower.hear()
+                self._registry.ring()
+
+        hints = Hints(moved, work, on_listening=listening, on_lost=lost, on_tenants=tenants)
         await listen(self._replica.database.target, hints, self._replica.random)
 
     async def _refresh(self) -> float:

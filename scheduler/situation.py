@@ -26,6 +26,7 @@ from tenantcron.store import (
     limits,
     schedule_cursors,
     schedule_definitions,
+    tenant_sources,
     tenants,
     times,
     workers,
@@ -35,6 +36,7 @@ from tenantcron.store.execution_history import AttemptRow, ExecutionRow, Filter
 from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.schedule_rows import ScheduleRow
+from tenantcron.store.tenant_sources import SourceRow
 from tenantcron.store.tenants import TenantRow
 from tenantcron.store.workers import WorkerRow
 from tenantcron.tenants.registry import tenant_id
@@ -98,6 +100,8 @@ class Situation:
     running: int
     running_of_tenant: int
     replicas: tuple[WorkerRow, ...]
+    # None: the platform's registry is not followed.
+    source: SourceRow | None = None
 
     @property
     def timetable(self) -> tuple[str, str]:
@@ -191,6 +195,7 @@ async def read_situation(
         running=await execution_history.running_overall(connection),
         running_of_tenant=running.get(tenant.id, 0),
         replicas=alive(await workers.list_all(connection), now, lease),
+        source=await tenant_sources.read(connection),
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.core.names import TenantId
 from tenantcron.provider.align import UNREADABLE
 from tenantcron.scheduler.situation import alive
 from tenantcron.store import (
@@ -17,6 +18,7 @@ from tenantcron.store import (
     limits,
     outbox,
     schedule_cursors,
+    tenant_sources,
     tenants_behind,
     times,
     webhooks,
@@ -28,6 +30,7 @@ from tenantcron.store.history import Month, month_of, months_missing
 from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.outbox import Backlog
 from tenantcron.store.schedule_cursors import Some
+from tenantcron.store.tenant_sources import SourceProblem, SourceRow
 from tenantcron.store.tenants_behind import SomeBehind
 from tenantcron.store.webhooks import Standing
 from tenantcron.store.workers import WorkerRow
@@ -40,6 +43,16 @@ NOT_FOLLOWED = timedelta(minutes=2)
 LATELY = timedelta(days=1)
 # Of each kind so many are named; the count tells of the others.
 SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVitals:
+    """What is known of the tenant source, with the first problems and the first missing tenants."""
+
+    row: SourceRow
+    problems: tuple[SourceProblem, ...]
+    missing: tuple[TenantId, ...]
+    missing_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,8 @@ class Vitals:
     backlogs: tuple[Backlog, ...] = ()
     # Attempts that a failover of the last day has lost.
     failover_losses: Losses = field(default_factory=Losses)
+    # None: the platform's registry is not followed.
+    tenant_source: SourceVitals | None = None
     # Why no token can be signed, if that is so.
     signing_fault: str | None = None
 
@@ -102,7 +117,17 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
         webhooks=tuple(await webhooks.standings(connection)),
         backlogs=tuple((await outbox.backlogs(connection)).values()),
         failover_losses=await failovers.losses(connection, now - LATELY, limit=SHOWN),
+        tenant_source=await _source(connection),
     )
+
+
+async def _source(connection: AsyncConnection) -> SourceVitals | None:
+    row = await tenant_sources.read(connection)
+    if row is None:
+        return None
+    number, missing = await tenant_sources.missing(connection, SHOWN)
+    problems = await tenant_sources.first_problems(connection, SHOWN)
+    return SourceVitals(row, tuple(problems), missing, number)
 
 
 async def _has_schedules(connection: AsyncConnection) -> bool:

@@ -39,7 +39,10 @@ def _tenant(situation: Situation) -> Iterator[Reason]:
         yield Reason(
             f"tenant-{tenant.status}",
             f"Tenant `{tenant.id}` is {tenant.status}{why}. Nothing of it starts.",
-            f"`tenantcron tenant resume {tenant.id}` lets it start again; nothing is fired back.",
+            f"Its status belongs to the tenant source ({situation.source.name}): change it there."
+            if tenant.sourced and situation.source
+            else f"`tenantcron tenant resume {tenant.id}` lets it start again; nothing is fired "
+            "back.",
         )
     if tenant.sync_fault is not None:
         yield Reason(
@@ -139,7 +142,6 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
     """Say what keeps an execution from starting now."""
     what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
     before = _before(row, situation)
-    limit, running = situation.limit_of_tenant, situation.running_of_tenant
     if row.not_before > situation.now:
         why = f"attempt {row.attempt} failed: {row.reason}" if row.attempt else "it is spread"
         return Reason(
@@ -153,19 +155,9 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
             f"{what} waits for execution {before.id}, which is {before.state} and must end first.",
             f"`tenantcron execution cancel {before.id}` ends that one.",
         )
-    if situation.running >= situation.limits.overall:
-        return Reason(
-            "waits-for-cluster-limit",
-            f"{what} waits for a slot: {situation.running} of {situation.limits.overall} "
-            "executions of the cluster are running.",
-            "`tenantcron limits --max-concurrent N` raises the limit.",
-        )
-    if running >= limit:
-        return Reason(
-            "waits-for-tenant-limit",
-            f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
-            f"`tenantcron tenant set {situation.ref.tenant} --max-concurrent N` raises the limit.",
-        )
+    limited = _waits_for_limits(what, situation)
+    if limited is not None:
+        return limited
     if row.suspicion:
         return _waits_as_suspect(row, what)
     return Reason(
@@ -173,6 +165,32 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
         f"{what} may start.",
         "A running scheduler starts it within seconds.",
     )
+
+
+def _waits_for_limits(what: str, situation: Situation) -> Reason | None:
+    """Say what keeps all executions of the cluster or of the tenant from starting."""
+    if situation.source is not None and situation.source.is_stale(situation.now):
+        return Reason(
+            "waits-for-tenant-source",
+            f"{what} waits, because the tenant source ({situation.source.name}) was last read at "
+            f"{in_utc(situation.source.refreshed_at)}, and nothing starts until it is read again.",
+            "`tenantcron health` shows why it cannot be read.",
+        )
+    if situation.running >= situation.limits.overall:
+        return Reason(
+            "waits-for-cluster-limit",
+            f"{what} waits for a slot: {situation.running} of {situation.limits.overall} "
+            "executions of the cluster are running.",
+            "`tenantcron limits --max-concurrent N` raises the limit.",
+        )
+    limit, running = situation.limit_of_tenant, situation.running_of_tenant
+    if running >= limit:
+        return Reason(
+            "waits-for-tenant-limit",
+            f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
+            f"`tenantcron tenant set {situation.ref.tenant} --max-concurrent N` raises the limit.",
+        )
+    return None
 
 
 def _waits_as_suspect(row: ExecutionRow, what: str) -> Reason:
@@ -215,6 +233,8 @@ _HINTS = {
     "tenant concurrency limit": "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
     "`start_within` in the manifest lets it wait for a slot.",
     "tenant ": "The tenant was not active then; `tenantcron tenant show` tells if it is now.",
+    "statuses of tenants": "The tenant source could not be read then; `tenantcron health` shows if "
+    "it can be now.",
     "still running": "The execution before it took too long; `overlap: queue` in the manifest lets "
     "it wait.",
     "owner ": "Its owner was refused; another `owner` in the manifest, or the right for this one, "

@@ -36,6 +36,11 @@ class Measured:
     busiest: list[str]
     busiest_running: list[int]
     busiest_waiting: list[int]
+    # Values of labels: the key and the value of each, and what runs and waits of their tenants.
+    label_keys: list[str]
+    label_values: list[str]
+    label_running: list[int]
+    label_waiting: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,9 @@ class Asked:
     overdue: timedelta
     gone: timedelta
     auto_paused: str
+    label_keys: tuple[str, ...] = ()
+    # So many values of each key; the others are summed up.
+    label_values: int = 0
 
 
 async def measure(connection: AsyncConnection, asked: Asked, at: datetime | None) -> Measured:
@@ -57,6 +65,8 @@ async def measure(connection: AsyncConnection, asked: Asked, at: datetime | None
         "overdue": asked.overdue,
         "gone": asked.gone,
         "auto_paused": asked.auto_paused,
+        "label_keys": list(asked.label_keys),
+        "label_values": asked.label_values,
     }
     row = (await connection.exec_driver_sql(statement("measure"), parameters)).one()
     return Measured(**row._mapping)

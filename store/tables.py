@@ -20,6 +20,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    Interval,
     LargeBinary,
     MetaData,
     SmallInteger,
@@ -90,6 +91,11 @@ tenant = Table(
     # The provider's two columns: the revision that the cursors follow, and why they cannot.
     Column("synced_revision", BigInteger, nullable=False, server_default=text("0")),
     Column("sync_fault", Text, nullable=True),
+    Column("labels", JSONB, nullable=False, server_default=text("'{}'")),
+    # The tenant source manages its status, and its weight and labels if it has them.
+    Column("sourced", Boolean, nullable=False, server_default=false()),
+    # Since when the source does not have it any more.
+    _time("missing_since", nullable=True),
     _time("created_at"),
     _time("updated_at"),
     # Whether the schema was there before the tenant: then it is the platform's, and never dropped.
@@ -102,6 +108,51 @@ tenant = Table(
 # Finds who moved without reading all tenants.
 Index(
     "tenant_moved_idx", tenant.c.id, postgresql_where=text("schedule_revision <> synced_revision")
+)
+Index("tenant_missing_idx", tenant.c.id, postgresql_where=text("missing_since IS NOT NULL"))
+
+# The labels again, for lists; a trigger keeps them. An index on `tenant.labels` would not serve the
+# API, because row-level security lets only leakproof operators reach an index.
+tenant_label = Table(
+    "tenant_label",
+    control,
+    Column("tenant_id", String(48), ForeignKey(tenant.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Index(None, "key", "value", "tenant_id"),
+)
+
+# One row, and only where the platform's registry is the source of tenants.
+tenant_source = Table(
+    "tenant_source",
+    control,
+    Column("only_row", Boolean, primary_key=True, server_default=true()),
+    # What is read, as people know it.
+    Column("name", Text, nullable=False),
+    # Nothing starts when the last read is older than that.
+    Column("max_age", Interval, nullable=False),
+    # What the source manages beside the status.
+    Column("columns", ARRAY(Text), nullable=False, server_default="{}"),
+    # The registered tenants are what the source had then.
+    _time("refreshed_at"),
+    # The refresh that has the turn: its token, and when it began, was last alive and ended.
+    Column("token", Uuid, nullable=True),
+    _time("started_at", nullable=True),
+    _time("renewed_at", nullable=True),
+    _time("finished_at", nullable=True),
+    # Tenants that went missing and were kept as they are, because there were too many of them.
+    Column("held", Integer, nullable=False, server_default=text("0")),
+    # How many problems the last refresh has found; the first of them have rows.
+    Column("problems", Integer, nullable=False, server_default=text("0")),
+    CheckConstraint("only_row", name="only_row"),
+)
+tenant_source_problem = Table(
+    "tenant_source_problem",
+    control,
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    # As the source spells it; `*` for a problem of the source itself.
+    Column("tenant_id", Text, nullable=False),
+    Column("problem", Text, nullable=False),
 )
 
 manifest_version = Table(

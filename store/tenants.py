@@ -12,6 +12,7 @@ from typing import TypedDict
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    ColumnElement,
     Row,
     Select,
     Text,
@@ -29,9 +30,10 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.labels import LabelFilter, Labels
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
-from tenantcron.store.tables import tenant
+from tenantcron.store.tables import tenant, tenant_label
 
 # Schedulers listen here for tenants whose schedules have changed; a hint, never the truth.
 SCHEDULES_CHANGED = "tenantcron_schedules"
@@ -71,6 +73,11 @@ class TenantRow:
     schedule_revision: int
     synced_revision: int
     sync_fault: str | None
+    labels: Labels
+    # The tenant source manages it.
+    sourced: bool
+    # Since when the source does not have it any more.
+    missing_since: datetime | None
     created_at: datetime
     updated_at: datetime
     # Whether the schema was there before the tenant.
@@ -157,23 +164,38 @@ async def count_by_status(connection: AsyncConnection) -> dict[str, int]:
     return {str(row.status): row.number for row in await connection.execute(statement)}
 
 
+@dataclass(frozen=True, slots=True)
+class TenantsWanted:
+    """Which tenants are asked for; what is empty does not matter."""
+
+    statuses: Collection[TenantStatus] = ()
+    # All of them.
+    labels: Collection[LabelFilter] = ()
+    only: TenantId | None = None
+
+
 async def page(
-    connection: AsyncConnection,
-    *,
-    after: str | None,
-    limit: int,
-    statuses: Collection[TenantStatus] = (),
-    only: TenantId | None = None,
+    connection: AsyncConnection, wanted: TenantsWanted, *, after: str | None, limit: int
 ) -> list[TenantRow]:
-    """Return some tenants by id, those after an id; `only` leaves out all but one."""
-    statement = select(tenant).order_by(tenant.c.id).limit(limit)
+    """Return some tenants by id, those after an id."""
+    statement = select(tenant).where(*labelled(wanted.labels)).order_by(tenant.c.id).limit(limit)
     if after is not None:
         statement = statement.where(tenant.c.id > after)
-    if statuses:
-        statement = statement.where(tenant.c.status.in_(statuses))
-    if only is not None:
-        statement = statement.where(tenant.c.id == only)
+    if wanted.statuses:
+        statement = statement.where(tenant.c.status.in_(wanted.statuses))
+    if wanted.only is not None:
+        statement = statement.where(tenant.c.id == wanted.only)
     return [_read(row) for row in await connection.execute(statement)]
+
+
+def labelled(filters: Collection[LabelFilter]) -> list[ColumnElement[bool]]:
+    """Return the conditions for tenants that have all these labels; an index serves each."""
+    return [tenant.c.id.in_(_with_label(wanted)) for wanted in filters]
+
+
+def _with_label(wanted: LabelFilter) -> Select[tuple[str]]:
+    found = select(tenant_label.c.tenant_id).where(tenant_label.c.key == wanted.key)
+    return found if wanted.value is None else found.where(tenant_label.c.value == wanted.value)
 
 
 async def schedule_caps(connection: AsyncConnection) -> dict[TenantId, int]:
@@ -197,6 +219,12 @@ async def set_limits(connection: AsyncConnection, tenant_id: TenantId, limits: L
     if limits:
         values = {**limits, "updated_at": func.now()}
         await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
+
+
+async def set_labels(connection: AsyncConnection, tenant_id: TenantId, labels: Labels) -> None:
+    """Replace the labels of a tenant."""
+    values = {"labels": dict(labels), "updated_at": func.now()}
+    await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
 
 
 _RAISE_REVISION = (

@@ -9,3 +9,7 @@ class TenantError(TenantcronError):
 
 class UnknownTenantError(TenantError):
     """There is no such tenant."""
+
+
+class SourcedTenantError(TenantError):
+    """The tenant source manages this, so it cannot be changed here."""

@@ -16,14 +16,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.errors import UsageError
+from tenantcron.core.labels import LabelChanges
 from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
 from tenantcron.core.schema_names import SchemaName, SchemaPattern
-from tenantcron.store import audit_records, claiming, identities, tenant_objects, tenants
+from tenantcron.store import (
+    audit_records,
+    claiming,
+    identities,
+    tenant_objects,
+    tenant_sources,
+    tenants,
+)
 from tenantcron.store.engine import Database
 from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
 from tenantcron.tenants.creation import create_tenant, create_tenant_on
-from tenantcron.tenants.errors import TenantError, UnknownTenantError
+from tenantcron.tenants.errors import SourcedTenantError, TenantError, UnknownTenantError
 from tenantcron.tenants.removal import remove_tables, why_kept
 
 _ACTIVE, _SUSPENDED, _GONE = TenantStatus
@@ -50,6 +58,7 @@ class Registry:
         tenant: TenantId,
         limits: Limits,
         *,
+        labels: LabelChanges | None = None,
         schema: SchemaName | None = None,
         pattern: SchemaPattern | None = None,
     ) -> TenantRow:
@@ -62,6 +71,8 @@ class Registry:
             if created is None:
                 raise TenantError(f"tenant `{tenant}` exists already")
             await tenants.set_limits(connection, tenant, limits)
+            if labels is not None and labels.values:
+                await tenants.set_labels(connection, tenant, labels.apply_to({}))
             return await _locked(connection, tenant)
 
     async def suspend(self, tenant: TenantId, reason: str | None) -> TenantRow:
@@ -78,6 +89,8 @@ class Registry:
         """End a tenant's life; its tables and its schema are kept unless they are to be dropped."""
         async with self._acting() as connection:
             row = await _locked(connection, tenant)
+            if row.missing_since is None:
+                await _refuse_sourced(connection, row, "status")
             drops = drop_schema and await _has_tables(connection, row)
             if row.status is _GONE and not drops:
                 dropped = ", and its tables dropped" if drop_schema else ""
@@ -85,6 +98,8 @@ class Registry:
             if drops:
                 await remove_tables(connection, row)
             await tenants.set_status(connection, tenant, _GONE, reason)
+            if row.missing_since is not None:
+                await tenant_sources.release(connection, tenant)
             await tenants.raise_revision(connection, tenant)
             return await _locked(connection, tenant)
 
@@ -97,6 +112,17 @@ class Registry:
             await claiming.tell(connection, claiming.LIMITS)
             return await _locked(connection, tenant)
 
+    async def change_labels(self, tenant: TenantId, changes: LabelChanges) -> TenantRow:
+        """Set and remove labels of a tenant; other labels stay."""
+        async with self._acting() as connection:
+            row = await _locked(connection, tenant)
+            await _refuse_sourced(connection, row, "labels")
+            labels = changes.apply_to(row.labels)
+            if labels == row.labels:
+                return row
+            await tenants.set_labels(connection, tenant, labels)
+            return await _locked(connection, tenant)
+
     async def _move(
         self,
         tenant: TenantId,
@@ -106,6 +132,7 @@ class Registry:
     ) -> TenantRow:
         async with self._acting() as connection:
             row = await _locked(connection, tenant)
+            await _refuse_sourced(connection, row, "status")
             if row.status not in origins:
                 raise TenantError(f"tenant `{tenant}` is {row.status}, so it cannot become {to}")
             if row.status is _GONE and not await _has_tables(connection, row):
@@ -158,6 +185,17 @@ async def _locked(connection: AsyncConnection, tenant: TenantId) -> TenantRow:
     if row is None:
         raise _unknown(tenant)
     return row
+
+
+async def _refuse_sourced(connection: AsyncConnection, row: TenantRow, column: str) -> None:
+    """Refuse to change what the next refresh would change back. Limits are never the source's."""
+    source = await tenant_sources.read(connection) if row.sourced else None
+    if source is None or (column != "status" and column not in source.columns):
+        return
+    raise SourcedTenantError(
+        f"the {column} of tenant `{row.id}` belongs to the tenant source ({source.name}): change "
+        "it there, then `tenantcron tenant refresh`"
+    )
 
 
 def _unknown(tenant: TenantId) -> UnknownTenantError:

@@ -127,6 +127,6 @@ def _is_link(finding: Finding) -> str | None:
     subjects = finding.subjects
     if finding.code in ("schedule-overdue", "cursor-set-aside", "schedule-auto-paused"):
         return "schedule"
-    if finding.code in ("tenant-left-out", "tenant-not-followed"):
+    if finding.code in ("tenant-left-out", "tenant-not-followed", "tenants-missing"):
         return "tenant"
     return "execution" if finding.code == "lease-expired" and subjects else None

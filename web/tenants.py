@@ -8,6 +8,8 @@ from starlette.responses import Response
 
 from tenantcron.api.schedules import some_schedules, state_of
 from tenantcron.api.tenants import seen_tenant
+from tenantcron.core.errors import UsageError
+from tenantcron.core.labels import LabelFilter, read_filter
 from tenantcron.core.names import TenantId, is_tenant_id
 from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.diff import diff
@@ -22,7 +24,7 @@ from tenantcron.store import (
 )
 from tenantcron.store.executions import State
 from tenantcron.store.tenant_schedules import SchedulesWanted
-from tenantcron.store.tenants import TenantRow
+from tenantcron.store.tenants import TenantRow, TenantsWanted
 from tenantcron.store.times import database_time
 from tenantcron.web.differences import differences
 from tenantcron.web.rendering import rendered
@@ -39,11 +41,12 @@ async def show_list(request: Request, visit: Visit) -> Response:
     """Show the tenants that the caller sees, by id, from a place on."""
     wanted = request.query_params.get("from", "")
     after = wanted if is_tenant_id(wanted) else None
+    label = request.query_params.get("label", "").strip()
+    labels, problem = _filters(label)
+    seen = TenantsWanted(labels=labels, only=visit.work.bound_to)
     async with visit.work.reading.transaction() as connection:
-        rows = await tenants.page(
-            connection, after=after, limit=_ROWS + 1, statuses=(), only=visit.work.bound_to
-        )
-        exact = await _exact(connection, visit, after)
+        rows = await tenants.page(connection, seen, after=after, limit=_ROWS + 1)
+        exact = None if labels else await _exact(connection, visit, after)
         running = await execution_history.running_by_tenant(connection)
         cluster = await limits.read(connection)
         counts = await schedule_cursors.numbers(connection, [row.id for row in rows])
@@ -57,10 +60,22 @@ async def show_list(request: Request, visit: Visit) -> Response:
         rows=shown[:_ROWS],
         next=shown[_ROWS - 1].id if len(shown) > _ROWS else None,
         wanted=wanted,
+        label=label,
+        problem=problem,
         running=running,
         counts=counts,
         limits=cluster,
     )
+
+
+def _filters(label: str) -> tuple[list[LabelFilter], str | None]:
+    """Read the label that the list is filtered by; return what is wrong with it instead."""
+    if not label:
+        return [], None
+    try:
+        return [read_filter(label)], None
+    except UsageError as error:
+        return [], str(error)
 
 
 async def _exact(connection: AsyncConnection, visit: Visit, wanted: str | None) -> TenantRow | None:

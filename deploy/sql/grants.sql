@@ -12,7 +12,8 @@ GRANT SELECT ON
     tenantcron.schedule_definition, tenantcron.schedule_cursor, tenantcron.execution,
     tenantcron.execution_attempt, tenantcron.worker, tenantcron.failover, tenantcron.failover_loss,
     tenantcron.service, tenantcron.identity, tenantcron.audit_record, tenantcron.webhook,
-    tenantcron.webhook_lane, tenantcron.webhook_event, tenantcron.outbox
+    tenantcron.webhook_lane, tenantcron.webhook_event, tenantcron.outbox, tenantcron.tenant_label,
+    tenantcron.tenant_source, tenantcron.tenant_source_problem
     TO tenantcron_run, tenantcron_operate, tenantcron_plan;
 GRANT SELECT ON tenantcron.metering TO tenantcron_operate, tenantcron_plan;
 
@@ -51,6 +52,10 @@ GRANT SELECT, INSERT, UPDATE ON tenantcron.signing_key TO tenantcron_run, tenant
 -- Operators and the API apply manifests to tenants that exist, and change status and limits.
 GRANT INSERT ON tenantcron.manifest_version TO tenantcron_operate;
 GRANT UPDATE ON tenantcron.tenant, tenantcron.identity TO tenantcron_operate;
+-- A trigger keeps the labels. `tenant refresh` follows a tenant source.
+GRANT INSERT, DELETE ON tenantcron.tenant_label TO tenantcron_operate;
+GRANT INSERT, UPDATE, DELETE ON tenantcron.tenant_source, tenantcron.tenant_source_problem
+    TO tenantcron_operate;
 GRANT INSERT, UPDATE, DELETE ON tenantcron.webhook TO tenantcron_operate;
 -- The API looks tokens up, counts requests, and keeps the answers of writes for a day.
 GRANT SELECT, INSERT, UPDATE ON tenantcron.api_token, tenantcron.api_usage TO tenantcron_operate;

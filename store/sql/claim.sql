@@ -5,10 +5,16 @@ WITH RECURSIVE clock AS MATERIALIZED (
         coalesce(%(at)s::timestamptz, statement_timestamp()) AS now,
         gen_random_uuid() AS token
 ),
--- What an operator sets goes before what the settings declare.
+-- What an operator sets goes before what the settings declare. Nothing starts while the statuses of
+-- the platform's tenants are too old to rely on.
 allowed AS MATERIALIZED (
     SELECT
-        coalesce(operator, declared) AS overall,
+        CASE WHEN EXISTS (
+            SELECT FROM tenantcron.tenant_source AS s
+            WHERE
+                s.only_row AND s.refreshed_at + s.max_age
+                < coalesce(%(at)s::timestamptz, statement_timestamp())
+        ) THEN 0 ELSE coalesce(operator, declared) END AS overall,
         coalesce(operator_per_tenant, declared_per_tenant) AS per_tenant
     FROM tenantcron.limits
     LIMIT 1

@@ -32,6 +32,28 @@ priority AS MATERIALIZED (
 busiest AS MATERIALIZED (
     SELECT * FROM tenant ORDER BY running + waiting DESC, tenant_id LIMIT %(busiest)s
 ),
+-- The same for the values of the labels that the settings name, of tenants that have anything live.
+valued AS MATERIALIZED (
+    SELECT
+        k.key, t.labels ->> k.key AS value, sum(b.running)::int AS running,
+        sum(b.waiting)::int AS waiting,
+        row_number() OVER (
+            PARTITION BY k.key ORDER BY sum(b.running + b.waiting) DESC, t.labels ->> k.key
+        ) AS place
+    FROM unnest(%(label_keys)s::text[]) AS k (key)
+    CROSS JOIN tenant AS b
+    JOIN tenantcron.tenant AS t ON t.id = b.tenant_id
+    WHERE t.labels ->> k.key IS NOT NULL
+    GROUP BY 1, 2
+),
+-- The values beyond the bound are summed up.
+label AS MATERIALIZED (
+    SELECT
+        key, CASE WHEN place <= %(label_values)s THEN value ELSE 'other' END AS value,
+        sum(running)::int AS running, sum(waiting)::int AS waiting
+    FROM valued
+    GROUP BY 1, 2
+),
 -- The oldest event of each webhook, by an index: how many wait does not matter.
 webhook AS MATERIALIZED (
     SELECT
@@ -97,5 +119,9 @@ SELECT
     array(SELECT w.dropped FROM webhook AS w ORDER BY w.name) AS webhook_drops,
     array(SELECT b.tenant_id FROM busiest AS b ORDER BY b.tenant_id) AS busiest,
     array(SELECT b.running FROM busiest AS b ORDER BY b.tenant_id) AS busiest_running,
-    array(SELECT b.waiting FROM busiest AS b ORDER BY b.tenant_id) AS busiest_waiting
+    array(SELECT b.waiting FROM busiest AS b ORDER BY b.tenant_id) AS busiest_waiting,
+    array(SELECT l.key FROM label AS l ORDER BY l.key, l.value) AS label_keys,
+    array(SELECT l.value FROM label AS l ORDER BY l.key, l.value) AS label_values,
+    array(SELECT l.running FROM label AS l ORDER BY l.key, l.value) AS label_running,
+    array(SELECT l.waiting FROM label AS l ORDER BY l.key, l.value) AS label_waiting
 FROM clock

@@ -8,7 +8,15 @@ full_up AS MATERIALIZED (
         AS f (tenant_id, reason, is_closed)
 ),
 late AS MATERIALIZED (
-    SELECT e.id, e.scheduled_for, coalesce(f.reason, 'concurrency limit reached') AS reason
+    SELECT
+        e.id, e.scheduled_for,
+        coalesce(
+            f.reason,
+            CASE WHEN EXISTS (
+                SELECT FROM tenantcron.tenant_source AS s
+                WHERE s.only_row AND s.refreshed_at + s.max_age < clock.now
+            ) THEN 'statuses of tenants are out of date' ELSE 'concurrency limit reached' END
+        ) AS reason
     FROM tenantcron.execution AS e
     CROSS JOIN clock
     LEFT JOIN full_up AS f ON f.tenant_id = e.tenant_id

@@ -15,6 +15,9 @@ KEYS = {
     "max_schedules",
     "max_concurrent",
     "weight",
+    "labels",
+    "sourced",
+    "missing_since",
     "schedule_revision",
     "created_at",
     "updated_at",
@@ -211,3 +214,33 @@ def test_an_actor_that_is_only_claimed_cannot_look_like_a_proven_one(
     assert called.code == 2
     assert "are given to callers after a proof" in called.err
     assert query(database_url, "SELECT id FROM tenantcron.tenant") == []
+
+
+def test_labels_are_set_removed_shown_and_filtered_by(shell: Shell) -> None:
+    created = told(shell, "create", "acme", "--label", "tier=gold", "--label", "region=eu")
+    assert created["labels"] == {"tier": "gold", "region": "eu"}
+    told(shell, "create", "globex", "--label", "tier=free")
+    told(shell, "create", "plain")
+    assert told(shell, "label", "acme", "plan=yearly", "region-")["labels"] == {
+        "tier": "gold",
+        "plan": "yearly",
+    }
+    assert told(shell, "list", "--label", "tier=gold")["tenant"] == "acme"
+    assert told(shell, "list", "--label", "tier", "--label", "plan=yearly")["tenant"] == "acme"
+    assert "no tenant has these labels" in shell("tenant", "list", "--label", "tier=x").out
+    listed = shell("tenant", "list").out
+    assert "plan=yearly, tier=gold" in listed
+    assert "labels" not in shell("tenant", "show", "plain").out
+
+
+def test_a_wrong_label_is_wrong_use(shell: Shell) -> None:
+    told(shell, "create", "acme")
+    for arguments in (
+        ("label", "acme", "Tier=gold"),
+        ("create", "globex", "--label", "tier-"),
+        ("list", "--label", "tier="),
+    ):
+        called = shell("tenant", *arguments)
+        assert called.code == 2
+        assert "label" in called.err
+    assert told(shell, "show", "acme")["labels"] == {}

@@ -269,6 +269,29 @@ def the_api_serves_as_the_operators_role_with_row_level_security(site: Site) -> 
         assert client.post(path, json={"reason": "x"}).status_code == 200
 
 
+def the_scheduler_follows_a_tenant_source_with_rights_of_its_own(site: Site) -> None:
+    query(site.url, "CREATE TABLE public.tenants AS SELECT 'acme' AS id, 'active' AS status")
+    query(site.url, f"GRANT SELECT ON public.tenants TO {DEPLOY}, {RUN}, {OPERATE}, {PLAN}")
+    toml = site.folder / "tenantcron.toml"
+    policy = toml.read_text(encoding="utf-8")
+    toml.write_text(f'{policy}[settings]\ntenant_source = "public.tenants"\n', encoding="utf-8")
+    assert site.call(PLAN, "tenant", "refresh", "--check").code == 1
+    site.refuse(PLAN, "tenant", "refresh")
+    site.succeed(OPERATE, "tenant", "refresh")
+    site.succeed(OPERATE, "tenant", "label", "acme", "tier=gold")
+    query(site.url, "UPDATE public.tenants SET status = 'suspended'")
+    query(site.url, "INSERT INTO public.tenants VALUES ('newcomer', 'active')")
+    run_file(site.url_of(DEPLOY), "tenant_source.sql")
+    query(site.url, "UPDATE tenantcron.tenant_source SET started_at = NULL")
+    site.succeed(RUN, "run", "--handlers", "work", "--once")
+    statuses = query(site.url, "SELECT id FROM tenantcron.tenant WHERE status = 'suspended'")
+    assert "acme" in {row["id"] for row in statuses}
+    waiting = query(site.url, "SELECT tenant_id FROM tenantcron.tenant_source_problem")
+    assert [row["tenant_id"] for row in waiting] == ["newcomer"]
+    site.succeed(DEPLOY, "tenant", "refresh")
+    assert "newcomer" in site.succeed(PLAN, "tenant", "list").out
+
+
 STEPS = (
     what_changes_tables_needs_the_role_that_deploys,
     the_grants_can_be_run_again,
@@ -278,6 +301,7 @@ STEPS = (
     the_scheduler_changes_neither_tenants_nor_schedules,
     who_plans_reads_and_changes_nothing,
     the_api_serves_as_the_operators_role_with_row_level_security,
+    the_scheduler_follows_a_tenant_source_with_rights_of_its_own,
 )
 
 

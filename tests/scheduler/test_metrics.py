@@ -179,3 +179,16 @@ async def test_webhooks_that_are_on_are_told_with_their_lag_and_what_was_dropped
     scraped = await scrape(scheduling)
     assert scraped.values("webhook_lag_seconds", "webhook") == {"idle": 0, "ops": 70}
     assert scraped.values("webhook_events_dropped_total", "webhook") == {"idle": 0, "ops": 4}
+
+
+async def test_executions_are_counted_by_labels_up_to_a_bound(scheduling: Scheduling) -> None:
+    for number, tier in enumerate(("gold", "gold", "silver", "trial", "free")):
+        await scheduling.tenant(f"t{number}", labels={"tier": tier, "region": "eu"})
+        await scheduling.waiting(5 - number, tenant=f"t{number}")
+    await scheduling.waiting(1, tenant="plain")
+
+    unasked = await scrape(scheduling)
+    assert "tenantcron_label_executions_pending" not in unasked.names
+    asked = await scrape(scheduling, metrics_labels=("tier",), metrics_label_values=2)
+    assert asked.values("label_executions_pending", "value") == {"gold": 9, "silver": 3, "other": 3}
+    assert asked.values("label_executions_pending", "key").keys() == {"tier"}

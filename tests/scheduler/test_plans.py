@@ -96,6 +96,8 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
         "measure": {
             "at": at, "busiest": 5, "overdue": timedelta(minutes=5), "gone": timedelta(minutes=2),
             "auto_paused": "auto:consecutive_failures",
+            "label_keys": ["tier"],
+            "label_values": 20,
         },
     }  # fmt: skip
 

@@ -264,7 +264,7 @@ def listed_reasons() -> list[list[str]]:
 
 
 def shown_default(default: object) -> str:
-    if default is None:
+    if default is None or default == ():
         return "none"
     return f"`{format_duration(default) if isinstance(default, timedelta) else default}`"
 

@@ -1,0 +1,35 @@
+"""Plug-ins: objects of other distributions, found by the name of their entry point.
+
+A distribution declares an entry point in one of our groups; the settings name it. Nothing is loaded
+that the settings do not name.
+"""
+
+from importlib.metadata import entry_points
+
+from tenantcron.core.errors import UsageError
+from tenantcron.core.suggest import close_match
+
+
+def load_plugin(group: str, name: str, place: str) -> object:
+    """Load an entry point; a UsageError says why it cannot be loaded, and names its place."""
+    found = {entry.name: entry for entry in entry_points(group=group)}
+    entry = found.get(name)
+    if entry is None:
+        raise UsageError(
+            f"{place}: no installed distribution has an entry point {name!r} in the group "
+            f"{group!r}{_hint(name, list(found))}"
+        )
+    try:
+        return entry.load()
+    except Exception as error:
+        kind = type(error).__name__
+        raise UsageError(
+            f"{place}: the entry point {name!r} ({entry.value}) cannot be loaded: {kind}: {error}"
+        ) from error
+
+
+def _hint(name: str, found: list[str]) -> str:
+    match = close_match(name, found)
+    if match:
+        return f": did you mean {match!r}?"
+    return f"; there are {', '.join(sorted(found))}" if found else ""

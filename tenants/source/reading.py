@@ -1,0 +1,162 @@
+"""What the setting `tenant_source` names: a table or view, a query, or a Python entry point.
+
+A Python source is a callable without arguments, sync or async, that returns one mapping a tenant.
+The keys are the columns of a query: `id`, and optionally `schema_name`, `status`, `status_reason`,
+`weight` and `labels`. Other keys are ignored. Its entry point is in the group `tenantcron.tenants`:
+
+    [project.entry-points."tenantcron.tenants"]
+    platform = "my_platform.tenants:all_tenants"
+
+and the setting is `tenant_source = "python:platform"`. It is called outside of any transaction, a
+sync one in a thread of its own. Whatever it raises makes the refresh fail, and nothing changes.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from inspect import isawaitable
+from typing import Final, Protocol
+
+from sqlalchemy.exc import DBAPIError
+
+from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.plugins import load_plugin
+from tenantcron.core.words import shortened
+from tenantcron.store import tenant_sources
+from tenantcron.store.engine import Database
+from tenantcron.store.errors import DatabaseAwayError, DatabaseError, ReadOnlyError
+from tenantcron.store.explain import first_line
+from tenantcron.store.tenant_sources import Compared
+
+GROUP: Final = "tenantcron.tenants"
+# For the statement, and for the call of a Python source.
+PATIENCE: Final = timedelta(seconds=30)
+KEYS: Final = ("id", "schema_name", "status", "status_reason", "weight", "labels")
+# What a row means that does not have a key; null means the same for the others.
+_ABSENT: Final = {"status": "active"}
+EXPECTED: Final = (
+    "a table or view with its schema (public.tenants), a query (SELECT id FROM public.tenants), or "
+    "python: and the name of an entry point"
+)
+
+_PYTHON: Final = "python:"
+_PART: Final = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\x00]|"")+")'
+_RELATION: Final = re.compile(rf"{_PART}\.{_PART}")
+_QUERY: Final = re.compile(r"\s*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE)
+
+# What a source should return is one mapping a tenant; what it does return is checked.
+SourceFunction = Callable[[], Iterable[object] | Awaitable[Iterable[object]]]
+
+
+class SourceError(TenantcronError):
+    """The tenant source cannot be read; nothing was changed."""
+
+
+class TenantSource(Protocol):
+    """Where the platform's tenants are read from."""
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+
+    async def compare(self, database: Database) -> Compared:
+        """Read it and compare it with the registered tenants; a SourceError says why not."""
+
+
+def tenant_source(text: str) -> TenantSource:
+    """Return the source that a setting names; a UsageError says what is wrong with it."""
+    place = "tenant_source"
+    if text.startswith(_PYTHON):
+        name = text.removeprefix(_PYTHON)
+        function = load_plugin(GROUP, name, place)
+        if not callable(function):
+            raise UsageError(f"{place}: the entry point {name!r} is not callable")
+        return PythonSource(text, function)
+    query = text.strip().removesuffix(";")
+    if _RELATION.fullmatch(query):
+        return QuerySource(query, f"SELECT * FROM {query}")  # noqa: S608 -- checked just above
+    if _QUERY.match(query):
+        return QuerySource("a query", query)
+    raise UsageError(f"{place}: {shortened(text)!a} is not {EXPECTED}")
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySource:
+    """A table, view or query in the database of tenantcron."""
+
+    name: str
+    query: str
+
+    async def compare(self, database: Database) -> Compared:
+        """Compare inside the database; the transaction is read-only."""
+        try:
+            async with database.patient(PATIENCE).transaction() as connection:
+                compared = await tenant_sources.compare_query(connection, self.query)
+        except ReadOnlyError as error:
+            raise SourceError(
+                f"tenant source {self.name}: it writes, or the database is read-only ({error})"
+            ) from error
+        except DatabaseAwayError:
+            raise
+        except DatabaseError as error:
+            raise SourceError(f"tenant source {self.name}: {error}") from error
+        except DBAPIError as error:
+            raise SourceError(f"tenant source {self.name}: {first_line(error.orig)}") from error
+        return _with_id(compared, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSource:
+    """A function of the platform."""
+
+    name: str
+    function: SourceFunction
+
+    async def compare(self, database: Database) -> Compared:
+        """Call the function, then compare what it returned inside the database."""
+        rows = _as_json(await self._call(), self.name)
+        async with database.patient(PATIENCE).transaction() as connection:
+            compared = await tenant_sources.compare_rows(connection, rows)
+        return _with_id(compared, self.name)
+
+    async def _call(self) -> Iterable[object]:
+        try:
+            async with asyncio.timeout(PATIENCE.total_seconds()):
+                found = await asyncio.to_thread(self.function)
+                return await found if isawaitable(found) else found
+        except TimeoutError as error:
+            seconds = PATIENCE.total_seconds()
+            raise SourceError(
+                f"tenant source {self.name}: no answer within {seconds:.0f} s"
+            ) from error
+        except Exception as error:
+            kind = type(error).__name__
+            raise SourceError(f"tenant source {self.name}: {kind}: {first_line(error)}") from error
+
+
+def _as_json(rows: Iterable[object], name: str) -> str:
+    """Write the rows as JSON, each with the same keys, so that the first one tells them all."""
+    kept = []
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            kind = type(row).__name__
+            raise SourceError(f"tenant source {name}: row {number} is a {kind}, not a mapping")
+        kept.append({key: row[key] for key in KEYS if key in row})
+    used = [key for key in KEYS if any(key in row for row in kept)]
+    try:
+        full = [{key: row.get(key, _ABSENT.get(key)) for key in used} for row in kept]
+        return json.dumps(full, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SourceError(
+            f"tenant source {name}: a row cannot be written as JSON: {error}"
+        ) from error
+
+
+def _with_id(compared: Compared, name: str) -> Compared:
+    if compared.given and "id" not in compared.columns:
+        columns = ", ".join(sorted(compared.columns))
+        raise SourceError(f"tenant source {name}: there is no column `id`, only {columns}")
+    return compared

@@ -1,0 +1,212 @@
+"""Refresh: makes the registered tenants what the source has. Decision 27 has the protocol.
+
+The caller has the turn. The comparison comes first, without a lock. The writes follow in
+transactions that begin by locking the turn, so a refresh that lost it writes nothing.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.core.batches import batches
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import SchemaPattern
+from tenantcron.store import audit_records, claiming, tenant_objects, tenant_sources, tenants
+from tenantcron.store.engine import Database
+from tenantcron.store.errors import DatabaseAwayError, MissingRightsError
+from tenantcron.store.explain import first_line
+from tenantcron.store.tenant_sources import Compared, SourceProblem, TenantChange
+from tenantcron.tenants.creation import create_tenant, create_tenant_on
+from tenantcron.tenants.source.plan import Change, SourcePlan, make_plan
+from tenantcron.tenants.source.reading import SourceError, TenantSource
+from tenantcron.tenants.source.rows import CheckedRow
+
+# Each change is recorded and its identities follow, so a fleet takes more than one transaction.
+CHANGES_A_TRANSACTION = 1_000
+# The turn is renewed after so many new tenants.
+_TENANTS_A_TURN = 100
+
+
+_CANNOT_RETURN = "its tables were dropped, so it cannot come back"
+
+
+class TurnLostError(TenantcronError):
+    """Another refresh has taken the turn; it does what is left."""
+
+    def __init__(self) -> None:
+        super().__init__("another refresh of the tenants has begun: it does the rest")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRefresh:
+    """What a refresh did."""
+
+    plan: SourcePlan
+    # How many rows the source has.
+    given: int
+    registered: tuple[TenantId, ...]
+    # All problems: of rows, and of tenants that could not be registered.
+    problems: tuple[SourceProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refresher:
+    """Follows a source on behalf of an actor."""
+
+    database: Database
+    source: TenantSource
+    who: Attribution
+    # How the schemas of tenants are named that the source names none for.
+    pattern: SchemaPattern | None = None
+
+    async def plan(self, max_missing: int | None = None) -> tuple[Compared, SourcePlan]:
+        """Compare and plan; nothing is written."""
+        compared = await self.source.compare(self.database)
+        return compared, make_plan(compared, max_missing)
+
+    async def refresh(
+        self, token: UUID, max_missing: int | None = None, at: datetime | None = None
+    ) -> SourceRefresh:
+        """Do all that the source asks for. A source that cannot be read ends the turn, too."""
+        try:
+            compared, plan = await self.plan(max_missing)
+        except SourceError as error:
+            await self._end(token, [SourceProblem(tenant_sources.SOURCE_ITSELF, str(error))], at)
+            raise
+        returning = [change for change in plan.changes if change.is_return]
+        await self._change(token, plan, compared, at)
+        registered, problems = await self._register(token, plan.new, at)
+        problems += await self._bring_back(returning)
+        found = (*plan.problems, *problems)
+        await self._end(token, found, at)
+        return SourceRefresh(plan, compared.given, tuple(registered), found)
+
+    async def _change(
+        self, token: UUID, plan: SourcePlan, compared: Compared, at: datetime | None
+    ) -> None:
+        """Change what is registered; the last transaction says that it is what the source has."""
+        changes = [change for change in plan.changes if not change.is_return]
+        *first, last = list(batches(changes, CHANGES_A_TRANSACTION)) or [[]]
+        for some in first:
+            async with self.database.transaction() as connection:
+                await self._change_some(connection, token, some, at)
+        async with self.database.transaction() as connection:
+            await self._change_some(connection, token, last, at)
+            was_stale = await tenant_sources.mark_refreshed(
+                connection, compared, len(plan.held), at
+            )
+            if was_stale or changes:
+                # What waits may start now.
+                await claiming.tell(connection, claiming.LIMITS)
+
+    async def _change_some(
+        self,
+        connection: AsyncConnection,
+        token: UUID,
+        changes: Sequence[Change],
+        at: datetime | None,
+    ) -> None:
+        if not await tenant_sources.renew_turn(connection, token, at):
+            raise TurnLostError
+        if not changes:
+            return
+        await audit_records.act(connection, self.who)
+        ids = [change.after.id for change in changes]
+        # In the order of their ids, as all do who lock several.
+        await tenants.lock_many(connection, ids)
+        now = at or await tenant_sources.moment(connection)
+        written = json.dumps([_as_json(change.after) for change in changes])
+        await tenant_sources.change_tenants(connection, written, ids, now)
+        if any(change.ends_or_returns for change in changes):
+            await tenants.announce(connection)
+
+    async def _register(
+        self, token: UUID, rows: Sequence[CheckedRow], at: datetime | None
+    ) -> tuple[list[TenantId], list[SourceProblem]]:
+        registered: list[TenantId] = []
+        problems: list[SourceProblem] = []
+        for some in batches(rows, _TENANTS_A_TURN):
+            await self._renew(token, at)
+            for row in some:
+                try:
+                    await self._create(row)
+                except MissingRightsError as error:
+                    # The same for all: they wait for a role that may.
+                    waiting = rows[len(registered) + len(problems) :]
+                    return registered, [*problems, *_waiting(waiting, error)]
+                except DatabaseAwayError:
+                    raise
+                except (TenantcronError, DBAPIError) as error:
+                    cause = error.orig if isinstance(error, DBAPIError) else error
+                    problems.append(SourceProblem(row.id, f"not registered: {first_line(cause)}"))
+                else:
+                    registered.append(row.id)
+        return registered, problems
+
+    async def _create(self, row: CheckedRow) -> None:
+        """Register one tenant; one that exists meanwhile is changed by the next refresh."""
+        async with self.database.transaction() as connection:
+            await audit_records.act(connection, self.who)
+            if row.schema_name is None:
+                created = await create_tenant(connection, row.id, self.pattern)
+            else:
+                created = await create_tenant_on(connection, row.id, row.schema_name)
+            if created is not None:
+                await self._set(connection, _as_change(row))
+
+    async def _bring_back(self, changes: Sequence[Change]) -> list[SourceProblem]:
+        """Bring deprovisioned tenants back whose tables still exist; few, so one by one."""
+        problems = []
+        for change in changes:
+            async with self.database.transaction() as connection:
+                await audit_records.act(connection, self.who)
+                row = await tenants.lock(connection, change.after.id)
+                if row is None:
+                    continue
+                if await tenant_objects.has_tenant_tables(connection, row.schema_name):
+                    await self._set(connection, change.after)
+                    await tenants.announce(connection)
+                else:
+                    problems.append(SourceProblem(row.id, _CANNOT_RETURN))
+        return problems
+
+    async def _set(self, connection: AsyncConnection, change: TenantChange) -> None:
+        now = await tenant_sources.moment(connection)
+        written = json.dumps([_as_json(change)])
+        await tenant_sources.change_tenants(connection, written, [change.id], now)
+
+    async def _renew(self, token: UUID, at: datetime | None) -> None:
+        async with self.database.transaction() as connection:
+            if not await tenant_sources.renew_turn(connection, token, at):
+                raise TurnLostError
+
+    async def _end(
+        self, token: UUID, problems: Sequence[SourceProblem], at: datetime | None
+    ) -> None:
+        async with self.database.transaction() as connection:
+            if not await tenant_sources.end_turn(connection, token, problems, at):
+                raise TurnLostError
+
+
+def _waiting(rows: Sequence[CheckedRow], error: MissingRightsError) -> list[SourceProblem]:
+    words = f"waits for a role that may create its tables: {first_line(error)}"
+    return [SourceProblem(row.id, words) for row in rows]
+
+
+def _as_change(row: CheckedRow) -> TenantChange:
+    if row.status is None:
+        raise ValueError("a row without a valid status registers no tenant")
+    return TenantChange(
+        row.id, row.status, row.status_reason, row.weight or 1, row.labels or {}, is_missing=False
+    )
+
+
+def _as_json(change: TenantChange) -> dict[str, object]:
+    return {**asdict(change), "status": change.status.value, "labels": dict(change.labels)}

@@ -1,0 +1,111 @@
+"""Nothing starts while the statuses of the platform's tenants are too old to rely on."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+from support.scheduling import NOON, Row, Scheduling
+
+from tenantcron.scheduler.health import Finding, Severity, examine
+from tenantcron.scheduler.reasons import ReasonKind, why_unstarted
+from tenantcron.scheduler.situation import read_situation, schedule_ref
+from tenantcron.scheduler.vitals import read_vitals
+from tenantcron.scheduler.why import explain
+from tenantcron.store import tenant_sources
+from tenantcron.store.tenant_sources import SourceProblem
+
+MAX_AGE = timedelta(minutes=10)
+
+
+async def declared(scheduling: Scheduling) -> None:
+    async with scheduling.database.transaction() as connection:
+        await tenant_sources.declare(connection, "public.tenants", MAX_AGE, scheduling.clock())
+
+
+async def read_again(scheduling: Scheduling) -> None:
+    await scheduling.execute(
+        "UPDATE tenantcron.tenant_source SET refreshed_at = :at", at=scheduling.clock()
+    )
+
+
+async def states(scheduling: Scheduling) -> list[tuple[object, object]]:
+    rows: list[Row] = await scheduling.rows()
+    return [(row["state"], row["reason"]) for row in rows]
+
+
+async def findings(scheduling: Scheduling) -> dict[str, Finding]:
+    async with scheduling.database.transaction() as connection:
+        vitals = await read_vitals(connection, timedelta(minutes=1), scheduling.clock())
+    return {found.code: found for found in examine(vitals)}
+
+
+async def test_nothing_starts_once_the_source_was_not_read_for_too_long(
+    scheduling: Scheduling,
+) -> None:
+    await declared(scheduling)
+    await scheduling.waiting(2)
+    scheduling.clock.go_on(minutes=10)
+    assert len((await scheduling.claim()).started) == 2
+    await scheduling.waiting(2, tenant="other")
+    scheduling.clock.go_on(seconds=1)
+    assert (await scheduling.claim()).started == ()
+    assert ("PENDING", None) in await states(scheduling)
+
+    await read_again(scheduling)
+    assert len((await scheduling.claim()).started) == 2
+
+
+async def test_occurrences_are_fired_meanwhile_and_wait(scheduling: Scheduling) -> None:
+    await declared(scheduling)
+    await scheduling.schedule(overlap="queue")
+    scheduling.clock.go_on(hours=1)
+    assert await scheduling.fire() == 1
+    assert await scheduling.claim_all() == []
+    assert await states(scheduling) == [("PENDING", None)]
+
+
+async def test_what_may_not_wait_is_skipped_with_its_own_reason(scheduling: Scheduling) -> None:
+    await declared(scheduling)
+    scheduling.clock.go_on(minutes=11)
+    await scheduling.waiting(1, start_deadline=scheduling.clock())
+    await scheduling.claim_all()
+    assert await states(scheduling) == [("SKIPPED", "statuses of tenants are out of date")]
+    assert why_unstarted("statuses of tenants are out of date") is ReasonKind.SOURCE_STALE
+
+
+async def test_health_and_why_say_that_the_source_is_stale(scheduling: Scheduling) -> None:
+    await declared(scheduling)
+    await scheduling.schedule(overlap="queue")
+    assert "tenant-source-stale" not in await findings(scheduling)
+    scheduling.clock.go_on(hours=1)
+    await scheduling.fire()
+    found = (await findings(scheduling))["tenant-source-stale"]
+    assert found.severity is Severity.ERROR
+    assert "public.tenants) was not read for 1h, so nothing new starts" in found.message
+    async with scheduling.database.transaction() as connection:
+        situation = await read_situation(
+            connection, schedule_ref("acme/nightly"), timedelta(minutes=1), scheduling.clock()
+        )
+    assert "waits-for-tenant-source" in [reason.code for reason in explain(situation)]
+
+
+async def test_health_names_what_is_wrong_with_a_source_that_is_not_stale_yet(
+    scheduling: Scheduling,
+) -> None:
+    await declared(scheduling)
+    await scheduling.tenant("gone", sourced=True, status="suspended", missing_since=NOON)
+    problems = [
+        SourceProblem("*", "relation does not exist"),
+        SourceProblem("acme", "the weight '0' is not a whole number from 1 to 100"),
+    ]
+    async with scheduling.database.transaction() as connection:
+        token = uuid4()
+        await tenant_sources.take_turn(connection, token, None, scheduling.clock())
+        await tenant_sources.end_turn(connection, token, problems, scheduling.clock())
+    await scheduling.execute("UPDATE tenantcron.tenant_source SET held = 7")
+    scheduling.clock.go_on(minutes=4)
+
+    found = await findings(scheduling)
+    assert "in 6m nothing new will start: relation" in found["tenant-source-unreadable"].message
+    assert found["tenant-source-rows"].subjects == ("acme",)
+    assert found["tenants-missing"].subjects == ("gone",)
+    assert "--max-missing 7" in found["tenants-held"].hint
