@@ -123,6 +123,7 @@ def schedule(one: Registered) -> ToldSchedule:
         "paused": _pause(one.pause),
         "next_executions": [time.isoformat() for time in one.next_executions],
         "fault": one.fault,
+        "provider": one.provider,
     }
 
 

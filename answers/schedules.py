@@ -13,6 +13,7 @@ from tenantcron.answers.shapes import (
     ToldTriggered,
 )
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import MANIFESTS
 from tenantcron.scheduler.operate import Paused, Resumed, Triggered
 from tenantcron.scheduler.situation import ScheduleRef, Situation
 from tenantcron.store.schedule_cursors import CursorRow
@@ -32,6 +33,7 @@ def situation_as_json(situation: Situation) -> ToldSituation:
         "paused": _pause(situation.cursor),
         "next_executions": [time.isoformat() for time in times],
         "fault": fault,
+        "provider": situation.cursor.provider if situation.cursor else MANIFESTS,
         "definition": situation.definition,
         "cursor": _cursor(situation.cursor),
         "executions": [as_json(row) for row in situation.last],

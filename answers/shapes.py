@@ -86,6 +86,8 @@ class ToldSchedule(TypedDict):
     paused: ToldPause | None
     next_executions: list[str]
     fault: str | None
+    # `tenant` for what a manifest declares.
+    provider: str
 
 
 class ToldActor(TypedDict):

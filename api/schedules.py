@@ -39,7 +39,6 @@ from tenantcron.api.service import Work
 from tenantcron.api.tenants import seen_tenant
 from tenantcron.api.writes import Done, write
 from tenantcron.core.names import NAME_PATTERN
-from tenantcron.core.values import JsonObject
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.definition import definitions
@@ -55,7 +54,7 @@ from tenantcron.scheduler.situation import (
 from tenantcron.scheduler.why import explain
 from tenantcron.store import schedule_cursors, tenant_schedules
 from tenantcron.store.engine import Database
-from tenantcron.store.tenant_schedules import SchedulesWanted
+from tenantcron.store.tenant_schedules import ListedSchedule, SchedulesWanted
 from tenantcron.store.tenants import TenantRow, TenantStatus
 from tenantcron.store.times import database_time
 
@@ -102,26 +101,24 @@ async def some_schedules(
     wanted: SchedulesWanted,
     after: str | None,
     limit: int,
-) -> list[tuple[UUID, JsonObject]]:
+) -> list[ListedSchedule]:
     """Return schedules of a tenant; a deprovisioned one may have lost its schema."""
     if row.status is TenantStatus.DEPROVISIONED:
         return []
-    return await tenant_schedules.page(
-        connection, row.schema_name, wanted, after=after, limit=limit
-    )
+    return await tenant_schedules.page(connection, row, wanted, after=after, limit=limit)
 
 
 def state_of(
     row: TenantRow,
-    found: Sequence[tuple[UUID, JsonObject]],
+    found: Sequence[ListedSchedule],
     paused: dict[UUID, schedule_cursors.Pause],
 ) -> TenantState:
     """Return a tenant's schedules as the reconciler tells them."""
-    live = definitions({"schedules": [columns for _, columns in found]})
-    ids = (schedule_id for schedule_id, _ in found)
-    named = zip(ids, live, strict=True)
-    pauses = {one.schedule_name: paused[of] for of, one in named if of in paused}
-    return TenantState(row, live=live, pauses=pauses)
+    live = definitions({"schedules": [listed.columns for listed in found]})
+    named = list(zip(found, live, strict=True))
+    pauses = {of.schedule_name: paused[listed.id] for listed, of in named if listed.id in paused}
+    providers = {of.schedule_name: listed.provider for listed, of in named}
+    return TenantState(row, live=live, pauses=pauses, providers=providers)
 
 
 def _name(one: Registered) -> list[str]:

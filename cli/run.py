@@ -22,6 +22,9 @@ from tenantcron.core.memory import can_measure, collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.settings import MOST_PORTS, Settings, has_keys, load_settings, whole_number
 from tenantcron.manifests.policy import Policy, policy_in
+from tenantcron.provider.bounds import BoundedProvider, Bounds
+from tenantcron.provider.plugins import load_providers
+from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.connections import WARM, HandlerConnections
@@ -93,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Before the database: a module that cannot be imported is told at once.
     handlers = load_handlers(arguments.handlers)
     source = tenant_source(settings.tenant_source) if settings.tenant_source else None
+    plugged_in = load_providers(settings.providers)
     _check_keys(settings)
     _check_memory(settings)
     policy = policy_in(settings.folder, arguments.policy)
@@ -103,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
     with _isolated(handlers, arguments.handlers, settings) as handlers:
-        parts = Parts(settings, handlers, policy, caller, authoriser, spans, source)
+        parts = Parts(settings, handlers, policy, caller, authoriser, spans, source, plugged_in)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(parts, once=arguments.once, span=span))
 
@@ -119,6 +123,7 @@ class Parts:
     authoriser: Authoriser | None
     tracing: Tracing | None
     source: TenantSource | None = None
+    plugged_in: tuple[ScheduleProvider, ...] = ()
 
 
 @contextmanager
@@ -216,7 +221,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             authoriser=parts.authoriser,
             tracing=parts.tracing,
         )
-        providers = (TenantScheduleProvider(), static_provider(settings.schedules))
+        providers = _providers(parts)
         outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))
         work = Run(replica, executor, providers, outbox, _follower(replica, parts.source))
         _stop_on_signals(work, settings.drain)
@@ -229,6 +234,14 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             await transactions.close()
             await parts.caller.close()
     return Exit.OUT_OF_MEMORY if work.is_too_large else 0
+
+
+def _providers(parts: Parts) -> tuple[ScheduleProvider, ...]:
+    """Manifests come first and were checked when they were applied; all others are bounded."""
+    policy = parts.policy
+    bounds = Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
+    others = (static_provider(parts.settings.schedules), *parts.plugged_in)
+    return (TenantScheduleProvider(), *(BoundedProvider(other, bounds) for other in others))
 
 
 def _follower(replica: Replica, source: TenantSource | None) -> Follower | None:

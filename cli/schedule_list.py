@@ -22,20 +22,25 @@ from tenantcron.cli.terminal import Palette
 from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
-from tenantcron.reconciler.outcome import live_schedules
+from tenantcron.reconciler.outcome import all_schedules
 from tenantcron.reconciler.state import TenantState, read_states
 from tenantcron.scheduler.situation import UnknownError, existing_tenant
+from tenantcron.store import provided_cursors
 from tenantcron.store.engine import Database
+from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.times import database_time
 
 TENANTS_A_PAGE = 300
+
+# The cursors of schedules that no manifest declares.
+Provided = Sequence[CursorRow]
 
 
 class Writer(Protocol):
     """Writes a list, tenant by tenant."""
 
-    def tenant(self, tenant: TenantId, state: TenantState) -> None:
-        """Write the schedules of one tenant."""
+    def tenant(self, tenant: TenantId, state: TenantState, provided: Provided) -> None:
+        """Write the schedules of one tenant, with those that no manifest declares."""
 
     def end(self) -> None:
         """Write what comes after the last tenant."""
@@ -64,9 +69,11 @@ async def _write(begin: Callable[[], Writer], database: Database, only: TenantId
         # Its first line may already find that the reader is gone.
         writer = begin()
         async for page in _pages(database, only):
+            async with database.transaction() as connection:
+                provided = await provided_cursors.of_tenants(connection, page)
             for tenant, state in (await read_states(database, page)).items():
                 broken = broken or state.broken is not None
-                writer.tenant(tenant, state)
+                writer.tenant(tenant, state, provided.get(tenant, ()))
             # A reader sees a page while the next one is read.
             sys.stdout.flush()
         writer.end()
@@ -91,16 +98,16 @@ class _Text:
         self._width = columns_available()
         self._tenants = 0
 
-    def tenant(self, tenant: TenantId, state: TenantState) -> None:
+    def tenant(self, tenant: TenantId, state: TenantState, provided: Provided) -> None:
         self._tenants += 1
         print(self._paint("strong", tenant))
         if state.broken:
             print(self._paint("error", visible(f"  cannot be read: {state.broken}")))
-        elif state.live:
-            live = [schedule(one) for one in live_schedules(state, self._now)]
+        if state.live or provided:
+            live = [schedule(found) for found in all_schedules(state, provided, self._now)]
             for line in schedule_lines(live, self._now, self._paint, self._width):
                 print(line)
-        else:
+        elif not state.broken:
             print("  no schedules")
 
     def end(self) -> None:
@@ -117,10 +124,10 @@ class _Json:
         self._stream = JsonStream(sys.stdout)
         self._stream.open_list("schedules")
 
-    def tenant(self, tenant: TenantId, state: TenantState) -> None:
+    def tenant(self, tenant: TenantId, state: TenantState, provided: Provided) -> None:
         if state.broken:
             self._failed.append({"tenant": tenant, "error": state.broken})
-        for live in live_schedules(state, self._now):
+        for live in all_schedules(state, provided, self._now):
             self._stream.item({"tenant": tenant, **schedule(live)})
 
     def end(self) -> None:

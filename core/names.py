@@ -19,6 +19,9 @@ OWNER_EXPECTED = (
     "an owner: user: and an id of letters, digits, dots, bars or _ @ + = -, at most 128 characters"
 )
 
+# The provider of the schedules that manifests declare.
+MANIFESTS = "tenant"
+
 # Schemas that are not a tenant's. Postgres keeps everything that begins with pg_ for itself.
 RESERVED_TENANTS = frozenset({"public", "information_schema", "tenantcron"})
 RESERVED_PREFIX = "pg_"

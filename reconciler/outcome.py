@@ -1,6 +1,7 @@
 """Outcomes: what became of each tenant, and its schedules with their next executions."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -8,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import MANIFESTS
 from tenantcron.cron.occurrences import upcoming
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
@@ -18,7 +20,8 @@ from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.plan import Plan
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.state import TenantState
-from tenantcron.store.schedule_cursors import Pause
+from tenantcron.store.provided_cursors import pause_of
+from tenantcron.store.schedule_cursors import CursorRow, Pause
 
 NEXT_EXECUTIONS = 3
 
@@ -64,6 +67,7 @@ class Registered:
     next_executions: tuple[datetime, ...]
     # Why its timetable cannot be read; only a change by hand brings that about.
     fault: str | None = None
+    provider: str = MANIFESTS
 
 
 def registered(plan: Plan, now: datetime) -> list[Registered]:
@@ -76,8 +80,36 @@ def live_schedules(state: TenantState, now: datetime) -> list[Registered]:
     return [_registered(one, state, now) for one in state.live]
 
 
+def all_schedules(
+    state: TenantState, provided: Iterable[CursorRow], now: datetime
+) -> list[Registered]:
+    """Return the schedules of a tenant by name, with those that no manifest declares."""
+    found = [*live_schedules(state, now), *provided_schedules(provided, now)]
+    return sorted(found, key=lambda schedule: schedule.definition.schedule_name)
+
+
+def provided_schedules(cursors: Iterable[CursorRow], now: datetime) -> list[Registered]:
+    """Return the schedules that no manifest declares, as their cursors have them."""
+    return [_provided(cursor, now) for cursor in cursors]
+
+
+def _provided(cursor: CursorRow, now: datetime) -> Registered:
+    columns = (cursor.schedule_name, cursor.saga_name, cursor.cron_expr, cursor.timezone)
+    schedule = Definition(*columns, cursor.enabled, {})
+    pause = pause_of(cursor)
+    if cursor.fault is not None:
+        return Registered(schedule, pause, (), cursor.fault, cursor.provider)
+    return replace(_with_next(schedule, pause, now), provider=cursor.provider)
+
+
 def _registered(schedule: Definition, state: TenantState, now: datetime) -> Registered:
-    pause = state.pauses.get(schedule.schedule_name)
+    name = schedule.schedule_name
+    found = _with_next(schedule, state.pauses.get(name), now)
+    provider = state.providers.get(name)
+    return found if provider is None else replace(found, provider=provider)
+
+
+def _with_next(schedule: Definition, pause: Pause | None, now: datetime) -> Registered:
     try:
         return Registered(schedule, pause, _next(schedule, pause, now))
     except TenantcronError as error:

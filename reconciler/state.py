@@ -30,6 +30,8 @@ class TenantState:
     live: Sequence[Definition] = ()
     # By the names of the schedules that are paused.
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    # By the names of the schedules that no manifest declares, where these were read, too.
+    providers: Mapping[str, str] = field(default_factory=dict)
     # Why the tenant's schema cannot be read, if so.
     broken: str | None = None
     # Made by the transaction that looks at it.

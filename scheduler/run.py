@@ -36,6 +36,7 @@ from sqlalchemy.exc import DBAPIError
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.memory import resident
 from tenantcron.core.names import TenantId
+from tenantcron.provider.bounds import ProviderError
 from tenantcron.provider.listen import Hints, listen
 from tenantcron.provider.pace import Pace
 from tenantcron.provider.protocol import ScheduleProvider
@@ -328,9 +329,13 @@ class Run:
         # A hint is about tenants, whom the first provider serves.
         for provider in self._providers if is_periodic else self._providers[:1]:
             began = clock()
-            refreshed = await refresh(
-                replica.database, provider, at=replica.clock(), retry_broken=is_periodic
-            )
+            try:
+                refreshed = await refresh(
+                    replica.database, provider, at=replica.clock(), retry_broken=is_periodic
+                )
+            except ProviderError as error:
+                log.error("provider_failed", provider=error.provider, error=str(error))
+                continue
             replica.counts.refreshes.add([clock() - began])
             replica.counts.note_unstarted(refreshed.ended)
             self._report(provider, refreshed)

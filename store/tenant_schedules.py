@@ -5,15 +5,30 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from psycopg import sql
-from sqlalchemy import Uuid, bindparam, case, column, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    Select,
+    Uuid,
+    bindparam,
+    case,
+    column,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.core.names import TenantId
+from tenantcron.core.names import MANIFESTS, TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.store.batches import Batch, read_in_batches
 from tenantcron.store.engine import of_tenant
-from tenantcron.store.tables import tenant_schedule
+from tenantcron.store.tables import schedule_cursor, schedule_definition, tenant_schedule
+from tenantcron.store.tenants import TenantRow
 
 # The columns that a manifest decides; ids and times are the database's.
 DEFINITION = ("schedule_name", "saga_name", "cron_expr", "timezone", "enabled", "definition")
@@ -121,29 +136,53 @@ class SchedulesWanted:
     enabled: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ListedSchedule:
+    """One schedule of a list: its definition columns, and the provider that has it."""
+
+    id: UUID
+    columns: JsonObject
+    provider: str
+
+
 async def page(
     connection: AsyncConnection,
-    schema: str,
+    tenant: TenantRow,
     wanted: SchedulesWanted,
     *,
     after: str | None,
     limit: int,
-) -> list[tuple[UUID, JsonObject]]:
-    """Return some schedules of a tenant by name, those after a name: ids, definition columns."""
-    columns = tenant_schedule.c
-    statement = (
-        select(columns.id, *(columns[name] for name in DEFINITION))
-        .order_by(columns.schedule_name)
-        .limit(limit)
-    )
+) -> list[ListedSchedule]:
+    """Return some schedules of a tenant by name, those after a name, of all providers."""
+    found = union_all(_declared(), _provided(tenant)).subquery()
+    statement = select(found).order_by(found.c.schedule_name).limit(limit)
     if after is not None:
-        statement = statement.where(columns.schedule_name > after)
+        statement = statement.where(found.c.schedule_name > after)
     if wanted.saga is not None:
-        statement = statement.where(columns.saga_name == wanted.saga)
+        statement = statement.where(found.c.saga_name == wanted.saga)
     if wanted.enabled is not None:
-        statement = statement.where(columns.enabled == wanted.enabled)
-    rows = await of_tenant(connection, schema).execute(statement)
-    return [(row.id, {name: row._mapping[name] for name in DEFINITION}) for row in rows]
+        statement = statement.where(found.c.enabled == wanted.enabled)
+    rows = await of_tenant(connection, tenant.schema_name).execute(statement)
+    return [
+        ListedSchedule(row.id, {name: row._mapping[name] for name in DEFINITION}, row.provider)
+        for row in rows
+    ]
+
+
+def _declared() -> Select[tuple[object, ...]]:
+    columns = (tenant_schedule.c[name] for name in DEFINITION)
+    return select(tenant_schedule.c.id, *columns, literal(MANIFESTS).label("provider"))
+
+
+def _provided(tenant: TenantRow) -> Select[tuple[object, ...]]:
+    """The schedules that no manifest declares, as their cursors have them."""
+    cursor = schedule_cursor.c
+    columns = (cursor[name] for name in DEFINITION if name != "definition")
+    return (
+        select(cursor.schedule_id, *columns, schedule_definition.c.definition, cursor.provider)
+        .join(schedule_definition, schedule_definition.c.id == cursor.definition_id)
+        .where(cursor.tenant_id == tenant.id, cursor.provider != MANIFESTS)
+    )
 
 
 async def add(

@@ -19,6 +19,7 @@ from tenantcron.cli.columns import lines
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import MANIFESTS
 from tenantcron.core.words import number_of, visible
 from tenantcron.cron.zones import zone
 
@@ -118,11 +119,18 @@ def schedule_lines(
 
 
 def _row(schedule: ToldSchedule, now: datetime) -> tuple[str, str, str, str]:
-    name, first = f"  {schedule['name']}", first_execution(schedule)
+    name, first = f"  {_name(schedule)}", first_execution(schedule)
     if first is None:
         return name, why_none(schedule), "", ""
     local, utc = f"{first:%a %Y-%m-%d %H:%M %Z}", f"{first.astimezone(UTC):%Y-%m-%d %H:%M}"
     return name, local, utc, _how_soon(schedule, first, now)
+
+
+def _name(schedule: ToldSchedule) -> str:
+    """Name a schedule, with its provider if no manifest declares it."""
+    # A server of the previous release does not say.
+    provider = schedule.get("provider", MANIFESTS)
+    return schedule["name"] if provider == MANIFESTS else f"{schedule['name']} ({provider})"
 
 
 def first_execution(schedule: ToldSchedule) -> datetime | None:

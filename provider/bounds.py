@@ -1,0 +1,146 @@
+"""Bounds: schedules of any provider obey the floor and the cap of the platform, like manifests.
+
+A manifest is checked before it is applied. What other providers return is checked here, at each
+refresh: a schedule that fires too often, or one too many for its tenant, is skipped and reported,
+and the others are served. The cap counts the schedules of all providers; those of the manifest go
+first, then by name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import lru_cache
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.durations import format_duration
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import TenantId
+from tenantcron.cron.analysis import gap_below
+from tenantcron.cron.errors import CronError
+from tenantcron.cron.parse import parse
+from tenantcron.provider.protocol import ProvidedSchedule, ProvidedTenant, ScheduleProvider
+from tenantcron.store import provided_cursors, tenants
+from tenantcron.store.engine import Database
+from tenantcron.store.errors import DatabaseError
+from tenantcron.store.explain import first_line
+from tenantcron.store.tenants import Scope, Synced
+
+
+class ProviderError(TenantcronError):
+    """A provider of the platform failed; its schedules continue as they are."""
+
+    def __init__(self, provider: str, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {first_line(error)}")
+        self.provider = provider
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the platform allows."""
+
+    floor: timedelta
+    # For tenants without a cap of their own.
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedProvider:
+    """A provider whose schedules obey the bounds, and whose failures are its own."""
+
+    provider: ScheduleProvider
+    bounds: Bounds
+
+    @property
+    def name(self) -> str:
+        """The name of the provider."""
+        return self.provider.name
+
+    async def has_moved(self, database: Database) -> bool:
+        """Whether a refresh may find anything."""
+        try:
+            return await self.provider.has_moved(database)
+        except DatabaseError:
+            raise
+        except Exception as error:
+            raise ProviderError(self.name, error) from error
+
+    async def tenants(
+        self, connection: AsyncConnection, scope: Scope, after: TenantId | None
+    ) -> Sequence[ProvidedTenant]:
+        """Return the next tenants, each with the schedules that it may have."""
+        try:
+            found = await self.provider.tenants(connection, scope, after)
+        except DatabaseError:
+            raise
+        except Exception as error:
+            raise ProviderError(self.name, error) from error
+        return await self._bounded(connection, found)
+
+    async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
+        """Report to the provider what the cursors follow."""
+        try:
+            await self.provider.settle(connection, synced)
+        except DatabaseError:
+            raise
+        except Exception as error:
+            raise ProviderError(self.name, error) from error
+
+    async def _bounded(
+        self, connection: AsyncConnection, found: Sequence[ProvidedTenant]
+    ) -> list[ProvidedTenant]:
+        with_any = [tenant.tenant_id for tenant in found if tenant.schedules]
+        if not with_any:
+            return list(found)
+        others = await provided_cursors.numbers_of_others(connection, self.name, with_any)
+        rows = await tenants.find_many(connection, with_any)
+        caps = {row.id: row.max_schedules for row in rows.values()}
+        return [
+            within(tenant, self.bounds, caps.get(tenant.tenant_id), others.get(tenant.tenant_id, 0))
+            for tenant in found
+        ]
+
+
+def within(
+    tenant: ProvidedTenant, bounds: Bounds, own_cap: int | None, others: int
+) -> ProvidedTenant:
+    """Return a tenant with the schedules that it may have, and why others were refused."""
+    cap = bounds.cap if own_cap is None else own_cap
+    by_name = sorted(tenant.schedules, key=lambda schedule: schedule.schedule_name)
+    gaps = {
+        schedule.schedule_name: _gap_below(schedule.cron_expr, bounds.floor) for schedule in by_name
+    }
+    slow = [schedule for schedule in by_name if gaps[schedule.schedule_name] is None]
+    room = max(cap - others, 0)
+    refused = (
+        *tenant.refused,
+        *(
+            _too_frequent(schedule, gaps[schedule.schedule_name], bounds.floor)
+            for schedule in by_name
+        ),
+        *(_beyond(schedule, cap) for schedule in slow[room:]),
+    )
+    kept = tuple(slow[:room])
+    return replace(tenant, schedules=kept, refused=tuple(filter(None, refused)))
+
+
+def _beyond(schedule: ProvidedSchedule, cap: int) -> str:
+    return f"schedule `{schedule.schedule_name}`: the tenant may have {cap} schedules, and has them"
+
+
+def _too_frequent(schedule: ProvidedSchedule, gap: timedelta | None, floor: timedelta) -> str:
+    if gap is None:
+        return ""
+    return (
+        f"schedule `{schedule.schedule_name}`: `{schedule.cron_expr}` fires {format_duration(gap)} "
+        f"apart at the closest, the platform allows {format_duration(floor)}"
+    )
+
+
+@lru_cache(maxsize=4096)
+def _gap_below(cron_expr: str, floor: timedelta) -> timedelta | None:
+    """A timetable that cannot be read gives its cursor a fault, see `align`."""
+    try:
+        return gap_below(parse(cron_expr), floor)
+    except CronError:
+        return None

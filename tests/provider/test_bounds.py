@@ -1,0 +1,103 @@
+"""Floor and cap hold for schedules of all providers, and a provider's failure is its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+from support.fleet import DEPLOYER, Fleet, numbered
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.provider.bounds import BoundedProvider, Bounds, ProviderError
+from tenantcron.provider.protocol import ProvidedTenant, ScheduleProvider
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.static import static_provider
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.store.engine import Database
+from tenantcron.store.errors import DatabaseAwayError
+from tenantcron.store.tenants import Limits, Scope, Synced
+from tenantcron.tenants.registry import Registry, tenant_id
+
+BOUNDS = Bounds(timedelta(minutes=15), 4)
+
+
+def static(*entries: dict[str, JsonValue]) -> BoundedProvider:
+    given: list[JsonObject] = [
+        {"tenant": "acme", "saga": "report", "cron": "0 2 * * *", **entry} for entry in entries
+    ]
+    return BoundedProvider(static_provider(given), BOUNDS)
+
+
+async def test_a_schedule_below_the_floor_is_skipped_and_reported(fleet: Fleet) -> None:
+    fleet.write("acme", {})
+    await fleet.apply()
+    provider = static({"name": "slow"}, {"name": "fast", "cron": "*/5 * * * *"})
+    done = await refresh(fleet.database, provider, retry_broken=True)
+    assert done.created == 1
+    assert done.broken == {
+        "acme": "schedule `fast`: `*/5 * * * *` fires 5m apart at the closest, the platform "
+        "allows 15m"
+    }
+
+
+async def test_the_cap_counts_the_schedules_of_all_providers(fleet: Fleet) -> None:
+    fleet.write("acme", numbered(2))
+    await fleet.apply()
+    await refresh(fleet.database, TenantScheduleProvider())
+    provider = static({"name": "c"}, {"name": "a"}, {"name": "b"})
+    done = await refresh(fleet.database, provider, retry_broken=True)
+    assert done.created == 2
+    assert done.broken == {"acme": "schedule `c`: the tenant may have 4 schedules, and has them"}
+
+
+async def test_a_tenants_own_cap_goes_before_the_platforms(fleet: Fleet) -> None:
+    fleet.write("acme", {})
+    await fleet.apply()
+    await Registry(fleet.database, DEPLOYER).set_limits(tenant_id("acme"), Limits(max_schedules=1))
+    done = await refresh(fleet.database, static({"name": "a"}, {"name": "b"}), retry_broken=True)
+    assert (done.created, len(done.broken)) == (1, 1)
+
+
+async def test_a_schedule_that_becomes_too_frequent_is_removed(fleet: Fleet) -> None:
+    fleet.write("acme", {})
+    await fleet.apply()
+    await refresh(fleet.database, static({"name": "a"}), retry_broken=True)
+    done = await refresh(
+        fleet.database, static({"name": "a", "cron": "* * * * *"}), retry_broken=True
+    )
+    assert (done.removed, list(done.broken)) == (1, ["acme"])
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A provider that raises."""
+
+    error: Exception
+    name: str = "failing"
+
+    async def has_moved(self, database: Database) -> bool:
+        del database
+        return True
+
+    async def tenants(
+        self, connection: AsyncConnection, scope: Scope, after: TenantId | None
+    ) -> Sequence[ProvidedTenant]:
+        del connection, scope, after
+        raise self.error
+
+    async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
+        del connection, synced
+
+
+async def test_an_error_of_a_provider_names_it_and_one_of_the_database_stays_one(
+    database: Database,
+) -> None:
+    failing: ScheduleProvider = Failing(KeyError("plan"))
+    with pytest.raises(ProviderError, match="KeyError: 'plan'") as raised:
+        await refresh(database, BoundedProvider(failing, BOUNDS), retry_broken=True)
+    assert raised.value.provider == "failing"
+    away: ScheduleProvider = Failing(DatabaseAwayError("gone"))
+    with pytest.raises(DatabaseAwayError):
+        await refresh(database, BoundedProvider(away, BOUNDS), retry_broken=True)
