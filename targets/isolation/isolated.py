@@ -120,8 +120,9 @@ async def _stop(child: Child, execution: Execution) -> Ended | None:
     if not execution._cancellation.closed:
         child.signal(signal.SIGUSR1)
         try:
-            async with asyncio.timeout(GRACE):
-                ended = await _talk(child, execution)
+            # Not `asyncio.timeout`: before Python 3.11.3 it ends as a cancellation, and not as a
+            # timeout, in a task that is being cancelled.
+            ended = await asyncio.wait_for(_talk(child, execution), GRACE)
         except TimeoutError:
             log.warning("process_killed", grace=GRACE)
     child.signal(signal.SIGKILL)
