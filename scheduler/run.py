@@ -253,13 +253,15 @@ class Run:
 
     async def _round(self) -> bool:
         """Start what can be, wait for an end; False if there was nothing to do."""
+        # They hold their slots while this round claims, even if all of them end meanwhile.
+        holding = self._executor.load + self._results.unwritten
         claim = await self._start_batch()
         running = self._executor.load
         if running:
             await self._ended.wait(LONGEST_SLEEP)
         await self._results.all_written()
         # Also where the last one has ended: its slot may be of use.
-        return bool(claim or running)
+        return bool(claim or running or holding)
 
     async def _prepare(self) -> None:
         replica = self._replica
