@@ -33,6 +33,7 @@ COMMANDS = {
     "audit": "hold what should have fired against what is on record",
     "why": "tell why a schedule did not run",
     "migrate": "bring the database's tables up to date",
+    "uninstall": "remove tenantcron from a database",
 }
 
 _MISUSE, _INTERRUPTED, _READER_GONE = 2, 130, 141

@@ -13,8 +13,25 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 NAME = "tenantcron_api"
 
 _ENSURE = text("SELECT tenantcron.ensure_api_role()")
+_EXISTS = text("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tenantcron_api')")
+# Of all databases: the catalog is shared between them.
+_IS_USED = text(
+    "SELECT EXISTS (SELECT FROM pg_shdepend AS d JOIN pg_roles AS r ON r.oid = d.refobjid"
+    " WHERE d.refclassid = 'pg_authid'::regclass AND r.rolname = 'tenantcron_api')"
+)
+_DROP = text("DROP ROLE tenantcron_api")
+# Since PostgreSQL 16 a role that created another may administer it, but not take it on.
+_MAY_TAKE_ON = (
+    "pg_has_role(current_user, oid, CASE"
+    " WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)"
+)
+_GRANT = text(
+    "DO $$ BEGIN GRANT tenantcron_api TO CURRENT_USER;"
+    " EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"
+)
+_CAN_TAKE_ON = text(f"SELECT {_MAY_TAKE_ON} FROM pg_roles WHERE rolname = 'tenantcron_api'")  # noqa: S608 -- a constant
 _USABLE = text(
-    "SELECT coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER')"
+    f"SELECT coalesce((SELECT {_MAY_TAKE_ON}"  # noqa: S608 -- as above
     " AND has_schema_privilege(oid, 'tenantcron', 'USAGE')"
     " FROM pg_roles WHERE rolname = 'tenantcron_api'), false)"
 )
@@ -43,7 +60,25 @@ _OPEN = text("SELECT tenantcron.open_to_api(s) FROM unnest(CAST(:schemas AS text
 
 async def ensure(connection: AsyncConnection) -> bool:
     """Make the role if it is missing and may be made; return whether it is there."""
-    return bool(await connection.scalar(_ENSURE))
+    made = bool(await connection.scalar(_ENSURE))
+    if made and not await connection.scalar(_CAN_TAKE_ON):
+        await connection.execute(_GRANT)
+    return made
+
+
+async def exists(connection: AsyncConnection) -> bool:
+    """Whether the role is there."""
+    return bool(await connection.scalar(_EXISTS))
+
+
+async def drop_unused(connection: AsyncConnection) -> bool:
+    """Drop the role unless some database of the server uses it; return whether it is gone."""
+    if not await exists(connection):
+        return True
+    if await connection.scalar(_IS_USED):
+        return False
+    await connection.execute(_DROP)
+    return True
 
 
 async def is_usable(connection: AsyncConnection) -> bool:

@@ -62,6 +62,7 @@ _DROP_TABLES = """
 DROP TABLE {schema}.tenant_schedule, {schema}.audit_record, {schema}.schema_version;
 SELECT tenantcron.close_to_api({name});
 """
+_DROP_CONTROL = "DROP TABLE {schema}.schema_version; DROP SCHEMA {schema};"
 _SCHEMA_EXISTS = text("SELECT true FROM pg_catalog.pg_namespace WHERE nspname = :schema")
 
 
@@ -90,6 +91,11 @@ async def ensure_control_schema(connection: AsyncConnection) -> None:
     # IF NOT EXISTS would ask for the right to create schemas also where there is nothing to create.
     if not await has_schema(connection, CONTROL_SCHEMA):
         await connection.run_sync(run_script, for_schema("CREATE SCHEMA {schema}", CONTROL_SCHEMA))
+
+
+async def drop_control_schema(connection: AsyncConnection) -> None:
+    """Drop the control schema, of which all migrations were undone; anything else stops it."""
+    await connection.run_sync(run_script, for_schema(_DROP_CONTROL, CONTROL_SCHEMA))
 
 
 async def drop_tenant_tables(connection: AsyncConnection, schema: str) -> None:

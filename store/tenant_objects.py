@@ -28,6 +28,13 @@ _HAS_TABLES = text(
     " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
     " WHERE n.nspname = :schema AND c.relname = ANY (CAST(:names AS text[])) AND c.relkind = 'r'"
 )
+_WITH_TABLES = text(
+    "SELECT t.schema_name FROM tenantcron.tenant AS t"
+    " JOIN pg_catalog.pg_namespace AS n ON n.nspname = t.schema_name"
+    " JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid AND c.relkind = 'r'"
+    "   AND c.relname = ANY (CAST(:names AS text[]))"
+    " GROUP BY t.schema_name HAVING count(*) = cardinality(CAST(:names AS text[]))"
+)
 # Everything in a schema depends on it. What belongs to another object, as an index does to its
 # table, is not listed on its own.
 _OBJECTS = text(
@@ -49,6 +56,11 @@ async def has_tenant_tables(connection: AsyncConnection, schema: str) -> bool:
     """Whether a tenant's tables are in the schema."""
     found = await connection.scalar(_HAS_TABLES, {"schema": schema, "names": list(TENANT_TABLES)})
     return bool(found)
+
+
+async def schemas_with_tables(connection: AsyncConnection) -> set[str]:
+    """Return the schemas of tenants, registered as such, that have a tenant's tables."""
+    return set(await connection.scalars(_WITH_TABLES, {"names": list(TENANT_TABLES)}))
 
 
 async def objects_in(connection: AsyncConnection, schema: str, limit: int) -> list[str]:

@@ -37,6 +37,12 @@ SELECT EXISTS (
 _FORGET = "DELETE FROM tenantcron.worker WHERE seen_at < statement_timestamp() - interval '1 day'"
 
 
+_ALIVE = (
+    "SELECT count(*) FROM tenantcron.worker"
+    " WHERE seen_at > statement_timestamp() - interval '2 minutes'"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
     """One replica; the fields are the columns, in their order."""
@@ -88,6 +94,11 @@ async def remove(connection: AsyncConnection, worker_id: str) -> None:
 async def forget_old(connection: AsyncConnection) -> None:
     """Take those off the list that were killed long ago."""
     await connection.exec_driver_sql(_FORGET)
+
+
+async def count_alive(connection: AsyncConnection) -> int:
+    """Count the replicas that have reported themselves lately."""
+    return int((await connection.exec_driver_sql(_ALIVE)).scalar_one())
 
 
 async def list_all(connection: AsyncConnection) -> list[WorkerRow]:

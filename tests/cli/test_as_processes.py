@@ -27,6 +27,7 @@ ARGUMENTS = {
     "audit": [],
     "why": ["acme/nightly"],
     "migrate": [],
+    "uninstall": ["--yes", "--with-tenants"],
 }
 
 

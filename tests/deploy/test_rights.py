@@ -112,7 +112,7 @@ def set_up(site: Site) -> None:
     """Go through the steps of the documents, up to the first schedules."""
     for tenant in ("acme", "umbra"):
         (site.folder / f"{tenant}.yaml").write_text(manifest(tenant, SCHEDULES), encoding="utf-8")
-    (site.folder / "work.py").write_text(HANDLERS, encoding="utf-8")
+    (site.folder / "rights_work.py").write_text(HANDLERS, encoding="utf-8")
     policy = '[policy]\nallowed_hosts = ["hooks.internal"]\n'
     (site.folder / "tenantcron.toml").write_text(policy, encoding="utf-8")
     run_file(site.url, "roles.sql")
@@ -178,7 +178,7 @@ def operators_apply_and_change_what_exists(site: Site) -> None:
 def the_scheduler_runs_without_the_right_to_change_tables(site: Site) -> None:
     query(site.url, MAKE_DUE)
 
-    done = site.succeed(RUN, "run", "--handlers", "work", "--once")
+    done = site.succeed(RUN, "run", "--handlers", "rights_work", "--once")
 
     states = query(site.url, "SELECT schedule_name, state FROM tenantcron.execution")
     assert {(row["schedule_name"], row["state"]) for row in states} >= {
@@ -283,13 +283,22 @@ def the_scheduler_follows_a_tenant_source_with_rights_of_its_own(site: Site) -> 
     query(site.url, "INSERT INTO public.tenants VALUES ('newcomer', 'active')")
     run_file(site.url_of(DEPLOY), "tenant_source.sql")
     query(site.url, "UPDATE tenantcron.tenant_source SET started_at = NULL")
-    site.succeed(RUN, "run", "--handlers", "work", "--once")
+    site.succeed(RUN, "run", "--handlers", "rights_work", "--once")
     statuses = query(site.url, "SELECT id FROM tenantcron.tenant WHERE status = 'suspended'")
     assert "acme" in {row["id"] for row in statuses}
     waiting = query(site.url, "SELECT tenant_id FROM tenantcron.tenant_source_problem")
     assert [row["tenant_id"] for row in waiting] == ["newcomer"]
     site.succeed(DEPLOY, "tenant", "refresh")
     assert "newcomer" in site.succeed(PLAN, "tenant", "list").out
+
+
+def the_owner_removes_everything_but_the_role_of_the_api(site: Site) -> None:
+    for role in (RUN, OPERATE, PLAN):
+        assert site.call(role, "uninstall", "--yes", "--with-tenants", "--with-replicas").code != 0
+    done = site.succeed(DEPLOY, "uninstall", "--yes", "--with-tenants", "--with-replicas")
+    assert "the role `tenantcron_api` is kept" in done.out
+    left = query(site.url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'tenant%'")
+    assert left == []
 
 
 STEPS = (
@@ -302,6 +311,7 @@ STEPS = (
     who_plans_reads_and_changes_nothing,
     the_api_serves_as_the_operators_role_with_row_level_security,
     the_scheduler_follows_a_tenant_source_with_rights_of_its_own,
+    the_owner_removes_everything_but_the_role_of_the_api,
 )
 
 

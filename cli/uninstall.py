@@ -1,0 +1,113 @@
+"""`tenantcron uninstall`: removes tenantcron from a database."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+
+from tenantcron.cli.database import current_settings, refused
+from tenantcron.core.errors import UsageError
+from tenantcron.core.words import visible
+from tenantcron.store.api_role import NAME
+from tenantcron.store.engine import Database, open_database
+from tenantcron.store.tenants import TenantRow
+from tenantcron.tenants.errors import TenantError
+from tenantcron.tenants.installation import (
+    Installation,
+    UninstallError,
+    find_installation,
+    remove,
+)
+
+_EXAMPLES = """\
+examples:
+  tenantcron uninstall                        show what would be dropped
+  tenantcron uninstall --yes --with-tenants   drop it: schedules, history, audit
+"""
+_SHOWN = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Remove tenantcron from the database: its schema and the tenants' tables."
+    parser.epilog = _EXAMPLES
+    parser.add_argument("--yes", action="store_true", help="drop it; without this it is shown only")
+    parser.add_argument(
+        "--with-tenants", action="store_true", help="although tenants have schedules in it"
+    )
+    parser.add_argument(
+        "--with-replicas", action="store_true", help="although schedulers seem to run"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show what there is to remove, and remove it if that was confirmed."""
+    settings = current_settings()
+    if settings.database_url is None:
+        raise UsageError("the embedded database is removed with its folder: rm -r .tenantcron")
+    try:
+        return asyncio.run(_run(arguments))
+    except (UninstallError, TenantError) as error:
+        return refused(error)
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    async with open_database(current_settings()) as database:
+        found = await find_installation(database)
+        if found is None:
+            print("there is no tenantcron in this database")
+            return 0
+        for line in _drops(found):
+            print(visible(line))
+        problems = _problems(found, arguments)
+        for problem in problems:
+            print(f"error: {problem}", file=sys.stderr)
+        if problems:
+            return 1
+        await _remove(database, found)
+        return 0
+
+
+def _drops(found: Installation) -> Iterator[str]:
+    yield "drops the schema `tenantcron`: definitions, history, limits, tokens and audit"
+    if found.tenants:
+        yield f"drops 3 tables in each of {_counted(found.tenants)}: {_names(found.tenants)}"
+    created = [row for row in found.tenants if not row.schema_adopted]
+    if created:
+        yield f"drops schemas that it created and that are empty then: {_names(created)}"
+    if found.has_role:
+        yield f"drops the role `{NAME}` if no other database of the server uses it"
+
+
+def _counted(rows: Sequence[TenantRow]) -> str:
+    return f"{len(rows)} schema{'s' if len(rows) > 1 else ''}"
+
+
+def _names(rows: Sequence[TenantRow]) -> str:
+    shown = ", ".join(f"`{row.schema_name}`" for row in rows[:_SHOWN])
+    return f"{shown} and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else shown
+
+
+def _problems(found: Installation, arguments: argparse.Namespace) -> list[str]:
+    problems = []
+    if found.replicas and not arguments.with_replicas:
+        problems.append(
+            f"schedulers are running: {found.replicas}. Stop them first, or add --with-replicas"
+        )
+    if found.tenants and not arguments.with_tenants:
+        problems.append(
+            f"tenants have tables here: {len(found.tenants)}. Deprovision them with "
+            "--drop-schema, or add --with-tenants"
+        )
+    if not arguments.yes:
+        problems.append("nothing was dropped: add --yes")
+    return problems
+
+
+async def _remove(database: Database, found: Installation) -> None:
+    role_is_gone = await remove(database, found)
+    print("tenantcron is removed from this database")
+    if found.has_role and not role_is_gone:
+        print(f"the role `{NAME}` is kept: other databases use it, or this role may not drop it")
+        print(f"  DROP ROLE {NAME};  -- when no database of the server uses it any more")

@@ -1,0 +1,126 @@
+"""What tenantcron has put into a database, and how it is taken out again.
+
+Order matters, because the tenants' tables use functions of the control schema:
+
+1. The tenants' tables, a few tenants in a transaction, so that the server's room for locks is
+   enough for any number of them. A schema goes with them if we created it and it is empty then.
+2. The control schema: all migrations are undone in one transaction.
+3. The role of the API, if no database of the server uses it any more and we may drop it.
+
+Nothing is dropped with CASCADE. What depends on our tables stops the removal with its name. A
+removal that was stopped or killed is finished by running it again.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from psycopg.errors import DependentObjectsStillExist
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.store import api_role, ddl, tenant_objects, tenants, workers
+from tenantcron.store.engine import Database
+from tenantcron.store.errors import MissingRightsError
+from tenantcron.store.locks import Lock, take_lock, wait_at_most
+from tenantcron.store.tables import CONTROL_SCHEMA
+from tenantcron.store.tenants import TenantRow
+from tenantcron.store.versions import CONTROL_VERSION, control_version
+from tenantcron.tenants.removal import remove_tables
+
+_TENANTS_A_TRANSACTION = 20
+_PATIENCE = "10s"
+
+
+class UninstallError(TenantcronError):
+    """Something keeps tenantcron from being removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What there is to remove."""
+
+    version: str
+    # Those that have tables of ours.
+    tenants: tuple[TenantRow, ...]
+    # Replicas that have sent a heartbeat lately.
+    replicas: int
+    has_role: bool
+
+
+async def find_installation(database: Database) -> Installation | None:
+    """Return what there is to remove, None if there is no tenantcron in the database."""
+    async with database.transaction() as connection:
+        version = await control_version(connection)
+        if version is None:
+            return None
+        if version != CONTROL_VERSION:
+            raise UninstallError(
+                f"the database is at {version}, this program can remove {CONTROL_VERSION} only: "
+                "use the release that migrated it, or run `tenantcron migrate` first"
+            )
+        return Installation(
+            version,
+            await _tenants_with_tables(connection),
+            await workers.count_alive(connection),
+            await api_role.exists(connection),
+        )
+
+
+async def _tenants_with_tables(connection: AsyncConnection) -> tuple[TenantRow, ...]:
+    schemas = await tenant_objects.schemas_with_tables(connection)
+    rows = await tenants.list_all(connection)
+    return tuple(row for row in rows if row.schema_name in schemas)
+
+
+async def remove(database: Database, found: Installation) -> bool:
+    """Remove everything; return whether the role of the API is gone, too."""
+    for start in range(0, len(found.tenants), _TENANTS_A_TRANSACTION):
+        await _remove_tenants(database, found.tenants[start : start + _TENANTS_A_TRANSACTION])
+    await _remove_control(database)
+    return await _remove_role(database)
+
+
+async def _remove_tenants(database: Database, rows: Sequence[TenantRow]) -> None:
+    async with database.transaction() as connection:
+        await wait_at_most(connection, _PATIENCE)
+        for row in rows:
+            await remove_tables(connection, row)
+
+
+async def _remove_control(database: Database) -> None:
+    with _refusing():
+        async with database.transaction() as connection:
+            await take_lock(connection, Lock.CONTROL_MIGRATION)
+            await wait_at_most(connection, _PATIENCE)
+            await connection.run_sync(_downgrade)
+            await ddl.drop_control_schema(connection)
+
+
+def _downgrade(connection: Connection) -> None:
+    from tenantcron.migrations.history import history  # noqa: PLC0415 -- Alembic loads slowly
+
+    history("control").downgrade(connection, CONTROL_SCHEMA)
+
+
+async def _remove_role(database: Database) -> bool:
+    try:
+        async with database.transaction() as connection:
+            return await api_role.drop_unused(connection)
+    except MissingRightsError:
+        return False
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        if not isinstance(error.orig, DependentObjectsStillExist):
+            raise
+        detail = "; ".join((error.orig.diag.message_detail or "").splitlines())
+        raise UninstallError(
+            f"the control schema is in use: {detail}. Drop what depends on it and run it again"
+        ) from error
