@@ -9,7 +9,8 @@ there are:
 3. `compare` says which cursors are new, changed or gone. If there are none, nothing is written.
 4. Deletes come first, so that a schedule that was deleted and made anew finds its name free; then
    the changes, then the new ones. Whatever another provider's cursor keeps out is reported.
-5. Executions that wait of schedules that are gone or disabled are ended, with the reason.
+5. Pending executions of a schedule that gets another saga or target, and has not begun, follow it;
+   those of schedules that are gone or disabled are ended, with the reason.
 6. The provider is told what became of each tenant, and the batch is committed.
 
 Killed at any point: what was committed is done, the rest is still on the provider's list. Two
@@ -30,6 +31,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.core.requirements import requirement, target_kind
 from tenantcron.core.values import JsonObject
 from tenantcron.cron.zones import tz_version
 from tenantcron.provider.align import Circumstances, align, set_aside
@@ -39,10 +41,17 @@ from tenantcron.provider.protocol import (
     ProvidedTenant,
     ScheduleProvider,
 )
-from tenantcron.store import executions, schedule_cursors, schedule_definitions, times
+from tenantcron.store import (
+    executions,
+    requirements,
+    schedule_cursors,
+    schedule_definitions,
+    times,
+)
 from tenantcron.store.backends import wear_out
 from tenantcron.store.engine import Database
 from tenantcron.store.executions import State
+from tenantcron.store.requirements import Runner
 from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.tenants import Scope, Synced
 
@@ -169,6 +178,7 @@ async def _follow(
     cursors = await schedule_cursors.lock(connection, provider.name, ids)
     changes = compare(provider.name, batch, cursors, now)
     kept_out = await _write(connection, batch, changes)
+    await _follow_runners(connection, batch, changes, cursors)
     ended = await _end_waiting(connection, changes, at)
     reports = _reports(batch, kept_out)
     await provider.settle(
@@ -240,6 +250,33 @@ async def _write(
     await schedule_cursors.change(connection, changes.changed)
     added = await schedule_cursors.add(connection, coming)
     return [row for row in coming if (row.tenant_id, row.schedule_id) not in added]
+
+
+async def _follow_runners(
+    connection: AsyncConnection,
+    batch: Sequence[ProvidedTenant],
+    changes: Changes,
+    before: Sequence[CursorRow],
+) -> None:
+    """Pending executions follow a schedule that gets another saga or target.
+
+    Otherwise a manifest that is fixed would leave behind what waits for a runner that never comes.
+    """
+    were = {row.schedule_id: (row.saga_name, row.definition_id) for row in before}
+    moved = [
+        row
+        for row in (*changes.changed, *changes.renamed)
+        if were.get(row.schedule_id) != (row.saga_name, row.definition_id)
+    ]
+    definitions = _definitions(batch, changes) if moved else {}
+    readable = (row for row in moved if row.definition_id in definitions)
+    runners = [_runner(row, definitions[row.definition_id]) for row in readable]
+    await requirements.follow(connection, runners)
+
+
+def _runner(row: CursorRow, definition: JsonObject) -> Runner:
+    requires = requirement(row.saga_name, target_kind(definition))
+    return Runner(row.tenant_id, row.schedule_id, row.saga_name, row.definition_id, requires)
 
 
 async def _end_waiting(

@@ -8,9 +8,10 @@ from dataclasses import replace
 from uuid import UUID
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.scheduler.replica import Replica
-from tenantcron.store import claiming
+from tenantcron.store import claiming, glances, requirements, workers
 from tenantcron.store.claiming import Claim, Claimed, Skipped
 
 log = structlog.get_logger(__name__)
@@ -51,27 +52,57 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
     skipped: tuple[Skipped, ...] = ()
     async with replica.database.transaction(by_key=True) as connection:
         at = replica.clock()
-        claim = await claiming.claim(
-            connection,
-            replica.worker_id,
-            batch=batch,
-            lease=replica.settings.lease,
-            at=at,
-            after=after,
-        )
+        requires = await _requires(connection, replica)
+        claim = await _claim(connection, replica, requires, batch, after)
+        if claim.has_undecided and await requirements.decide(connection) and not claim.more:
+            requires = await _requires(connection, replica)
+            claim = await _claim(connection, replica, requires, batch, after)
         if claim.must_replace:
-            await claiming.make_room(connection, at)
+            await claiming.make_room(connection, requires, at)
         if claim.full_up or not claim.slots:
             skipped = await claiming.skip_late(
-                connection, claim.full_up, everybody=not claim.slots, at=at
+                connection, claim.full_up, requires=requires, everybody=not claim.slots, at=at
             )
+        if claim.is_short and replica.hunger.is_due():
+            await workers.want(connection, replica.worker_id, requires, at)
         # In here: what cannot be read must not stay claimed.
         await replica.definitions.read(connection, {one.definition_id for one in claim.started})
     claim = replace(claim, skipped=claim.skipped + skipped)
     replica.counts.note_claim(claim)
-    for one in claim.skipped:
-        _report(one)
+    report_skipped(claim.skipped)
+    if claim.leaves_slots:
+        await glances.tell_work(replica.database, claiming.FOR_OTHERS)
     return claim
+
+
+async def _claim(
+    connection: AsyncConnection, replica: Replica, requires: Sequence[str], batch: int, after: str
+) -> Claim:
+    return await claiming.claim(
+        connection,
+        replica.worker_id,
+        batch=batch,
+        lease=replica.settings.lease,
+        at=replica.clock(),
+        requires=requires,
+        after=after,
+    )
+
+
+async def _requires(connection: AsyncConnection, replica: Replica) -> Sequence[str]:
+    """Return the requirements that this replica takes: its own, and for a catch-all the rest."""
+    own = replica.capabilities
+    if not own.patterns:
+        return own.named
+    return own.among(await requirements.unnamed(connection, replica.clock()))
+
+
+async def glance_at_requirements(replica: Replica) -> Sequence[str]:
+    """Return the same outside of a transaction, see `glances`."""
+    own = replica.capabilities
+    if not own.patterns:
+        return own.named
+    return own.among(await requirements.glance_at_unnamed(replica.database, replica.clock()))
 
 
 async def give_back(replica: Replica, claimed: Sequence[Claimed]) -> None:
@@ -79,6 +110,18 @@ async def give_back(replica: Replica, claimed: Sequence[Claimed]) -> None:
     async with replica.database.transaction(by_key=True) as connection:
         given = await claiming.give_back(connection, claimed)
     log.info("executions_given_back", executions=given)
+
+
+async def give_back_unrunnable(
+    replica: Replica, claimed: Sequence[Claimed], requires: Sequence[str]
+) -> None:
+    """Release what this replica has claimed and cannot run; no attempt is used up.
+
+    Their rows said otherwise, so they get the requirement that their definition has.
+    """
+    async with replica.database.transaction(by_key=True) as connection:
+        given = await claiming.give_back(connection, claimed, requires)
+    log.warning("executions_not_runnable", executions=given, requires=sorted(set(requires)))
 
 
 async def give_back_unstarted(replica: Replica, known: Collection[UUID]) -> None:
@@ -90,11 +133,13 @@ async def give_back_unstarted(replica: Replica, known: Collection[UUID]) -> None
         log.info("executions_given_back", executions=given)
 
 
-def _report(skipped: Skipped) -> None:
-    log.info(
-        f"execution_{skipped.state.lower()}",
-        tenant=skipped.tenant_id,
-        schedule=skipped.schedule_name,
-        execution=str(skipped.id),
-        reason=skipped.reason,
-    )
+def report_skipped(executions: Sequence[Skipped]) -> None:
+    """Log executions that ended without a start."""
+    for skipped in executions:
+        log.info(
+            f"execution_{skipped.state.lower()}",
+            tenant=skipped.tenant_id,
+            schedule=skipped.schedule_name,
+            execution=str(skipped.id),
+            reason=skipped.reason,
+        )

@@ -8,6 +8,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.requirements import TargetKind, requirement
 from tenantcron.core.values import JsonObject
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.scheduler.policies import read_policies, read_target
@@ -24,6 +25,10 @@ class Readable:
 
     settings: Settings
     target: HttpTarget | None
+
+    def required(self, saga: str) -> str:
+        """Return what a replica needs to run a saga so."""
+        return requirement(saga, None if self.target is None else TargetKind.HTTP.value)
 
 
 Definition = Readable | UnreadableError

@@ -189,6 +189,10 @@ class Executor:
         """How many handlers run on although their attempt has ended."""
         return len(self._abandoned)
 
+    def has_handler(self, saga: str) -> bool:
+        """Whether a loaded handler, or the catch-all, runs the saga."""
+        return self._handlers.find(saga) is not None
+
     def start(
         self, claimed: Claimed, settings: Settings, target: HttpTarget | None, on_end: OnEnd
     ) -> None:

@@ -107,7 +107,14 @@ async def _finish(
     if dead := [one for one in ended if one.state is State.DEAD]:
         # A pause for too many failures is on record, with who set it and as a part of what.
         await audit_records.act(connection, Attribution(replica.actor, _part_of(dead)))
-    finished = await finishing.finish(connection, ended, actor_id=replica.actor.id, at=at)
+    own = replica.capabilities
+    finished = await finishing.finish(
+        connection,
+        ended,
+        requires=None if own.patterns else own.named,
+        actor_id=replica.actor.id,
+        at=at,
+    )
     if finished.paused:
         stopped = await executions.skip_waiting(connection, finished.paused, AUTO_PAUSED, at)
         finished = replace(finished, stopped=stopped)

@@ -26,13 +26,14 @@ from tenantcron.actor.model import CATCH_UP
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.zones import tz_version
 from tenantcron.manifests.desired import Overlap, Priority, Settings
-from tenantcron.scheduler.definitions import Definition, UnreadableError
+from tenantcron.scheduler.definitions import Definition, Readable, UnreadableError
 from tenantcron.scheduler.due import Due, Planned, due
 from tenantcron.scheduler.replica import Replica
-from tenantcron.store import firing
+from tenantcron.store import claiming, firing, glances
 from tenantcron.store.executions import State
 from tenantcron.store.explain import first_line
 from tenantcron.store.firing import DueCursor, Move, NewExecution, Taken
+from tenantcron.targets.capabilities import Capabilities
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +80,8 @@ async def _fire_batch(replica: Replica, write: _Write) -> Fired:
         await firing.set_aside(connection, batch.faults)
     _count(replica, batch, inserted)
     _report(taken, batch)
+    if batch.is_for_others(replica.capabilities):
+        await glances.tell_work(replica.database, claiming.FOR_OTHERS)
     more = batch.left or len(taken.cursors) == CURSORS_A_BATCH
     return Fired(inserted, len(batch.faults), more)
 
@@ -95,6 +98,12 @@ class _Batch:
     steps: int = 0
     # Whether cursors were left for the next batch.
     left: bool = False
+
+    def is_for_others(self, own: Capabilities) -> bool:
+        """Whether other replicas have to run some of it. They look by themselves only seldom."""
+        return any(
+            one.state is State.PENDING and not own.names(one.requires) for one in self.executions
+        )
 
     def halves(self) -> tuple["_Batch", "_Batch"]:
         """Return the batch in two; both put what is refused on the same list."""
@@ -150,31 +159,36 @@ def _reckon(taken: Taken, definitions: dict[UUID, Definition], oldest: datetime)
             batch.left = True
             break
         try:
-            settings = _settings(definitions[cursor.definition_id])
-            owed = due(cursor, settings, taken.now, oldest)
+            definition = _readable(definitions[cursor.definition_id])
+            owed = due(cursor, definition.settings, taken.now, oldest)
         except TenantcronError as error:
             batch.faults[cursor.schedule_id] = str(error)
             continue
-        _add(batch, cursor, settings, owed)
+        _add(batch, cursor, definition, owed)
     return batch
 
 
-def _settings(definition: Definition) -> Settings:
+def _readable(definition: Definition) -> Readable:
     if isinstance(definition, UnreadableError):
         # A new one each time: the kept one would gather a traceback of every cursor.
         raise UnreadableError(str(definition))
-    return definition.settings
+    return definition
 
 
-def _add(batch: _Batch, cursor: DueCursor, settings: Settings, owed: Due) -> None:
+def _add(batch: _Batch, cursor: DueCursor, definition: Readable, owed: Due) -> None:
     batch.steps += owed.steps
     batch.moves.append(
         Move(cursor.schedule_id, cursor.next_run_at, owed.last_run_at, owed.next_run_at)
     )
-    batch.executions += [new_execution(cursor.schedule_id, settings, one) for one in owed.planned]
+    requires, settings = definition.required(cursor.saga_name), definition.settings
+    batch.executions += [
+        new_execution(cursor.schedule_id, settings, requires, planned) for planned in owed.planned
+    ]
 
 
-def new_execution(schedule_id: UUID, settings: Settings, planned: Planned) -> NewExecution:
+def new_execution(
+    schedule_id: UUID, settings: Settings, requires: str, planned: Planned
+) -> NewExecution:
     """Return the row of a planned occurrence."""
     return NewExecution(
         schedule_id=schedule_id,
@@ -189,6 +203,7 @@ def new_execution(schedule_id: UUID, settings: Settings, planned: Planned) -> Ne
         source=planned.source,
         covers_from=planned.covers_from,
         missed_count=planned.missed_count,
+        requires=requires,
     )
 
 

@@ -4,7 +4,15 @@ import structlog
 from sqlalchemy.exc import OperationalError
 
 from tenantcron.scheduler.replica import Replica
-from tenantcron.store import failovers, history, outbox, schedule_definitions, times, workers
+from tenantcron.store import (
+    failovers,
+    history,
+    outbox,
+    requirements,
+    schedule_definitions,
+    times,
+    workers,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +43,7 @@ async def clean_up(replica: Replica) -> None:
         if await workers.is_oldest(connection, replica.worker_id):
             await schedule_definitions.forget_unused(connection, now, retention)
         await workers.forget_old(connection)
+        await requirements.forget_old(connection)
         await failovers.forget_old(connection, now, retention)
     await _drop_events(replica)
 

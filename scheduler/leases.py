@@ -106,6 +106,7 @@ async def renew(
             running=len(running),
             abandoned=executor.abandoned,
             draining=draining,
+            capabilities=replica.capabilities.declared,
         )
         await workers.report(connection, report, at)
     return Beat(running, tuple(held))

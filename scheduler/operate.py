@@ -37,7 +37,7 @@ from tenantcron.manifests.desired import Overlap
 from tenantcron.manifests.desired import Settings as Policies
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.definitions import Definitions, UnreadableError
+from tenantcron.scheduler.definitions import Definitions, Readable, UnreadableError
 from tenantcron.scheduler.due import Due, due
 from tenantcron.scheduler.executions_found import find_execution, locked
 from tenantcron.scheduler.fire import RANKS, new_execution
@@ -144,13 +144,15 @@ class Operator:
         async with self._acting() as connection:
             _refuse_closed(await existing_tenant(connection, ref.tenant))
             found = await _locked_cursor(connection, ref)
-            policies = await _policies(connection, found.definition_id)
+            definition = await _definition(connection, found.definition_id)
+            policies = definition.settings
             manual = Manual(
                 schedule_id=found.schedule_id,
                 overlap=_overlap_by_hand(policies.overlap).value,
                 priority=RANKS[policies.priority],
                 attempts_allowed=policies.retry.max_attempts,
                 actor=actor,
+                requires=definition.required(found.saga_name),
             )
             made = await executions.trigger(connection, manual, self.clock())
             if made is None:  # the cursor is locked, so it is there
@@ -172,12 +174,12 @@ class Operator:
                 found,
                 await times.moment(connection, at),
             )
-            policies = await _policies(connection, found.definition_id)
+            definition = await _definition(connection, found.definition_id)
             await executions.retry(
                 connection,
                 found.id,
                 found.scheduled_for,
-                more_attempts=policies.retry.max_attempts,
+                more_attempts=definition.settings.retry.max_attempts,
                 at=at,
             )
             one = (found.id, found.tenant_id)
@@ -238,7 +240,8 @@ class Operator:
         """Put on record what the pause kept from starting, and move on; return how many."""
         now = await times.moment(connection, self.clock())
         try:
-            policies = await _policies(connection, cursor.definition_id)
+            definition = await _definition(connection, cursor.definition_id)
+            policies, requires = definition.settings, definition.required(cursor.saga_name)
             owed = owed_while_paused(cursor, policies, now, now - self.settings.retention)
         except TenantcronError:
             return 0  # such a cursor fires nothing either: fire sets it aside
@@ -247,7 +250,7 @@ class Operator:
         await firing.fire(
             connection,
             [Move(cursor.schedule_id, cursor.next_run_at, owed.last_run_at, owed.next_run_at)],
-            [new_execution(cursor.schedule_id, policies, one) for one in owed.planned],
+            [new_execution(cursor.schedule_id, policies, requires, one) for one in owed.planned],
             actor_id=scheduler_actor(self.settings.service).id,
             tz_version=tz_version(),
             now=now,
@@ -398,11 +401,11 @@ async def _locked_cursor(connection: AsyncConnection, ref: ScheduleRef) -> Curso
     return row
 
 
-async def _policies(connection: AsyncConnection, definition_id: UUID) -> Policies:
+async def _definition(connection: AsyncConnection, definition_id: UUID) -> Readable:
     found = (await Definitions().read(connection, [definition_id]))[definition_id]
     if isinstance(found, UnreadableError):
         raise OperationError(str(found))
-    return found.settings
+    return found
 
 
 def _state(row: ExecutionRow) -> JsonObject:

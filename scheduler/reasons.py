@@ -9,6 +9,7 @@ from typing import Final
 
 from tenantcron.scheduler.attempts import AttemptOutcome
 from tenantcron.store.executions import State
+from tenantcron.store.requirements import NO_RUNNER
 
 
 class ReasonKind(StrEnum):
@@ -30,6 +31,7 @@ class ReasonKind(StrEnum):
     STILL_RUNNING = "still_running"
     REPLACED = "replaced"
     NO_SCHEDULER = "no_scheduler"
+    NO_RUNNER = "no_runner"
     CANCELLED = "cancelled"
     OWNER_REFUSED = "owner_refused"
     OTHER = "other"
@@ -48,6 +50,7 @@ _BEGINNINGS: Final = {
     "replaced by the next occurrence": ReasonKind.REPLACED,
     "no scheduler started it in time": ReasonKind.NO_SCHEDULER,
     "missed while no scheduler ran": ReasonKind.NO_SCHEDULER,
+    NO_RUNNER: ReasonKind.NO_RUNNER,
 }
 # How the reason begins where it was not the attempt that ended the execution.
 _FORGOTTEN: Final = "another attempt would come when the target may have forgotten"

@@ -11,10 +11,12 @@ from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.counts import Counts
 from tenantcron.scheduler.definitions import Definitions
+from tenantcron.scheduler.hunger import Hunger
 from tenantcron.scheduler.progress import Progress
 from tenantcron.scheduler.recent import Recent
 from tenantcron.scheduler.retention import Retention
 from tenantcron.store.engine import Database
+from tenantcron.targets.capabilities import ANYTHING, Capabilities
 from tenantcron.targets.tracing import Tracing
 
 
@@ -30,6 +32,7 @@ class Replica:
     database: Database
     settings: Settings
     worker_id: str = field(default_factory=new_worker_id)
+    capabilities: Capabilities = ANYTHING
     definitions: Definitions = field(default_factory=Definitions)
     clock: Clock = database_clock
     random: Random = field(default_factory=Random)
@@ -39,6 +42,7 @@ class Replica:
     tracing: Tracing | None = None
     progress: Progress = field(default_factory=Progress)
     recent: Recent = field(default_factory=Recent)
+    hunger: Hunger = field(default_factory=Hunger)
 
     @property
     def actor(self) -> Actor:

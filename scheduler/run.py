@@ -7,6 +7,7 @@ Who does what, and what wakes it:
 - **claim** sleeps until something waits: after fire, on a NOTIFY, when a slot was freed, when a
   retry or a spread start has come;
 - **results** are written as they come;
+- **runners** names what this replica can run, and ends what no replica can (`runners`);
 - **heartbeat** is no task of this loop: a thread renews leases and reports what was cancelled
   (`leases` has the protocol); **recover** takes over what other replicas lost; **housekeeping**
   makes and drops months of history;
@@ -25,7 +26,7 @@ is recorded, too. Every part has a deadline, see `shutdown`.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -36,6 +37,8 @@ from sqlalchemy.exc import DBAPIError
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.memory import resident
 from tenantcron.core.names import TenantId
+from tenantcron.core.requirements import requirement
+from tenantcron.manifests.desired import HttpTarget
 from tenantcron.provider.bounds import ProviderError
 from tenantcron.provider.listen import Hints, listen
 from tenantcron.provider.pace import Pace
@@ -50,7 +53,9 @@ from tenantcron.scheduler.claim import (
     Sweep,
     claim_batch,
     give_back,
+    give_back_unrunnable,
     give_back_unstarted,
+    glance_at_requirements,
 )
 from tenantcron.scheduler.counts import LastAudit
 from tenantcron.scheduler.definitions import Definition, UnreadableError
@@ -59,11 +64,13 @@ from tenantcron.scheduler.failover import FailoverWatch
 from tenantcron.scheduler.finish import recover_lost
 from tenantcron.scheduler.fire import Fired, fire_batch
 from tenantcron.scheduler.housekeeping import clean_up, prepare_history
+from tenantcron.scheduler.hunger import LOOKS_AGAIN_AFTER
 from tenantcron.scheduler.lease_thread import LeaseThread
 from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
+from tenantcron.scheduler.runners import RunnerWatch
 from tenantcron.scheduler.shutdown import Shutdown, end_tasks
 from tenantcron.store import audit_records, glances, identities, limits, workers
 from tenantcron.store.claiming import CANCEL, Claimed
@@ -95,19 +102,23 @@ Ahead = Callable[[], Awaitable[float | None]]
 class Run:
     """One replica, from start to stop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the parts of a replica, each with a name
         self,
         replica: Replica,
         executor: Executor,
         providers: Sequence[ScheduleProvider],
         outbox: Outbox | None = None,
         follower: Follower | None = None,
+        *,
+        default_target: HttpTarget | None = None,
     ) -> None:
         settings = replica.settings
         self._replica = replica
         self._slowly = replace(replica, database=replica.database.patient(_SLOW))
         self._executor = executor
         self._providers = providers
+        # What runs sagas that have neither a target nor a handler here.
+        self._default_target = default_target
         # None: events are left to other replicas.
         self._outbox = outbox
         # None: the platform's registry is not followed.
@@ -123,12 +134,14 @@ class Run:
         self._seldom, self._registry = Bell(), Bell()
         self._ended, self._listened = Bell(), Bell()
         self._failover = FailoverWatch(replica)
+        self._runners = RunnerWatch(replica)
         self._leases = LeaseThread(
             replica, executor, self._results, self._stopping.is_set, self._check_memory
         )
         # Whether it stops because it uses too much memory.
         self.is_too_large = False
         self._claimed_at: datetime
+        self._is_short = False
         # What the last look of a loop has found; then its next one is a glance (see `glances`).
         self._is_due_far, self._nothing_waits = False, False
         # Whether executions may be claimed that this replica neither runs nor has given back.
@@ -194,6 +207,7 @@ class Run:
             "claim": (self._claim, self._waiting),
             "recover": (self._recover, self._seldom),
             "timeline": (self._failover.look, self._listened),
+            "runners": (self._runners.look, self._seldom),
         }
         follower = self._follower
         async with asyncio.TaskGroup() as tasks:
@@ -279,6 +293,7 @@ class Run:
         await prepare_history(replica)
         await recompute_for_new_zones(replica.database, replica.clock())
         await self._leases.start()
+        await self._runners.name()
         log.info("scheduler_started", worker=replica.worker_id, service=replica.settings.service)
 
     async def _leave(self) -> None:
@@ -294,6 +309,8 @@ class Run:
         # Of results that were given up nobody can tell what is in doubt; their leases see to it.
         if not self._results.unwritten:
             await insist(self._settle_doubt)
+        # From now on a catch-all leaves alone for a while what this replica has named.
+        await self._runners.name()
         async with self._replica.database.transaction() as connection:
             await workers.remove(connection, self._replica.worker_id)
 
@@ -343,6 +360,7 @@ class Run:
             self._report(provider, refreshed)
         if is_periodic:
             self._next_look = clock() + self._pace.draw().total_seconds()
+            self._runners.knows_schedules = True
         return max(self._next_look - clock(), 0.001)
 
     def _report(self, provider: ScheduleProvider, refreshed: Refreshed) -> None:
@@ -384,14 +402,15 @@ class Run:
             return LONGEST_SLEEP
         database = self._replica.database
         is_glance = self._nothing_waits and not self._waiting.rang and not self._in_doubt
-        if is_glance and not await glances.anything_waits(database):
+        if is_glance and not await glances.anything_waits(database, await self._requirements()):
             return LONGEST_SLEEP
         if await self._start_batch():
             return 0
         seconds = await self._seconds_to(self._waiting_next)
         # Or nothing whose time is still to come; the next glance tells these apart.
         self._nothing_waits = seconds is None
-        return _sleep(seconds)
+        # The slots may be in the hands of replicas whose results do not wake this one.
+        return min(_sleep(seconds), LOOKS_AGAIN_AFTER if self._is_short else LONGEST_SLEEP)
 
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
@@ -404,7 +423,7 @@ class Run:
         cancels = self._cancels
         self._in_doubt = True
         claim = await claim_batch(self._replica, batch, self._sweep.after)
-        self._claimed_at = claim.at
+        self._claimed_at, self._is_short = claim.at, claim.is_short
         self._replica.recent.note_claimed(claim.started)
         is_full = len(claim.started) >= batch
         self._batch = STARTS_A_LARGE_BATCH if is_full else STARTS_A_BATCH
@@ -414,13 +433,25 @@ class Run:
             self._in_doubt = False
             return False
         definitions = await self._definitions(claim.started)
-        for claimed in claim.started:
+        for claimed in await self._runnable(claim.started, definitions):
             self._start(claimed, definitions[claimed.definition_id])
         self._in_doubt = False
         # Who was cancelled since the claim did not run yet when the heartbeat looked.
         if claim.must_replace or cancels != self._cancels:
             self._leases.ring()
         return self._sweep.goes_on(claim)
+
+    async def _runnable(
+        self, claimed: Sequence[Claimed], definitions: Mapping[UUID, Definition]
+    ) -> Sequence[Claimed]:
+        """Release what this replica cannot run after all; a claim finds such only by mistake."""
+        own = self._replica.capabilities
+        required = {one.id: _required(one, definitions[one.definition_id]) for one in claimed}
+        strange = [one for one in claimed if not own.cover(required[one.id])]
+        if not strange:
+            return claimed
+        await give_back_unrunnable(self._replica, strange, [required[one.id] for one in strange])
+        return [one for one in claimed if own.cover(required[one.id])]
 
     async def _settle_doubt(self) -> None:
         """Give back what a claim took that failed all the same, or could not be given back."""
@@ -516,7 +547,10 @@ class Run:
         if isinstance(definition, UnreadableError):
             self._on_end(refused(claimed, str(definition)))
             return
-        self._executor.start(claimed, definition.settings, definition.target, self._on_end)
+        target = definition.target
+        if target is None and not self._executor.has_handler(claimed.saga_name):
+            target = self._default_target
+        self._executor.start(claimed, definition.settings, target, self._on_end)
 
     def _on_end(self, attempt: Attempt) -> None:
         self._results.add(attempt)
@@ -536,11 +570,21 @@ class Run:
 
     async def _waiting_next(self) -> float | None:
         replica = self._replica
-        since, at = self._claimed_at, replica.clock()
-        return await glances.seconds_to_next_waiting(replica.database, since, at)
+        since, at, requires = self._claimed_at, replica.clock(), await self._requirements()
+        return await glances.seconds_to_next_waiting(replica.database, requires, since, at)
+
+    async def _requirements(self) -> Sequence[str]:
+        return await glance_at_requirements(self._replica)
 
     def _look_for_work(self) -> None:
         self._waiting.ring()
+
+
+def _required(claimed: Claimed, definition: Definition) -> str:
+    """Return what an execution requires; one that cannot be read ends here as well as anywhere."""
+    if isinstance(definition, UnreadableError):
+        return requirement(claimed.saga_name, None)
+    return definition.required(claimed.saga_name)
 
 
 def _sleep(seconds: float | None) -> float:

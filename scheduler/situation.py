@@ -4,7 +4,7 @@
 is enough.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import NAME_EXPECTED, TenantId, is_name
+from tenantcron.core.requirements import covers
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import shortened
@@ -153,6 +154,17 @@ class Situation:
 def alive(replicas: Iterable[WorkerRow], now: datetime, lease: timedelta) -> tuple[WorkerRow, ...]:
     """Return the replicas that have been heard of lately."""
     return tuple(one for one in replicas if now - one.seen_at <= LEASES_TO_BE_GONE * lease)
+
+
+def without_runner(required: Iterable[str], replicas: Collection[WorkerRow]) -> list[str]:
+    """Return the requirements that none of these replicas can meet."""
+    declared = [one.capabilities for one in replicas if not one.draining]
+    if None in declared:
+        return []
+    every = [pattern for patterns in declared for pattern in patterns or ()]
+    named = set(every)
+    patterns = [one for one in named if "*" in one or "?" in one]
+    return [one for one in required if one not in named and not covers(patterns, one)]
 
 
 async def read_situation(

@@ -6,6 +6,10 @@ the lock was taken, so it sees every start that was committed before. Ends may g
 only make room. So at no moment do more run than the limits allow, with any number of replicas, and
 no counter can come apart from what it counts.
 
+A claim considers only executions whose requirement is among those that the replica gives, so a
+replica never starts what it cannot run, and what others run costs it nothing. The limits and the
+order are the cluster's all the same: they count everything that runs.
+
 What may not wait and gets no slot is SKIPPED in the same statement, with the reason. What may wait
 stays as it is; so does a suspect that this replica has no room for (see `suspects`). If anything
 that the statement reads cannot be read, it fails and nothing starts: the check fails closed.
@@ -32,14 +36,18 @@ from tenantcron.store.statements import statement
 # Verdicts a statement, starts and skips together. The bound also tells the planner how many rows
 # it will look up, whatever it thinks of the rest.
 MOST_VERDICTS = 1000
-# The tenants that one claim looks at; the next one goes on after them.
-TENANTS_A_CLAIM = 500
+# The pairs of requirement and tenant that one claim looks at; the next one continues after them.
+PAIRS_A_CLAIM = 500
 # Schedulers listen here for what they need not wait for; a hint, never the truth.
 WORK = "tenantcron_work"
 CANCEL = "cancel"
 LIMITS = "limits"
+# A replica has fired what it cannot run itself, or has left slots to others.
+FOR_OTHERS = "for others"
+# For so long the wants of a replica keep their places in the cluster's order.
+HUNGRY_FOR = timedelta(seconds=6)
 # The columns of the statement's answer that are of the claim as a whole.
-_WHOLE = 10
+_WHOLE = 12
 
 
 # An execution and the token of the claim that started it.
@@ -105,10 +113,22 @@ class Claim:
     must_replace: bool
     # Where the next claim goes on, if there are more tenants than one looks at; else empty.
     last_tenant: str
+    # Whether anything was pending that the replica can run.
+    has_own: bool
+    # Slots were left to what other replicas run and what comes first.
+    leaves_slots: bool
+    # Executions of the release before wait for their requirement to be decided.
+    has_undecided: bool
     # The moment that it was made for.
     at: datetime
     # Seconds that those which start were kept waiting since they might have started.
     lateness: tuple[float, ...] = ()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the replica could have started more if there had been slots."""
+        is_full = any(not tenant.is_closed for tenant in self.full_up)
+        return self.has_own and (not self.slots or is_full or self.leaves_slots)
 
     @property
     def more(self) -> bool:
@@ -123,6 +143,7 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
     batch: int,
     lease: timedelta,
     at: datetime | None,
+    requires: Sequence[str],
     after: str = "",
 ) -> Claim:
     """Start what may start, at most a batch. The transaction must end soon: others wait for it."""
@@ -132,15 +153,19 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         "after": after,
         "worker_id": worker_id,
         "batch": batch,
-        "tenants": TENANTS_A_CLAIM,
+        "requires": list(requires),
+        # Each requirement has an end, which is a step, too.
+        "pairs": PAIRS_A_CLAIM + 2 * len(requires),
         "lease": lease,
         "most": MOST_VERDICTS,
         "together": suspects.TOGETHER,
         "alone": suspects.ALONE,
+        "hungry": HUNGRY_FOR,
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
     whole, *decided = found.all()
-    slots, tenants, last, must_replace, full, reasons, closed, now, token, late = whole[:_WHOLE]
+    slots, last, own, left, undecided, must_replace, *rest = whole[:_WHOLE]
+    full, reasons, closed, now, token, late = rest
     if slots is None:
         raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
     started = [row for row in decided if row[_WHOLE] == State.RUNNING]
@@ -150,18 +175,27 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         slots=int(slots),
         full_up=tuple(map(FullUp, full, reasons, closed)),
         must_replace=must_replace,
-        last_tenant=last if tenants == TENANTS_A_CLAIM else "",
+        last_tenant=last or "",
+        has_own=own,
+        leaves_slots=left,
+        has_undecided=undecided,
         at=now,
         lateness=tuple(late),
     )
 
 
 async def skip_late(
-    connection: AsyncConnection, full_up: Sequence[FullUp], *, everybody: bool, at: datetime | None
+    connection: AsyncConnection,
+    full_up: Sequence[FullUp],
+    *,
+    requires: Sequence[str],
+    everybody: bool,
+    at: datetime | None,
 ) -> tuple[Skipped, ...]:
     """End what may not wait: of these tenants, or of all if the cluster has no slot left."""
     parameters = {
         "at": at,
+        "requires": list(requires),
         "tenant_ids": [one.tenant_id for one in full_up],
         "reasons": [one.reason for one in full_up],
         "are_closed": [one.is_closed for one in full_up],
@@ -175,9 +209,11 @@ async def skip_late(
     )
 
 
-async def make_room(connection: AsyncConnection, at: datetime | None) -> None:
+async def make_room(
+    connection: AsyncConnection, requires: Sequence[str], at: datetime | None
+) -> None:
     """Ask executions to stop whose schedule says `cancel_running` and whose next one waits."""
-    await connection.exec_driver_sql(statement("replace"), {"at": at})
+    await connection.exec_driver_sql(statement("replace"), {"requires": list(requires), "at": at})
     await tell(connection, CANCEL)
 
 
@@ -213,9 +249,17 @@ async def unstarted(
     return [Unstarted(*columns) for columns in map(tuple, rows)]
 
 
-async def give_back(connection: AsyncConnection, claimed: Sequence[Claimed | Unstarted]) -> int:
-    """Let executions wait again that were claimed and have not started; return how many."""
+async def give_back(
+    connection: AsyncConnection,
+    claimed: Sequence[Claimed | Unstarted],
+    requires: Sequence[str] | None = None,
+) -> int:
+    """Let executions wait again that were claimed and have not started; return how many.
+
+    `requires` corrects what they require, where that was not so.
+    """
     parameters = {
+        "requires": [None] * len(claimed) if requires is None else list(requires),
         "ids": [one.id for one in claimed],
         "scheduled_for": [one.scheduled_for for one in claimed],
         "tokens": [one.lease_token for one in claimed],

@@ -70,6 +70,8 @@ class ExecutionRow:
     cancel_reason: str | None
     losses: int
     suspicion: int
+    # What a replica needs to run it; None: the release before has made it, no claim has seen it.
+    requires: str | None
 
 
 @dataclass(frozen=True, slots=True)

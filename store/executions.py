@@ -84,12 +84,13 @@ async def skip_waiting(
 _TRIGGER = """
 INSERT INTO tenantcron.execution (
     id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
-    overlap, priority, not_before, attempts_allowed, actor_id, actor_type, actor_source, created_at
+    overlap, priority, not_before, attempts_allowed, actor_id, actor_type, actor_source, created_at,
+    requires
 )
 SELECT
     gen_random_uuid(), tenant_id, schedule_id, schedule_name, saga_name, definition_id, now.now,
     'PENDING', %(overlap)s, %(priority)s, now.now, %(attempts_allowed)s, %(actor_id)s,
-    %(actor_type)s, 'manual', now.now
+    %(actor_type)s, 'manual', now.now, %(requires)s
 FROM
     tenantcron.schedule_cursor,
     (SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now) AS now
@@ -107,6 +108,8 @@ class Manual:
     priority: int
     attempts_allowed: int
     actor: AnyActor
+    # What a replica needs to run it.
+    requires: str
 
 
 async def trigger(
@@ -120,6 +123,7 @@ async def trigger(
         "attempts_allowed": manual.attempts_allowed,
         "actor_id": manual.actor.id,
         "actor_type": manual.actor.type.value,
+        "requires": manual.requires,
         "at": at,
     }
     row = (await connection.exec_driver_sql(_TRIGGER, parameters)).one_or_none()

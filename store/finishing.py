@@ -91,9 +91,18 @@ class Finished:
 
 
 async def finish(
-    connection: AsyncConnection, ended: Sequence[Ended], *, actor_id: str, at: datetime | None
+    connection: AsyncConnection,
+    ended: Sequence[Ended],
+    *,
+    requires: Sequence[str] | None,
+    actor_id: str,
+    at: datetime | None,
 ) -> Finished:
-    """Record how attempts ended, except those whose lease was taken away."""
+    """Record how attempts ended, except those whose lease was taken away.
+
+    `requires` is what the replica can run, None for anything: whether any of that waits comes with
+    the answer.
+    """
     # Nearly all are plain; what is not said of those costs nothing.
     told: list[Ended] = []
     plain: list[Ended] = []
@@ -103,6 +112,7 @@ async def finish(
     parameters = {
         "at": at,
         "actor_id": actor_id,
+        "requires": None if requires is None else list(requires),
         "ids": uuids(claimed.id for claimed in claims),
         "tokens": uuids(claimed.lease_token for claimed in claims),
         "states": words(one.state.value for one in told),

@@ -63,6 +63,8 @@ class NewExecution(NamedTuple):
     source: str
     covers_from: datetime | None
     missed_count: int
+    # What a replica needs to run it.
+    requires: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ async def fire(  # noqa: PLR0913 -- one statement, and all that it needs
         "source": words(one.source for one in executions),
         "covers_from": times(one.covers_from for one in executions),
         "missed_count": words(one.missed_count for one in executions),
+        "requires": texts(one.requires for one in executions),
         "actor_id": actor_id,
         "tz_version": tz_version,
         "now": now,

@@ -10,9 +10,11 @@ Nothing is pinned for a glance. So its statement names operators and functions i
 times as microseconds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenantcron.store.claiming import WORK
 from tenantcron.store.engine import Database
 from tenantcron.store.statements import statement
 
@@ -25,18 +27,26 @@ async def seconds_to_next_due(database: Database, at: datetime | None) -> float 
 
 
 async def seconds_to_next_waiting(
-    database: Database, since: datetime, at: datetime | None
+    database: Database, requires: Sequence[str], since: datetime, at: datetime | None
 ) -> float | None:
     """Return how long it is until something that waits may start, or may not wait any longer.
 
-    What has come since the last claim counts, too: no claim has looked at it yet.
+    What has come since the last claim counts, too: no claim has looked at it yet. Only executions
+    with one of these requirements count.
     """
-    return await _seconds(database, "next_waiting", {"since": since, "at": at})
+    parameters = {"requires": list(requires), "since": since, "at": at}
+    return await _seconds(database, "next_waiting", parameters)
 
 
-async def anything_waits(database: Database) -> bool:
-    """Whether any execution waits, for a slot or for its time."""
-    return await _is_so(database, "anything_waits", {})
+async def anything_waits(database: Database, requires: Sequence[str]) -> bool:
+    """Whether any execution with one of these requirements waits, for a slot or for its time."""
+    return await _is_so(database, "anything_waits", {"requires": list(requires)})
+
+
+async def tell_work(database: Database, what: str) -> None:
+    """Wake the schedulers that listen for work, outside of any transaction."""
+    parameters = {"channel": WORK, "what": what}
+    await database.glance("SELECT pg_catalog.pg_notify(%(channel)s, %(what)s)::text", parameters)
 
 
 async def anything_expired(database: Database, at: datetime | None) -> bool:

@@ -306,6 +306,9 @@ execution = Table(
     # How often a worker was lost with it, and how many of its latest attempts in a row were lost.
     Column("losses", Integer, nullable=False, server_default=text("0")),
     Column("suspicion", Integer, nullable=False, server_default=text("0")),
+    # What a replica needs to run it: `saga:<name>`, or the kind of its target. None: not decided
+    # yet, by a replica of the release before.
+    Column("requires", String(136), nullable=True),
     CheckConstraint(
         "state IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'DEAD', 'SKIPPED', 'MISSED', "
         "'CANCELLED')",
@@ -333,6 +336,10 @@ CREATE INDEX execution_waiting_idx
     ON tenantcron.execution_live (tenant_id, priority, not_before)
     WITH (deduplicate_items = off)
     WHERE state IN ('PENDING', 'FAILED');
+CREATE INDEX execution_runnable_idx
+    ON tenantcron.execution_live (requires, tenant_id, priority, not_before)
+    WITH (deduplicate_items = off)
+    WHERE state <> 'RUNNING';
 CREATE INDEX execution_active_idx
     ON tenantcron.execution_live (state, schedule_id)
     WITH (deduplicate_items = off)
@@ -383,7 +390,7 @@ execution_attempt = Table(
     postgresql_partition_by="RANGE (scheduled_for)",
 )
 
-# The replicas of the scheduler, as they report themselves; nothing is decided by it.
+# The replicas of the scheduler, as they report themselves.
 worker = Table(
     "worker",
     control,
@@ -395,6 +402,19 @@ worker = Table(
     # Handlers in threads that run on after their time was up: nobody can stop a thread.
     Column("abandoned", Integer, nullable=False, server_default=text("0")),
     Column("draining", Boolean, nullable=False, server_default=false()),
+    # Patterns of what it can run; None: a replica of the release before, which runs anything.
+    Column("capabilities", ARRAY(Text), nullable=True),
+    # What it could not start for want of slots, and when. Others leave it its places in the order.
+    Column("wants", ARRAY(Text), nullable=True),
+    _time("wants_at", nullable=True),
+)
+
+# When a replica last named something that it can run. A catch-all leaves it alone for a while.
+capability = Table(
+    "capability",
+    control,
+    Column("name", String(136), primary_key=True),
+    _time("named_at"),
 )
 
 # The timelines that the database has had, each noticed by a replica.

@@ -1,9 +1,10 @@
 """Rows of `worker`: the replicas of the scheduler, as they report themselves.
 
-It tells people who is there. Nothing is decided by it: what a lost replica held is found by its
-leases.
+It shows which replicas are alive and what they can run. What a lost replica held is found by its
+leases; only what no live replica can run is decided by these rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,15 +15,20 @@ from tenantcron.store.tables import worker
 
 _REPORT = """
 INSERT INTO tenantcron.worker AS w
-    (id, service, started_at, seen_at, running, abandoned, draining)
+    (id, service, started_at, seen_at, running, abandoned, draining, capabilities)
 VALUES (
     %(id)s, %(service)s, coalesce(%(at)s::timestamptz, statement_timestamp()),
     coalesce(%(at)s::timestamptz, statement_timestamp()),
-    %(running)s, %(abandoned)s, %(draining)s
+    %(running)s, %(abandoned)s, %(draining)s, %(capabilities)s::text[]
 )
 ON CONFLICT (id) DO UPDATE SET
     seen_at = excluded.seen_at, running = excluded.running, abandoned = excluded.abandoned,
     draining = excluded.draining
+"""
+_WANT = """
+UPDATE tenantcron.worker
+SET wants = %(requires)s::text[], wants_at = coalesce(%(at)s::timestamptz, statement_timestamp())
+WHERE id = %(id)s
 """
 # A replica that was killed stays on the list for a while; it must not keep the others waiting.
 _HAS_OLDER = """
@@ -54,6 +60,10 @@ class WorkerRow:
     running: int
     abandoned: int
     draining: bool
+    # Patterns of what it can run; None: a replica of the release before, which runs anything.
+    capabilities: list[str] | None = None
+    wants: list[str] | None = None
+    wants_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,7 @@ class Report:
     running: int
     abandoned: int
     draining: bool
+    capabilities: tuple[str, ...] = ("saga:*", "http")
 
 
 async def report(connection: AsyncConnection, said: Report, at: datetime | None) -> None:
@@ -75,9 +86,18 @@ async def report(connection: AsyncConnection, said: Report, at: datetime | None)
         "running": said.running,
         "abandoned": said.abandoned,
         "draining": said.draining,
+        "capabilities": list(said.capabilities),
         "at": at,
     }
     await connection.exec_driver_sql(_REPORT, parameters)
+
+
+async def want(
+    connection: AsyncConnection, worker_id: str, requires: Sequence[str], at: datetime | None
+) -> None:
+    """Record what a replica could not start for want of slots, so that others leave it some."""
+    parameters = {"id": worker_id, "requires": list(requires), "at": at}
+    await connection.exec_driver_sql(_WANT, parameters)
 
 
 async def is_oldest(connection: AsyncConnection, worker_id: str) -> bool:

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.requirements import CATCH_ALL
 from tenantcron.core.sizes import SMALLEST, SizeError, format_size, parse_size
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
 from tenantcron.targets.execution import Execution
@@ -131,13 +132,22 @@ class Handlers:
         return cls(MappingProxyType(by_saga), authoriser)
 
     def find(self, saga: str) -> Handler | None:
-        """Return the handler of a saga."""
-        return self.by_saga.get(saga)
+        """Return the handler of a saga: its own, else the catch-all."""
+        return self.by_saga.get(saga, self.catch_all)
+
+    def __getitem__(self, saga: str) -> Handler:
+        """Return the handler of a saga that has one."""
+        return self.by_saga[saga if saga in self.by_saga else CATCH_ALL]
+
+    @property
+    def catch_all(self) -> Handler | None:
+        """The handler of all sagas that have no other."""
+        return self.by_saga.get(CATCH_ALL)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The sagas that have a handler."""
-        return tuple(self.by_saga)
+        """The sagas that have a handler of their own."""
+        return tuple(name for name in self.by_saga if name != CATCH_ALL)
 
 
 def saga(
@@ -148,12 +158,13 @@ def saga(
 ) -> Callable[[F], F]:
     """Declare a function, async or plain, as the handler of a saga; it stays as it is.
 
+    The handler of `*` runs every saga that has no other handler; `execution.saga_name` names it.
     With `isolation="process"` each attempt runs in a process of its own, which can be killed.
     `memory` is how much such a process may allocate: "512MiB", or bytes.
     """
     if callable(name):  # a bare @saga is handed the function
         raise SagaError('a handler names its saga: write @saga("name")')
-    if not is_name(name):
+    if name != CATCH_ALL and not is_name(name):
         raise SagaError(f"the saga {name!r} is not {NAME_EXPECTED}")
 
     process = _process(name, isolation, memory)

@@ -31,6 +31,7 @@ GRANT INSERT, UPDATE, DELETE ON tenantcron.schedule_cursor, tenantcron.schedule_
 GRANT UPDATE (synced_revision, sync_fault) ON tenantcron.tenant TO tenantcron_run;
 -- A scheduler reports itself and what a failover has lost, and declares its service and limits.
 GRANT INSERT, UPDATE, DELETE ON tenantcron.worker TO tenantcron_run;
+GRANT SELECT, INSERT, UPDATE, DELETE ON tenantcron.capability TO tenantcron_run;
 GRANT INSERT ON tenantcron.failover TO tenantcron_run;
 GRANT INSERT, DELETE ON tenantcron.failover_loss TO tenantcron_run;
 GRANT INSERT ON tenantcron.service, tenantcron.identity TO tenantcron_run;

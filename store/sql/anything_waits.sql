@@ -1,8 +1,14 @@
--- Whether any execution waits, whether or not it may start now.
+-- Whether any execution is pending that this replica can run, whether or not it may start now; or one
+-- whose requirement nothing has decided yet.
 SELECT EXISTS (
     SELECT
     FROM tenantcron.execution_live
     WHERE
-        state::pg_catalog.text
-        OPERATOR(pg_catalog.=) ANY ('{PENDING,FAILED}'::pg_catalog.text [])
+        state::pg_catalog.text OPERATOR(pg_catalog.<>) 'RUNNING'
+        AND requires::pg_catalog.text
+        OPERATOR(pg_catalog.=) ANY (%(requires)s::pg_catalog.text [])
+) OR EXISTS (
+    SELECT
+    FROM tenantcron.execution_live
+    WHERE state::pg_catalog.text OPERATOR(pg_catalog.<>) 'RUNNING' AND requires IS NULL
 )

@@ -1,5 +1,6 @@
--- The caller holds the claim lock, so nobody else starts anything until this commits. The work
--- grows with the tenants that have something waiting and with what starts, not with all that waits.
+-- The caller holds the claim lock, so no other replica starts anything until this commits. The work
+-- grows with what this replica can run (its requirements, and the tenants that have such executions
+-- pending) and with what starts. Pending executions of other replicas are never read.
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT
         coalesce(%(at)s::timestamptz, statement_timestamp()) AS now,
@@ -52,36 +53,76 @@ active AS MATERIALIZED (
     WHERE state IN ('RUNNING', 'FAILED')
     GROUP BY schedule_id
 ),
--- The tenants that have something waiting, one step of the index each.
+-- What other replicas could not start lately for want of slots. Their executions keep their places in
+-- the order, so slots are left for them. Usually there is nothing that this replica cannot run.
+rival AS MATERIALIZED (
+    SELECT DISTINCT want AS requires
+    FROM tenantcron.worker AS w, unnest(w.wants) AS want
+    WHERE
+        w.id <> %(worker_id)s
+        AND w.wants_at > coalesce(%(at)s::timestamptz, statement_timestamp()) - %(hungry)s::interval
+        AND want <> ALL(%(requires)s::text[])
+),
+-- The requirements of this replica and the tenants that have something pending for them, one step of
+-- the index each. Breadth first: where one requirement has fewer tenants, the others get further.
+-- `<> 'RUNNING'` is the predicate of the index; the index of the release before has another one, so
+-- the planner cannot mistake it for this one.
 step AS (
-    (
-        SELECT tenant_id
-        FROM tenantcron.execution
-        WHERE
-            state IN ('PENDING', 'FAILED') AND tenant_id > %(after)s
-            AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
-        ORDER BY tenant_id
-        LIMIT 1
-    )
+    SELECT
+        own.requires, own.is_own, (
+            SELECT e.tenant_id
+            FROM tenantcron.execution_live AS e
+            WHERE
+                e.state <> 'RUNNING' AND e.requires = own.requires AND e.tenant_id > %(after)s
+                AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+            ORDER BY e.tenant_id
+            LIMIT 1
+        ) AS tenant_id
+    FROM (
+        SELECT requires, true AS is_own FROM unnest(%(requires)s::text[]) AS o (requires)
+        UNION ALL
+        SELECT requires, false FROM rival
+    ) AS own
     UNION ALL
-    SELECT (
-        SELECT e.tenant_id
-        FROM tenantcron.execution AS e
-        WHERE
-            e.state IN ('PENDING', 'FAILED') AND e.tenant_id > step.tenant_id
-            AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
-        ORDER BY e.tenant_id
-        LIMIT 1
-    )
+    SELECT
+        step.requires, step.is_own, (
+            SELECT e.tenant_id
+            FROM tenantcron.execution_live AS e
+            WHERE
+                e.state <> 'RUNNING' AND e.requires = step.requires
+                AND e.tenant_id > step.tenant_id
+                AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
+            ORDER BY e.tenant_id
+            LIMIT 1
+        )
     FROM step
     WHERE step.tenant_id IS NOT NULL
+),
+seen AS MATERIALIZED (
+    SELECT requires, is_own, tenant_id FROM step LIMIT %(pairs)s + 2 * (SELECT count(*) FROM rival)
+),
+-- A requirement whose end was not reached may have more tenants after its last one. This claim stops
+-- at the first of these; the next one continues there.
+horizon AS MATERIALIZED (
+    SELECT min(unfinished.tenant_id) AS tenant_id
+    FROM (
+        SELECT max(tenant_id) AS tenant_id
+        FROM seen
+        GROUP BY requires
+        HAVING bool_and(tenant_id IS NOT NULL)
+    ) AS unfinished
+),
+pair AS MATERIALIZED (
+    SELECT seen.requires, seen.is_own, seen.tenant_id
+    FROM seen, horizon
+    WHERE seen.tenant_id <= coalesce(horizon.tenant_id, seen.tenant_id)
 ),
 tenant AS MATERIALIZED (
     SELECT
         s.tenant_id, t.schema_name, t.status, t.status_reason, t.weight,
         coalesce(t.max_concurrent, allowed.per_tenant) AS most,
         coalesce(running.number, 0) AS running
-    FROM (SELECT tenant_id FROM step WHERE tenant_id IS NOT NULL LIMIT %(tenants)s) AS s
+    FROM (SELECT DISTINCT tenant_id FROM pair) AS s
     CROSS JOIN allowed
     LEFT JOIN tenantcron.tenant AS t ON t.id = s.tenant_id
     LEFT JOIN running ON running.tenant_id = s.tenant_id
@@ -92,14 +133,14 @@ share AS MATERIALIZED (
     FROM free LEFT JOIN tenant ON tenant.status = 'active' AND tenant.running < tenant.most
     GROUP BY free.slots
 ),
--- Each tenant's first in line, by priority, then by age. Who has to wait for the execution before it
+-- Each tenant's first in line for each requirement, by priority, then by age. Who has to wait for the execution before it
 -- is passed over, so that it keeps nobody else waiting; who ends for it (it may not wait, or not
 -- any longer) or is about to replace it is not. Retries and manual triggers wait for the execution
 -- before them, whatever the overlap. Whom somebody is about to cancel is left to them. What is
 -- locked here stays where it is until this statement changes it, so its place is the way to it.
 picked AS MATERIALIZED (
     SELECT
-        p.*, t.schema_name, t.running, t.weight,
+        p.*, pair.is_own, t.schema_name, t.running, t.most, t.weight,
         CASE
             WHEN p.is_too_late THEN 'no scheduler started it in time'
             WHEN c.schedule_id IS NULL THEN 'schedule removed'
@@ -117,7 +158,10 @@ picked AS MATERIALIZED (
                 CASE WHEN p.overlap = 'cancel_running' THEN p.scheduled_for END DESC NULLS LAST,
                 p.scheduled_for, p.id
         ) AS turn
-    FROM tenant AS t, share, LATERAL (
+    FROM tenant AS t
+    JOIN pair ON pair.tenant_id = t.tenant_id
+    CROSS JOIN share
+    CROSS JOIN LATERAL (
         SELECT
             e.ctid, e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
             e.not_before, e.attempt, e.actor_source,
@@ -138,7 +182,7 @@ picked AS MATERIALIZED (
             AS may_not_wait
         FROM tenantcron.execution_live AS e
         WHERE
-            e.tenant_id = t.tenant_id AND e.state IN ('PENDING', 'FAILED')
+            e.requires = pair.requires AND e.tenant_id = pair.tenant_id AND e.state <> 'RUNNING'
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
             -- A suspect without room here is left to other replicas, or to a later claim.
             AND CASE WHEN e.suspicion >= %(alone)s THEN %(together)s ELSE e.suspicion END
@@ -171,26 +215,31 @@ picked AS MATERIALIZED (
 -- long queue delays nobody else's short one; a heavier tenant has more places a round.
 in_line AS MATERIALIZED (
     SELECT
-        ctid, id, tenant_id, schedule_id, schema_name, suspects,
+        ctid, id, tenant_id, schedule_id, schema_name, suspects, is_own,
         row_number() OVER (ORDER BY round, priority, not_before, id) AS place,
-        sum(suspects) OVER (ORDER BY round, priority, not_before, id) AS suspects_so_far
+        sum(suspects) FILTER (WHERE is_own) OVER (
+            ORDER BY round, priority, not_before, id
+        ) AS suspects_so_far
     FROM (
-        SELECT
-            picked.*,
-            (
-                running - 1 + row_number() OVER (
+        SELECT nth_of_tenant.*, (running - 1 + nth) / weight AS round
+        FROM (
+            SELECT
+                picked.*,
+                row_number() OVER (
                     PARTITION BY tenant_id ORDER BY priority, not_before, scheduled_for, id
-                )
-            ) / weight AS round
-        FROM picked
-        WHERE stopped_for IS NULL AND NOT is_second AND (overlap = 'allow' OR turn = 1)
+                ) AS nth
+            FROM picked
+            WHERE stopped_for IS NULL AND NOT is_second AND (overlap = 'allow' OR turn = 1)
+        ) AS nth_of_tenant
+        -- Each requirement was looked at by itself; the limit is of all of them.
+        WHERE running + nth <= most
     ) AS startable
 ),
 starting AS MATERIALIZED (
     SELECT in_line.*
     FROM in_line, free, room
     WHERE
-        in_line.place <= least(free.slots, %(batch)s)
+        in_line.is_own AND in_line.place <= least(free.slots, %(batch)s)
         AND (in_line.suspects = 0 OR in_line.suspects_so_far <= room.suspects)
 ),
 -- The second of a schedule ends for the first one only if that runs.
@@ -258,16 +307,28 @@ full_up AS (
 -- once, because reading thousands of values a second has its price.
 SELECT
     (SELECT slots FROM free) - (SELECT count(*) FROM starting),
-    (SELECT count(*) FROM tenant),
-    (SELECT max(tenant_id) FROM tenant),
+    -- Where the next claim continues; null if this one has seen all tenants.
+    (SELECT tenant_id FROM horizon),
+    -- Whether anything was pending that this replica can run, and whether slots are left to others.
+    EXISTS (SELECT FROM pair WHERE is_own),
+    EXISTS (
+        SELECT FROM in_line, free
+        WHERE NOT in_line.is_own AND in_line.place <= least(free.slots, %(batch)s)
+    ),
+    -- Executions of the release before, whose requirement has to be decided first.
+    EXISTS (
+        SELECT FROM tenantcron.execution_live AS e
+        WHERE e.state <> 'RUNNING' AND e.requires IS NULL
+    ),
     -- Also where the tenant is full: the one that makes room leaves its slot.
     EXISTS (
         SELECT FROM picked WHERE is_second AND overlap = 'cancel_running' AND turn = 1
     ) OR EXISTS (SELECT FROM active WHERE is_replaceable AND NOT is_leaving) AND EXISTS (
         SELECT FROM tenantcron.execution_live AS e
         WHERE
-            e.state = 'PENDING' AND e.overlap = 'cancel_running'
-            AND e.attempt = 0 AND e.actor_source <> 'manual'
+            e.state <> 'RUNNING' AND e.state <> 'FAILED'
+            AND e.requires = ANY(%(requires)s::text[])
+            AND e.overlap = 'cancel_running' AND e.attempt = 0 AND e.actor_source <> 'manual'
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
             AND e.schedule_id IN (SELECT a.schedule_id FROM active AS a WHERE NOT a.is_leaving)
     ),
@@ -283,7 +344,7 @@ SELECT
 FROM clock
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     e.state, e.reason, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
     e.losses, e.suspicion, e.actor_id, e.actor_type, e.actor_source

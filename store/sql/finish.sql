@@ -119,13 +119,19 @@ refused AS MATERIALIZED (
     FROM given AS g
     WHERE NOT EXISTS (SELECT FROM ended AS e WHERE e.id = g.id AND e.token = g.token)
 )
--- The slots that this frees are of use if anything waits, also what waits only from now on.
+-- The slots that this frees are of use if anything is pending that this replica can run, also what is
+-- pending only from now on.
 SELECT
     array(SELECT id FROM refused ORDER BY id, token),
     array(SELECT token FROM refused ORDER BY id, token),
     array(SELECT schedule_id FROM counted WHERE pauses),
     EXISTS (SELECT FROM ended WHERE state = 'FAILED')
-        OR EXISTS (SELECT FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED')),
+        OR EXISTS (
+            SELECT FROM tenantcron.execution_live
+            WHERE
+                state <> 'RUNNING'
+                AND (%(requires)s::text[] IS NULL OR requires = ANY(%(requires)s::text[]))
+        ),
     array(SELECT id FROM ended WHERE state = 'CANCELLED' ORDER BY id),
     array(SELECT reason FROM ended WHERE state = 'CANCELLED' ORDER BY id),
     (SELECT now FROM clock)

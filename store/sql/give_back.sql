@@ -12,9 +12,12 @@ SET
     lease_token = NULL,
     lease_until = NULL,
     worker_id = NULL,
-    started_at = NULL
-FROM unnest(%(ids)s::uuid[], %(scheduled_for)s::timestamptz[], %(tokens)s::uuid[])
-    AS held (id, scheduled_for, token)
+    started_at = NULL,
+    -- What this replica could not run after all gets the requirement that its definition has.
+    requires = coalesce(held.requires, e.requires)
+FROM unnest(
+    %(ids)s::uuid[], %(scheduled_for)s::timestamptz[], %(tokens)s::uuid[], %(requires)s::text[]
+) AS held (id, scheduled_for, token, requires)
 WHERE
     e.id = held.id AND e.scheduled_for = held.scheduled_for
     AND e.state = 'RUNNING' AND e.lease_token = held.token

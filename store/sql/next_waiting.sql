@@ -1,4 +1,5 @@
--- Microseconds until something changes for what waits: it may start, or may not wait any longer.
+-- Microseconds until something changes for what is pending and this replica can run: it may start, or
+-- may not wait any longer.
 SELECT (
     pg_catalog.date_part(
         'epoch',
@@ -10,5 +11,6 @@ SELECT (
 FROM tenantcron.execution_live
 CROSS JOIN LATERAL (VALUES (not_before), (start_deadline)) AS moments (moment)
 WHERE
-    state::pg_catalog.text OPERATOR(pg_catalog.=) ANY ('{PENDING,FAILED}'::pg_catalog.text [])
+    state::pg_catalog.text OPERATOR(pg_catalog.<>) 'RUNNING'
+    AND requires::pg_catalog.text OPERATOR(pg_catalog.=) ANY (%(requires)s::pg_catalog.text [])
     AND moment OPERATOR(pg_catalog.>) %(since)s::pg_catalog.timestamptz

@@ -1,10 +1,10 @@
--- Schedules whose next occurrence waits for the one before to make room.
+-- Schedules whose next occurrence, which this replica can run, waits for the one before to make room.
 WITH replacing AS (
     SELECT DISTINCT schedule_id
-    FROM tenantcron.execution
+    FROM tenantcron.execution_live
     WHERE
-        state = 'PENDING' AND overlap = 'cancel_running'
-        AND attempt = 0 AND actor_source <> 'manual'
+        state <> 'RUNNING' AND state <> 'FAILED' AND requires = ANY(%(requires)s::text[])
+        AND overlap = 'cancel_running' AND attempt = 0 AND actor_source <> 'manual'
         AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
 )
 -- What runs is asked to stop, its worker ends it; what waits for its next attempt ends here.

@@ -1,4 +1,5 @@
--- What may not wait and cannot start ends here, with the reason; and all of a closed tenant.
+-- What may not wait and cannot start ends here, with the reason; and all of a closed tenant. Only what
+-- this replica can run: other replicas see to theirs.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -17,11 +18,12 @@ late AS MATERIALIZED (
                 WHERE s.only_row AND s.refreshed_at + s.max_age < clock.now
             ) THEN 'statuses of tenants are out of date' ELSE 'concurrency limit reached' END
         ) AS reason
-    FROM tenantcron.execution AS e
+    FROM tenantcron.execution_live AS e
     CROSS JOIN clock
     LEFT JOIN full_up AS f ON f.tenant_id = e.tenant_id
     WHERE
-        e.state IN ('PENDING', 'FAILED') AND e.not_before <= clock.now
+        e.state <> 'RUNNING' AND e.requires = ANY(%(requires)s::text[])
+        AND (%(all)s OR e.tenant_id = ANY(%(tenant_ids)s::text[])) AND e.not_before <= clock.now
         AND (f.is_closed OR e.start_deadline <= clock.now AND (%(all)s OR f.reason IS NOT NULL))
     LIMIT %(most)s
 )

@@ -81,7 +81,7 @@ def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
 
 def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
     cancellation = Cancellation()
-    handler = handlers.by_saga[order.execution["saga_name"]]
+    handler = handlers[order.execution["saga_name"]]
     execution = execution_of(order, link, cancellation)
     act_from_here(execution.actor, execution.id, execution.owner)
     Thread(target=link.listen, name="scheduler", daemon=True).start()

@@ -62,7 +62,7 @@ def main() -> None:
     # What is there is never looked through again, so it stays shared with all children.
     gc.collect()
     gc.freeze()
-    _send(control, {"ready": list(handlers.names)})
+    _send(control, {"ready": list(handlers.by_saga)})
     _Server(control, handlers, configuration["level"]).serve()
 
 

@@ -224,7 +224,12 @@ async def test_where_the_role_may_not_read_tenants_nothing_starts_and_nothing_is
         async with scheduling.database.transaction() as connection:
             await connection.exec_driver_sql("SET LOCAL ROLE half_blind")
             await claiming.claim(
-                connection, "one", batch=5, lease=timedelta(seconds=60), at=scheduling.clock()
+                connection,
+                "one",
+                batch=5,
+                lease=timedelta(seconds=60),
+                at=scheduling.clock(),
+                requires=["saga:work"],
             )
 
     with pytest.raises(DatabaseError, match="permission denied for table tenant"):
@@ -281,7 +286,8 @@ async def test_how_long_it_is_until_something_changes_for_what_waits(
 ) -> None:
     async def seconds(since: datetime | None = None) -> float | None:
         now = scheduling.clock()
-        return await glances.seconds_to_next_waiting(scheduling.database, since or now, now)
+        own = ["saga:work"]
+        return await glances.seconds_to_next_waiting(scheduling.database, own, since or now, now)
 
     assert await seconds() is None
     await scheduling.waiting(1)
@@ -289,6 +295,9 @@ async def test_how_long_it_is_until_something_changes_for_what_waits(
     await scheduling.waiting(1, start_deadline=NOON + timedelta(seconds=90))
     assert await seconds() == 90
     await scheduling.waiting(1, state="FAILED", not_before=NOON + timedelta(seconds=30))
+    assert await seconds() == 30
+    # What only other replicas can run wakes nobody up here.
+    await scheduling.waiting(1, saga_name="other", not_before=NOON + timedelta(seconds=10))
     assert await seconds() == 30
     scheduling.clock.go_on(seconds=60)
     assert await seconds() == 30
@@ -364,7 +373,12 @@ async def test_a_replica_that_stands_still_in_a_claim_does_not_stop_the_others(
     stalled = scheduling.database.transaction(by_key=True)
     connection = await stalled.__aenter__()
     await claiming.claim(
-        connection, "one", batch=3, lease=timedelta(seconds=60), at=scheduling.clock.now
+        connection,
+        "one",
+        batch=3,
+        lease=timedelta(seconds=60),
+        at=scheduling.clock.now,
+        requires=["saga:work"],
     )
     patience = "idle_in_transaction_session_timeout"
     assert await connection.scalar(text(f"SHOW {patience}")) == "10s"

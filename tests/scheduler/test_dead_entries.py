@@ -51,15 +51,16 @@ async def entries(alone: Scheduling, name: str, index: str, /, **given: object) 
     return int(after - before)
 
 
-@pytest.mark.parametrize("index", ["execution_active_idx", "execution_waiting_idx"])
+@pytest.mark.parametrize("index", ["execution_active_idx", "execution_runnable_idx"])
 async def test_a_claim_reads_no_more_for_all_that_ran_since_the_last_vacuum(
     alone: Scheduling, index: str
 ) -> None:
     await alone.limit(1000)
     await alone.waiting(1000, start_deadline=None)
     given: dict[str, object] = {
-        "at": alone.clock.now, "after": "", "worker_id": "one", "batch": 20, "tenants": 500,
+        "at": alone.clock.now, "after": "", "worker_id": "one", "batch": 20, "pairs": 502,
         "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
+        "requires": ["saga:work"], "hungry": timedelta(seconds=6),
     }  # fmt: skip
     replica, read = alone.replica(), []
     for _ in range(30):

@@ -77,7 +77,7 @@ async def test_inside_a_tenant_priority_goes_first_and_then_age(scheduling: Sche
 
 @pytest.fixture
 def few_tenants_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claiming, "TENANTS_A_CLAIM", 5)
+    monkeypatch.setattr(claiming, "PAIRS_A_CLAIM", 3)
 
 
 @pytest.mark.usefixtures("few_tenants_a_claim")

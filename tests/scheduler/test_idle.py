@@ -31,6 +31,7 @@ from tenantcron.scheduler.run import Run
 from tenantcron.store import listening
 from tenantcron.store.engine import Database
 from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.targets.capabilities import Capabilities
 
 MOST_STATEMENTS = 120
 MOST_CONNECTIONS = 4
@@ -92,7 +93,9 @@ class Steps:
 async def parts(scheduling: Scheduling) -> AsyncIterator[tuple[Replica, Executor]]:
     transactions = HandlerTransactions(scheduling.database.target)
     yield (
-        Replica(scheduling.database, scheduling.settings),
+        Replica(
+            scheduling.database, scheduling.settings, capabilities=Capabilities(("saga:quick",))
+        ),
         Executor(Works().handlers(), HandlerConnections(transactions)),
     )
     await transactions.close()

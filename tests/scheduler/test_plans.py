@@ -65,12 +65,13 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
     return {
         "due": {"at": at, "batch": 500},
         "claim": {
-            "at": at, "after": "", "worker_id": "one", "batch": 400, "tenants": 500,
+            "at": at, "after": "", "worker_id": "one", "batch": 400, "pairs": 502,
             "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
+            "requires": ["saga:work"], "hungry": timedelta(seconds=6),
         },
         "skip": {
             "at": at, "tenant_ids": ["t1"], "reasons": ["full"], "are_closed": [False],
-            "all": False, "most": 1000,
+            "all": False, "most": 1000, "requires": ["saga:work"],
         },
         "heartbeat": {"at": at, "lease": timedelta(seconds=60), **keys},
         "finish": {
@@ -79,15 +80,15 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "errors": [None] * number, "auto_pause_after": [0] * number,
             "http_statuses": [503] * number, "answers": ["busy"] * number,
             "logs": [None] * number, "results": [None] * number,
-            "suspicions": [0] * number,
+            "suspicions": [0] * number, "requires": ["saga:work"],
         },
         "begun": {
             "at": at, "ids": keys["ids"], "scheduled_for": keys["scheduled_for"],
             "firsts": [1] * number, "latest": [at] * number,
         },
         "fire": await firing(scheduling),
-        "give_back": keys,
-        "replace": {"at": at},
+        "give_back": {**keys, "requires": [None] * number},
+        "replace": {"at": at, "requires": ["saga:work"]},
         "expired": {"at": at + timedelta(hours=1), "batch": 200},
         "mint": {
             "at": at, "ids": keys["ids"], "tokens": keys["tokens"],
@@ -117,6 +118,7 @@ async def firing(scheduling: Scheduling) -> dict[str, object]:
         "priority": [2] * number, "not_before": times, "start_deadline": times,
         "attempts_allowed": [3] * number, "source": ["cron-scheduler"] * number,
         "covers_from": [None] * number, "missed_count": [0] * number, "actor_id": "x",
+        "requires": ["saga:work"] * number,
         "tz_version": "2026a", "now": scheduling.clock.now,
     }  # fmt: skip
 
@@ -176,7 +178,7 @@ async def test_claim_and_due_use_the_indexes_that_are_made_for_them(
     }
 
     assert used["due"] == {"schedule_cursor_due_idx"}
-    assert "execution_waiting_idx" in used["claim"]
+    assert "execution_runnable_idx" in used["claim"]
     assert "execution_active_idx" in used["claim"]
     for name in ("claim", "finish"):
         assert not [one for one in used[name] if "schedule_name" in one], name
@@ -271,3 +273,58 @@ async def backlog(
         " FROM made, generate_series(1, :events) AS e",
         **values,
     )
+
+
+async def test_a_claim_costs_the_same_beside_100_000_executions_that_only_others_can_run(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(20, start_deadline=None)
+    await scheduling.waiting(1, tenant="t1", saga_name="other", overlap="cancel_running")
+    await scheduling.limit(10)
+    await scheduling.claim(scheduling.replica("one", "work"))
+    await scheduling.execute("ANALYZE tenantcron.execution_live")
+    given = await statements(scheduling)
+    of_others = ("claim", "skip", "replace", "finish")
+    few = {name: await explained(scheduling, name, **given[name]) for name in of_others}
+    await copied(scheduling, "other", 100_000)
+    many = {name: await explained(scheduling, name, **given[name]) for name in of_others}
+    await scheduling.execute("ANALYZE tenantcron.execution_live")
+    known = {name: await explained(scheduling, name, **given[name]) for name in of_others}
+
+    # Before the statistics know of them, and after.
+    for plans in (many, known):
+        for name, plan in plans.items():
+            ran = (node for node in nodes(plan) if node["Actual Loops"])
+            used = {node["Index Name"] for node in ran if "Index Name" in node}
+            assert "execution_waiting_idx" not in used, name
+            assert touched(plan) <= touched(few[name]) + 25, (name, touched(few[name]))
+
+
+async def copied(scheduling: Scheduling, saga: str, number: int) -> None:
+    """Let many executions wait like the one of that saga, of schedules and tenants of their own."""
+    columns = (
+        "saga_name, schedule_name, definition_id, scheduled_for, state, overlap, priority,"
+        " not_before, attempts_allowed, actor_id, actor_type, actor_source, created_at, requires"
+    )
+    await scheduling.execute(
+        f"INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, {columns})"  # noqa: S608 -- the names above
+        f" SELECT gen_random_uuid(), 't' || n % 1000, gen_random_uuid(), {columns}"
+        " FROM tenantcron.execution_live, generate_series(1, :number) AS n WHERE saga_name = :saga",
+        number=number,
+        saga=saga,
+    )
+
+
+async def test_the_pending_requirements_are_found_by_a_step_of_the_index_each(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(1, saga_name="other")
+    await copied(scheduling, "other", 20_000)
+    await scheduling.waiting(3, start_deadline=None)
+    await scheduling.execute("ANALYZE tenantcron.execution_live")
+    given = {"unnamed": True, "at": NOON, "kept": timedelta(hours=1)}
+
+    plan = await explained(scheduling, "pending_requirements", **given)
+
+    assert {n["Index Name"] for n in nodes(plan) if "Index Name" in n} >= {"execution_runnable_idx"}
+    assert touched(plan) < 30

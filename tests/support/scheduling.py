@@ -30,6 +30,7 @@ from tenantcron.store.execution_history import AttemptRow
 from tenantcron.store.finishing import Finished
 from tenantcron.store.tables import execution, schedule_cursor
 from tenantcron.store.tables import tenant as tenant_table
+from tenantcron.targets.capabilities import ANYTHING, Capabilities
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 Row = Mapping[str, object]
@@ -58,11 +59,17 @@ class Scheduling:
     settings: Settings
     clock: FakeClock = field(default_factory=FakeClock)
 
-    def replica(self, name: str = "one") -> Replica:
-        """Return a replica that shares the database and the time with all others."""
+    def replica(self, name: str = "one", *sagas: str) -> Replica:
+        """Return a replica that shares the database and the time; it runs these sagas, or any."""
         random = Random(1)  # noqa: S311 -- the same for every test
+        named = Capabilities(tuple(f"saga:{saga}" for saga in sagas))
         return Replica(
-            self.database, self.settings, worker_id=name, clock=self.clock, random=random
+            self.database,
+            self.settings,
+            worker_id=name,
+            capabilities=named if sagas else ANYTHING,
+            clock=self.clock,
+            random=random,
         )
 
     async def prepare(self) -> None:
@@ -148,6 +155,7 @@ class Scheduling:
             "schedule_name": "work",
             **columns,
         }
+        row = {"requires": f"saga:{row['saga_name']}", **row}
         values = [
             {"id": uuid4(), "schedule_id": uuid4(), "tenant_id": tenant, **row}
             for _ in range(count)

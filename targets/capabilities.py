@@ -1,0 +1,115 @@
+"""Capabilities: what one replica can run.
+
+They come from its handlers and from the kinds of targets that it serves, limited by `--only` and
+`--targets`. A replica with a catch-all (a handler of `*`, or a default target) can run any saga,
+but takes only those that no other replica has named lately.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from tenantcron.core.errors import UsageError
+from tenantcron.core.requirements import CATCH_ALL, SAGA, TargetKind, covers
+from tenantcron.core.suggest import close_match
+from tenantcron.targets.registry import Handlers
+
+NO_TARGETS: Final = "none"
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a replica can run, in the words of requirements."""
+
+    # Exactly these: one for each handler, one for each kind of target.
+    named: tuple[str, ...] = ()
+    # Patterns of the sagas that a catch-all takes; none without one.
+    patterns: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """All of them, as other replicas and people are shown them."""
+        return (*self.named, *self.patterns)
+
+    def names(self, required: str) -> bool:
+        """Whether a requirement is one that no other replica goes before in."""
+        return required in self.named
+
+    def among(self, unnamed: Sequence[str]) -> tuple[str, ...]:
+        """Return its own, and those that a catch-all takes among what no replica has named."""
+        taken = (required for required in unnamed if required not in self.named)
+        return (*self.named, *(required for required in taken if covers(self.patterns, required)))
+
+    def cover(self, required: str) -> bool:
+        """Whether this replica can run what has that requirement."""
+        return required in self.named or covers(self.patterns, required)
+
+
+# For whoever takes steps without handlers of its own, such as tests.
+ANYTHING: Final = Capabilities((TargetKind.HTTP.value,), (f"{SAGA}{CATCH_ALL}",))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a replica is dedicated to, as the command line or the settings say."""
+
+    # Patterns such as `saga:report_*`; none: all.
+    only: tuple[str, ...] = ()
+    # Kinds of targets; None: all that it can serve, or none if `only` is given.
+    targets: tuple[str, ...] | None = None
+
+
+def capabilities(
+    handlers: Handlers, limits: Limits, *, calls_targets: bool, has_default_target: bool
+) -> Capabilities:
+    """Return what a replica can run; a limit that leaves nothing of the sagas is a UsageError."""
+    kinds = _kinds(limits, calls_targets=calls_targets)
+    catches_all = handlers.catch_all is not None or (
+        has_default_target and TargetKind.HTTP.value in kinds
+    )
+    patterns = limits.only or (f"{SAGA}{CATCH_ALL}",)
+    sagas = [f"{SAGA}{name}" for name in handlers.names]
+    for pattern in limits.only:
+        _check_pattern(pattern, sagas, catches_all=catches_all)
+    named = (saga for saga in sagas if covers(patterns, saga))
+    return Capabilities((*sorted(named), *sorted(kinds)), patterns if catches_all else ())
+
+
+def _kinds(limits: Limits, *, calls_targets: bool) -> Collection[str]:
+    if limits.targets is None:
+        return () if limits.only or not calls_targets else tuple(TargetKind)
+    if limits.targets == (NO_TARGETS,):
+        return ()
+    known = [kind.value for kind in TargetKind]
+    for kind in limits.targets:
+        if kind not in known:
+            raise UsageError(
+                f"there is no kind of target {kind!r}: write {' or '.join(known)}, or {NO_TARGETS}"
+            )
+    return limits.targets
+
+
+def _check_pattern(pattern: str, sagas: Sequence[str], *, catches_all: bool) -> None:
+    if not pattern.startswith(SAGA) or pattern == SAGA:
+        raise UsageError(
+            f"{pattern!r} names no sagas: write it as {SAGA}NAME, with * for any characters; "
+            "--targets limits the kinds of targets"
+        )
+    if "[" in pattern:
+        raise UsageError(f"{pattern!r} has a bracket: patterns have * and ? only")
+    if catches_all or any(fnmatchcase(saga, pattern) for saga in sagas):
+        return
+    raise UsageError(f"no loaded handler is of {pattern!r}: {_there_are(pattern, sagas)}")
+
+
+def _there_are(pattern: str, sagas: Sequence[str]) -> str:
+    if not sagas:
+        return "there are none; load modules with --handlers"
+    meant = close_match(pattern, sagas)
+    if meant is not None:
+        return f"did you mean {meant}?"
+    shown = ", ".join(sorted(sagas)[:_SHOWN])
+    more = len(sagas) - _SHOWN
+    return f"there are {shown}" + (f" and {more} more" if more > 0 else "")
