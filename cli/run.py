@@ -22,6 +22,7 @@ from tenantcron.core.memory import can_measure, collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.settings import MOST_PORTS, Settings, has_keys, load_settings, whole_number
 from tenantcron.manifests.policy import Policy, policy_in
+from tenantcron.manifests.targets import judge_default_target
 from tenantcron.provider.bounds import BoundedProvider, Bounds
 from tenantcron.provider.plugins import load_providers
 from tenantcron.provider.protocol import ScheduleProvider
@@ -42,6 +43,7 @@ from tenantcron.scheduler.webhooks import Courier
 from tenantcron.store.ending import end_after, end_at_once
 from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.authorising import Authoriser
+from tenantcron.targets.capabilities import Capabilities, Limits, capabilities
 from tenantcron.targets.http import Caller
 from tenantcron.targets.isolation.forkserver import Forkserver
 from tenantcron.targets.isolation.isolated import isolate, wants_processes
@@ -59,6 +61,9 @@ examples:
   tenantcron run --handlers billing.sagas --once   do what is due now, then stop
   tenantcron run --handlers billing.sagas --for 8h
   tenantcron run --service billing                 the actor is system:scheduler:billing
+  tenantcron run --handlers reports --only 'saga:report_*'
+                                                   run these sagas and nothing else
+  tenantcron run --targets http                    call HTTP targets; no handler is loaded
 """
 
 # For looking at what a slow statement waits for.
@@ -74,6 +79,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument(
         "--handlers", action="append", default=[], metavar="MODULE", help="module with handlers"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PATTERN", help="take only saga:PATTERN"
+    )
+    parser.add_argument(
+        "--targets", action="append", metavar="KIND", help="serve these targets: http, or none"
     )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
     parser.add_argument(
@@ -100,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_keys(settings)
     _check_memory(settings)
     policy = policy_in(settings.folder, arguments.policy)
+    own = _capabilities(handlers, policy, arguments)
     # After the handlers, which may have set it up.
     spans = tracing()
     caller = _caller(policy, settings, spans)
@@ -107,7 +119,9 @@ def run(arguments: argparse.Namespace) -> int:
     collect_rarely()
     authoriser = _authoriser(settings, policy, handlers, caller)
     with _isolated(handlers, arguments.handlers, settings) as handlers:
-        parts = Parts(settings, handlers, policy, caller, authoriser, spans, source, plugged_in)
+        parts = Parts(
+            settings, handlers, policy, caller, authoriser, spans, own, source, plugged_in
+        )
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(parts, once=arguments.once, span=span))
 
@@ -122,8 +136,25 @@ class Parts:
     caller: Caller
     authoriser: Authoriser | None
     tracing: Tracing | None
+    capabilities: Capabilities
     source: TenantSource | None = None
     plugged_in: tuple[ScheduleProvider, ...] = ()
+
+
+def _capabilities(
+    handlers: Handlers, policy: Policy, arguments: argparse.Namespace
+) -> Capabilities:
+    """Return what this replica can run; a default target that may not be called is an error."""
+    faults = [*judge_default_target(policy)]
+    if faults:
+        raise UsageError("\n".join(["the default_target of the policy is not valid", *faults]))
+    targets = None if arguments.targets is None else tuple(arguments.targets)
+    return capabilities(
+        handlers,
+        Limits(tuple(arguments.only), targets),
+        calls_targets=bool(policy.egress.hosts),
+        has_default_target=policy.default_target is not None,
+    )
 
 
 @contextmanager
@@ -209,7 +240,13 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
         patient = opened.patient(settings.database_timeout)
         database = replace(patient, on_slow=LockWatch(opened.patient(_LOOK)))
         retention = Retention(policy.idempotency_retention)
-        replica = Replica(database, settings, retention=retention, tracing=parts.tracing)
+        replica = Replica(
+            database,
+            settings,
+            capabilities=parts.capabilities,
+            retention=retention,
+            tracing=parts.tracing,
+        )
         transactions = HandlerTransactions(database.target)
         tokens = Minter(database, settings)
         deliveries = Deliveries(parts.caller, policy, begun_in(database, replica.clock), tokens)
@@ -223,7 +260,10 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
         )
         providers = _providers(parts)
         outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))
-        work = Run(replica, executor, providers, outbox, _follower(replica, parts.source))
+        follower = _follower(replica, parts.source)
+        work = Run(
+            replica, executor, providers, outbox, follower, default_target=policy.default_target
+        )
         _stop_on_signals(work, settings.drain)
         if span is not None:
             asyncio.get_running_loop().call_later(span, work.stop)

@@ -434,3 +434,6 @@ class Policy(TypedDict, total=False):
     idempotency_retention: Annotated[
         str, _duration("How long targets remember an idempotency key.", "24h")
     ]
+    default_target: Annotated[
+        Target, _says("What runs a saga that has neither a target nor a handler.")
+    ]

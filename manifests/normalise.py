@@ -8,7 +8,8 @@ from tenantcron.core.words import number_of
 from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
-from tenantcron.manifests.targets import judge_retention, judge_target, read_target
+from tenantcron.manifests.target_views import read_target
+from tenantcron.manifests.targets import judge_retention, judge_target
 from tenantcron.manifests.timing import FORMS, NamedTimings, TimingReader
 from tenantcron.manifests.trigger import OneLine, read_one_line
 from tenantcron.manifests.view import View

@@ -14,11 +14,12 @@ from tenantcron.core.secret_refs import of_tenant
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import Timing
+from tenantcron.manifests.desired import HttpTarget, Timing
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.rules import RULES, Severity
 from tenantcron.manifests.schemas import defaults
 from tenantcron.manifests.structure import check_structure, unusable
+from tenantcron.manifests.target_views import read_http_target
 from tenantcron.manifests.timetables import TimetableRules
 from tenantcron.manifests.timing import TimingReader
 from tenantcron.manifests.view import View
@@ -44,6 +45,8 @@ class Policy(NamedTuple):
     idempotency_retention: timedelta
     # Tenants with a cap of their own; only the database knows them.
     caps: Mapping[TenantId, int]
+    # What runs a saga that has neither a target nor a handler; None: it waits for one.
+    default_target: HttpTarget | None = None
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy as it holds for one tenant."""
@@ -112,6 +115,7 @@ def _read(data: JsonValue, source: str) -> Policy:
         allowed_secrets=_texts(view.get("allowed_secrets")),
         idempotency_retention=_duration(view, "idempotency_retention"),
         caps={},
+        default_target=read_http_target(view.get("default_target")),
     )
     _refuse_errors(faults, source)
     return policy

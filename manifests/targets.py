@@ -11,13 +11,13 @@ from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.durations import format_duration
 from tenantcron.core.egress import read_url
 from tenantcron.core.headers import is_reserved_header
-from tenantcron.core.secret_refs import SecretRef, may_use
+from tenantcron.core.secret_refs import may_use
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import DesiredSchedule, HttpTarget
+from tenantcron.manifests.desired import DesiredSchedule
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
-from tenantcron.manifests.schemas import defaults
 from tenantcron.manifests.secret_texts import is_secret, secrets_of_query
+from tenantcron.manifests.target_views import read_target
 from tenantcron.manifests.view import View
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -27,40 +27,6 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]{0,4094}[\x21-\x7e])?")
 
 # The code of each kind of refusal.
 _CODES = {"scheme": "TC401", "host": "TC402", "port": "TC405", "address": "TC406"}
-
-
-def read_target(saga: View) -> HttpTarget | None:
-    """Return a saga's HTTP target, None if it has none or a broken one."""
-    target = saga.get("target")
-    http = target and target.get("http")
-    url = None if http is None else http.text("url")
-    if http is None or url is None:
-        return None
-    headers = http.get("headers")
-    return HttpTarget(
-        url=url,
-        method=http.text("method") or str(defaults("manifest", "HttpTarget")["method"]),
-        headers={key: str(view.value) for key, view in headers.entries()} if headers else {},
-        auth=_read_auth(http),
-    )
-
-
-def _read_auth(http: View) -> Auth | None:
-    if http.text("auth") == "execution_token":
-        return TokenAuth()
-    auth = http.get("auth")
-    if auth is None:
-        return None
-    if (token := auth.get("execution_token")) is not None:
-        return TokenAuth(token.text("audience"))
-    hmac = auth.get("hmac")
-    secret = hmac and hmac.get("secret")
-    if secret is None:
-        return None
-    if (name := secret.text("env")) is not None:
-        return HmacAuth(SecretRef("env", name))
-    path = secret.text("file")
-    return None if path is None else HmacAuth(SecretRef("file", path))
 
 
 def judge_target(saga: View, policy: Policy) -> Iterator[Fault]:
@@ -74,6 +40,21 @@ def judge_target(saga: View, policy: Policy) -> Iterator[Fault]:
         yield from _judge_header(name, value, (*at, "headers", name))
     yield from _judge_auth(target.auth, policy, (*at, "auth"))
     yield from _secrets_in_auth(saga, at)
+
+
+def judge_default_target(policy: Policy) -> Iterator[str]:
+    """Yield what is wrong with the policy's default target, which is judged like any other."""
+    target = policy.default_target
+    if target is None:
+        return
+    at = ("policy", "default_target", "http")
+    faults = [*_judge_url(target.url, policy, (*at, "url"))]
+    for name, value in target.headers.items():
+        faults += _judge_header(name, value, (*at, "headers", name))
+    faults += _judge_auth(target.auth, policy, (*at, "auth"))
+    for fault in faults:
+        hint = f" ({fault.hint})" if fault.hint else ""
+        yield f"  {'.'.join(map(str, fault.pointer))}: {fault.code} {fault.message}{hint}"
 
 
 def judge_retention(schedule: DesiredSchedule, policy: Policy, at: Pointer) -> Iterator[Fault]:

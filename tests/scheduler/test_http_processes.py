@@ -144,19 +144,53 @@ def test_a_call_is_shown_with_its_status_and_answer(fleet: Fleet, ledger: Ledger
     assert len(ledger.effects) == 1
 
 
-def test_without_a_policy_nothing_is_called_and_the_error_names_the_line(
+def test_without_a_policy_targets_are_left_to_others_and_nothing_is_called(
     fleet: Fleet, ledger: Ledger
 ) -> None:
     (fleet.shell.folder / "tenantcron.toml").unlink()
     process = fleet.start()
     until(lambda: fleet.is_up(process))
     until(lambda: make_due(fleet.url, "quick0") is not None)
-    until(lambda: bool(executions(fleet.url)) and all_ended(fleet.url))
+    until(lambda: bool(executions(fleet.url)))
+    health = fleet.shell("health")
 
+    assert health.code == 1
+    assert "no live replica has http targets" in " ".join(health.out.split())
+    (row,) = executions(fleet.url)
+    assert (row["state"], row["attempt"], row["requires"]) == ("PENDING", 0, "http")
+    served = Fleet(fleet.shell, fleet.url, "--targets", "http")
+    try:
+        served.start()
+        until(lambda: all_ended(fleet.url))
+    finally:
+        served.close()
     (row,) = executions(fleet.url)
     assert (row["state"], row["attempt"]) == ("DEAD", 1)
     assert 'add "http://127.0.0.1" to allowed_hosts in the [policy] table' in row["reason"]
     assert not ledger.requests
+
+
+def test_a_default_target_runs_sagas_that_have_neither_a_handler_nor_a_target(
+    fleet: Fleet, ledger: Ledger
+) -> None:
+    folder, port = fleet.shell.folder, ledger.server_address[1]
+    policy = folder / "tenantcron.toml"
+    target = f'default_target.http.url = "http://127.0.0.1:{port}/quick"\n'
+    policy.write_text(policy.read_text(encoding="utf-8") + target, encoding="utf-8")
+    manifest = (
+        'version: "1.0"\ntenant: other\nsagas:\n  - name: anything\n    trigger:\n'
+        '      scheduled: {cron: "0 0 1 1 *", start_within: 1h}\n'
+    )
+    (folder / "other.yaml").write_text(manifest, encoding="utf-8")
+    assert fleet.shell("apply-manifest", "other.yaml", "--create-tenants").code == 0
+    process = fleet.start()
+    until(lambda: fleet.is_up(process))
+    until(lambda: make_due(fleet.url, "anything") is not None)
+    until(lambda: bool(executions(fleet.url)) and all_ended(fleet.url))
+
+    (row,) = executions(fleet.url)
+    assert (row["state"], row["requires"]) == ("SUCCEEDED", "saga:anything")
+    assert len(ledger.effects) == 1
 
 
 def test_the_policy_can_be_another_file(fleet: Fleet, ledger: Ledger) -> None:

@@ -1,0 +1,95 @@
+"""What `tenantcron run` refuses of --only, --targets and a default target, before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from tenantcron.core.errors import UsageError
+from tenantcron.core.requirements import TargetKind
+from tenantcron.manifests.policy import load_policy
+from tenantcron.manifests.targets import judge_default_target
+from tenantcron.targets.capabilities import Capabilities, Limits, capabilities
+from tenantcron.targets.registry import Handler, Handlers, Place, SagaError, saga
+
+
+def handlers(*names: str) -> Handlers:
+    return Handlers.of(
+        Handler(name, lambda _: None, is_async=False, place=Place("m", name, "x", 1))
+        for name in names
+    )
+
+
+def declared(
+    loaded: Handlers, limits: Limits, *, calls: bool = True, default: bool = False
+) -> Capabilities:
+    return capabilities(loaded, limits, calls_targets=calls, has_default_target=default)
+
+
+@pytest.mark.parametrize(
+    ("names", "limits", "expected"),
+    [
+        (("b", "a"), Limits(), Capabilities(("saga:a", "saga:b", "http"))),
+        (("a",), Limits(targets=("none",)), Capabilities(("saga:a",))),
+        (("a", "b"), Limits(only=("saga:a",)), Capabilities(("saga:a",))),
+        (("a", "b"), Limits(("saga:a",), ("http",)), Capabilities(("saga:a", "http"))),
+        (("a", "*"), Limits(), Capabilities(("saga:a", "http"), ("saga:*",))),
+        (("*",), Limits(("saga:r_*",)), Capabilities((), ("saga:r_*",))),
+        ((), Limits(targets=("http",)), Capabilities(("http",))),
+    ],
+)
+def test_capabilities_are_the_handlers_and_targets_within_the_limits(
+    names: tuple[str, ...], limits: Limits, expected: Capabilities
+) -> None:
+    assert declared(handlers(*names), limits) == expected
+
+
+def test_a_policy_without_hosts_serves_no_targets_unless_they_are_asked_for() -> None:
+    assert declared(handlers("a"), Limits(), calls=False).named == ("saga:a",)
+    asked = Limits(targets=(TargetKind.HTTP.value,))
+    assert declared(handlers("a"), asked, calls=False).named == ("saga:a", "http")
+
+
+def test_a_default_target_is_a_catch_all_where_targets_are_served() -> None:
+    assert declared(handlers(), Limits(), default=True).patterns == ("saga:*",)
+    assert declared(handlers(), Limits(targets=("none",)), default=True).patterns == ()
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (Limits(only=("report_*",)), "'report_*' names no sagas: write it as saga:NAME"),
+        (Limits(only=("sage:report_*",)), "'sage:report_*' names no sagas"),
+        (Limits(only=("saga:[ab]",)), "patterns have * and ? only"),
+        (Limits(only=("saga:invoise",)), "did you mean saga:invoice?"),
+        (Limits(only=("saga:x*",)), "there are saga:invoice, saga:report"),
+        (Limits(targets=("htp",)), "there is no kind of target 'htp': write http, or none"),
+    ],
+)
+def test_a_limit_that_means_nothing_is_refused_with_what_there_is(
+    limits: Limits, message: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        declared(handlers("invoice", "report"), limits)
+    assert message in str(refused.value)
+
+
+def test_a_default_target_is_judged_like_any_other(tmp_path: Path) -> None:
+    file = tmp_path / "tenantcron.toml"
+    text = '[policy]\nallowed_hosts = ["engine.internal"]\ndefault_target.http.url = "{}"\n'
+    file.write_text(text.format("https://engine.internal/run"), encoding="utf-8")
+    assert list(judge_default_target(load_policy(file))) == []
+    file.write_text(text.format("https://other.internal/run"), encoding="utf-8")
+    (fault,) = judge_default_target(load_policy(file))
+    assert fault.startswith("  policy.default_target.http.url: TC402 ")
+
+
+def test_a_default_target_that_cannot_be_read_is_an_error_of_the_policy(tmp_path: Path) -> None:
+    file = tmp_path / "tenantcron.toml"
+    file.write_text("[policy]\ndefault_target.http.method = 'POST'\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"policy\.default_target\.http: TC"):
+        load_policy(file)
+
+
+def test_only_a_star_by_itself_is_a_catch_all() -> None:
+    with pytest.raises(SagaError, match="the saga 'report_\\*' is not"):
+        saga("report_*")
