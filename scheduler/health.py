@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.requirements import described
 from tenantcron.core.words import number_of
 from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.zones import zone
@@ -62,6 +63,27 @@ def _no_replica(vitals: Vitals) -> Iterator[Finding]:
         Severity.ERROR,
         f"there are schedules, and no scheduler was heard of for {silent}: nothing fires",
         "start one with `tenantcron run`; if one runs, look at its log and its database",
+    )
+
+
+def _no_runner(vitals: Vitals) -> Iterator[Finding]:
+    waiting = vitals.without_runner
+    if not waiting:
+        return
+    number = sum(one.number for one in waiting)
+    sagas = tuple(dict.fromkeys(one.saga for one in waiting))
+    longest = format_duration(max(vitals.now - min(one.oldest for one in waiting), timedelta()))
+    yield Finding(
+        "no-runner",
+        Severity.ERROR,
+        f"{number_of(number, 'execution')} of {number_of(len(sagas), 'saga')} cannot start: no "
+        f"live replica has {described(waiting[0].requires)}"
+        + (" and others" if len({one.requires for one in waiting}) > 1 else "")
+        + f", one for {longest}",
+        "start a replica with that handler (`tenantcron run --handlers`) or that serves such "
+        "targets (`--targets`); they end as SKIPPED at their start deadlines",
+        sagas[:SHOWN],
+        number,
     )
 
 
@@ -199,7 +221,9 @@ def _no_history(vitals: Vitals) -> Iterator[Finding]:
 
 
 def _long_wait(vitals: Vitals) -> Iterator[Finding]:
-    if vitals.lag > LONG_WAIT:
+    # No limit is in the way of what has no runner.
+    unserved = sum(one.number for one in vitals.without_runner)
+    if vitals.lag > LONG_WAIT and vitals.queue.number > unserved:
         yield Finding(
             "long-wait",
             Severity.WARNING,
@@ -389,6 +413,7 @@ def _missing_tenants(vitals: Vitals) -> Iterator[Finding]:
 
 _CHECKS = (
     _no_replica,
+    _no_runner,
     _source_stale,
     _source_unreadable,
     _source_held,

@@ -10,6 +10,7 @@ say so, and then only up to a bound.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +20,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
@@ -29,9 +31,10 @@ from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.fire import RANKS
 from tenantcron.scheduler.reasons import ENDS
 from tenantcron.scheduler.retention import Retention
-from tenantcron.scheduler.situation import LEASES_TO_BE_GONE
+from tenantcron.scheduler.situation import LEASES_TO_BE_GONE, alive, without_runner
 from tenantcron.scheduler.tokens import MintCounts, MintFailure
 from tenantcron.scheduler.vitals import AUTO_PAUSED, OVERDUE
+from tenantcron.store import requirements, times, workers
 from tenantcron.store.engine import Database
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.measuring import Asked, Measured, measure
@@ -40,6 +43,8 @@ FRESH_SECONDS: Final = 5.0
 # Whoever scrapes gives up after ten seconds; the database may not even answer with an error.
 _PATIENCE: Final = 5.0
 _PREFIX: Final = "tenantcron_"
+# So many sagas without a runner get numbers of their own.
+MOST_SAGAS: Final = 20
 
 
 class Kind(StrEnum):
@@ -125,6 +130,12 @@ RUNNING = Metric("executions_running", _GAUGE, "Executions that run, over all re
 LIMIT = Metric("executions_running_limit", _GAUGE, "How many may run at once, over all replicas.")
 AT_LIMIT = Metric("tenants_at_limit", _GAUGE, "Tenants that can start nothing more.")
 PENDING = Metric("executions_pending", _GAUGE, "Executions that wait, by priority.", ("priority",))
+WITHOUT_RUNNER = Metric(
+    "executions_without_runner",
+    _GAUGE,
+    "Pending executions that no live replica can run, of the sagas with the most.",
+    ("saga",),
+)
 LONGEST_WAIT = Metric(
     "executions_longest_wait_seconds", _GAUGE, "How long one has waited that might start."
 )
@@ -207,6 +218,8 @@ class Metrics:
         )
         self._reading = asyncio.Lock()
         self._measured: Measured | None = None
+        self._lease = settings.lease
+        self._without_runner: Counter[str] = Counter()
         self._read_at = float("-inf")
 
     async def scrape(self) -> bytes:
@@ -218,7 +231,10 @@ class Metrics:
                 self._measured, self._read_at = await self._read(), now
         families = [] if self._process is None else list(_of_process(self._process))
         registry = CollectorRegistry()
-        registry.register(_Collected([*families, *_of_whole(self._measured)]))
+        families += _of_whole(self._measured)
+        if self._measured is not None:
+            families.append(_each(WITHOUT_RUNNER, _by_saga(self._without_runner)))
+        registry.register(_Collected(families))
         return generate_latest(registry)
 
     async def _read(self) -> Measured | None:
@@ -227,9 +243,22 @@ class Metrics:
                 asyncio.timeout(_PATIENCE),
                 self._database.transaction(by_key=True) as connection,
             ):
-                return await measure(connection, self._asked, self._clock())
+                measured = await measure(connection, self._asked, self._clock())
+                self._without_runner = await self._count_without_runner(connection)
+                return measured
         except (DatabaseError, DBAPIError, TimeoutError):
             return None
+
+    async def _count_without_runner(self, connection: AsyncConnection) -> Counter[str]:
+        now = await times.moment(connection, self._clock())
+        replicas = alive(await workers.list_all(connection), now, self._lease)
+        # Without any replica nothing has a runner, and another metric shows that.
+        pending = await requirements.pending(connection) if replicas else []
+        missing = set(without_runner([one.requires for one in pending], replicas))
+        counted: Counter[str] = Counter()
+        for one in pending:
+            counted[one.saga] += one.number if one.requires in missing else 0
+        return counted
 
 
 class _Collected(Collector):
@@ -307,6 +336,11 @@ def _quiet(measured: Measured) -> dict[tuple[str, ...], int]:
 
 def _by_name(names: Iterable[str], numbers: Iterable[float]) -> dict[tuple[str, ...], float]:
     return {(name,): number for name, number in zip(names, numbers, strict=True)}
+
+
+def _by_saga(counted: Counter[str]) -> dict[tuple[str, ...], float]:
+    """Name the sagas with the most; any number of sagas would be any number of series."""
+    return {(saga,): number for saga, number in counted.most_common(MOST_SAGAS) if number}
 
 
 def _by_webhook(counted: Mapping[str, int]) -> dict[tuple[str, ...], float]:

@@ -11,12 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.provider.align import UNREADABLE
-from tenantcron.scheduler.situation import alive
+from tenantcron.scheduler.situation import alive, without_runner
 from tenantcron.store import (
     execution_history,
     failovers,
     limits,
     outbox,
+    requirements,
     schedule_cursors,
     tenant_sources,
     tenants_behind,
@@ -29,6 +30,7 @@ from tenantcron.store.failovers import Losses
 from tenantcron.store.history import Month, month_of, months_missing
 from tenantcron.store.limits import ClusterLimits
 from tenantcron.store.outbox import Backlog
+from tenantcron.store.requirements import Pending
 from tenantcron.store.schedule_cursors import Some
 from tenantcron.store.tenant_sources import SourceProblem, SourceRow
 from tenantcron.store.tenants_behind import SomeBehind
@@ -82,11 +84,21 @@ class Vitals:
     tenant_source: SourceVitals | None = None
     # Why no token can be signed, if that is so.
     signing_fault: str | None = None
+    # Pending executions by saga and requirement, the most first.
+    pending: tuple[Pending, ...] = ()
 
     @property
     def replicas(self) -> tuple[WorkerRow, ...]:
         """The replicas that have been heard of lately."""
         return alive(self.workers, self.now, self.lease)
+
+    @property
+    def without_runner(self) -> tuple[Pending, ...]:
+        """The pending executions that no live replica can run; none if no replica is alive."""
+        if not self.replicas:
+            return ()
+        missing = set(without_runner([one.requires for one in self.pending], self.replicas))
+        return tuple(one for one in self.pending if one.requires in missing)
 
     @property
     def lag(self) -> timedelta:
@@ -118,6 +130,7 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
         backlogs=tuple((await outbox.backlogs(connection)).values()),
         failover_losses=await failovers.losses(connection, now - LATELY, limit=SHOWN),
         tenant_source=await _source(connection),
+        pending=tuple(await requirements.pending(connection)),
     )
 
 

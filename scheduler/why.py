@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tenantcron.core.errors import TenantcronError
+from tenantcron.core.requirements import described
 from tenantcron.core.words import in_utc
-from tenantcron.scheduler.situation import Situation
+from tenantcron.scheduler.situation import Situation, without_runner
 from tenantcron.scheduler.vitals import AUTO_PAUSED, OVERDUE
 from tenantcron.store.execution_history import WAITING, ExecutionRow
 from tenantcron.store.executions import State
+from tenantcron.store.requirements import NO_RUNNER
 from tenantcron.store.suspects import ALONE
 from tenantcron.store.tenants import TenantStatus
 
@@ -141,7 +143,6 @@ def _waiting(situation: Situation) -> Iterator[Reason]:
 def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
     """Say what keeps an execution from starting now."""
     what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
-    before = _before(row, situation)
     if row.not_before > situation.now:
         why = f"attempt {row.attempt} failed: {row.reason}" if row.attempt else "it is spread"
         return Reason(
@@ -149,6 +150,13 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
             f"{what} starts at {in_utc(row.not_before)} at the earliest; {why}.",
             "It starts by itself.",
         )
+    if row.requires and without_runner([row.requires], situation.replicas):
+        return _waits_for_runner(row, row.requires, what)
+    return _waits_for_room(row, situation, what)
+
+
+def _waits_for_room(row: ExecutionRow, situation: Situation, what: str) -> Reason:
+    before = _before(row, situation)
     if before is not None:
         return Reason(
             "waits-for-overlap",
@@ -193,6 +201,17 @@ def _waits_for_limits(what: str, situation: Situation) -> Reason | None:
     return None
 
 
+def _waits_for_runner(row: ExecutionRow, requires: str, what: str) -> Reason:
+    until = f" until {in_utc(row.start_deadline)}" if row.start_deadline else ""
+    return Reason(
+        "waits-for-runner",
+        f"{what} waits{until} for a replica that can run {described(requires)}. No live replica "
+        "can.",
+        "Start one with that handler (`tenantcron run --handlers MODULE`), or one that serves such "
+        "targets (`--targets`). `tenantcron health` lists all sagas without a runner.",
+    )
+
+
 def _waits_as_suspect(row: ExecutionRow, what: str) -> Reason:
     turn = "to run alone" if row.suspicion >= ALONE else "to run beside a few other suspects"
     return Reason(
@@ -233,6 +252,8 @@ _HINTS = {
     "tenant concurrency limit": "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
     "`start_within` in the manifest lets it wait for a slot.",
     "tenant ": "The tenant was not active then; `tenantcron tenant show` tells if it is now.",
+    NO_RUNNER: "No replica had a handler for it, or served its target; `tenantcron health` lists "
+    "what has no runner now.",
     "statuses of tenants": "The tenant source could not be read then; `tenantcron health` shows if "
     "it can be now.",
     "still running": "The execution before it took too long; `overlap: queue` in the manifest lets "

@@ -297,7 +297,9 @@ async def test_a_claim_costs_the_same_beside_100_000_executions_that_only_others
             ran = (node for node in nodes(plan) if node["Actual Loops"])
             used = {node["Index Name"] for node in ran if "Index Name" in node}
             assert "execution_waiting_idx" not in used, name
-            assert touched(plan) <= touched(few[name]) + 25, (name, touched(few[name]))
+            # A deeper primary key costs a page for each row that is looked up.
+            pages = touched(few[name]), touched(plan)
+            assert pages[1] <= 1.2 * pages[0] + 40, (name, pages)
 
 
 async def copied(scheduling: Scheduling, saga: str, number: int) -> None:

@@ -1,0 +1,185 @@
+"""Two services as real processes on one database, each with its own handlers."""
+
+import json
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.fleet import Shell
+from support.processes import executions, make_due, query, until
+
+HANDLERS = """\
+from tenantcron import saga
+
+for name in {names}:
+    saga(name)(lambda execution: None)
+"""
+CATCH_ALL = """\
+from tenantcron import saga
+
+@saga("*")
+def run(execution):
+    return execution.saga_name
+"""
+QUICKLY = {"TENANTCRON_LEASE": "5s", "TENANTCRON_LOG_LEVEL": "info"}
+
+
+class Services:
+    """A platform with several services that run sagas."""
+
+    def __init__(self, shell: Shell, url: str) -> None:
+        self.shell, self.url = shell, url
+        self.running: list[subprocess.Popen[str]] = []
+
+    def declare(self, module: str, *sagas: str) -> None:
+        """Write a module with handlers."""
+        text = HANDLERS.format(names=sagas) if sagas else CATCH_ALL
+        (self.shell.folder / f"{module}.py").write_text(text, encoding="utf-8")
+
+    def apply(self, *sagas: str) -> None:
+        """Apply a manifest with these sagas, which fail for good at the first failure."""
+        timing = {"cron": "0 0 1 1 *", "overlap": "allow", "start_within": "1h"}
+        timing |= {"retry": {"max_attempts": 1}, "auto_pause_after": 3}
+        listed = [{"name": name, "trigger": {"scheduled": timing}} for name in sagas]
+        manifest = {"version": "1.0", "tenant": "acme", "sagas": listed}
+        (self.shell.folder / "acme.json").write_text(json.dumps(manifest), encoding="utf-8")
+        applied = self.shell("apply-manifest", "acme.json", "--create-tenants")
+        assert applied.code == 0, applied
+
+    def start(self, service: str, *options: str) -> subprocess.Popen[str]:
+        """Start a replica of a service, and wait until it is at work."""
+        folder = str(self.shell.folder)
+        process = self.shell.start(
+            "run", "--service", service, *options, **QUICKLY, PYTHONPATH=folder
+        )
+        self.running.append(process)
+        statement = "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s"
+        until(lambda: bool(query(self.url, statement, f"%:{process.pid}:%")))
+        return process
+
+    def stop(self, process: subprocess.Popen[str]) -> str:
+        """Stop a replica as a deployment does; return what it has logged."""
+        self.running.remove(process)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=60)
+        return log
+
+    def fire(self, saga: str, times: int = 1) -> None:
+        """Make a schedule due, again and again, and wait until each occurrence was fired."""
+        for _ in range(times):
+            fired = len(executions(self.url))
+            until(lambda: make_due(self.url, saga) is not None)
+            until(lambda: len(executions(self.url)) > fired)  # noqa: B023 -- called at once
+
+    def states(self) -> Counter[tuple[str, str]]:
+        return Counter((row["saga_name"], row["state"]) for row in executions(self.url))
+
+    def ran(self) -> set[tuple[str, str]]:
+        """Return which service has run which saga."""
+        statement = (
+            "SELECT e.saga_name, w.service FROM tenantcron.execution AS e"
+            " JOIN tenantcron.worker AS w ON w.id = e.worker_id"
+        )
+        return {(row["saga_name"], row["service"]) for row in query(self.url, statement)}
+
+    def close(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def services(tmp_path: Path, database_url: str) -> Iterator[Services]:
+    services = Services(Shell(tmp_path, database_url), database_url)
+    try:
+        yield services
+    finally:
+        services.close()
+
+
+def test_each_service_runs_its_own_sagas_and_nothing_fails(services: Services) -> None:
+    services.declare("billing", "invoice")
+    services.declare("forecast", "forecast")
+    services.apply("invoice", "forecast")
+    services.start("billing", "--handlers", "billing")
+    services.start("forecasting", "--handlers", "forecast")
+
+    for _ in range(5):
+        services.fire("invoice")
+        services.fire("forecast")
+
+    expected = {("invoice", "SUCCEEDED"): 5, ("forecast", "SUCCEEDED"): 5}
+    until(lambda: services.states() == expected)
+    assert services.ran() == {("invoice", "billing"), ("forecast", "forecasting")}
+    paused = query(
+        services.url, "SELECT 1 FROM tenantcron.schedule_cursor WHERE paused_at IS NOT NULL"
+    )
+    assert paused == []
+
+
+def test_a_rolling_deploy_with_a_new_saga_fails_nothing(services: Services) -> None:
+    services.declare("old", "invoice")
+    services.declare("new", "invoice", "refund")
+    services.apply("invoice", "refund")
+    old = services.start("billing", "--handlers", "old")
+
+    services.fire("refund", times=2)
+    services.fire("invoice")
+    until(lambda: services.states()["invoice", "SUCCEEDED"] == 1)
+    # The old release cannot run it, and leaves it alone.
+    assert services.states()["refund", "PENDING"] == 2
+    services.start("billing", "--handlers", "new")
+    log = services.stop(old)
+
+    until(lambda: services.states()["refund", "SUCCEEDED"] == 2)
+    assert '"event": "schedules_without_runner"' in log
+    assert '"saga:refund"' in log
+
+
+def test_a_catch_all_runs_what_no_service_names_and_leaves_alone_what_one_does(
+    services: Services,
+) -> None:
+    services.declare("billing", "invoice")
+    services.declare("engine")
+    services.apply("invoice", "anything")
+    billing = services.start("billing", "--handlers", "billing")
+    services.start("engine", "--handlers", "engine")
+
+    services.fire("anything")
+    services.fire("invoice")
+    until(lambda: sum(services.states().values()) == 2)
+    until(lambda: {state for _, state in services.states()} == {"SUCCEEDED"})
+    assert services.ran() == {("invoice", "billing"), ("anything", "engine")}
+    services.stop(billing)
+    services.fire("invoice")
+    services.fire("anything")
+
+    until(lambda: services.states()["anything", "SUCCEEDED"] == 2)
+    # Billing may come back soon.
+    assert services.states()["invoice", "PENDING"] == 1
+    (result,) = {
+        str(row["result"])
+        for row in query(
+            services.url, "SELECT result FROM tenantcron.execution_attempt WHERE result IS NOT NULL"
+        )
+    }
+    assert result == "anything"
+
+
+def test_a_replica_that_is_dedicated_takes_only_what_its_patterns_match(
+    services: Services,
+) -> None:
+    services.declare("all_of_them", "report_daily", "invoice")
+    services.apply("report_daily", "invoice")
+    services.start("reports", "--handlers", "all_of_them", "--only", "saga:report_*")
+
+    services.fire("invoice")
+    services.fire("report_daily")
+
+    until(lambda: services.states()["report_daily", "SUCCEEDED"] == 1)
+    assert services.states()["invoice", "PENDING"] == 1
+    (worker,) = query(services.url, "SELECT capabilities FROM tenantcron.worker")
+    assert worker["capabilities"] == ["saga:report_daily"]
