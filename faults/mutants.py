@@ -293,7 +293,7 @@ MUTANTS = (
             ),
             Change(
                 "scheduler/run.py",
-                "        for claimed in claim.started:\n"
+                "        for claimed in await self._runnable(claim.started, definitions):\n"
                 "            self._start(claimed, definitions[claimed.definition_id])\n"
                 "        self._in_doubt = False\n",
                 "        del definitions\n        self._in_doubt = False\n",
@@ -357,6 +357,33 @@ MUTANTS = (
         steady=16,
         mortals=1,
         seconds=40.0,
+    ),
+    Mutant(
+        "capability-filter",
+        "a claim takes whatever is pending, and a second look before the start is gone, too",
+        (
+            Change(
+                "scheduler/claim.py",
+                "    if not own.patterns:\n"
+                "        return own.named\n"
+                "    return own.among(await requirements.unnamed(",
+                "    everything = (\n"
+                '        "SELECT DISTINCT requires FROM tenantcron.execution_live"\n'
+                "        \" WHERE state <> 'RUNNING' AND requires IS NOT NULL\"\n"
+                "    )\n"
+                "    if own.named:\n"
+                "        return [row[0] for row in await connection.exec_driver_sql(everything)]\n"
+                "    return own.among(await requirements.unnamed(",
+            ),
+            Change(
+                "scheduler/run.py",
+                "for claimed in await self._runnable(claim.started, definitions):",
+                "for claimed in claim.started:",
+            ),
+        ),
+        ("kill",),
+        steady=24,
+        life=3.0,
     ),
 )
 

@@ -17,6 +17,8 @@ from faults.sagas import POISONED
 from faults.workload import POISON
 
 _RUN = ("run", "--handlers", "faults.sagas")
+# Those with a seat are of a later release, which has more handlers.
+_RUN_SEATED = ("run", "--handlers", "faults.reports")
 _STARTS_AGAIN_AFTER = 0.15
 _SUPERVISED_AFTER = 0.5
 _LEAVES_WITHIN = 180.0
@@ -53,7 +55,8 @@ class Replicas:
         if seat is not None:
             fate |= {"held_up": str(self._world.held_up)}
             fate |= {"progress": str(self._world.progress), "seat": seat}
-        pid = self._world.server.start(_RUN, self._world.environment(born.network), fate)
+        command = _RUN if seat is None else _RUN_SEATED
+        pid = self._world.server.start(command, self._world.environment(born.network), fate)
         moment = monotonic()
         replica = Replica(pid, moment, born.fate, born.network, seat)
         self._world.replicas[pid] = replica

@@ -12,6 +12,8 @@ LIMIT, LIMIT_PER_TENANT = 600, 40
 MAX_ATTEMPTS = 20
 # The saga that kills its worker.
 POISON = "poison"
+# Sagas that only the schedulers with a seat can run.
+REPORTS = ("report0", "report1")
 _ALWAYS = {"overlap": "allow", "start_within": "24h", "auto_pause_after": 0}
 _RETRY = {"max_attempts": MAX_ATTEMPTS, "backoff": "0s", "max_backoff": "1s"}
 _MONTH = timedelta(days=31)
@@ -114,6 +116,7 @@ def workload(now: datetime, service: str, steady: int, *, poison: bool = False) 
             *_clock(now),
             *_http(service),
             *_handlers(),
+            *_reports(),
             *_operated(),
         )
     )
@@ -172,6 +175,12 @@ def _handlers() -> Iterator[Schedule]:
         yield Schedule(tenant, "fail", Every(2))
         yield Schedule(tenant, "block", Every(3))
         yield Schedule(tenant, "doomed", Every(2), Judged.COVERED, attempts=1, auto_pause_after=10)
+
+
+def _reports() -> Iterator[Schedule]:
+    """Sagas that most schedulers have no handler for; one attempt in the wrong place is the end."""
+    for saga in REPORTS:
+        yield Schedule("reports", saga, Every(1))
 
 
 def _operated() -> Iterator[Schedule]:
