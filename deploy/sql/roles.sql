@@ -1,5 +1,5 @@
 -- Roles for tenantcron, each with the rights that its commands need and no others. Run it once with
--- psql, on the database, as a role that may create roles; rename the roles as you like, here and in
+-- psql, on the database, as its owner, which may create roles; rename the roles as you like, here and in
 -- grants.sql. Then run `tenantcron migrate` as tenantcron_deploy, and grants.sql.
 CREATE ROLE tenantcron_deploy LOGIN;
 CREATE ROLE tenantcron_run LOGIN;
@@ -12,6 +12,8 @@ GRANT tenantcron_api TO tenantcron_operate;
 -- migrate creates the schema tenantcron, tenant create the schemas of tenants that are not adopted.
 GRANT CREATE ON DATABASE :"DBNAME" TO tenantcron_deploy;
 
+-- Only a member of a role may say what the role grants by default.
+GRANT tenantcron_deploy TO CURRENT_USER;
 -- Every schema and table that tenantcron_deploy creates: the tenants' schedules and their audit.
 -- grants.sql narrows it down for the schema tenantcron.
 ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
@@ -21,3 +23,4 @@ ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
 -- An apply writes schedules, and a trigger writes the audit with the rights of the role that applies.
 ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
     GRANT INSERT, UPDATE, DELETE ON TABLES TO tenantcron_operate;
+REVOKE tenantcron_deploy FROM CURRENT_USER;

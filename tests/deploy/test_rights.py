@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 SQL, DOCS = ROOT / "deploy" / "sql", ROOT / "docs"
 WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}
 DEPLOY, RUN, OPERATE, PLAN = (f"tenantcron_{name}" for name in ("deploy", "run", "operate", "plan"))
+# Owns the database and may create roles; it is no superuser.
+DBA = "dba"
 SCHEDULES = {
     "good": 'cron: "0 * * * *", catch_up: all, catch_up_window: 6h',
     "bad": 'cron: "0 * * * *", catch_up: all, catch_up_window: 6h, overlap: allow,'
@@ -102,7 +104,8 @@ succeeded: set[tuple[str, str]] = set()
 def site(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("rights")
     with own_server(run_folder, {}, chosen_build()) as server:
-        server.execute("CREATE DATABASE {}", "product")
+        server.execute("CREATE ROLE {} LOGIN CREATEROLE", DBA)
+        server.execute("CREATE DATABASE {} OWNER {}", "product", DBA)
         made = Site(server.url("product"), folder)
         set_up(made)
         yield made
@@ -115,7 +118,7 @@ def set_up(site: Site) -> None:
     (site.folder / "rights_work.py").write_text(HANDLERS, encoding="utf-8")
     policy = '[policy]\nallowed_hosts = ["hooks.internal"]\n'
     (site.folder / "tenantcron.toml").write_text(policy, encoding="utf-8")
-    run_file(site.url, "roles.sql")
+    run_file(site.url_of(DBA), "roles.sql")
     query(site.url, PLATFORM)
     site.succeed(DEPLOY, "migrate")
     run_file(site.url_of(DEPLOY), "grants.sql")
