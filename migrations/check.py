@@ -17,7 +17,7 @@ from tenantcron.store.tables import CONTROL_SCHEMA
 from tenantcron.store.tenant_versions import TenantVersion, tenant_versions
 from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
 
-_SCHEMAS_A_QUERY = 200
+_SCHEMAS_A_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True)

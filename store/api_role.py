@@ -35,7 +35,7 @@ _USABLE = text(
     " AND has_schema_privilege(oid, 'tenantcron', 'USAGE')"
     " FROM pg_roles WHERE rolname = 'tenantcron_api'), false)"
 )
-_UNREADABLE = (
+_UNREADABLE = text(
     "SELECT t.schema_name FROM tenantcron.tenant AS t"
     " JOIN pg_namespace AS n ON n.nspname = t.schema_name"
     " JOIN pg_roles AS r ON r.rolname = 'tenantcron_api'"
@@ -43,18 +43,19 @@ _UNREADABLE = (
     "   AND c.relname IN ('tenant_schedule', 'audit_record')"
     " WHERE NOT (has_schema_privilege(r.oid, n.oid, 'USAGE')"
     "   AND has_table_privilege(r.oid, c.oid, 'SELECT'))"
+    " GROUP BY t.schema_name ORDER BY t.schema_name"
 )
-# Only schemas with both tables, for which we may grant what is missing.
-_GRANTABLE = (
-    " AND (SELECT count(*) FROM pg_class AS k WHERE k.relnamespace = n.oid AND k.relkind = 'r'"
-    "   AND k.relname IN ('tenant_schedule', 'audit_record')) = 2"
-    " AND pg_has_role(current_user, c.relowner, 'USAGE')"
-    " AND (has_schema_privilege(r.oid, n.oid, 'USAGE')"
-    "   OR has_schema_privilege(n.oid, 'USAGE WITH GRANT OPTION'))"
+# Those with both tables, for which we may grant what is missing.
+_GRANTABLE = text(
+    "SELECT n.nspname FROM pg_namespace AS n"
+    " JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind = 'r'"
+    "   AND c.relname IN ('tenant_schedule', 'audit_record')"
+    " WHERE n.nspname = ANY (CAST(:schemas AS text[]))"
+    "   AND pg_has_role(current_user, c.relowner, 'USAGE')"
+    "   AND (has_schema_privilege('tenantcron_api', n.oid, 'USAGE')"
+    "     OR has_schema_privilege(n.oid, 'USAGE WITH GRANT OPTION'))"
+    " GROUP BY n.nspname HAVING count(*) = 2 ORDER BY n.nspname"
 )
-_SORTED = " GROUP BY t.schema_name ORDER BY t.schema_name"
-_CLOSED = text(_UNREADABLE + _GRANTABLE + _SORTED)
-_ALL_UNREADABLE = text(_UNREADABLE + _SORTED)
 _OPEN = text("SELECT tenantcron.open_to_api(s) FROM unnest(CAST(:schemas AS text[])) AS s")
 
 
@@ -86,14 +87,15 @@ async def is_usable(connection: AsyncConnection) -> bool:
     return bool(await connection.scalar(_USABLE))
 
 
-async def closed_schemas(connection: AsyncConnection) -> list[str]:
-    """Return the tenants' schemas that the role cannot read yet, and that we can open to it."""
-    return list(await connection.scalars(_CLOSED))
-
-
 async def unreadable_schemas(connection: AsyncConnection) -> list[str]:
     """Return the tenants' schemas that the role cannot read; none if there is no such role."""
-    return list(await connection.scalars(_ALL_UNREADABLE))
+    return list(await connection.scalars(_UNREADABLE))
+
+
+async def closed_schemas(connection: AsyncConnection) -> list[str]:
+    """Return the tenants' schemas that the role cannot read yet, and that we can open to it."""
+    schemas = await unreadable_schemas(connection)
+    return list(await connection.scalars(_GRANTABLE, {"schemas": schemas})) if schemas else []
 
 
 async def open_schemas(connection: AsyncConnection, schemas: Collection[str]) -> None:

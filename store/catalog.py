@@ -11,60 +11,62 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+# The catalog has no index on the schema of a table. So tables are found by one pass over all of
+# them, and what belongs to them by their ids: a pass for each schema takes minutes for a thousand.
 # A function's text is kept as it was written. The body of one that was parsed when it was created
 # is not text, so its line says its name only.
 _OBJECTS: Final = """
-SELECT n.nspname, o.line
-FROM pg_catalog.pg_namespace AS n
-CROSS JOIN LATERAL (
-    SELECT CASE c.relkind WHEN 'v' THEN 'view ' ELSE 'table ' END || c.relname
+WITH relation AS MATERIALIZED (
+    SELECT n.nspname, c.oid, c.relname, c.relkind, c.relrowsecurity
     FROM pg_catalog.pg_class AS c
-    WHERE c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v')
-    UNION ALL
-    SELECT
-        'column ' || c.relname || '.' || a.attname || ' '
-        || pg_catalog.format_type(a.atttypid, a.atttypmod)
-        || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END
-    FROM pg_catalog.pg_class AS c
-    JOIN pg_catalog.pg_attribute AS a
-        ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-    WHERE c.relnamespace = n.oid AND c.relkind IN ('r', 'p')
-    UNION ALL
-    SELECT 'index ' || c.relname || ' on ' || t.relname
-    FROM pg_catalog.pg_class AS c
-    JOIN pg_catalog.pg_index AS i ON i.indexrelid = c.oid
-    JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid
-    WHERE c.relnamespace = n.oid AND i.indisvalid
-    UNION ALL
-    -- PostgreSQL 18 has constraints for NOT NULL, too; the columns say that already.
-    SELECT 'constraint ' || k.conname || ' on ' || c.relname
-    FROM pg_catalog.pg_constraint AS k
-    JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid
-    WHERE c.relnamespace = n.oid AND k.contype IN ('c', 'f', 'p', 'u') AND k.convalidated
-    UNION ALL
-    SELECT
-        'trigger ' || g.tgname || ' on ' || c.relname
-        || CASE g.tgenabled WHEN 'A' THEN ' always' WHEN 'O' THEN '' ELSE ' disabled' END
-    FROM pg_catalog.pg_trigger AS g
-    JOIN pg_catalog.pg_class AS c ON c.oid = g.tgrelid
-    WHERE c.relnamespace = n.oid AND NOT g.tgisinternal
-    UNION ALL
-    SELECT 'row security on ' || c.relname
-    FROM pg_catalog.pg_class AS c
-    WHERE c.relnamespace = n.oid AND c.relrowsecurity
-    UNION ALL
-    SELECT 'policy ' || p.polname || ' on ' || c.relname
-    FROM pg_catalog.pg_policy AS p
-    JOIN pg_catalog.pg_class AS c ON c.oid = p.polrelid
-    WHERE c.relnamespace = n.oid
-    UNION ALL
-    SELECT
-        'function ' || p.proname || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid)
-        || ')' || CASE WHEN p.prosecdef THEN ' security definer' ELSE '' END
-        || CASE WHEN p.prosrc = '' THEN '' ELSE ' md5 ' || pg_catalog.md5(p.prosrc) END
-    FROM pg_catalog.pg_proc AS p
-    WHERE p.pronamespace = n.oid
-) AS o (line)
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = ANY (CAST(:schemas AS text[])) AND c.relkind IN ('r', 'p', 'v')
+)
+SELECT r.nspname, CASE r.relkind WHEN 'v' THEN 'view ' ELSE 'table ' END || r.relname AS line
+FROM relation AS r
+UNION ALL
+SELECT
+    r.nspname,
+    'column ' || r.relname || '.' || a.attname || ' '
+    || pg_catalog.format_type(a.atttypid, a.atttypmod)
+    || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END
+FROM relation AS r
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE r.relkind <> 'v'
+UNION ALL
+SELECT r.nspname, 'index ' || c.relname || ' on ' || r.relname
+FROM relation AS r
+JOIN pg_catalog.pg_index AS i ON i.indrelid = r.oid AND i.indisvalid
+JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
+UNION ALL
+-- PostgreSQL 18 has constraints for NOT NULL, too; the columns say that already.
+SELECT r.nspname, 'constraint ' || k.conname || ' on ' || r.relname
+FROM relation AS r
+JOIN pg_catalog.pg_constraint AS k
+    ON k.conrelid = r.oid AND k.contype IN ('c', 'f', 'p', 'u') AND k.convalidated
+UNION ALL
+SELECT
+    r.nspname,
+    'trigger ' || g.tgname || ' on ' || r.relname
+    || CASE g.tgenabled WHEN 'A' THEN ' always' WHEN 'O' THEN '' ELSE ' disabled' END
+FROM relation AS r
+JOIN pg_catalog.pg_trigger AS g ON g.tgrelid = r.oid AND NOT g.tgisinternal
+UNION ALL
+SELECT r.nspname, 'row security on ' || r.relname
+FROM relation AS r
+WHERE r.relrowsecurity
+UNION ALL
+SELECT r.nspname, 'policy ' || p.polname || ' on ' || r.relname
+FROM relation AS r
+JOIN pg_catalog.pg_policy AS p ON p.polrelid = r.oid
+UNION ALL
+SELECT
+    n.nspname,
+    'function ' || p.proname || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid)
+    || ')' || CASE WHEN p.prosecdef THEN ' security definer' ELSE '' END
+    || CASE WHEN p.prosrc = '' THEN '' ELSE ' md5 ' || pg_catalog.md5(p.prosrc) END
+FROM pg_catalog.pg_proc AS p
+JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
 WHERE n.nspname = ANY (CAST(:schemas AS text[]))
 """
 _LINES = text(f'SELECT line FROM ({_OBJECTS}) AS found ORDER BY line COLLATE "C"')  # noqa: S608 -- the constant above
