@@ -111,6 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"tenants": tenants}, indent=2))
     else:
         _show(rows)
+        if arguments.work is _show_one:
+            _show_schema(rows[0])
         _show_identities(identities)
     return 0
 
@@ -218,6 +220,11 @@ def _show(rows: Sequence[TenantRow]) -> None:
     shown = titles(rows)
     for line in lines(shown, [cells(row, shown) for row in rows], paint, columns_available()):
         print(line)
+
+
+def _show_schema(row: TenantRow) -> None:
+    adopted = " (adopted)" if row.schema_adopted else ""
+    print(f"schema: {visible(row.schema_name)}{adopted}")
 
 
 def _show_identities(identities: Sequence[IdentityRow]) -> None:

@@ -122,6 +122,23 @@ async def test_if_match_lets_a_write_through_only_if_nothing_has_changed(
     assert names(database_url, "acme") == []
 
 
+async def test_an_admin_adopts_a_schema_that_is_there(api: Api, database_url: str) -> None:
+    query(database_url, 'CREATE SCHEMA "Org acme"')
+    async with await api.client("admin") as admin:
+        made = await admin.post("/v1/tenants", json={"tenant": "acme", "schema": "Org acme"})
+        taken = await admin.post("/v1/tenants", json={"tenant": "umbra", "schema": "Org acme"})
+        missing = await admin.post("/v1/tenants", json={"tenant": "umbra", "schema": "org_x"})
+        reserved = await admin.post("/v1/tenants", json={"tenant": "umbra", "schema": "public"})
+        body = manifest("acme", {"nightly": NIGHTLY})
+        assert (await admin.post(APPLY, content=body, headers=YAML)).status_code == 200
+        shown = await admin.get("/v1/tenants/acme/schedules")
+
+    assert made.status_code == 201
+    assert (made.json()["schema"], made.json()["schema_adopted"]) == ("Org acme", True)
+    assert [one.status_code for one in (taken, missing, reserved)] == [409, 409, 422]
+    assert [one["name"] for one in shown.json()["schedules"]] == ["nightly"]
+
+
 async def test_admins_decide_a_tenants_life(api: Api, database_url: str) -> None:
     async with await api.client("admin") as admin:
         made = await admin.post("/v1/tenants", json={"tenant": "acme", "max_concurrent": 3})

@@ -20,6 +20,15 @@ from support.traces import everything
 
 TENANTS = [f"customer-{number:03}" for number in range(100)]
 PATTERN = "Org {tenant}"
+# The platform's registry says which tenants there are, and where each of them lives.
+SETTINGS = """
+[settings]
+schema_pattern = "Org {tenant}"
+tenant_source = '''
+SELECT id, schema_name, 'active' AS status, jsonb_build_object('plan', plan) AS labels
+FROM public.tenants
+'''
+"""
 SCHEDULES = {"report": 'cron: "0 * * * *", catch_up: all, catch_up_window: 3h'}
 HANDLERS = """
 from sqlalchemy import text
@@ -64,8 +73,7 @@ class Platform:
     shell: Shell
 
     def call(self, *arguments: str) -> Called:
-        folder = str(self.shell.folder)
-        return self.shell(*arguments, TENANTCRON_SCHEMA_PATTERN=PATTERN, PYTHONPATH=folder)
+        return self.shell(*arguments, PYTHONPATH=str(self.shell.folder))
 
     def succeed(self, *arguments: str) -> Called:
         called = self.call(*arguments)
@@ -87,6 +95,7 @@ def platform(run_folder: Path, tmp_path: Path) -> Iterator[Platform]:
         query(own, REGISTRY + "".join(schemas))
         for tenant in TENANTS:
             (tmp_path / f"{tenant}.yaml").write_text(manifest(tenant, SCHEDULES), encoding="utf-8")
+        (tmp_path / "tenantcron.toml").write_text(SETTINGS, encoding="utf-8")
         (tmp_path / "platform_work.py").write_text(HANDLERS, encoding="utf-8")
         yield Platform(url, Shell(tmp_path, own))
 
@@ -94,7 +103,10 @@ def platform(run_folder: Path, tmp_path: Path) -> Iterator[Platform]:
 def use(platform: Platform) -> None:
     """Install it, adopt all tenants, run what is due, and read the result by the API."""
     platform.succeed("migrate")
-    platform.succeed("apply-manifest", ".", "--create-tenants")
+    platform.succeed("tenant", "refresh")
+    adopted = query(platform.url, "SELECT schema_name FROM tenantcron.tenant WHERE schema_adopted")
+    assert len(adopted) == len(TENANTS)
+    platform.succeed("apply-manifest", ".")
     platform.succeed("tenant", "create", "of-our-own")
     platform.succeed("run", "--once")
     query(platform.url, MAKE_DUE)

@@ -67,6 +67,7 @@ def test_a_schema_that_is_there_is_adopted_and_nothing_else_in_it_is_touched(
     assert called.code == 0, called
     [shown] = json.loads(called.out)["tenants"]
     assert (shown["schema"], shown["schema_adopted"]) == ("org_acme", True)
+    assert "schema: org_acme (adopted)" in shell("tenant", "show", "acme").out
     assert set(before) < set(everything_in(database_url, ORG_ACME))
     assert query(database_url, "SELECT * FROM {}.tenant_schedule", ORG_ACME) == []
 
