@@ -59,7 +59,7 @@ def _bearer(request: Request) -> str:
 
 
 def _refused(error: InvalidTokenError) -> HTTPException:
-    if error.refusal is Refusal.TENANT:
+    if error.refusal in (Refusal.TENANT, Refusal.ROLE):
         return HTTPException(_FORBIDDEN, str(error))
     challenge = f'Bearer error="invalid_token", error_description="{error.refusal.value}"'
     return HTTPException(_UNAUTHORIZED, str(error), headers={"WWW-Authenticate": challenge})

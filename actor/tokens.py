@@ -38,6 +38,8 @@ class Claims:
     now: datetime
     until: datetime
     owner: Owner | None = None
+    # What the policy gives the service that runs the execution, besides `ROLE`.
+    roles: tuple[str, ...] = ()
 
 
 def sign(claims: Claims, key: SigningKey) -> str:
@@ -48,7 +50,7 @@ def sign(claims: Claims, key: SigningKey) -> str:
         "sub": claims.subject,
         "aud": claims.audience,
         "tenant": claims.tenant,
-        "roles": [ROLE],
+        "roles": [ROLE, *claims.roles],
         "execution": str(claims.execution),
         "jti": str(uuid4()),
         "iat": issued_at,

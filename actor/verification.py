@@ -54,6 +54,7 @@ class Refusal(StrEnum):
     NOT_YET_VALID = "not-yet-valid"
     SUBJECT = "subject"
     TENANT = "tenant"
+    ROLE = "role"
     REPLAYED = "replayed"
 
 
@@ -95,6 +96,8 @@ class Verifier:
     audience: str
     leeway: timedelta = LEEWAY
     seen: SeenTokens | None = None
+    # A role that the token must have, such as `service:billing`; None: any scheduler may call.
+    role: str | None = None
 
     def __post_init__(self) -> None:
         # An empty one would be compared with nothing.
@@ -112,6 +115,8 @@ class Verifier:
         proof = _proof(payload)
         if tenant is not None and proof.tenant != tenant:
             raise InvalidTokenError(Refusal.TENANT, "the token is another tenant's")
+        if self.role is not None and self.role not in proof.roles:
+            raise InvalidTokenError(Refusal.ROLE, f"the token lacks the role {self.role}")
         if self.seen is not None and not self.seen.is_new(proof.token_id, proof.expires_at):
             raise InvalidTokenError(Refusal.REPLAYED, "the token was used before")
         return proof

@@ -248,7 +248,8 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             tracing=parts.tracing,
         )
         transactions = HandlerTransactions(database.target)
-        tokens = Minter(database, settings)
+        roles = policy.roles.get(settings.service, ())
+        tokens = Minter(database, settings, roles=roles)
         deliveries = Deliveries(parts.caller, policy, begun_in(database, replica.clock), tokens)
         executor = Executor(
             parts.handlers,

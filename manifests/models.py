@@ -402,6 +402,15 @@ AllowedSecret = Annotated[
 ]
 
 
+ServiceRole = Annotated[
+    str,
+    Field(
+        pattern="^[A-Za-z][A-Za-z0-9_.:-]{0,63}$",
+        json_schema_extra={"x-expects": "a role such as service:billing"},
+    ),
+]
+
+
 @with_config(_CLOSED)
 class Policy(TypedDict, total=False):
     """The `[policy]` table of tenantcron.toml: what the platform allows its tenants."""
@@ -436,4 +445,11 @@ class Policy(TypedDict, total=False):
     ]
     default_target: Annotated[
         Target, _says("What runs a saga that has neither a target nor a handler.")
+    ]
+    roles: Annotated[
+        dict[Name, list[ServiceRole]],
+        _says(
+            "Roles in the tokens of executions, by the service that runs them.",
+            extra=_NO_OTHER_NAMES,
+        ),
     ]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tenantcron.core.durations import parse_duration
@@ -47,6 +48,8 @@ class Policy(NamedTuple):
     caps: Mapping[TenantId, int]
     # What runs a saga that has neither a target nor a handler; None: it waits for one.
     default_target: HttpTarget | None = None
+    # The roles in the tokens of executions, by the service that runs them.
+    roles: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy as it holds for one tenant."""
@@ -116,6 +119,7 @@ def _read(data: JsonValue, source: str) -> Policy:
         idempotency_retention=_duration(view, "idempotency_retention"),
         caps={},
         default_target=read_http_target(view.get("default_target")),
+        roles=_roles(view.get("roles"), faults),
     )
     _refuse_errors(faults, source)
     return policy
@@ -140,6 +144,20 @@ def _egress(view: View, faults: list[Fault]) -> Egress:
         networks=_texts(networks),
         ports=None if ports is None else tuple(int(str(port.value)) for port in ports.items()),
     )
+
+
+def _roles(view: View | None, faults: list[Fault]) -> dict[str, tuple[str, ...]]:
+    """Read the roles of services; `service:<name>` is only for the service of that name."""
+    roles: dict[str, tuple[str, ...]] = {}
+    for service, listed in view.entries() if view else ():
+        roles[service] = _texts(listed)
+        for role in listed.items():
+            of, _, named = str(role.value).partition(":")
+            if of == "service" and named != service:
+                message = f"{shortened(str(role.value))} is not a role of the service {service}"
+                hint = f"write service:{service}, or another kind of role"
+                faults.append(Fault("TC106", message, role.pointer, hint))
+    return roles
 
 
 def _duration(view: View, key: str) -> timedelta:

@@ -10,9 +10,10 @@ from uuid import UUID
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.actor.model import ActorType
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import claiming, glances, requirements, workers
-from tenantcron.store.claiming import Claim, Claimed, Skipped
+from tenantcron.store.claiming import Claim, Claimed, Skipped, actor_of
 
 log = structlog.get_logger(__name__)
 
@@ -68,11 +69,25 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
         # In here: what cannot be read must not stay claimed.
         await replica.definitions.read(connection, {one.definition_id for one in claim.started})
     claim = replace(claim, skipped=claim.skipped + skipped)
+    claim = replace(claim, started=_acting_as(replica, claim.started))
     replica.counts.note_claim(claim)
     report_skipped(claim.skipped)
     if claim.leaves_slots:
         await glances.tell_work(replica.database, claiming.FOR_OTHERS)
     return claim
+
+
+def _acting_as(replica: Replica, started: tuple[Claimed, ...]) -> tuple[Claimed, ...]:
+    """Let what another service has fired be done by the service that runs it."""
+    own = replica.actor.id
+    if all(one.actor.id == own or one.actor.type is not ActorType.SCHEDULER for one in started):
+        return started
+    return tuple(
+        one._replace(actor=actor_of(own, one.actor.type.value, one.actor.source))
+        if one.actor.type is ActorType.SCHEDULER
+        else one
+        for one in started
+    )
 
 
 async def _claim(

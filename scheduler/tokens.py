@@ -93,13 +93,18 @@ class Minter:
     """Mints tokens in one process; everything but `ExecutionTokens` happens in its event loop."""
 
     def __init__(
-        self, database: Database, settings: Settings, clock: Clock = database_clock
+        self,
+        database: Database,
+        settings: Settings,
+        clock: Clock = database_clock,
+        roles: tuple[str, ...] = (),
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.counts = MintCounts()
         self._database = database
         self._settings = settings
         self._clock = clock
+        self._roles = roles
         self._identity = scheduler_actor(settings.service).id
         self._permits = _Permits(self._ask)
         self._signer: Signer | None = None
@@ -162,6 +167,7 @@ class Minter:
             now=permit.now,
             until=wanted.claimed.started_at + wanted.timeout,
             owner=wanted.owner,
+            roles=self._roles,
         )
         return sign(claims, key)
 

@@ -57,3 +57,8 @@ def test_without_exactly_one_bearer_token_nobody_gets_in(authorization: list[str
 def test_without_keys_it_is_unavailable_not_unauthorized() -> None:
     nobody = replace(VERIFIER, keys=FetchedKeys("http://127.0.0.1:9/jwks.json"))
     assert status(ProofOfExecution(nobody), request(f"Bearer {signed(payload())}")) == 503
+
+
+def test_a_role_that_is_missing_is_forbidden() -> None:
+    billing = ProofOfExecution(replace(VERIFIER, role="service:billing"))
+    assert status(billing, request(f"Bearer {signed(payload())}")) == 403

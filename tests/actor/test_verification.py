@@ -307,3 +307,14 @@ def test_a_verifier_that_would_accept_too_much_cannot_be_made(wrong: dict[str, o
     given = {"keys": KEYS, "issuer": ISSUER, "audience": AUDIENCE, **wrong}
     with pytest.raises(ValueError, match=r"issuer|leeway"):
         Verifier(**given)  # type: ignore[arg-type] # as given
+
+
+def test_a_verifier_that_asks_for_a_role_refuses_the_token_of_another_service() -> None:
+    billing = replace(VERIFIER, role="service:billing")
+    own = signed(payload(roles=["service", "service:billing"]))
+    assert billing.verify(own).roles == ("service", "service:billing")
+    for roles in (["service"], ["service", "service:forecasting"]):
+        with pytest.raises(InvalidTokenError) as refused:
+            billing.verify(signed(payload(roles=roles)))
+        assert refused.value.refusal is Refusal.ROLE
+        assert str(refused.value) == "the token lacks the role service:billing"

@@ -93,3 +93,14 @@ def test_a_default_target_that_cannot_be_read_is_an_error_of_the_policy(tmp_path
 def test_only_a_star_by_itself_is_a_catch_all() -> None:
     with pytest.raises(SagaError, match="the saga 'report_\\*' is not"):
         saga("report_*")
+
+
+def test_the_role_of_a_service_is_for_that_service_only(tmp_path: Path) -> None:
+    file = tmp_path / "tenantcron.toml"
+    file.write_text('[policy.roles]\nbilling = ["service:billing", "x"]\n', encoding="utf-8")
+    assert load_policy(file).roles == {"billing": ("service:billing", "x")}
+    file.write_text('[policy.roles]\nbilling = ["service:forecasting"]\n', encoding="utf-8")
+    with pytest.raises(
+        UsageError, match="service:forecasting is not a role of the service billing"
+    ):
+        load_policy(file)

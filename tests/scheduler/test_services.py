@@ -1,15 +1,20 @@
 """Two services as real processes on one database, each with its own handlers."""
 
 import json
+import os
 import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.fleet import Shell
 from support.processes import executions, make_due, query, until
+
+from tenantcron.actor.key_sets import FixedKeys
+from tenantcron.actor.verification import InvalidTokenError, Verifier
 
 HANDLERS = """\
 from tenantcron import saga
@@ -24,6 +29,25 @@ from tenantcron import saga
 def run(execution):
     return execution.saga_name
 """
+WITH_TOKENS = """\
+import os
+from pathlib import Path
+from tenantcron import saga
+from tenantcron.actor.context import current_actor
+
+def run(execution):
+    token = execution.token_plain("https://ledger.internal")
+    text = f"{{current_actor().id}} {{token}}"
+    Path(os.environ["PYTHONPATH"], execution.saga_name).write_text(text)
+
+for name in {names}:
+    saga(name)(run)
+"""
+ROLES = """\
+[policy.roles]
+billing = ["service:billing", "charges.write"]
+forecasting = ["service:forecasting"]
+"""
 QUICKLY = {"TENANTCRON_LEASE": "5s", "TENANTCRON_LOG_LEVEL": "info"}
 
 
@@ -33,10 +57,11 @@ class Services:
     def __init__(self, shell: Shell, url: str) -> None:
         self.shell, self.url = shell, url
         self.running: list[subprocess.Popen[str]] = []
+        self.variables: dict[str, str] = {}
 
-    def declare(self, module: str, *sagas: str) -> None:
-        """Write a module with handlers."""
-        text = HANDLERS.format(names=sagas) if sagas else CATCH_ALL
+    def declare(self, module: str, *sagas: str, handlers: str = HANDLERS) -> None:
+        """Write a module with handlers; without sagas with a catch-all."""
+        text = handlers.format(names=sagas) if sagas else CATCH_ALL
         (self.shell.folder / f"{module}.py").write_text(text, encoding="utf-8")
 
     def apply(self, *sagas: str) -> None:
@@ -52,9 +77,8 @@ class Services:
     def start(self, service: str, *options: str) -> subprocess.Popen[str]:
         """Start a replica of a service, and wait until it is at work."""
         folder = str(self.shell.folder)
-        process = self.shell.start(
-            "run", "--service", service, *options, **QUICKLY, PYTHONPATH=folder
-        )
+        variables = {**QUICKLY, **self.variables, "PYTHONPATH": folder}
+        process = self.shell.start("run", "--service", service, *options, **variables)
         self.running.append(process)
         statement = "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s"
         until(lambda: bool(query(self.url, statement, f"%:{process.pid}:%")))
@@ -183,3 +207,30 @@ def test_a_replica_that_is_dedicated_takes_only_what_its_patterns_match(
     assert services.states()["invoice", "PENDING"] == 1
     (worker,) = query(services.url, "SELECT capabilities FROM tenantcron.worker")
     assert worker["capabilities"] == ["saga:report_daily"]
+
+
+def test_the_identity_of_a_service_cannot_do_the_work_of_another(services: Services) -> None:
+    services.variables["TENANTCRON_MASTER_KEY"] = os.urandom(32).hex()
+    folder = services.shell.folder
+    (folder / "tenantcron.toml").write_text(ROLES, encoding="utf-8")
+    services.declare("billing", "invoice", handlers=WITH_TOKENS)
+    services.declare("forecast", "forecast", handlers=WITH_TOKENS)
+    services.apply("invoice", "forecast")
+    # Whichever of them fires an occurrence, its own service runs it.
+    services.start("billing", "--handlers", "billing")
+    services.start("forecasting", "--handlers", "forecast")
+    for _ in range(2):
+        services.fire("invoice")
+        services.fire("forecast")
+    until(lambda: Counter(state for _, state in services.states().elements()) == {"SUCCEEDED": 4})
+    keys = FixedKeys(json.loads(services.shell("keys", "jwks", **services.variables).out))
+    ledger = Verifier(keys=keys, issuer="tenantcron", audience="https://ledger.internal")
+
+    for saga, service in (("invoice", "billing"), ("forecast", "forecasting")):
+        actor, token = (folder / saga).read_text(encoding="utf-8").split()
+        proof = replace(ledger, role=f"service:{service}").verify(token, tenant="acme")
+        assert actor == proof.actor.id == f"system:scheduler:{service}"
+        other = {"billing": "forecasting", "forecasting": "billing"}[service]
+        with pytest.raises(InvalidTokenError, match=f"lacks the role service:{other}"):
+            replace(ledger, role=f"service:{other}").verify(token, tenant="acme")
+    assert "charges.write" in ledger.verify((folder / "invoice").read_text().split()[1]).roles

@@ -129,8 +129,7 @@ def _list(root: Json, field: Json) -> str:
 
 def _mapping(root: Json, field: Json) -> str:
     for entry in field.get("patternProperties", {}).values():
-        branches = [takes(root, branch) for branch in entry["anyOf"]]
-        return f"names, each with {' or '.join(branches)}"
+        return f"names, each with {takes(root, entry)}"
     return "a mapping"
 
 
