@@ -51,7 +51,8 @@ class RunnerWatch:
         pending = await requirements.glance_at_pending(self._replica.database)
         if not all(map(self._replica.capabilities.cover, pending)):
             await self._end_without_runner(pending)
-        return EVERY * (1 + self._replica.random.random() / 4)
+        # The first refresh may still be under way.
+        return EVERY * (1 + self._replica.random.random() / 4) if self._has_warned else 1.0
 
     async def name(self) -> None:
         """Record what this replica can run."""

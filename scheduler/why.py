@@ -150,7 +150,9 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
             f"{what} starts at {in_utc(row.not_before)} at the earliest; {why}.",
             "It starts by itself.",
         )
-    if row.requires and without_runner([row.requires], situation.replicas):
+    # Without any replica `no-replica` covers it.
+    replicas = situation.replicas
+    if row.requires and replicas and without_runner([row.requires], replicas):
         return _waits_for_runner(row, row.requires, what)
     return _waits_for_room(row, situation, what)
 
