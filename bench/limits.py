@@ -23,7 +23,7 @@ from time import perf_counter
 import psycopg
 from peers.servers import Postgres
 from psycopg.sql import SQL, Identifier
-from seeding import Seeding, seeding
+from seeding import NOOP, Seeding, seeding
 from serving import embedded_server
 
 from tenantcron.scheduler import fire
@@ -76,7 +76,7 @@ async def _fire(filled: Seeding, number: int) -> float:
     await filled.clear()
     await filled.add_tenants(TENANTS)
     await filled.add_cursors(number, datetime.now(UTC) - timedelta(seconds=1), tenants=TENANTS)
-    replica = Replica(filled.database, filled.settings)
+    replica = Replica(filled.database, filled.settings, capabilities=NOOP)
     fired, more, begin = 0, True, perf_counter()
     while more:
         batch = await fire.fire_batch(replica)

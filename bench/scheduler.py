@@ -27,7 +27,7 @@ from statistics import median, quantiles
 from time import perf_counter
 
 import structlog
-from seeding import Seeding
+from seeding import NOOP, Seeding
 from serving import Place, add_database_url, server
 from sqlalchemy import text
 
@@ -125,7 +125,7 @@ class Bench:
 
 async def firing(bench: Bench, number: int) -> list[Measured]:
     """Batched firing, compared with one transaction per occurrence."""
-    replica = Replica(bench.database, bench.settings)
+    replica = Replica(bench.database, bench.settings, capabilities=NOOP)
     await bench.add_cursors(number, -1)
     batched = await _fire_all(replica)
     await bench.clear()

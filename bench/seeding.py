@@ -17,6 +17,7 @@ from tenantcron.scheduler.housekeeping import prepare_history
 from tenantcron.scheduler.replica import Replica
 from tenantcron.store import limits, schedule_definitions
 from tenantcron.store.engine import Database, open_database
+from tenantcron.targets.capabilities import Capabilities
 
 _TENANTS = text(
     "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
@@ -36,9 +37,10 @@ _CURSORS = text(
 _PENDING = text(
     "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
     " definition_id, scheduled_for, state, overlap, priority, not_before, attempts_allowed,"
-    " actor_id, actor_type, actor_source, created_at)"
+    " actor_id, actor_type, actor_source, created_at, requires)"
     " SELECT gen_random_uuid(), tenant_id, schedule_id, schedule_name, saga_name, definition_id,"
-    " now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler', now()"
+    " now(), 'PENDING', 'skip', 2, now(), 1, 'bench', 'scheduler', 'cron-scheduler', now(),"
+    " 'saga:' || saga_name"
     " FROM tenantcron.schedule_cursor WHERE provider = 'bench'"
 )
 # Spread evenly over the tenants and the thirty days before now. The ids are spread over all that
@@ -65,6 +67,8 @@ _CLEAR = (
     "DELETE FROM tenantcron.tenant WHERE id ~ '^t[0-9]+$'",
 )
 ROOM = 100_000
+# What a replica of the benchmarks can run.
+NOOP = Capabilities(("saga:noop",))
 
 
 @dataclass(frozen=True, slots=True)

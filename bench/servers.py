@@ -21,7 +21,7 @@ from statistics import median
 from time import process_time
 
 import structlog
-from seeding import Seeding
+from seeding import NOOP, Seeding
 from serving import Place, add_database_url, packaged_server, server
 from sqlalchemy import text
 
@@ -60,7 +60,7 @@ class Side:
     @property
     def replica(self) -> Replica:
         """Return a scheduler that takes its steps in this process."""
-        return Replica(self.database, self.place.settings)
+        return Replica(self.database, self.place.settings, capabilities=NOOP)
 
     async def prepare(self) -> None:
         """Make the tables and the tenants."""
