@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 
+from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.durations import format_duration
@@ -21,10 +23,17 @@ from tenantcron.cron.errors import CronError
 from tenantcron.cron.parse import parse
 from tenantcron.provider.protocol import ProvidedSchedule, ProvidedTenant, ScheduleProvider
 from tenantcron.store import provided_cursors, tenants
+from tenantcron.store.deadlines import BudgetSpentError
 from tenantcron.store.engine import Database
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.explain import first_line
 from tenantcron.store.tenants import Scope, Synced
+
+# The database is away, busy or locked: not the provider's fault. A statement that is wrong is.
+_DATABASE_ERRORS = (
+    *(DatabaseError, OperationalError, InterfaceError, PendingRollbackError),
+    *(NoConnectionError, BudgetSpentError),
+)
 
 
 class ProviderError(TenantcronError):
@@ -60,7 +69,7 @@ class BoundedProvider:
         """Whether a refresh may find anything."""
         try:
             return await self.provider.has_moved(database)
-        except DatabaseError:
+        except _DATABASE_ERRORS:
             raise
         except Exception as error:
             raise ProviderError(self.name, error) from error
@@ -71,7 +80,7 @@ class BoundedProvider:
         """Return the next tenants, each with the schedules that it may have."""
         try:
             found = await self.provider.tenants(connection, scope, after)
-        except DatabaseError:
+        except _DATABASE_ERRORS:
             raise
         except Exception as error:
             raise ProviderError(self.name, error) from error
@@ -81,7 +90,7 @@ class BoundedProvider:
         """Report to the provider what the cursors follow."""
         try:
             await self.provider.settle(connection, synced)
-        except DatabaseError:
+        except _DATABASE_ERRORS:
             raise
         except Exception as error:
             raise ProviderError(self.name, error) from error

@@ -44,7 +44,6 @@ class Follower:
     random: Random = field(default_factory=Random)
     # When the newest notification came that no refresh has served yet, by the loop's clock.
     _heard: float | None = None
-    _is_declared: bool = False
 
     def hear(self) -> None:
         """Take note that the platform's tenants have changed."""
@@ -52,13 +51,13 @@ class Follower:
 
     async def step(self) -> float:
         """Refresh if it is this replica's turn; return in how many seconds to ask again."""
-        await self._declare()
         early = self._delay()
         if early > 0:
             return early
         heard, token = self._heard, uuid4()
         due = Due(self.interval, self._ago(heard))
         async with self.database.transaction() as connection:
+            await tenant_sources.declare(connection, self.source.name, self.max_age, self.clock())
             is_ours = await tenant_sources.take_turn(connection, token, due, self.clock())
             is_served = is_ours or heard is None
             if not is_served and due.heard_ago is not None:
@@ -72,13 +71,6 @@ class Follower:
         if is_served and self._heard == heard:
             self._heard = None
         return self._pace() if is_served else _AGAIN
-
-    async def _declare(self) -> None:
-        if self._is_declared:
-            return
-        async with self.database.transaction() as connection:
-            await tenant_sources.declare(connection, self.source.name, self.max_age, self.clock())
-        self._is_declared = True
 
     def _delay(self) -> float:
         if self._heard is None:

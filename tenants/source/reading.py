@@ -14,6 +14,7 @@ sync one in a thread of its own. Whatever it raises makes the refresh fail, and 
 import asyncio
 import json
 import re
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,6 +31,7 @@ from tenantcron.store.engine import Database
 from tenantcron.store.errors import DatabaseAwayError, DatabaseError, ReadOnlyError
 from tenantcron.store.explain import first_line
 from tenantcron.store.tenant_sources import Compared
+from tenantcron.tenants.source.threads import in_own_thread
 
 GROUP: Final = "tenantcron.tenants"
 # For the statement, and for the call of a Python source.
@@ -108,24 +110,29 @@ class QuerySource:
         return _with_id(compared, self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PythonSource:
     """A function of the platform."""
 
     name: str
     function: SourceFunction
+    # The call that has not returned yet. Its thread cannot be stopped, so no other begins.
+    _call: Future[Iterable[object] | Awaitable[Iterable[object]]] | None = None
 
     async def compare(self, database: Database) -> Compared:
         """Call the function, then compare what it returned inside the database."""
-        rows = _as_json(await self._call(), self.name)
+        rows = _as_json(await self._returned(), self.name)
         async with database.patient(PATIENCE).transaction() as connection:
             compared = await tenant_sources.compare_rows(connection, rows)
         return _with_id(compared, self.name)
 
-    async def _call(self) -> Iterable[object]:
+    async def _returned(self) -> Iterable[object]:
+        if self._call is not None and not self._call.done():
+            raise SourceError(f"tenant source {self.name}: the last call has not returned yet")
+        self._call = in_own_thread(f"tenant source {self.name}", self.function)
         try:
             async with asyncio.timeout(PATIENCE.total_seconds()):
-                found = await asyncio.to_thread(self.function)
+                found = await asyncio.shield(self._call)
                 return await found if isawaitable(found) else found
         except TimeoutError as error:
             seconds = PATIENCE.total_seconds()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from sqlalchemy.exc import OperationalError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from support.fleet import DEPLOYER, Fleet, numbered
 
@@ -98,6 +99,10 @@ async def test_an_error_of_a_provider_names_it_and_one_of_the_database_stays_one
     with pytest.raises(ProviderError, match="KeyError: 'plan'") as raised:
         await refresh(database, BoundedProvider(failing, BOUNDS), retry_broken=True)
     assert raised.value.provider == "failing"
-    away: ScheduleProvider = Failing(DatabaseAwayError("gone"))
-    with pytest.raises(DatabaseAwayError):
-        await refresh(database, BoundedProvider(away, BOUNDS), retry_broken=True)
+    wrong: ScheduleProvider = Failing(ProgrammingError("SELECT nowhere", {}, ValueError("x")))
+    with pytest.raises(ProviderError):
+        await refresh(database, BoundedProvider(wrong, BOUNDS), retry_broken=True)
+    for error in (DatabaseAwayError("gone"), OperationalError("SELECT 1", {}, ValueError("gone"))):
+        away: ScheduleProvider = Failing(error)
+        with pytest.raises(type(error)):
+            await refresh(database, BoundedProvider(away, BOUNDS), retry_broken=True)

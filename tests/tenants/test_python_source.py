@@ -1,14 +1,19 @@
 """A tenant source in Python: an entry point of an installed distribution."""
 
+import asyncio
+import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.distribution import install
+from support.patience import PATIENCE
 from support.platform import Platform
 
 from tenantcron.core.errors import UsageError
 from tenantcron.store.engine import Database
-from tenantcron.tenants.source.reading import SourceError, tenant_source
+from tenantcron.tenants.source import reading
+from tenantcron.tenants.source.reading import SourceError, TenantSource, tenant_source
 
 GROUP = "tenantcron.tenants"
 MODULE = '''
@@ -29,9 +34,19 @@ def odd():
 def unwritable():
     return [{"id": "acme", "labels": {"since": object()}}]
 
+def leaving():
+    raise SystemExit("bye")
+
+import threading
+released = threading.Event()
+
+def hanging():
+    released.wait()
+    return []
+
 nothing = 5
 '''
-NAMES = ("plain", "later", "broken", "odd", "unwritable", "nothing")
+NAMES = (*("plain", "later", "broken", "odd", "unwritable", "leaving", "hanging", "nothing"),)
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +78,7 @@ async def test_a_function_returns_the_tenants(platform: Platform, name: str) -> 
         ("broken", "ConnectionError: the registry is away"),
         ("odd", "row 2 is a str, not a mapping"),
         ("unwritable", "a row cannot be written as JSON"),
+        ("leaving", "RuntimeError: SystemExit: bye"),
     ],
 )
 async def test_a_function_that_fails_changes_nothing(
@@ -73,10 +89,33 @@ async def test_a_function_that_fails_changes_nothing(
     assert platform.registered() == {}
 
 
+async def test_a_function_that_hangs_is_given_up_and_not_called_again_meanwhile(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "PATIENCE", timedelta(milliseconds=50))
+    source = tenant_source("python:hanging")
+    with pytest.raises(SourceError, match="no answer within"):
+        await source.compare(platform.database)
+    with pytest.raises(SourceError, match="the last call has not returned yet"):
+        await source.compare(platform.database)
+    monkeypatch.setattr(reading, "PATIENCE", timedelta(seconds=PATIENCE))
+    sys.modules["platform_registry"].released.set()
+    async with asyncio.timeout(PATIENCE):
+        while not await is_read(source, platform):
+            await asyncio.sleep(0)
+
+
+async def is_read(source: TenantSource, platform: Platform) -> bool:
+    try:
+        return (await source.compare(platform.database)).given == 0
+    except SourceError:
+        return False
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("planes", "there are absent, broken, later"),
+        ("planes", "there are absent, broken, hanging"),
         ("absent", "cannot be loaded: AttributeError"),
         ("nothing", "is not callable"),
     ],
