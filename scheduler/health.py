@@ -11,7 +11,6 @@ from enum import StrEnum
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
-from tenantcron.core.requirements import described
 from tenantcron.core.words import number_of
 from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.zones import zone
@@ -76,12 +75,11 @@ def _no_runner(vitals: Vitals) -> Iterator[Finding]:
     yield Finding(
         "no-runner",
         Severity.ERROR,
-        f"{number_of(number, 'execution')} of {number_of(len(sagas), 'saga')} cannot start: no "
-        f"live replica has {described(waiting[0].requires)}"
-        + (" and others" if len({one.requires for one in waiting}) > 1 else "")
-        + f", one for {longest}",
-        "start a replica with that handler (`tenantcron run --handlers`) or that serves such "
-        "targets (`--targets`); they end as SKIPPED at their start deadlines",
+        f"no live replica can run {number_of(len(sagas), 'saga')}, and "
+        f"{number_of(number, 'execution')} of {'it' if len(sagas) == 1 else 'them'} "
+        f"cannot start, one for {longest}",
+        "start a replica with the handler (`tenantcron run --handlers`) or that serves such "
+        "targets (`--targets`); executions with a start deadline are SKIPPED after it",
         sagas[:SHOWN],
         number,
     )

@@ -133,11 +133,11 @@ share AS MATERIALIZED (
     FROM free LEFT JOIN tenant ON tenant.status = 'active' AND tenant.running < tenant.most
     GROUP BY free.slots
 ),
--- Each tenant's first in line for each requirement, by priority, then by age. Who has to wait for the execution before it
--- is passed over, so that it keeps nobody else waiting; who ends for it (it may not wait, or not
--- any longer) or is about to replace it is not. Retries and manual triggers wait for the execution
--- before them, whatever the overlap. Whom somebody is about to cancel is left to them. What is
--- locked here stays where it is until this statement changes it, so its place is the way to it.
+-- Each tenant's first in line for each requirement, by priority, then by age. What has to wait for
+-- the execution before it is passed over, so that it delays no others; what ends because of it (it
+-- may not wait, or not any longer) or is about to replace it is not. Retries and manual triggers
+-- wait for the execution before them, whatever the overlap. What is being cancelled is left alone.
+-- A row that is locked here stays where it is until this statement changes it, so its ctid finds it.
 picked AS MATERIALIZED (
     SELECT
         p.*, pair.is_own, t.schema_name, t.running, t.most, t.weight,

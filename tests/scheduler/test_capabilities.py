@@ -391,7 +391,7 @@ async def test_health_names_the_sagas_that_no_live_replica_can_run(scheduling: S
     (found,) = [finding for finding in examine(vitals) if finding.code == "no-runner"]
 
     assert found.message == (
-        "3 executions of 1 saga cannot start: no live replica has saga `forecast`, one for 30s"
+        "no live replica can run 1 saga, and 3 executions of it cannot start, one for 30s"
     )
     assert (found.subjects, found.count) == (("forecast",), 3)
 
