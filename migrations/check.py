@@ -75,7 +75,9 @@ def _versions(tenant: TenantVersion) -> Iterator[Difference]:
 
 
 async def _tenant_objects(database: Database, tenants: Sequence[TenantVersion]) -> list[Difference]:
-    by_schema = {one.schema: one.tenant for one in tenants if one.version == TENANT_VERSION}
+    by_schema = {
+        tenant.schema: tenant.tenant for tenant in tenants if tenant.version == TENANT_VERSION
+    }
     schemas, found = list(by_schema), list[Difference]()
     for start in range(0, len(schemas), _SCHEMAS_A_QUERY):
         some = schemas[start : start + _SCHEMAS_A_QUERY]

@@ -1,7 +1,7 @@
 """What the database's own catalog says is in a schema, one line for each object.
 
 The lines are the same on every supported version of PostgreSQL, so that they can be compared with a
-list that was made on another server. Texts that the server writes anew, such as the definition of
+list that was made on another server. Texts that the server writes itself, such as the definition of
 an index, are not: they change between versions.
 """
 

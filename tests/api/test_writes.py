@@ -135,8 +135,8 @@ async def test_an_admin_adopts_a_schema_that_is_there(api: Api, database_url: st
 
     assert made.status_code == 201
     assert (made.json()["schema"], made.json()["schema_adopted"]) == ("Org acme", True)
-    assert [one.status_code for one in (taken, missing, reserved)] == [409, 409, 422]
-    assert [one["name"] for one in shown.json()["schedules"]] == ["nightly"]
+    assert [response.status_code for response in (taken, missing, reserved)] == [409, 409, 422]
+    assert [schedule["name"] for schedule in shown.json()["schedules"]] == ["nightly"]
 
 
 async def test_admins_decide_a_tenants_life(api: Api, database_url: str) -> None:

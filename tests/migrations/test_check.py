@@ -1,10 +1,12 @@
 """`migrate --check`: the database is as this program expects it, or the difference is named."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
 from support.fleet import Shell, query
 from support.tenants import add_behind, add_current, add_row
 
@@ -12,6 +14,8 @@ from tenantcron.migrations import check as checking
 from tenantcron.migrations.check import check
 from tenantcron.migrations.expected import expected_objects
 from tenantcron.migrations.generate import built_objects
+from tenantcron.store import catalog
+from tenantcron.store.ddl import create_tenant_schema
 from tenantcron.store.engine import Database
 from tenantcron.store.versions import CONTROL_VERSION
 
@@ -103,7 +107,9 @@ async def test_tenants_that_are_behind_or_broken_are_named(database: Database) -
         await add_row(connection, "lost")
         await add_current(connection, "current")
 
-    found = {one.tenant: one.problem for one in (await check(database)).differences}
+    found = {
+        difference.tenant: difference.problem for difference in (await check(database)).differences
+    }
 
     assert found["behind"] == "is at no version, expected 0001_initial"
     assert "its schema tenant_lost is missing" in found["lost"]
@@ -133,3 +139,24 @@ async def test_there_is_no_query_per_tenant(
 
     assert (checked.control, checked.tenants, checked.differences) == (CONTROL_VERSION, 8, ())
     assert len([statement for statement in sent if "pg_policy" in statement]) == 1 + 8 / 4
+
+
+def scans(plan: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
+    """Yield how often a plan has read which table, and how."""
+    if "Relation Name" in plan:
+        yield plan["Relation Name"], plan["Node Type"], plan["Actual Loops"]
+    for part in plan.get("Plans", []):
+        yield from scans(part)
+
+
+async def test_the_catalog_is_not_read_once_for_each_schema(database: Database) -> None:
+    schemas = [f"tenant_t{number}" for number in range(20)]
+    async with database.transaction() as connection:
+        for schema in schemas:
+            await create_tenant_schema(connection, schema)
+        explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {catalog._MISSING.text}")
+        values = {"schemas": schemas, "expected": list(expected_objects("tenant"))}
+        [found] = await connection.scalar(explain, values)
+
+    read = [loops for _, kind, loops in scans(found["Plan"]) if kind == "Seq Scan"]
+    assert set(read) <= {1}
