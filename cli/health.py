@@ -13,7 +13,8 @@ from tenantcron.core.durations import format_duration
 from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
-from tenantcron.scheduler.health import Finding, Severity, examine
+from tenantcron.scheduler.findings import Finding, Severity
+from tenantcron.scheduler.health import examine
 from tenantcron.scheduler.health_locks import locked_findings
 from tenantcron.scheduler.vitals import Vitals, read_vitals
 from tenantcron.store.engine import Database

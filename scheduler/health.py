@@ -5,9 +5,7 @@ work that may not be done soon.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
@@ -15,36 +13,17 @@ from tenantcron.core.words import number_of
 from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.due import timetable_of
+from tenantcron.scheduler.findings import Finding, Severity
+from tenantcron.scheduler.health_source import source_findings
 from tenantcron.scheduler.situation import LEASES_TO_BE_GONE
-from tenantcron.scheduler.vitals import LATELY, NOT_FOLLOWED, SHOWN, SourceVitals, Vitals
+from tenantcron.scheduler.vitals import LATELY, NOT_FOLLOWED, SHOWN, Vitals
 from tenantcron.store.history import month_of
 from tenantcron.store.schedule_cursors import CursorRow
-from tenantcron.store.tenant_sources import SOURCE_ITSELF
 from tenantcron.store.webhooks import GONE
 
 LONG_WAIT = timedelta(minutes=5)
 WEBHOOK_BEHIND = timedelta(minutes=15)
 _INTERVALS = 2
-
-
-class Severity(StrEnum):
-    """How bad a finding is."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong: with what, how often, and what to do next."""
-
-    code: str
-    severity: Severity
-    message: str
-    hint: str
-    # The first few that it concerns, and how many there are.
-    subjects: tuple[str, ...] = ()
-    count: int = 1
 
 
 def examine(vitals: Vitals) -> list[Finding]:
@@ -330,91 +309,10 @@ def _no_signing(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _source_stale(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
-    if source is None or not source.row.is_stale(vitals.now):
-        return
-    age = format_duration(vitals.now - source.row.refreshed_at)
-    yield Finding(
-        "tenant-source-stale",
-        Severity.ERROR,
-        f"the tenant source ({source.row.name}) was not read for {age}, so nothing new starts"
-        + _fault_of(source),
-        "`tenantcron tenant refresh --check` shows what is wrong; if the platform no longer "
-        "provides the tenants, `tenantcron tenant refresh --detach`",
-    )
-
-
-def _source_unreadable(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
-    if source is None or source.row.is_stale(vitals.now) or not _fault_of(source):
-        return
-    left = format_duration(source.row.refreshed_at + source.row.max_age - vitals.now)
-    yield Finding(
-        "tenant-source-unreadable",
-        Severity.WARNING,
-        f"the tenant source ({source.row.name}) cannot be read, and in {left} nothing new will "
-        f"start{_fault_of(source)}",
-        "`tenantcron tenant refresh --check` shows what is wrong",
-    )
-
-
-def _fault_of(source: SourceVitals) -> str:
-    faults = (one.problem for one in source.problems if one.tenant_id == SOURCE_ITSELF)
-    return "".join(f": {fault}" for fault in faults)
-
-
-def _source_held(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
-    if source is not None and source.row.held:
-        held = source.row.held
-        yield Finding(
-            "tenants-held",
-            Severity.ERROR,
-            f"{number_of(held, 'tenant')} went missing from the tenant source or lost a valid "
-            "status at once, and were kept as they are",
-            "see that the source is complete; if it is, run `tenantcron tenant refresh "
-            f"--max-missing {held}`",
-            count=held,
-        )
-
-
-def _source_rows(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
-    rows = [one for one in source.problems if one.tenant_id != SOURCE_ITSELF] if source else []
-    if source is not None and rows:
-        yield Finding(
-            "tenant-source-rows",
-            Severity.WARNING,
-            f"{number_of(source.row.problems, 'problem')} in the rows of the tenant source; the "
-            f"first: {rows[0].tenant_id}: {rows[0].problem}",
-            "`tenantcron tenant refresh --check` lists them; fix them in the platform's registry",
-            tuple(dict.fromkeys(one.tenant_id for one in rows)),
-            source.row.problems,
-        )
-
-
-def _missing_tenants(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
-    if source is not None and source.missing:
-        yield Finding(
-            "tenants-missing",
-            Severity.WARNING,
-            f"{number_of(source.missing_number, 'tenant')} missing from the tenant source, and "
-            "suspended",
-            "`tenantcron tenant show` shows since when; if it is gone for good, `tenantcron tenant "
-            "deprovision`",
-            source.missing,
-            source.missing_number,
-        )
-
-
 _CHECKS = (
     _no_replica,
     _no_runner,
-    _source_stale,
-    _source_unreadable,
-    _source_held,
+    source_findings,
     _no_signing,
     _no_history,
     _overdue,
@@ -427,8 +325,6 @@ _CHECKS = (
     _auto_paused,
     _long_wait,
     _abandoned,
-    _source_rows,
-    _missing_tenants,
     _webhook_dropped,
     _webhook_behind,
     _webhook_gone,

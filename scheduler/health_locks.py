@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from tenantcron.core.durations import format_duration
-from tenantcron.scheduler.health import Finding, Severity
+from tenantcron.scheduler.findings import Finding, Severity
 from tenantcron.store.lock_waits import HeldLock
 
 _CODE = "table-locked"

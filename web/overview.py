@@ -10,7 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantcron.scheduler.health import Finding, Severity, examine
+from tenantcron.scheduler.findings import Finding, Severity
+from tenantcron.scheduler.health import examine
 from tenantcron.scheduler.vitals import Vitals, read_vitals
 from tenantcron.store import execution_history, schedule_cursors, tenants
 from tenantcron.store.execution_history import ExecutionRow, Filter, Outcomes

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.health import Finding, Severity, examine
+from tenantcron.scheduler.findings import Finding, Severity
+from tenantcron.scheduler.health import examine
 from tenantcron.scheduler.vitals import Vitals, read_vitals
 from tenantcron.store import workers
 from tenantcron.store.workers import Report

@@ -5,7 +5,8 @@ from uuid import uuid4
 
 from support.scheduling import NOON, Row, Scheduling
 
-from tenantcron.scheduler.health import Finding, Severity, examine
+from tenantcron.scheduler.findings import Finding, Severity
+from tenantcron.scheduler.health import examine
 from tenantcron.scheduler.reasons import ReasonKind, why_unstarted
 from tenantcron.scheduler.situation import read_situation, schedule_ref
 from tenantcron.scheduler.vitals import read_vitals
