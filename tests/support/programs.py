@@ -13,11 +13,9 @@ def client(
     name: str, *arguments: str, stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run `psql`, `pg_dump` and the like without the settings of this machine's user."""
-    build = chosen_build()
-    folder = build.programs() if build else binaries.programs(Path("/nowhere"))
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
     return subprocess.run(
-        [folder / name, *arguments],
+        [_program(name), *arguments],
         input=stdin,
         env=kept | {"PSQLRC": "/nowhere"},
         capture_output=True,
@@ -29,3 +27,10 @@ def client(
 def run_script(url: str, script: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Let psql run a script as a DBA would: it ends at the first error."""
     return client("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *options, "-d", url, stdin=script)
+
+
+def _program(name: str) -> Path:
+    """Find a program; builds that have a server only are served by the embedded one's clients."""
+    build = chosen_build()
+    own = build.programs() / name if build else None
+    return own if own and own.exists() else binaries.programs(Path("/nowhere")) / name

@@ -29,7 +29,8 @@ def test_a_dump_of_an_adopted_schema_moves_the_tenant_to_another_database(
     assert dump.returncode == 0, dump.stderr
 
     with server.database(TEMPLATE) as url:
-        restored = run_script(url, dump.stdout)
+        # Written by a pg_dump that is newer than the server, where a build has none of its own.
+        restored = run_script(url, dump.stdout.replace("SET transaction_timeout = 0;\n", ""))
         assert (restored.returncode, restored.stderr) == (0, "")
         new = Shell(tmp_path, url)
         assert new("tenant", "create", "acme", "--schema", SCHEMA).code == 0
