@@ -8,6 +8,7 @@ from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
 from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.secret_texts import is_secret_of_payload
 from tenantcron.manifests.view import View
 
 Payload = dict[str, JsonValue]
@@ -27,6 +28,7 @@ def judge_payload(view: View) -> Iterator[Fault]:
         return
     for text, at in _strings(view.value, view.pointer):
         yield from _unknown_placeholders(text, at)
+        yield from _secrets(text, at)
 
 
 def fill(payload: JsonValue, values: dict[str, str]) -> JsonValue:
@@ -60,6 +62,14 @@ def _unknown_placeholders(text: str, at: Pointer) -> Iterator[Fault]:
     if opening:
         message = f"`{{{{{shortened(rest)}` begins like a placeholder and is none"
         yield Fault("TC304", message, at, f"write one of {', '.join(PLACEHOLDERS)} as {{{{name}}}}")
+
+
+def _secrets(text: str, at: Pointer) -> Iterator[Fault]:
+    name = next((key for key in reversed(at) if isinstance(key, str)), "")
+    if is_secret_of_payload(name, text):
+        message = f"`{shortened(name)}` looks like a secret, which has no place in a manifest"
+        hint = "let the handler read it where it runs; and replace it, for it has been seen"
+        yield Fault("TC407", message, at, hint)
 
 
 def _strings(value: JsonValue, at: Pointer) -> Iterator[tuple[str, Pointer]]:

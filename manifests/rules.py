@@ -401,10 +401,11 @@ _ALL = (
     Rule(
         "TC407",
         "secret-in-manifest",
-        "A header, the query of a URL or the auth section holds what looks like a secret.",
+        "A header, a query, the auth section or a payload holds what looks like a secret.",
         "Manifests are kept in Git, in the database and in plans: too many can read them.",
         "Let requests be signed: `auth: {hmac: {secret: {env: NAME}}}`, or `auth: "
-        "execution_token`; and replace the secret, for it has been seen.",
+        "execution_token`; let handlers read secrets where they run. And replace it, for it has "
+        "been seen.",
     ),
     Rule(
         "TC408",

@@ -19,6 +19,11 @@ _KNOWN = (
     r"|(sk|pk|rk)_(live|test)_\w+|gh[pousr]_\w+|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+"
     r"|(AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]+(\.[\w-]*)?|.*-----BEGIN .*"
 )
+# In a payload a token or a signature may be any word of the platform's; these names are plain.
+_PLAIN_NAME = (
+    r"(.*[-_.])?(api[-_]?key|access[-_]?key|(private|secret|signing|auth)[-_]?key"
+    r"|client[-_]?secret|password|passwd|pwd)"
+)
 _HEX = "[0-9a-f]{32,}"
 _LONG = "[A-Za-z0-9+/_=-]{24,}"
 _ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -27,6 +32,7 @@ _COMMIT = 40
 _RANDOM, _RANDOM_HEX = 4.0, 3.0
 # What is shorter is a word or a switch, whatever its name.
 _SHORTEST = 8
+_SHORTEST_PASSWORD = 4
 # Of longer ones the beginning is looked at: a hook must stay quick whatever it is given.
 _LONGEST = 512
 
@@ -39,6 +45,14 @@ def is_secret(name: str, text: str) -> bool:
     if _is(_NAME, name) and len(text) >= _SHORTEST:
         return True
     return _is_random(text)
+
+
+def is_secret_of_payload(name: str, text: str) -> bool:
+    """Whether a text of a payload is a secret beyond doubt: by its name or as a well-known key."""
+    text = text[:_LONGEST]
+    if _is(_PLAIN_NAME, name[:_LONGEST]) and len(text) >= _SHORTEST_PASSWORD and "{{" not in text:
+        return True
+    return _is(_KNOWN, text)
 
 
 def secrets_of_query(target: str) -> Iterator[str]:

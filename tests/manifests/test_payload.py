@@ -47,6 +47,38 @@ def test_what_begins_like_a_placeholder_and_is_none_is_an_error(text: str) -> No
     assert problem.message.endswith("` begins like a placeholder and is none")
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"password": "hunter2"},
+        {"db": {"DB_PASSWORD": "correct horse"}},
+        {"api_key": "0123456789"},
+        {"clientSecret": "x", "client_secret": "0123456789"},
+        {"keys": ["AKIAIOSFODNN7EXAMPLE"]},
+        {"note": "sk_live_4eC39HqLyjWDarjtT1zdp7dc"},
+        {"jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln"},
+    ],
+)
+def test_a_secret_in_a_payload_is_an_error(payload: JsonValue) -> None:
+    assert check_payload(payload) == ["TC407"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"token": "gold-tier-2026"},
+        {"password": ""},
+        {"password": "{{tenant}}"},
+        {"password_policy": "strict"},
+        {"api_keys_rotated": "yes"},
+        {"checksum": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+        {"signature": "by the tenant"},
+    ],
+)
+def test_words_that_are_no_secret_may_be_in_a_payload(payload: JsonValue) -> None:
+    assert check_payload(payload) == []
+
+
 def test_an_unknown_placeholder_is_found_where_it_stands() -> None:
     (problem,) = check_scheduled(
         {"every": "1h", "payload": {"a": [{"b": "{{tenant}} {{firetime}}"}]}}
