@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from support.scheduling import NOON, Scheduling
 from support.scraping import read
 
+from tenantcron.core.names import TenantId
 from tenantcron.core.requirements import covers, requirement, target_kind
 from tenantcron.scheduler import metrics
 from tenantcron.scheduler.attempts import AttemptOutcome
@@ -18,6 +20,7 @@ from tenantcron.scheduler.situation import read_situation, schedule_ref, without
 from tenantcron.scheduler.vitals import read_vitals
 from tenantcron.scheduler.why import explain
 from tenantcron.store import glances, requirements, workers
+from tenantcron.store.requirements import Runner
 from tenantcron.store.workers import Report, WorkerRow
 from tenantcron.targets.capabilities import Capabilities
 
@@ -459,3 +462,31 @@ async def test_old_names_are_forgotten(scheduling: Scheduling) -> None:
         await requirements.forget_old(connection)
 
     assert [row["name"] for row in await scheduling.rows("capability", "name")] == ["saga:new"]
+
+
+async def test_only_what_has_not_begun_follows_a_schedule_to_another_runner(
+    scheduling: Scheduling,
+) -> None:
+    await scheduling.waiting(3, saga_name="invioce")
+    claimed, failed = (await scheduling.claim_all())[:2]
+    await scheduling.finish(failed, AttemptOutcome.FAILED, "broken")
+    await scheduling.waiting(1, saga_name="invioce")
+    rows = await scheduling.rows()
+    runners = [
+        Runner(
+            TenantId("acme"),
+            UUID(str(row["schedule_id"])),
+            "invoice",
+            UUID(str(row["definition_id"])),
+            "saga:invoice",
+        )
+        for row in rows
+    ]
+
+    async with scheduling.database.transaction() as connection:
+        moved = await requirements.follow(connection, runners)
+
+    sagas = {row["id"]: row["saga_name"] for row in await scheduling.rows()}
+    assert moved == 1
+    assert sagas[claimed.id] == sagas[failed.id] == "invioce"
+    assert sorted(sagas.values()) == ["invioce"] * 3 + ["invoice"]

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -134,6 +135,20 @@ async def test_an_idle_replica_sends_few_statements(
     assert costs.keys() >= {"fire", "claim", "recover", "refresh", "outbox", "heartbeat"}
     assert min(costs[name] for name in ("fire", "claim", "recover", "outbox", "heartbeat")) > 0
     assert sum(costs.values()) <= MOST_STATEMENTS, costs
+
+
+async def test_a_replica_sends_hardly_more_while_only_others_could_run_what_waits(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = datetime.now(UTC) - timedelta(hours=1)
+    times = {"not_before": due, "created_at": due, "scheduled_for": due}
+    await scheduling.waiting(100, saga_name="forecast", **times)
+    async with hooked(scheduling) as hooks:
+        costs = await cost_a_minute(scheduling, hooks.outbox(), monkeypatch)
+
+    # A glance every ten seconds; and every twenty a look for what has no runner at all.
+    assert costs["claim"] <= 12, costs
+    assert costs["runners"] <= 90, costs
 
 
 async def test_an_idle_replica_keeps_few_connections(

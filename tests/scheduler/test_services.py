@@ -64,9 +64,9 @@ class Services:
         text = handlers.format(names=sagas) if sagas else CATCH_ALL
         (self.shell.folder / f"{module}.py").write_text(text, encoding="utf-8")
 
-    def apply(self, *sagas: str) -> None:
+    def apply(self, *sagas: str, **timing: object) -> None:
         """Apply a manifest with these sagas, which fail for good at the first failure."""
-        timing = {"cron": "0 0 1 1 *", "overlap": "allow", "start_within": "1h"}
+        timing |= {"cron": "0 0 1 1 *", "overlap": "allow", "start_within": "1h"}
         timing |= {"retry": {"max_attempts": 1}, "auto_pause_after": 3}
         listed = [{"name": name, "trigger": {"scheduled": timing}} for name in sagas]
         manifest = {"version": "1.0", "tenant": "acme", "sagas": listed}
@@ -161,6 +161,20 @@ def test_a_rolling_deploy_with_a_new_saga_fails_nothing(services: Services) -> N
     until(lambda: services.states()["refund", "SUCCEEDED"] == 2)
     assert '"event": "schedules_without_runner"' in log
     assert '"saga:refund"' in log
+
+
+def test_what_waits_for_a_misspelt_saga_follows_the_manifest_that_fixes_it(
+    services: Services,
+) -> None:
+    services.declare("billing", "invoice")
+    services.apply("invioce", name="monthly")
+    services.start("billing", "--handlers", "billing")
+    services.fire("monthly", times=2)
+    assert services.states() == {("invioce", "PENDING"): 2}
+
+    services.apply("invoice", name="monthly")
+
+    until(lambda: services.states() == {("invoice", "SUCCEEDED"): 2})
 
 
 def test_a_catch_all_runs_what_no_service_names_and_leaves_alone_what_one_does(
