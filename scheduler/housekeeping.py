@@ -46,6 +46,19 @@ async def clean_up(replica: Replica) -> None:
         await requirements.forget_old(connection)
         await failovers.forget_old(connection, now, retention)
     await _drop_events(replica)
+    await _drop_waiting_index(replica)
+
+
+async def _drop_waiting_index(replica: Replica) -> None:
+    """End a rolling upgrade: the index of the release before costs, and is not used any more."""
+    try:
+        async with replica.database.transaction() as connection:
+            is_dropped = await requirements.drop_waiting_index(connection)
+    except OperationalError as error:  # in use for longer than we wait; next time, then
+        log.info("waiting_index_in_use", error=str(error.orig))
+        return
+    if is_dropped:
+        log.info("waiting_index_dropped")
 
 
 async def _drop_events(replica: Replica) -> None:

@@ -18,8 +18,11 @@ from tenantcron.core.names import TenantId
 from tenantcron.store.claiming import MOST_VERDICTS, Skipped
 from tenantcron.store.engine import Database
 from tenantcron.store.executions import State
+from tenantcron.store.locks import wait_at_most
 from tenantcron.store.statements import statement
 
+# For the lock that dropping an index needs.
+_PATIENCE: Final = "2s"
 # How the reason of an execution begins that ended because no live replica could run it.
 NO_RUNNER: Final = "no live replica can run it"
 # For so long a catch-all leaves alone what another replica has named.
@@ -197,3 +200,13 @@ async def of_schedules(connection: AsyncConnection) -> list[Scheduled]:
     """Return what the enabled schedules run, by saga. It reads all of them."""
     rows = await connection.exec_driver_sql(_OF_SCHEDULES)
     return [Scheduled(*columns) for columns in map(tuple, rows)]
+
+
+async def drop_waiting_index(connection: AsyncConnection) -> bool:
+    """Drop the index of the release before, unless a replica of it was seen in the last hour.
+
+    A lock that cannot be had soon is an error of the database, and nothing is dropped.
+    """
+    await wait_at_most(connection, _PATIENCE)
+    found = await connection.exec_driver_sql("SELECT tenantcron.drop_waiting_index()")
+    return bool(found.scalar_one())

@@ -332,10 +332,6 @@ CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
     CONSTRAINT execution_live_pkey PRIMARY KEY (id)
 ) FOR VALUES IN ('PENDING', 'RUNNING', 'FAILED')
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX execution_waiting_idx
-    ON tenantcron.execution_live (tenant_id, priority, not_before)
-    WITH (deduplicate_items = off)
-    WHERE state IN ('PENDING', 'FAILED');
 CREATE INDEX execution_runnable_idx
     ON tenantcron.execution_live (requires, tenant_id, priority, not_before)
     WITH (deduplicate_items = off)

@@ -40,6 +40,8 @@ GRANT UPDATE ON tenantcron.limits TO tenantcron_run, tenantcron_operate;
 -- moment before a month is dropped, so that nothing ends in it meanwhile.
 GRANT EXECUTE ON FUNCTION tenantcron.make_month(text, date) TO tenantcron_run, tenantcron_operate;
 GRANT EXECUTE ON FUNCTION tenantcron.drop_month(date) TO tenantcron_run;
+-- Housekeeping drops an index after a rolling upgrade.
+GRANT EXECUTE ON FUNCTION tenantcron.drop_waiting_index() TO tenantcron_run;
 GRANT UPDATE ON tenantcron.execution_past TO tenantcron_run;
 -- Events are put in order and delivered to webhooks; a webhook that is gone is switched off.
 GRANT DELETE ON tenantcron.outbox TO tenantcron_run;

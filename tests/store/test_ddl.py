@@ -85,7 +85,6 @@ async def test_the_enabled_schedules_of_a_tenant_have_an_index_of_their_own(
     [
         ("schedule_cursor_due_idx", "enabled AND (fault IS NULL) AND (next_run_at IS NOT NULL)"),
         ("schedule_cursor_quiet_idx", "(fault IS NOT NULL) OR (paused_at IS NOT NULL)"),
-        ("execution_waiting_idx", "'PENDING'"),
         ("execution_runnable_idx", "<> 'RUNNING'"),
         ("execution_active_idx", "'RUNNING'"),
         ("tenant_moved_idx", "schedule_revision <> synced_revision"),

@@ -2,7 +2,7 @@
 
 The release before neither reads nor writes the columns and the table. What it fires has no
 requirement; a claim of this release decides it. A replica of it claims everything, as ever, along
-the index `execution_waiting_idx`, which therefore stays until the next release.
+the index `execution_waiting_idx`, which therefore stays as long as there are such replicas.
 """
 
 from alembic.operations import Operations
