@@ -155,7 +155,7 @@ def test_without_a_policy_targets_are_left_to_others_and_nothing_is_called(
     health = fleet.shell("health")
 
     assert health.code == 1
-    assert "no live replica has http targets" in " ".join(health.out.split())
+    assert "no live replica can run 1 saga, and 1 execution of it" in " ".join(health.out.split())
     (row,) = executions(fleet.url)
     assert (row["state"], row["attempt"], row["requires"]) == ("PENDING", 0, "http")
     served = Fleet(fleet.shell, fleet.url, "--targets", "http")

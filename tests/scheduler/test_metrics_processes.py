@@ -49,7 +49,11 @@ async def bearer(execution):
 '''
 SAGAS = ("quick", "hopeless", "patient", "bearer")
 DURATIONS = "execution_duration_seconds"
-OPTIONS = {"TENANTCRON_METRICS_BUSIEST_TENANTS": "3", "TENANTCRON_METRICS_AUDIT_INTERVAL": "1m"}
+OPTIONS = {
+    "TENANTCRON_METRICS_BUSIEST_TENANTS": "3",
+    "TENANTCRON_METRICS_AUDIT_INTERVAL": "1m",
+    "TENANTCRON_METRICS_LABELS": "tier",
+}
 # As promtool has it: what a name ends with says what it is.
 UNITS = re.compile(r"_(seconds|bytes|ratio)(_total)?$")
 WRONG_UNITS = re.compile(r"_(ms|milliseconds|minutes|hours|days|percent|kilobytes)(_|$)")
@@ -69,6 +73,7 @@ def fleet(tmp_path: Path, database_url: str, port: int) -> Iterator[Fleet]:
     (tmp_path / "acme.yaml").write_text(text, encoding="utf-8")
     shell = Shell(tmp_path, database_url)
     assert shell("apply-manifest", "acme.yaml", "--create-tenants").code == 0
+    assert shell("tenant", "label", "acme", "tier=gold").code == 0
     options = ("--handlers", "work", "--metrics-port", str(port))
     fleet = Fleet(shell, database_url, *options, **OPTIONS)
     try:
