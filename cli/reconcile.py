@@ -6,6 +6,7 @@ planned, perhaps applied, reported and forgotten, so that memory does not grow w
 
 import argparse
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import closing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ def plan(arguments: argparse.Namespace, report: Report) -> None:
     paths, rules = manifest_paths(arguments), _rules(arguments)
 
     async def work(database: Database) -> None:
-        with Spool() as spool, await _writer(database, arguments, rules) as writer:
+        with Spool() as spool, closing(await _writer(database, arguments, rules)) as writer:
             await _prepare(database, len(paths), read_manifests(arguments, paths), spool.add)
             outcomes = _kept(plan_each(database, spool, rules), writer.add)
             await _tell(database, "Planning", outcomes, len(spool), report)

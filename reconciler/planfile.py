@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self, TypedDict, cast
+from typing import NamedTuple, TypedDict, cast
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
@@ -60,17 +59,6 @@ class PlanWriter:
         self._plan = SealedList(OF_DATABASE, head, "tenants")
         self._is_complete = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._plan.close()
-
     def add(self, outcome: Outcome) -> None:
         """Add a tenant's plan; one that was refused makes no plan to review."""
         if outcome.status is Status.FAILED:
@@ -82,6 +70,10 @@ class PlanWriter:
         """Write the file, unless a tenant was refused."""
         if self._is_complete:
             self._plan.write(self._file)
+
+    def close(self) -> None:
+        """Forget what was added."""
+        self._plan.close()
 
     def _entry(self, outcome: Outcome) -> _Entry:
         plan, file = outcome.plan, outcome.file
@@ -103,22 +95,14 @@ class PlanWriter:
 class NoPlan:
     """Takes outcomes where no plan is to be saved."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Nothing was kept."""
-
     def add(self, outcome: Outcome) -> None:
         """Forget an outcome."""
 
     def finish(self) -> None:
         """Write nothing."""
+
+    def close(self) -> None:
+        """There is nothing to forget."""
 
 
 class _Saved(NamedTuple):

@@ -15,6 +15,8 @@ from tenantcron.scheduler import run as run_module
 from tenantcron.scheduler.loops import Step
 from tenantcron.store.errors import DatabaseAwayError
 
+A_SECOND = timedelta(seconds=1)
+
 
 async def test_what_is_due_is_fired_run_and_written_down(real: Scheduling) -> None:
     works = Works()
@@ -164,7 +166,7 @@ async def test_one_that_cannot_write_its_results_stops_all_the_same(
 
     monkeypatch.setattr("tenantcron.scheduler.results.finish_batch", away)
     # Its end waits for the results as long as they can be of use, and no longer.
-    async with at_work(real, works, replace(real.settings, lease=timedelta(seconds=1))):
+    async with at_work(real, works, replace(real.settings, lease=A_SECOND, drain=A_SECOND)):
         await works.called.wait()
 
     assert await real.states() == [("RUNNING", None)]
