@@ -130,6 +130,26 @@ async def test_an_edit_never_fires_an_occurrence_again(theatre: Theatre, tmp_pat
     assert await theatre.every_order(programs, check) > 1
 
 
+async def test_a_replica_never_starts_what_has_got_another_saga(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    stage = theatre.stage
+    await stage.declare({"hourly": f"{HOURLY}, start_within: 1h"}, tmp_path / "m")
+    await stage.fire()(stage.scheduling.database)
+    renamed = {"other": f"name: hourly, {HOURLY}, start_within: 1h"}
+    await stage.apply(await stage.wanted(renamed, tmp_path / "next"))(stage.scheduling.database)
+    programs = {"claim": stage.claim("old", "hourly"), "refresh": stage.refresh()}
+    ends: set[tuple[object, ...]] = set()
+
+    async def check(ran: Ran) -> None:
+        assert not any(isinstance(end, Exception) for end in ran.results.values()), ran.results
+        (execution,) = await stage.executions()
+        ends.add((execution["state"], execution["saga_name"], execution["requires"]))
+
+    assert await theatre.every_order(programs, check) > 1
+    assert ends == {("RUNNING", "hourly", "saga:hourly"), ("PENDING", "other", "saga:other")}
+
+
 async def test_the_cursors_follow_whatever_was_applied_last(
     theatre: Theatre, tmp_path: Path
 ) -> None:

@@ -82,9 +82,9 @@ class Stage:
         """Fire what is due."""
         return lambda database: fire_batch(self._on(database).replica("fires"))
 
-    def claim(self, worker: str = "claims") -> Program:
-        """Claim what may start."""
-        return lambda database: claim_batch(self._on(database).replica(worker))
+    def claim(self, worker: str = "claims", *sagas: str) -> Program:
+        """Claim what may start, of these sagas or of any."""
+        return lambda database: claim_batch(self._on(database).replica(worker, *sagas))
 
     def finish(self, claimed: Claimed, outcome: AttemptOutcome) -> Program:
         """Record how an attempt ended."""
