@@ -6,7 +6,8 @@ and the others are served. The cap counts the schedules of all providers; those 
 first, then by name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -44,6 +45,17 @@ class ProviderError(TenantcronError):
         self.provider = provider
 
 
+@contextmanager
+def _blaming(provider: str) -> Iterator[None]:
+    """Let whatever a provider raises be its own failure, except what the database raises."""
+    try:
+        yield
+    except _DATABASE_ERRORS:
+        raise
+    except Exception as error:
+        raise ProviderError(provider, error) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """What the platform allows."""
@@ -67,33 +79,21 @@ class BoundedProvider:
 
     async def has_moved(self, database: Database) -> bool:
         """Whether a refresh may find anything."""
-        try:
+        with _blaming(self.name):
             return await self.provider.has_moved(database)
-        except _DATABASE_ERRORS:
-            raise
-        except Exception as error:
-            raise ProviderError(self.name, error) from error
 
     async def tenants(
         self, connection: AsyncConnection, scope: Scope, after: TenantId | None
     ) -> Sequence[ProvidedTenant]:
         """Return the next tenants, each with the schedules that it may have."""
-        try:
+        with _blaming(self.name):
             found = await self.provider.tenants(connection, scope, after)
-        except _DATABASE_ERRORS:
-            raise
-        except Exception as error:
-            raise ProviderError(self.name, error) from error
         return await self._bounded(connection, found)
 
     async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
         """Report to the provider what the cursors follow."""
-        try:
+        with _blaming(self.name):
             await self.provider.settle(connection, synced)
-        except _DATABASE_ERRORS:
-            raise
-        except Exception as error:
-            raise ProviderError(self.name, error) from error
 
     async def _bounded(
         self, connection: AsyncConnection, found: Sequence[ProvidedTenant]
