@@ -15,14 +15,14 @@ stays as it is; so does a suspect that this replica has no room for (see `suspec
 that the statement reads cannot be read, it fails and nothing starts: the check fails closed.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import Actor, ActorType
@@ -202,7 +202,11 @@ async def skip_late(
         "all": everybody,
         "most": MOST_VERDICTS,
     }
-    rows = await connection.exec_driver_sql(statement("skip"), parameters)
+    return skipped_rows(await connection.exec_driver_sql(statement("skip"), parameters))
+
+
+def skipped_rows(rows: Iterable[Row[Any]]) -> tuple[Skipped, ...]:
+    """Return executions that a statement has ended without a start."""
     return tuple(
         Skipped(row.id, row.tenant_id, row.schedule_name, State(row.state), row.reason)
         for row in rows

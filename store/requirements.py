@@ -15,9 +15,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.store.claiming import MOST_VERDICTS, Skipped
+from tenantcron.store.claiming import MOST_VERDICTS, Skipped, skipped_rows
 from tenantcron.store.engine import Database
-from tenantcron.store.executions import State
 from tenantcron.store.locks import wait_at_most
 from tenantcron.store.statements import statement
 
@@ -183,11 +182,8 @@ async def end_without_runner(
         "most": MOST_VERDICTS,
         "at": at,
     }
-    rows = await connection.exec_driver_sql(statement("end_without_runner"), parameters)
-    return tuple(
-        Skipped(row.id, row.tenant_id, row.schedule_name, State(row.state), row.reason)
-        for row in rows
-    )
+    ended = await connection.exec_driver_sql(statement("end_without_runner"), parameters)
+    return skipped_rows(ended)
 
 
 async def pending(connection: AsyncConnection) -> list[Pending]:
