@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from tenantcron.cli.database import current_settings, refused
+from tenantcron.cli.report import progress
 from tenantcron.core.errors import UsageError
-from tenantcron.core.words import visible
+from tenantcron.core.words import listed, number_of, visible
 from tenantcron.store.api_role import NAME
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.tenants import TenantRow
@@ -72,7 +73,8 @@ async def _run(arguments: argparse.Namespace) -> int:
 def _drops(found: Installation) -> Iterator[str]:
     yield "drops the schema `tenantcron`: definitions, history, limits, tokens and audit"
     if found.tenants:
-        yield f"drops 3 tables in each of {_counted(found.tenants)}: {_names(found.tenants)}"
+        schemas = number_of(len(found.tenants), "schema")
+        yield f"drops 3 tables in each of {schemas}: {_names(found.tenants)}"
     created = [row for row in found.tenants if not row.schema_adopted]
     if created:
         yield f"drops schemas that it created and that are empty then: {_names(created)}"
@@ -80,13 +82,8 @@ def _drops(found: Installation) -> Iterator[str]:
         yield f"drops the role `{NAME}` if no other database of the server uses it"
 
 
-def _counted(rows: Sequence[TenantRow]) -> str:
-    return f"{len(rows)} schema{'s' if len(rows) > 1 else ''}"
-
-
 def _names(rows: Sequence[TenantRow]) -> str:
-    shown = ", ".join(f"`{row.schema_name}`" for row in rows[:_SHOWN])
-    return f"{shown} and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else shown
+    return listed([row.schema_name for row in rows], _SHOWN)
 
 
 def _problems(found: Installation, arguments: argparse.Namespace) -> list[str]:
@@ -106,7 +103,8 @@ def _problems(found: Installation, arguments: argparse.Namespace) -> list[str]:
 
 
 async def _remove(database: Database, found: Installation) -> None:
-    role_is_gone = await remove(database, found)
+    with progress("Removing", len(found.tenants)) as step:
+        role_is_gone = await remove(database, found, step)
     print("tenantcron is removed from this database")
     if found.has_role and not role_is_gone:
         print(f"the role `{NAME}` is kept: other databases use it, or this role may not drop it")

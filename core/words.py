@@ -1,5 +1,6 @@
 """What our sentences are put together from: other people's text, numbers of things, moments."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 LONGEST = 60
@@ -20,6 +21,12 @@ def shortened(text: str, most: int = LONGEST) -> str:
 def number_of(count: int, noun: str) -> str:
     """Write a number of things."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Write names as code, the first of them if there are many, and how many more there are."""
+    shown = ", ".join(f"`{name}`" for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def in_utc(moment: datetime) -> str:

@@ -24,6 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import DEFAULT_PATTERN, SchemaName, SchemaPattern
+from tenantcron.core.words import listed
 from tenantcron.migrations.expected import expected_objects
 from tenantcron.store import ddl, tenant_objects, tenants
 from tenantcron.store.catalog import missing_objects
@@ -90,8 +91,8 @@ async def require_room(connection: AsyncConnection, schema: str) -> None:
     taken = await tenant_objects.taken_names(connection, schema)
     if taken:
         raise TenantError(
-            f"schema `{schema}` cannot be adopted: it has {_listed(taken)} already, and tenantcron "
-            "needs these names. Rename them, or use another schema. Nothing was changed"
+            f"schema `{schema}` cannot be adopted: it has {listed(taken, _SHOWN)} already, and "
+            "tenantcron needs these names. Rename them, or use another schema. Nothing was changed"
         )
 
 
@@ -115,15 +116,10 @@ async def _require_complete(connection: AsyncConnection, row: TenantRow) -> None
         lines = [line for _, line in missing]
         raise TenantError(
             f"schema `{row.schema_name}` cannot be adopted: its tables are not those of "
-            f"tenantcron {TENANT_VERSION}; missing or different: {_listed(lines)}. "
+            f"tenantcron {TENANT_VERSION}; missing or different: {listed(lines, _SHOWN)}. "
             f"`tenantcron migrate --sql --tenant {row.id} --schema {row.schema_name}` prints what "
             "older tables of tenantcron lack. Nothing was changed"
         )
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
-    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
 def _belongs_to_no_tenant(tenant: TenantId, schema: str) -> TenantError:

@@ -11,7 +11,7 @@ Nothing is dropped with CASCADE. What depends on our tables stops the removal wi
 removal that was stopped or killed is finished by running it again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.core.batches import batches
 from tenantcron.core.errors import TenantcronError
 from tenantcron.store import api_role, ddl, tenant_objects, tenants, workers
 from tenantcron.store.engine import Database
@@ -75,10 +76,17 @@ async def _tenants_with_tables(connection: AsyncConnection) -> tuple[TenantRow, 
     return tuple(row for row in rows if row.schema_name in schemas)
 
 
-async def remove(database: Database, found: Installation) -> bool:
-    """Remove everything; return whether the role of the API is gone, too."""
-    for start in range(0, len(found.tenants), _TENANTS_A_TRANSACTION):
-        await _remove_tenants(database, found.tenants[start : start + _TENANTS_A_TRANSACTION])
+async def remove(
+    database: Database, found: Installation, removed: Callable[[], None] = lambda: None
+) -> bool:
+    """Remove everything; return whether the role of the API is gone, too.
+
+    `removed` is called after each tenant.
+    """
+    for rows in batches(found.tenants, _TENANTS_A_TRANSACTION):
+        await _remove_tenants(database, rows)
+        for _ in rows:
+            removed()
     await _remove_control(database)
     return await _remove_role(database)
 
