@@ -56,6 +56,9 @@ SourceFunction = Callable[[], Iterable[object] | Awaitable[Iterable[object]]]
 class SourceError(TenantcronError):
     """The tenant source cannot be read; nothing was changed."""
 
+    def __init__(self, source: str, why: str) -> None:
+        super().__init__(f"the tenant source ({source}) cannot be read: {why}")
+
 
 class TenantSource(Protocol):
     """Where the platform's tenants are read from."""
@@ -99,14 +102,14 @@ class QuerySource:
                 compared = await tenant_sources.compare_query(connection, self.query)
         except ReadOnlyError as error:
             raise SourceError(
-                f"tenant source {self.name}: it writes, or the database is read-only ({error})"
+                self.name, f"it writes, or the database is read-only ({error})"
             ) from error
         except DatabaseAwayError:
             raise
         except DatabaseError as error:
-            raise SourceError(f"tenant source {self.name}: {error}") from error
+            raise SourceError(self.name, str(error)) from error
         except DBAPIError as error:
-            raise SourceError(f"tenant source {self.name}: {first_line(error.orig)}") from error
+            raise SourceError(self.name, first_line(error.orig)) from error
         return _with_id(compared, self.name)
 
 
@@ -128,7 +131,7 @@ class PythonSource:
 
     async def _returned(self) -> Iterable[object]:
         if self._call is not None and not self._call.done():
-            raise SourceError(f"tenant source {self.name}: the last call has not returned yet")
+            raise SourceError(self.name, "the last call has not returned yet")
         self._call = in_own_thread(f"tenant source {self.name}", self.function)
         try:
             async with asyncio.timeout(PATIENCE.total_seconds()):
@@ -136,34 +139,30 @@ class PythonSource:
                 return await found if isawaitable(found) else found
         except TimeoutError as error:
             seconds = PATIENCE.total_seconds()
-            raise SourceError(
-                f"tenant source {self.name}: no answer within {seconds:.0f} s"
-            ) from error
+            raise SourceError(self.name, f"no answer within {seconds:.0f} s") from error
         except Exception as error:
             kind = type(error).__name__
-            raise SourceError(f"tenant source {self.name}: {kind}: {first_line(error)}") from error
+            raise SourceError(self.name, f"{kind}: {first_line(error)}") from error
 
 
 def _as_json(rows: Iterable[object], name: str) -> str:
-    """Write the rows as JSON, each with the same keys, so that the first one tells them all."""
+    """Write the rows as JSON, each with the same keys: the statement reads them from the first."""
     kept = []
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
             kind = type(row).__name__
-            raise SourceError(f"tenant source {name}: row {number} is a {kind}, not a mapping")
+            raise SourceError(name, f"row {number} is a {kind}, not a mapping")
         kept.append({key: row[key] for key in KEYS if key in row})
     used = [key for key in KEYS if any(key in row for row in kept)]
     try:
         full = [{key: row.get(key, _ABSENT.get(key)) for key in used} for row in kept]
         return json.dumps(full, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise SourceError(
-            f"tenant source {name}: a row cannot be written as JSON: {error}"
-        ) from error
+        raise SourceError(name, f"a row cannot be written as JSON: {error}") from error
 
 
 def _with_id(compared: Compared, name: str) -> Compared:
     if compared.given and "id" not in compared.columns:
         columns = ", ".join(sorted(compared.columns))
-        raise SourceError(f"tenant source {name}: there is no column `id`, only {columns}")
+        raise SourceError(name, f"there is no column `id`, only {columns}")
     return compared
