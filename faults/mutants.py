@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-fence",
-        "a result is written by whoever comes, whatever its lease",
+        "a result is written whatever its lease",
         (
             Change(
                 "store/sql/finish.sql",
@@ -212,7 +212,7 @@ MUTANTS = (
     ),
     Mutant(
         "slots-in-memory",
-        "a slot is given back by the process that has it, and by nobody else",
+        "a slot is given back only by the process that has it",
         (
             Change(
                 "scheduler/finish.py",

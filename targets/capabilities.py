@@ -34,7 +34,7 @@ class Capabilities:
         return (*self.named, *self.patterns)
 
     def names(self, required: str) -> bool:
-        """Whether a requirement is one that no other replica goes before in."""
+        """Whether it has a requirement by name; what only a catch-all covers, others may take."""
         return required in self.named
 
     def among(self, unnamed: Sequence[str]) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Capabilities:
         return required in self.named or covers(self.patterns, required)
 
 
-# For whoever takes steps without handlers of its own, such as tests.
+# For programs that take steps without handlers of their own, such as tests.
 ANYTHING: Final = Capabilities((TargetKind.HTTP.value,), (f"{SAGA}{CATCH_ALL}",))
 
 

@@ -296,7 +296,7 @@ async def test_how_long_it_is_until_something_changes_for_what_waits(
     assert await seconds() == 90
     await scheduling.waiting(1, state="FAILED", not_before=NOON + timedelta(seconds=30))
     assert await seconds() == 30
-    # What only other replicas can run wakes nobody up here.
+    # What only other replicas can run does not wake this one.
     await scheduling.waiting(1, saga_name="other", not_before=NOON + timedelta(seconds=10))
     assert await seconds() == 30
     scheduling.clock.go_on(seconds=60)
