@@ -1,8 +1,13 @@
 """How the request of an HTTP target proves whom it is from."""
 
-from typing import NamedTuple
+from collections.abc import Container
+from typing import Final, NamedTuple
 
 from tenantcron.core.secret_refs import SecretRef
+
+LONGEST_AUDIENCE: Final = 255
+# Printable ASCII without spaces around it.
+AUDIENCE_PATTERN: Final = r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"
 
 
 class TokenAuth(NamedTuple):
@@ -18,3 +23,25 @@ class HmacAuth(NamedTuple):
 
 
 Auth = TokenAuth | HmacAuth
+
+
+class AudienceRefusal(NamedTuple):
+    """Why a target gets no token for an audience, and what to do about it."""
+
+    message: str
+    hint: str
+
+
+def audience_refusal(audience: str, origin: str, allowed: Container[str]) -> AudienceRefusal | None:
+    """Return why a target at an origin gets no token for an audience; None if it does.
+
+    The called service receives the token. If it could name any audience, it could call every other
+    service as the tenant.
+    """
+    if audience == origin or audience in allowed:
+        return None
+    return AudienceRefusal(
+        f"{audience} is not an audience that targets at {origin} may have tokens for",
+        f'leave it out for {origin}; or the platform team can add "{audience}" to '
+        "allowed_audiences in the [policy] table",
+    )

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict
 
 from tenantcron.core import durations, names, secret_refs
+from tenantcron.core.auth import AUDIENCE_PATTERN, LONGEST_AUDIENCE
 from tenantcron.manifests.timing import FORMS
 
 T = TypeVar("T", bound=Sized)
@@ -282,7 +283,12 @@ class TokenAuth(TypedDict, total=False):
     """A token that proves the execution, as a bearer token."""
 
     audience: Annotated[
-        str, _says("Whom the token is for. Default: the origin of the URL.", max_length=255)
+        str,
+        _says(
+            "The service that the token is for. Default: the origin of the URL; the policy's "
+            "allowed_audiences lists others.",
+            max_length=LONGEST_AUDIENCE,
+        ),
     ]
 
 
@@ -400,6 +406,14 @@ AllowedSecret = Annotated[
         json_schema_extra={"x-expects": secret_refs.ENTRY_EXPECTED},
     ),
 ]
+AllowedAudience = Annotated[
+    str,
+    Field(
+        pattern=f"^{AUDIENCE_PATTERN}$",
+        max_length=LONGEST_AUDIENCE,
+        json_schema_extra={"x-expects": "an audience such as https://billing.internal"},
+    ),
+]
 
 
 ServiceRole = Annotated[
@@ -439,6 +453,10 @@ class Policy(TypedDict, total=False):
     allowed_secrets: Annotated[
         list[AllowedSecret],
         _says("Secrets that manifests may sign with, by reference; none by default."),
+    ]
+    allowed_audiences: Annotated[
+        list[AllowedAudience],
+        _says("Audiences of tokens for HTTP targets, besides the origin of their URL."),
     ]
     idempotency_retention: Annotated[
         str, _duration("How long targets remember an idempotency key.", "24h")

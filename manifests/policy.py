@@ -50,6 +50,8 @@ class Policy(NamedTuple):
     default_target: HttpTarget | None = None
     # The roles in the tokens of executions, by the service that runs them.
     roles: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    # What targets may have tokens for, besides the origin of their URL.
+    allowed_audiences: tuple[str, ...] = ()
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy as it holds for one tenant."""
@@ -120,6 +122,7 @@ def _read(data: JsonValue, source: str) -> Policy:
         caps={},
         default_target=read_http_target(view.get("default_target")),
         roles=_roles(view.get("roles"), faults),
+        allowed_audiences=_texts(view.get("allowed_audiences")),
     )
     _refuse_errors(faults, source)
     return policy

@@ -416,6 +416,14 @@ _ALL = (
         'allowed_secrets = ["env:…"].',
     ),
     Rule(
+        "TC409",
+        "audience-not-allowed",
+        "A target asks for a token for another service than the one that it calls.",
+        "The called service receives the token, and could call the other one as the tenant.",
+        "Remove `audience`: the token is then for the origin of the URL. Or add it to "
+        '`allowed_audiences` in the [policy] table: allowed_audiences = ["…"].',
+    ),
+    Rule(
         "TC501",
         "tenant-declared-twice",
         "Two manifests are for the same tenant.",

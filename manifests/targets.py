@@ -7,13 +7,13 @@ calls are judged again when they are made.
 import re
 from collections.abc import Iterator
 
-from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
+from tenantcron.core.auth import AUDIENCE_PATTERN, HmacAuth, TokenAuth, audience_refusal
 from tenantcron.core.durations import format_duration
 from tenantcron.core.egress import read_url
 from tenantcron.core.headers import is_reserved_header
 from tenantcron.core.secret_refs import may_use
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import DesiredSchedule
+from tenantcron.manifests.desired import DesiredSchedule, HttpTarget
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.secret_texts import is_secret, secrets_of_query
@@ -21,8 +21,7 @@ from tenantcron.manifests.target_views import read_target
 from tenantcron.manifests.view import View
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
-# As the one who mints tokens judges it.
-_AUDIENCE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_AUDIENCE = re.compile(AUDIENCE_PATTERN)
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]{0,4094}[\x21-\x7e])?")
 
 # The code of each kind of refusal.
@@ -38,7 +37,7 @@ def judge_target(saga: View, policy: Policy) -> Iterator[Fault]:
     yield from _judge_url(target.url, policy, (*at, "url"))
     for name, value in target.headers.items():
         yield from _judge_header(name, value, (*at, "headers", name))
-    yield from _judge_auth(target.auth, policy, (*at, "auth"))
+    yield from _judge_auth(target, policy, (*at, "auth"))
     yield from _secrets_in_auth(saga, at)
 
 
@@ -51,7 +50,7 @@ def judge_default_target(policy: Policy) -> Iterator[str]:
     faults = [*_judge_url(target.url, policy, (*at, "url"))]
     for name, value in target.headers.items():
         faults += _judge_header(name, value, (*at, "headers", name))
-    faults += _judge_auth(target.auth, policy, (*at, "auth"))
+    faults += _judge_auth(target, policy, (*at, "auth"))
     for fault in faults:
         hint = f" ({fault.hint})" if fault.hint else ""
         yield f"  {'.'.join(map(str, fault.pointer))}: {fault.code} {fault.message}{hint}"
@@ -92,11 +91,16 @@ def _judge_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
         yield Fault("TC403", f"the value of `{shortened(name)}` must be printable ASCII", at)
 
 
-def _judge_auth(auth: Auth | None, policy: Policy, at: Pointer) -> Iterator[Fault]:
+def _judge_auth(target: HttpTarget, policy: Policy, at: Pointer) -> Iterator[Fault]:
+    auth, url = target.auth, read_url(target.url)
     if isinstance(auth, TokenAuth) and auth.audience is not None:
+        where = (*at, "execution_token", "audience")
         if _AUDIENCE.fullmatch(auth.audience) is None:
-            where = (*at, "execution_token", "audience")
             yield Fault("TC106", "the audience must be printable ASCII", where)
+        elif url and (
+            refusal := audience_refusal(auth.audience, url.origin, policy.allowed_audiences)
+        ):
+            yield Fault("TC409", refusal.message, where, refusal.hint)
     elif isinstance(auth, HmacAuth) and not may_use(auth.secret, policy.allowed_secrets):
         message = f"{auth.secret} is not among the secrets that this tenant may sign with"
         hint = f'the platform team can add "{auth.secret}" to allowed_secrets in the [policy] table'

@@ -82,6 +82,7 @@ class Deliveries:
             started_at=claimed.started_at,
             timeout=settings.timeout,
             allowed_secrets=self.policy.for_tenant(claimed.tenant_id).allowed_secrets,
+            allowed_audiences=self.policy.allowed_audiences,
             tokens=self._tokens(claimed, settings),
         )
 

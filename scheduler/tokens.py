@@ -28,6 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import scheduler_actor
+from tenantcron.core.auth import LONGEST_AUDIENCE
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import Owner
@@ -44,7 +45,6 @@ from tenantcron.targets.tokens import TokenError
 if TYPE_CHECKING:
     from tenantcron.scheduler.signing_keys import Signer
 
-LONGEST_AUDIENCE: Final = 255
 # Executions that one question is about.
 _AT_A_TIME: Final = 100
 # How long a plain handler waits for the event loop.

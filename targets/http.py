@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
+from tenantcron.core.auth import Auth, HmacAuth, TokenAuth, audience_refusal
 from tenantcron.core.egress import Egress, Url, read_url
 from tenantcron.core.headers import is_reserved_header
 from tenantcron.targets.answers import (
@@ -67,6 +67,8 @@ class Request:
     timeout: timedelta
     # What this tenant's requests may be signed with.
     allowed_secrets: tuple[str, ...] = ()
+    # What it may have tokens for, besides the origin of its URL.
+    allowed_audiences: tuple[str, ...] = ()
     tokens: Tokens | None = field(default=None, repr=False)
 
 
@@ -243,7 +245,7 @@ async def _prove(request: Request, url: Url, body: bytes) -> Proof:
         case None:
             return Proof()
         case TokenAuth(audience):
-            return bearer(await _token(request.tokens, audience or url.origin))
+            return bearer(await _token(request, audience or url.origin, url))
         case HmacAuth(ref):
             secret = await read_secret(ref, request.allowed_secrets)
             return signed(secret, request.started_at, request.key, body)
@@ -261,11 +263,15 @@ def bearer(token: str) -> Proof:
     return Proof({"Authorization": f"Bearer {token}"}, (token,))
 
 
-async def _token(tokens: Tokens | None, audience: str) -> str:
-    if tokens is None:
+async def _token(request: Request, audience: str, url: Url) -> str:
+    """Mint a token; the manifest was checked, but its stored definition can be edited."""
+    refusal = audience_refusal(audience, url.origin, request.allowed_audiences)
+    if refusal is not None:
+        raise FailCall(f"{refusal.message}: {refusal.hint}")
+    if request.tokens is None:
         raise FailCall("the target asks for an execution token, and this scheduler makes none")
     try:
-        return await tokens.mint(audience)
+        return await request.tokens.mint(audience)
     except TokenError as error:
         raise RetryCall(f"no execution token for {audience}: {error}") from error
 

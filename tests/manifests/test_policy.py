@@ -27,6 +27,7 @@ def test_without_a_file_the_documented_defaults_hold() -> None:
     assert policy.presets == {}
     assert policy.egress == Egress(hosts=(), networks=(), ports=None)
     assert policy.allowed_secrets == ()
+    assert policy.allowed_audiences == ()
     assert policy.idempotency_retention == timedelta(hours=24)
 
 
@@ -44,6 +45,7 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     allowed_networks = ["10.20.0.0/16", "::1/128"]
     allowed_ports = [443, 8443]
     allowed_secrets = ["env:BILLING_*", "file:/run/secrets/{tenant}/*"]
+    allowed_audiences = ["billing", "https://ledger.internal"]
     idempotency_retention = "7d"
     [policy.presets]
     hourly = "0 * * * *"
@@ -59,6 +61,7 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
         ports=(443, 8443),
     )
     assert policy.allowed_secrets == ("env:BILLING_*", "file:/run/secrets/{tenant}/*")
+    assert policy.allowed_audiences == ("billing", "https://ledger.internal")
     assert policy.idempotency_retention == timedelta(days=7)
     assert {name: preset.cron for name, preset in policy.presets.items()} == {
         "hourly": "0 * * * *",
@@ -108,6 +111,9 @@ BAD = (
     Bad("allowed_ports = [0]", "policy.allowed_ports.0: TC106 "),
     Bad("allowed_ports = [65536]", "policy.allowed_ports.0: TC106 "),
     Bad("allowed_ports = ['443']", "policy.allowed_ports.0: TC103 "),
+    Bad("allowed_audiences = ['']", "policy.allowed_audiences.0: TC106 "),
+    Bad("allowed_audiences = [' a']", "policy.allowed_audiences.0: TC106 "),
+    Bad("allowed_audiences = ['b\u00fc']", "policy.allowed_audiences.0: TC106 "),
     Bad("allowed_secrets = ['BILLING']", "policy.allowed_secrets.0: TC106 "),
     Bad("allowed_secrets = ['env:*']", "policy.allowed_secrets.0: TC106 "),
     Bad("allowed_secrets = ['env:A_{tenant}']", "policy.allowed_secrets.0: TC106 "),

@@ -220,6 +220,7 @@ GOOD_AUTH: tuple[JsonValue, ...] = (
     "execution_token",
     {"execution_token": {}},
     {"execution_token": {"audience": "https://billing.internal"}},
+    {"execution_token": {"audience": "billing"}},
     {"hmac": {"secret": {"env": "BILLING_HMAC"}}},
     {"hmac": {"secret": {"file": "/run/secrets/acme/hmac"}}},
 )
@@ -245,6 +246,9 @@ BAD_AUTH = (
     BadAuth({"execution_token": {"audience": "b\u00fc"}}, ["TC106"]),
     BadAuth({"execution_token": {"audience": "a\tb"}}, ["TC106"]),
     BadAuth({"execution_token": {"audience": "x" * 256}}, ["TC106"]),
+    BadAuth({"execution_token": {"audience": "https://payroll.internal"}}, ["TC409"]),
+    BadAuth({"execution_token": {"audience": "https://billing.internal/"}}, ["TC409"]),
+    BadAuth({"execution_token": {"audience": "billing2"}}, ["TC409"]),
     BadAuth({"execution_token": None}, ["TC104"]),
     BadAuth({"hmac": {}}, ["TC102"]),
     BadAuth({"hmac": {"secret": {}}}, ["TC102"]),
@@ -275,6 +279,19 @@ def test_the_diagnostic_of_a_secret_that_may_not_be_used_names_the_entry_to_add(
         'the platform team can add "env:BILLING_HMAC" to allowed_secrets in the [policy] table'
     )
     assert problem.pointer[-3:] == ("hmac", "secret", "env")
+
+
+def test_the_diagnostic_of_an_audience_names_the_entry_to_add() -> None:
+    auth: JsonValue = {"execution_token": {"audience": "https://payroll.internal"}}
+    http: JsonValue = {"url": "https://billing.internal/", "auth": auth}
+    data = manifest({"every": "1h"}, target={"http": http})
+    (problem,) = check_data(data, policy=policy_with(hosts=("billing.internal",))).problems
+    assert problem.code == "TC409"
+    assert problem.hint == (
+        "leave it out for https://billing.internal; or the platform team can add "
+        '"https://payroll.internal" to allowed_audiences in the [policy] table'
+    )
+    assert problem.pointer[-2:] == ("execution_token", "audience")
 
 
 def test_a_target_is_judged_whatever_triggers_its_saga() -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 from support.attempts import SETTINGS, HandClock, claimed
+from support.calls import FixedTokens
 from support.manifests import policy_with
 from support.patience import PATIENCE
 from support.scheduling import NOON, Row, Scheduling
@@ -16,6 +17,7 @@ from support.services import Service, answering, forever, service
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.auth import TokenAuth
 from tenantcron.core.values import JsonValue
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.policy import Policy, default_policy
@@ -172,6 +174,27 @@ class TestAttempts:
         assert attempt.final
         assert 'add "http://127.0.0.1" to allowed_hosts' in str(attempt.error)
         assert target.connections == 0
+
+    async def test_a_target_gets_tokens_for_the_audiences_of_the_policy_only(
+        self, target: Service
+    ) -> None:
+        policy = policy_for(target)._replace(allowed_audiences=("billing",))
+        caller, tokens = Caller(policy.egress), FixedTokens()
+        deliveries = Deliveries(caller, policy, just_begun, lambda *_: tokens)
+        executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
+        ends = [
+            await executor.run(
+                claimed(), SETTINGS, HttpTarget(target.url, "POST", {}, TokenAuth(audience))
+            )
+            for audience in ("payroll", "billing")
+        ]
+        await caller.close()
+        assert [(end.outcome, end.final) for end in ends] == [
+            (AttemptOutcome.FAILED, True),
+            (AttemptOutcome.SUCCEEDED, False),
+        ]
+        assert tokens.audiences == ["billing"]
+        assert len(target.received) == 1
 
 
 class Deliverer:

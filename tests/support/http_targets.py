@@ -20,6 +20,7 @@ POLICY = policy_with(
     networks=("::1/128", "10.0.0.1/32"),
     ports=(1, 443, 8080, 8443, 65535),
     secrets=("env:BILLING_*", "file:/run/secrets/{tenant}/*"),
+    audiences=("billing",),
 )
 
 

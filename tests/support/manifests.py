@@ -51,11 +51,14 @@ def policy_with(
     networks: tuple[str, ...] = (),
     ports: tuple[int, ...] | None = None,
     secrets: tuple[str, ...] = (),
+    audiences: tuple[str, ...] = (),
     retention: timedelta = timedelta(hours=24),
 ) -> Policy:
     """Return a policy that differs from the default in what is given."""
     egress = Egress(hosts, networks, ports)
-    return Policy(floor, cap, presets or {}, egress, secrets, retention, caps={})
+    return Policy(
+        floor, cap, presets or {}, egress, secrets, retention, caps={}, allowed_audiences=audiences
+    )
 
 
 def manifest(scheduled: JsonValue, **saga: JsonValue) -> dict[str, JsonValue]:

@@ -117,13 +117,33 @@ async def test_a_secret_that_the_policy_does_not_name_is_not_used(
 
 
 @pytest.mark.parametrize("audience", [None, "billing"])
-async def test_a_token_is_minted_for_the_origin_or_for_who_the_manifest_says(
+async def test_a_token_is_minted_for_the_origin_or_for_an_audience_of_the_policy(
     target: Service, audience: str | None
 ) -> None:
     tokens = FixedTokens()
-    await called(target, auth=TokenAuth(audience), tokens=tokens)
+    allowed = ("billing",)
+    await called(target, auth=TokenAuth(audience), tokens=tokens, allowed_audiences=allowed)
     assert target.only.headers["authorization"] == f"Bearer {TOKEN}"
     assert tokens.audiences == [audience or target.url]
+
+
+async def test_the_origin_of_the_url_may_be_named_as_the_audience(target: Service) -> None:
+    tokens = FixedTokens()
+    await called(target, auth=TokenAuth(target.url), tokens=tokens)
+    assert tokens.audiences == [target.url]
+
+
+async def test_a_stored_target_that_asks_for_another_audience_gets_no_token_and_no_call(
+    target: Service,
+) -> None:
+    tokens = FixedTokens()
+    auth = TokenAuth("https://payroll.internal")
+    end = await called(target, auth=auth, tokens=tokens, allowed_audiences=("billing",))
+    assert isinstance(end.error, Fail)
+    assert "https://payroll.internal is not an audience that targets at" in end.reason
+    assert '"https://payroll.internal" to allowed_audiences' in end.reason
+    assert tokens.audiences == []
+    assert target.received == []
 
 
 async def test_without_a_token_there_is_no_call(target: Service) -> None:
