@@ -2,24 +2,21 @@
 
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+from support.deploy_files import DEPLOY, ROOT, compose, dockerfile, pods, resources
 
 from tenantcron.api.status import router
 from tenantcron.cli.main import COMMANDS, _parser
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.settings import PREFIX, Settings, load_settings
 from tenantcron.scheduler.metrics_server import pages
-
-ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "deploy"
-Yaml = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +26,6 @@ class Container:
     name: str
     arguments: list[str]
     variables: set[str]
-
-
-def compose() -> Yaml:
-    found: Yaml = YAML(typ="safe").load((DEPLOY / "compose.yml").read_text(encoding="utf-8"))
-    return found
-
-
-def resources(kind: str) -> list[Yaml]:
-    text = (DEPLOY / "kubernetes.yml").read_text(encoding="utf-8")
-    return [one for one in YAML(typ="safe").load_all(text) if one["kind"] == kind]
-
-
-def pods() -> list[Yaml]:
-    return [
-        one["spec"]["template"]["spec"] for kind in ("Job", "Deployment") for one in resources(kind)
-    ]
 
 
 def containers() -> Iterator[Container]:
@@ -141,35 +122,29 @@ def test_a_job_migrates_before_anything_runs() -> None:
 def test_no_container_runs_as_root_or_may_become_it() -> None:
     for pod in pods():
         assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
         for container in pod["containers"]:
             confined = container["securityContext"]
             assert confined["allowPrivilegeEscalation"] is False
             assert confined["readOnlyRootFilesystem"] is True
-            assert "memory" in container["resources"]["limits"]
+            assert confined["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"].keys() == {"cpu", "memory"}
     assert re.search(r"^USER 10001$", dockerfile(), re.MULTILINE)
 
 
-def test_selectors_meet_the_labels_of_their_pods() -> None:
-    labels = {
-        resource["metadata"]["name"]: resource["spec"]["template"]["metadata"]["labels"]
-        for resource in resources("Deployment")
-    }
-    for resource in resources("Deployment"):
-        selector = resource["spec"]["selector"]["matchLabels"]
-        assert selector == labels[resource["metadata"]["name"]]
-    (service,), (budget,) = resources("Service"), resources("PodDisruptionBudget")
-    assert service["spec"]["selector"] in labels.values()
-    assert budget["spec"]["selector"]["matchLabels"] in labels.values()
-
-
-def test_the_images_are_of_this_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    images = {container["image"] for pod in pods() for container in pod["containers"]}
-    assert images == {f"tenantcron:{project['version']}"}
-
-
-def dockerfile() -> str:
-    return (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+def test_every_selector_meets_the_pods_of_one_deployment() -> None:
+    labels = [
+        resource["spec"]["template"]["metadata"]["labels"] for resource in resources("Deployment")
+    ]
+    selectors = [
+        resource["spec"]["selector"]["matchLabels"]
+        for kind in ("Deployment", "PodDisruptionBudget")
+        for resource in resources(kind)
+    ]
+    selectors += [resource["spec"]["selector"] for resource in resources("Service")]
+    for selector in selectors:
+        assert sum(selector.items() <= of_pod.items() for of_pod in labels) == 1, selector
 
 
 def test_the_image_is_made_of_extras_and_files_that_exist() -> None:
@@ -182,15 +157,33 @@ def test_the_image_is_made_of_extras_and_files_that_exist() -> None:
     (default,) = re.findall(r'^CMD \["(\w+)"\]', dockerfile(), re.MULTILINE)
     assert default in COMMANDS
     least = project["requires-python"].removeprefix(">=")
-    for version in re.findall(r"FROM python:(\d+\.\d+)-slim", dockerfile()):
+    for version in re.findall(r"=python:(\d+\.\d+)-slim", dockerfile()):
         assert tuple(map(int, version.split("."))) >= tuple(map(int, least.split(".")))
         assert f"Programming Language :: Python :: {version}" in project["classifiers"]
 
 
 def test_every_line_of_the_image_is_an_instruction() -> None:
     joined = re.sub(r"\\\n\s*", "", dockerfile())
-    known = {"FROM", "COPY", "RUN", "ENV", "WORKDIR", "USER", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+    known = {
+        "ARG",
+        "FROM",
+        "COPY",
+        "RUN",
+        "ENV",
+        "WORKDIR",
+        "USER",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
+    }
     lines = [line for line in joined.splitlines() if line and not line.startswith("#")]
-    assert {line.split()[0] for line in lines} == known
+    assert {line.split()[0] for line in lines} == known | {"ENTRYPOINT", "CMD"}
     for line in lines:
         assert shlex.split(line)
+
+
+def test_the_compose_file_is_valid_by_the_schema_of_compose() -> None:
+    checker = Path(sys.executable).with_name("check-jsonschema")
+    command = [checker, "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yml"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
