@@ -20,8 +20,8 @@ from tenantcron.reconciler.definition import Definition
 from tenantcron.reconciler.diff import Action, Change
 from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.outcome import Outcome, Registered, Status, registered
+from tenantcron.schedules.pause import Pause
 from tenantcron.store.audit_records import Touch
-from tenantcron.store.schedule_cursors import Pause
 
 
 def answer(outcomes: Sequence[Outcome], now: datetime) -> OutcomesAnswer:
@@ -120,14 +120,15 @@ def schedule(one: Registered) -> ToldSchedule:
         "cron": one.definition.cron_expr,
         "timezone": one.definition.timezone,
         "enabled": one.definition.enabled,
-        "paused": _pause(one.pause),
+        "paused": pause_as_json(one.pause),
         "next_executions": [time.isoformat() for time in one.next_executions],
         "fault": one.fault,
         "provider": one.provider,
     }
 
 
-def _pause(pause: Pause | None) -> ToldPause | None:
+def pause_as_json(pause: Pause | None) -> ToldPause | None:
+    """Return a pause."""
     if pause is None:
         return None
     until = pause.until.isoformat() if pause.until else None

@@ -3,10 +3,10 @@
 from datetime import datetime
 
 from tenantcron.answers.executions import as_json, iso
+from tenantcron.answers.outcomes import pause_as_json
 from tenantcron.answers.records import record_as_json
 from tenantcron.answers.shapes import (
     ToldCursor,
-    ToldPause,
     ToldPaused,
     ToldResumed,
     ToldSituation,
@@ -30,7 +30,7 @@ def situation_as_json(situation: Situation) -> ToldSituation:
         "cron": cron,
         "timezone": timezone,
         "enabled": situation.enabled,
-        "paused": _pause(situation.cursor),
+        "paused": pause_as_json(situation.pause),
         "next_executions": [time.isoformat() for time in times],
         "fault": fault,
         "provider": situation.cursor.provider if situation.cursor else MANIFESTS,
@@ -55,7 +55,7 @@ def paused_as_json(ref: ScheduleRef, done: Paused) -> ToldPaused:
     return {
         "tenant": ref.tenant,
         "schedule": ref.schedule,
-        "paused": _pause(done.cursor),
+        "paused": pause_as_json(done.cursor.pause),
         "ended": done.ended,
     }
 
@@ -78,18 +78,6 @@ def triggered_as_json(ref: ScheduleRef, done: Triggered) -> ToldTriggered:
         "schedule": ref.schedule,
         "execution": str(done.id),
         "scheduled_for": done.scheduled_for.isoformat(),
-    }
-
-
-def _pause(cursor: CursorRow | None) -> ToldPause | None:
-    """Return the pause of a cursor, also one that has run out and was not lifted."""
-    if cursor is None or cursor.paused_at is None:
-        return None
-    return {
-        "at": cursor.paused_at.isoformat(),
-        "by": cursor.paused_by,
-        "reason": cursor.paused_reason,
-        "until": iso(cursor.paused_until),
     }
 
 

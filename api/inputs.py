@@ -162,7 +162,7 @@ class Deprovision(Because):
     confirm: Annotated[str, Field(max_length=48)] | None = None
 
 
-class Pause(Because):
+class PauseRequest(Because):
     """A pause, and when it ends by itself."""
 
     # Not strict, because JSON has no times: this is text.

@@ -27,7 +27,7 @@ from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
     After,
     Limit,
-    Pause,
+    PauseRequest,
     PerhapsBecause,
     SchedulePath,
     TenantPath,
@@ -52,6 +52,7 @@ from tenantcron.scheduler.situation import (
     require_schedule,
 )
 from tenantcron.scheduler.why import explain
+from tenantcron.schedules.pause import Pause
 from tenantcron.store import schedule_cursors, tenant_schedules
 from tenantcron.store.engine import Database
 from tenantcron.store.tenant_schedules import ListedSchedule, SchedulesWanted
@@ -111,7 +112,7 @@ async def some_schedules(
 def state_of(
     row: TenantRow,
     found: Sequence[ListedSchedule],
-    paused: dict[UUID, schedule_cursors.Pause],
+    paused: dict[UUID, Pause],
 ) -> TenantState:
     """Return a tenant's schedules as the reconciler tells them."""
     live = definitions({"schedules": [listed.columns for listed in found]})
@@ -164,7 +165,7 @@ async def pause(
     work: OperatorOf,
     tenant: TenantPath,
     schedule: SchedulePath,
-    body: Pause,
+    body: PauseRequest,
 ) -> Response:
     """Keep a schedule from starting anything."""
     ref = await existing_schedule(work, tenant, schedule)

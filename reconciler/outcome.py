@@ -4,15 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import MANIFESTS
-from tenantcron.cron.occurrences import upcoming
-from tenantcron.cron.parse import parse
-from tenantcron.cron.zones import zone
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.reconciler.definition import Definition
 from tenantcron.reconciler.diff import Action
@@ -20,10 +15,9 @@ from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.plan import Plan
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.state import TenantState
-from tenantcron.store.provided_cursors import pause_of
-from tenantcron.store.schedule_cursors import CursorRow, Pause
-
-NEXT_EXECUTIONS = 3
+from tenantcron.schedules.pause import Pause, in_force
+from tenantcron.schedules.upcoming import next_executions
+from tenantcron.store.schedule_cursors import CursorRow
 
 
 class Status(StrEnum):
@@ -63,6 +57,7 @@ class Registered:
     """A schedule as it is once the plan is carried out, with its next executions."""
 
     definition: Definition
+    # The pause that holds now.
     pause: Pause | None
     next_executions: tuple[datetime, ...]
     # Why its timetable cannot be read; only a change by hand brings that about.
@@ -96,7 +91,7 @@ def provided_schedules(cursors: Iterable[CursorRow], now: datetime) -> list[Regi
 def _provided(cursor: CursorRow, now: datetime) -> Registered:
     columns = (cursor.schedule_name, cursor.saga_name, cursor.cron_expr, cursor.timezone)
     schedule = Definition(*columns, cursor.enabled, {})
-    pause = pause_of(cursor)
+    pause = in_force(cursor.pause, now)
     if cursor.fault is not None:
         return Registered(schedule, pause, (), cursor.fault, cursor.provider)
     return replace(_with_next(schedule, pause, now), provider=cursor.provider)
@@ -104,7 +99,7 @@ def _provided(cursor: CursorRow, now: datetime) -> Registered:
 
 def _registered(schedule: Definition, state: TenantState, now: datetime) -> Registered:
     name = schedule.schedule_name
-    found = _with_next(schedule, state.pauses.get(name), now)
+    found = _with_next(schedule, in_force(state.pauses.get(name), now), now)
     provider = state.providers.get(name)
     return found if provider is None else replace(found, provider=provider)
 
@@ -117,16 +112,6 @@ def _with_next(schedule: Definition, pause: Pause | None, now: datetime) -> Regi
 
 
 def _next(schedule: Definition, pause: Pause | None, now: datetime) -> tuple[datetime, ...]:
-    """Return the next executions in local time; none while nothing says when a pause ends."""
-    if not schedule.enabled or (pause is not None and pause.until is None):
+    if not schedule.enabled:
         return ()
-    after = max(now, pause.until) if pause is not None and pause.until else now
-    return _upcoming(schedule.cron_expr, schedule.timezone, after)
-
-
-# The schedules of a fleet share a few timetables.
-@lru_cache(maxsize=4096)
-def _upcoming(cron_expr: str, timezone: str, after: datetime) -> tuple[datetime, ...]:
-    place = zone(timezone)
-    found = islice(upcoming(parse(cron_expr), place, after), NEXT_EXECUTIONS)
-    return tuple(occurrence.astimezone(place) for occurrence in found)
+    return next_executions(schedule.cron_expr, schedule.timezone, now, pause)

@@ -9,10 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler.definition import Definition, Stored
+from tenantcron.schedules.pause import Pause
 from tenantcron.store import manifest_versions, schedule_cursors, tenant_schedules, tenants
 from tenantcron.store.engine import Database
 from tenantcron.store.manifest_versions import VersionRow
-from tenantcron.store.schedule_cursors import Pause
 from tenantcron.store.tenant_schedules import LiveSchedules
 from tenantcron.store.tenants import TenantRow, TenantStatus
 
@@ -28,7 +28,7 @@ class TenantState:
     tenant: TenantRow | None = None
     version: VersionRow | None = None
     live: Sequence[Definition] = ()
-    # By the names of the schedules that are paused.
+    # By the names of the schedules; a pause may have ended.
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     # By the names of the schedules that no manifest declares, where these were read, too.
     providers: Mapping[str, str] = field(default_factory=dict)

@@ -122,12 +122,11 @@ def _planned(
 def _split_pause(
     cursor: DueCursor, times: Sequence[datetime]
 ) -> tuple[Sequence[datetime], Sequence[datetime]]:
-    if not cursor.paused:
+    pause = cursor.pause
+    if pause is None:
         return [], times
-    if cursor.paused_until is None:
-        return times, []
-    until = cursor.paused_until
-    return [one for one in times if one < until], [one for one in times if one >= until]
+    paused = [time for time in times if pause.is_in_force(time)]
+    return paused, times[len(paused) :]
 
 
 def _split_late(

@@ -7,7 +7,6 @@ is enough.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,10 +16,9 @@ from tenantcron.core.requirements import covers
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import shortened
-from tenantcron.cron.occurrences import upcoming
-from tenantcron.cron.zones import zone
 from tenantcron.provider.tenant_schedules import read_schedules
-from tenantcron.scheduler.due import timetable_of
+from tenantcron.schedules.pause import Pause, in_force
+from tenantcron.schedules.upcoming import NEXT_EXECUTIONS, next_executions
 from tenantcron.store import (
     audit_records,
     execution_history,
@@ -44,7 +42,6 @@ from tenantcron.tenants.registry import tenant_id
 
 LAST_EXECUTIONS = 5
 LAST_CHANGES = 5
-NEXT_EXECUTIONS = 3
 # A replica reports three times a lease; who was silent for two of them is gone.
 LEASES_TO_BE_GONE = 2
 
@@ -123,12 +120,9 @@ class Situation:
         return source is not None and source.enabled
 
     @property
-    def is_paused(self) -> bool:
-        """Whether a pause is in force."""
-        cursor = self.cursor
-        if cursor is None or cursor.paused_at is None:
-            return False
-        return cursor.paused_until is None or cursor.paused_until > self.now
+    def pause(self) -> Pause | None:
+        """The pause that holds now."""
+        return in_force(self.cursor.pause if self.cursor else None, self.now)
 
     @property
     def limit_of_tenant(self) -> int:
@@ -137,18 +131,10 @@ class Situation:
         return self.limits.per_tenant if own is None else own
 
     def next_executions(self, count: int = NEXT_EXECUTIONS) -> tuple[datetime, ...]:
-        """Return the next occurrences that may start, in local time; a bad timetable raises."""
-        if not self.enabled or (self.is_paused and self.cursor and not self.cursor.paused_until):
+        """Return the next occurrences that start, in local time; a bad timetable raises."""
+        if not self.enabled:
             return ()
-        expression, timezone = self.timetable
-        place = zone(timezone)
-        found = islice(upcoming(timetable_of(expression), place, self._counts_from()), count)
-        return tuple(one.astimezone(place) for one in found)
-
-    def _counts_from(self) -> datetime:
-        until = self.cursor.paused_until if self.cursor and self.is_paused else None
-        # An occurrence at the very end of a pause is not paused any more.
-        return self.now if until is None else until - timedelta.resolution
+        return next_executions(*self.timetable, self.now, self.pause, count)
 
 
 def alive(replicas: Iterable[WorkerRow], now: datetime, lease: timedelta) -> tuple[WorkerRow, ...]:

@@ -102,23 +102,22 @@ def _fault(situation: Situation) -> Iterator[Reason]:
 
 
 def _paused(situation: Situation) -> Iterator[Reason]:
-    cursor, ref = situation.cursor, situation.ref
-    if cursor is None or not situation.is_paused or cursor.paused_at is None:
+    cursor, pause, ref = situation.cursor, situation.pause, situation.ref
+    if cursor is None or pause is None:
         return
-    if cursor.paused_reason == AUTO_PAUSED:
+    if pause.reason == AUTO_PAUSED:
         yield Reason(
             "auto-paused",
             f"It failed {cursor.consecutive_failures} times in a row, so it was paused at "
-            f"{in_utc(cursor.paused_at)}.",
+            f"{in_utc(pause.at)}.",
             f"See `tenantcron execution list --tenant {ref.tenant} --schedule {ref.schedule} "
-            f"--state DEAD`, mend the cause, then `tenantcron schedule resume {ref}`.",
+            f"--state DEAD`, fix the cause, then `tenantcron schedule resume {ref}`.",
         )
         return
-    until = f" until {in_utc(cursor.paused_until)}" if cursor.paused_until else ""
+    until = f" until {in_utc(pause.until)}" if pause.until else ""
     yield Reason(
         "paused",
-        f"It is paused{until}, since {in_utc(cursor.paused_at)} by {cursor.paused_by}: "
-        f"{cursor.paused_reason}.",
+        f"It is paused{until}, since {in_utc(pause.at)} by {pause.by}: {pause.reason}.",
         f"`tenantcron schedule resume {ref}` lifts the pause; nothing is fired back.",
     )
 
@@ -300,7 +299,7 @@ def _advice(row: ExecutionRow, situation: Situation) -> str:
     show = f"`tenantcron execution show {row.id}` tells all about it"
     retry = f"`tenantcron execution retry {row.id}` runs it now"
     # A retry is refused then, a trigger is not.
-    if situation.is_paused or not situation.enabled:
+    if situation.pause or not situation.enabled:
         retry = f"`tenantcron schedule trigger {situation.ref}` runs it all the same"
     if row.state is State.SUCCEEDED:
         return f"{show}."
@@ -323,7 +322,7 @@ def _timetable(situation: Situation) -> Iterator[Reason]:
             f"Its timetable `{expression}` in {timezone} has it run next at {in_utc(ahead[0])}.",
             f"`tenantcron schedule trigger {situation.ref}` runs it now.",
         )
-    elif situation.enabled and not situation.is_paused:
+    elif situation.enabled and not situation.pause:
         yield Reason(
             "no-occurrence",
             f"Its timetable `{expression}` in {timezone} has no occurrence ahead.",

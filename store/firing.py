@@ -15,6 +15,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.schedules.pause import Pause, recorded_pause
 from tenantcron.store.arrays import texts, times, uuids, words
 from tenantcron.store.executions import State, execution_id_hex
 from tenantcron.store.statements import statement
@@ -31,12 +32,18 @@ class DueCursor(NamedTuple):
     timezone: str
     definition_id: UUID
     next_run_at: datetime
-    paused: bool
-    paused_reason: str | None
-    paused_until: datetime | None
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    paused_reason: str | None = None
+    paused_until: datetime | None = None
     last_run_at: datetime | None = None
     # Its timetable has no occurrences up to then.
     counts_after: datetime | None = None
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause as recorded, which may have ended."""
+        return recorded_pause(self.paused_at, self.paused_by, self.paused_reason, self.paused_until)
 
 
 class Move(NamedTuple):

@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import MANIFESTS, TenantId
-from tenantcron.store.schedule_cursors import CursorRow, Pause
+from tenantcron.store.schedule_cursors import CursorRow
 from tenantcron.store.tables import schedule_cursor
 
 _cursor = schedule_cursor.c
@@ -26,14 +26,6 @@ async def of_tenants(
         cursor = CursorRow(*row)
         found.setdefault(cursor.tenant_id, []).append(cursor)
     return found
-
-
-def pause_of(cursor: CursorRow) -> Pause | None:
-    """Return the pause of a cursor."""
-    if cursor.paused_at is None:
-        return None
-    by, reason = cursor.paused_by or "", cursor.paused_reason or ""
-    return Pause(cursor.paused_at, by, reason, cursor.paused_until)
 
 
 async def numbers_of_others(

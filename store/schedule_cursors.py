@@ -36,18 +36,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.schedules.pause import Pause, recorded_pause
 from tenantcron.store.tables import schedule_cursor
 from tenantcron.store.times import NOW
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """An operator's word that a schedule must not fire; a manifest never lifts it."""
-
-    at: datetime
-    by: str
-    reason: str
-    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +66,11 @@ class CursorRow:
     fault: str | None = None
     counts_after: datetime | None = None
 
+    @property
+    def pause(self) -> Pause | None:
+        """The pause as recorded, which may have ended."""
+        return recorded_pause(self.paused_at, self.paused_by, self.paused_reason, self.paused_until)
+
 
 _COLUMNS = tuple(schedule_cursor.c.keys())
 _values = attrgetter(*_COLUMNS)
@@ -96,6 +92,11 @@ _FOLLOWED = (
 _cursor = schedule_cursor.c
 _OF_TENANTS = _cursor.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text)))
 _THIS = _cursor.schedule_id == bindparam("of", type_=Uuid)
+# As `Pause.is_in_force` decides.
+_IS_PAUSED = and_(
+    _cursor.paused_at.is_not(None),
+    or_(_cursor.paused_until.is_(None), _cursor.paused_until > NOW),
+)
 
 _PAUSES = select(
     _cursor.schedule_id,
@@ -109,7 +110,7 @@ _PAUSES = select(
 async def pauses(
     connection: AsyncConnection, tenant_ids: Collection[TenantId]
 ) -> dict[UUID, Pause]:
-    """Return the pauses in force, by schedule id."""
+    """Return the pauses as recorded, by schedule id; some may have ended."""
     rows = await connection.execute(_PAUSES, {"tenant_ids": list(tenant_ids)})
     return {
         row.schedule_id: Pause(row.paused_at, row.paused_by, row.paused_reason, row.paused_until)
@@ -237,13 +238,12 @@ async def lock_with_older_zones(
     return [CursorRow(*row) for row in await connection.execute(_OLD_ZONES, parameters)]
 
 
-_IS_OVER = or_(_cursor.paused_at.is_(None), _cursor.paused_until <= NOW)
 _PAUSE = (
     update(schedule_cursor)
     .where(_THIS)
     .values(
-        # A pause that is in force goes on; one that has run out is over, and this is another.
-        paused_at=case((_IS_OVER, NOW), else_=_cursor.paused_at),
+        # A pause that is in force continues. One that has ended is replaced by a new one.
+        paused_at=case((_IS_PAUSED, _cursor.paused_at), else_=NOW),
         paused_by=bindparam("by"),
         paused_reason=bindparam("reason"),
         paused_until=bindparam("until", type_=DateTime(timezone=True)),
@@ -261,7 +261,7 @@ async def pause(  # noqa: PLR0913 -- who, why and until when are what a pause is
     until: datetime | None,
     at: datetime | None,
 ) -> CursorRow | None:
-    """Pause a schedule, or say anew why and until when; None if it has no cursor."""
+    """Pause a schedule, or change the reason and the end; None if it has no cursor."""
     parameters = {"of": schedule_id, "by": by, "reason": reason, "until": until, "at": at}
     row = (await connection.execute(_PAUSE, parameters)).one_or_none()
     return None if row is None else CursorRow(*row)
@@ -356,12 +356,10 @@ class Totals:
 
 async def totals(connection: AsyncConnection, at: datetime | None) -> Totals:
     """Count the cursors that the caller sees, in one pass."""
-    goes_on = or_(_cursor.paused_until.is_(None), _cursor.paused_until > NOW)
-    is_paused = and_(_cursor.paused_at.is_not(None), goes_on)
     statement = select(
         func.count(),
         func.count().filter(~_cursor.enabled),
-        func.count().filter(is_paused),
+        func.count().filter(_IS_PAUSED),
         func.count().filter(_cursor.fault.is_not(None)),
     ).select_from(schedule_cursor)
     return Totals(*(await connection.execute(statement, {"at": at})).one())
@@ -398,7 +396,7 @@ async def due_before(
     can_fire = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
     first = (
         select(_cursor.cron_expr, _cursor.timezone)
-        .where(can_fire, _cursor.next_run_at < until, _IS_OVER)
+        .where(can_fire, _cursor.next_run_at < until, ~_IS_PAUSED)
         .order_by(_cursor.next_run_at)
         .limit(most)
         .subquery()

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Final
 
 from starlette.requests import Request
@@ -13,7 +12,6 @@ from tenantcron.api.problems import invalid
 from tenantcron.api.schedules import existing_schedule
 from tenantcron.api.tenants import seen_tenant
 from tenantcron.core.errors import TenantcronError
-from tenantcron.cron.occurrences import upcoming
 from tenantcron.cron.zones import zone
 from tenantcron.scheduler.due import timetable_of
 from tenantcron.scheduler.operate import Operator
@@ -79,7 +77,7 @@ async def show(request: Request, visit: Visit) -> Response:
 def _done(request: Request, situation: Situation) -> str | None:
     """Say what was done, if the schedule shows it: an address may be old, or anybody's."""
     did = request.query_params.get("did", "")
-    return DID.get(did) if situation.is_paused == (did == "pause") else None
+    return DID.get(did) if (situation.pause is not None) == (did == "pause") else None
 
 
 class _Ahead:
@@ -99,8 +97,7 @@ def _ahead(situation: Situation) -> _Ahead:
     try:
         timetable, place = timetable_of(expression), zone(timezone)
         found.words = timetable_in_words(expression)
-        times = islice(upcoming(timetable, place, situation.now), _NEXT)
-        found.next = tuple(one.astimezone(place) for one in times)
+        found.next = situation.next_executions(_NEXT)
         found.changes = clock_changes(timetable, place, situation.now)
     except TenantcronError as error:
         found.fault = str(error)

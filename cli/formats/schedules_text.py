@@ -57,10 +57,9 @@ def _standing(situation: Situation) -> Iterator[tuple[str, str]]:
     if cursor is None:
         yield "scheduler", "has not taken it up yet"
         return
-    if situation.is_paused and cursor.paused_at is not None:
-        until = f" until {in_utc(cursor.paused_until)}" if cursor.paused_until else ""
-        since = in_utc(cursor.paused_at)
-        yield "paused", f"{cursor.paused_reason}{until}, since {since} by {cursor.paused_by}"
+    if pause := situation.pause:
+        until = f" until {in_utc(pause.until)}" if pause.until else ""
+        yield "paused", f"{pause.reason}{until}, since {in_utc(pause.at)} by {pause.by}"
     yield "last fired", in_utc(cursor.last_run_at) if cursor.last_run_at else "never"
     if cursor.consecutive_failures:
         yield "failures", f"{cursor.consecutive_failures} in a row"

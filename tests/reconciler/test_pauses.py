@@ -65,25 +65,35 @@ async def test_a_pause_without_an_end_leaves_no_next_execution(
     assert one.next_executions == ()
 
 
-async def test_a_pause_with_an_end_shows_what_comes_after_it(
-    fleet: Fleet, database_url: str
+@pytest.mark.parametrize(
+    ("until", "first"),
+    [
+        ("2026-12-01T12:00:00Z", datetime(2026, 12, 2, 4, tzinfo=UTC)),
+        ("2026-12-01T04:00:00Z", datetime(2026, 12, 1, 4, tzinfo=UTC)),
+        ("2026-12-01T04:00:01Z", datetime(2026, 12, 2, 4, tzinfo=UTC)),
+    ],
+    ids=["between two occurrences", "at an occurrence, which fires", "just after an occurrence"],
+)
+async def test_the_next_executions_are_those_from_the_end_of_the_pause(
+    fleet: Fleet, database_url: str, until: str, first: datetime
 ) -> None:
-    await paused(fleet, database_url, "'2026-12-01T12:00:00Z'")
+    await paused(fleet, database_url, f"'{until}'")
 
-    one = await edited(fleet)
+    schedule = await edited(fleet)
 
-    first = datetime(2026, 12, 2, 4, tzinfo=UTC)
-    assert one.next_executions == tuple(first + timedelta(days=day) for day in range(3))
+    assert schedule.next_executions == tuple(first + timedelta(days=day) for day in range(3))
 
 
-async def test_a_pause_that_has_ended_does_not_hold_anything_back(
-    fleet: Fleet, database_url: str
+@pytest.mark.parametrize("until", ["2026-11-01T12:00:00Z", "2026-11-16T00:00:00Z"])
+async def test_a_pause_that_has_ended_is_not_shown_and_holds_nothing_back(
+    fleet: Fleet, database_url: str, until: str
 ) -> None:
-    await paused(fleet, database_url, "'2026-11-01T12:00:00Z'")
+    await paused(fleet, database_url, f"'{until}'")
 
-    one = await edited(fleet)
+    schedule = await edited(fleet)
 
-    assert one.next_executions[0] == datetime(2026, 11, 16, 4, tzinfo=UTC)
+    assert schedule.pause is None
+    assert schedule.next_executions[0] == datetime(2026, 11, 16, 4, tzinfo=UTC)
 
 
 async def test_the_pause_of_another_schedule_is_not_shown(fleet: Fleet, database_url: str) -> None:

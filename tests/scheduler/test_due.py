@@ -56,7 +56,8 @@ def cursor(
         timezone=timezone,
         definition_id=UUID(int=1),
         next_run_at=next_run_at,
-        paused=paused,
+        paused_at=LONG_AGO if paused else None,
+        paused_by="maria",
         paused_reason=reason if paused else None,
         paused_until=until,
     )

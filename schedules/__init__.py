@@ -1,0 +1,1 @@
+"""What a schedule is: its pause and its upcoming executions."""
