@@ -294,7 +294,7 @@ class TokenAuth(TypedDict, total=False):
 
 @with_config(_CLOSED)
 class HmacAuth(TypedDict):
-    """A signature over time, idempotency key and body."""
+    """A signature over method, URL, time, idempotency key and body."""
 
     secret: Annotated[Secret, AfterValidator(_is_one)]
 

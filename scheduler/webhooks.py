@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Final, Literal, cast
 
+from tenantcron.actor.signatures import SignedRequest
+from tenantcron.core.egress import read_url
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.core.secret_refs import SecretRef
@@ -20,7 +22,7 @@ from tenantcron.core.values import JsonObject
 from tenantcron.store.outbox import Event
 from tenantcron.store.webhooks import GONE, Webhook
 from tenantcron.targets.answers import Answer
-from tenantcron.targets.http import Caller, Proof, signed
+from tenantcron.targets.http import Caller, Proof, signed, timestamp
 from tenantcron.targets.signals import Fail, Retry
 from tenantcron.targets.signing import read_secret
 
@@ -80,7 +82,15 @@ class Courier:
         if webhook.secret_ref is None:
             return Proof(own)
         secret = await read_secret(read_ref(webhook.secret_ref), self.allowed_secrets)
-        proof = signed(secret, at, key, body)
+        request = SignedRequest(
+            method="POST",
+            # The caller refuses what is no URL.
+            url=str(read_url(webhook.url) or webhook.url),
+            timestamp=timestamp(at),
+            key=key,
+            body=body,
+        )
+        proof = signed(secret, request)
         return Proof({**own, **proof.headers}, proof.hidden)
 
 

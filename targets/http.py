@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from tenantcron.actor.signatures import SIGNATURE, SIGNATURE_V1, SignedRequest
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth, audience_refusal
 from tenantcron.core.egress import Egress, Url, read_url
 from tenantcron.core.headers import is_reserved_header
@@ -33,7 +34,7 @@ from tenantcron.targets.answers import (
 )
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError
-from tenantcron.targets.signing import read_secret, signature
+from tenantcron.targets.signing import read_secret
 from tenantcron.targets.tokens import TokenError, Tokens
 from tenantcron.targets.tracing import Tracing, new_traceparent
 
@@ -196,6 +197,8 @@ async def _exchange(client: "httpx.AsyncClient", sent: _Sent, answer: Answer) ->
         str(sent.url),
         content=sent.body,
         headers=dict(sent.headers),
+        # Byte by byte what was signed: httpx would write some paths and queries another way.
+        extensions={"target": sent.url.target.encode()},
         # For each step; whoever runs the call has an eye on the whole.
         timeout=(connect, seconds, seconds, seconds),
     ) as response:
@@ -248,14 +251,28 @@ async def _prove(request: Request, url: Url, body: bytes) -> Proof:
             return bearer(await _token(request, audience or url.origin, url))
         case HmacAuth(ref):
             secret = await read_secret(ref, request.allowed_secrets)
-            return signed(secret, request.started_at, request.key, body)
+            return signed(
+                secret,
+                SignedRequest(
+                    method=request.method,
+                    url=str(url),
+                    timestamp=timestamp(request.started_at),
+                    key=request.key,
+                    body=body,
+                ),
+            )
 
 
-def signed(secret: bytes, at: datetime, key: str, body: bytes) -> Proof:
+def signed(secret: bytes, request: SignedRequest) -> Proof:
     """Return the proof that a signature is."""
-    headers = signature(secret, at, key, body)
-    text = secret.decode(errors="replace")
-    return Proof(headers, (text, headers["X-Tenantcron-Signature"].partition("=")[2]))
+    headers = request.headers(secret)
+    digests = headers[SIGNATURE], headers[SIGNATURE_V1].partition("=")[2]
+    return Proof(headers, (secret.decode(errors="replace"), *digests))
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a moment as signatures have it."""
+    return str(int(moment.timestamp()))
 
 
 def bearer(token: str) -> Proof:

@@ -1,14 +1,8 @@
-"""Signatures of requests, with secrets that are kept elsewhere.
-
-The signature covers the time, the idempotency key and the body, so that none of them can be
-changed, and an old request is told from a new one.
-"""
+"""Secrets that requests are signed with; they are kept elsewhere, and read for each request."""
 
 import asyncio
-import hmac
 import os
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +10,6 @@ from tenantcron.core.secret_refs import SecretRef, may_use
 from tenantcron.targets.answers import FailCall, RetryCall
 
 LONGEST_SECRET: Final = 64 * 1024
-VERSION: Final = "v1"
 
 
 async def read_secret(ref: SecretRef, allowed: Iterable[str]) -> bytes:
@@ -33,17 +26,6 @@ async def read_secret(ref: SecretRef, allowed: Iterable[str]) -> bytes:
     if not secret:
         raise RetryCall(f"the secret {ref} is not there, or empty: the request cannot be signed")
     return secret
-
-
-def signature(secret: bytes, at: datetime, key: str, body: bytes) -> dict[str, str]:
-    """Return the headers that sign a request."""
-    timestamp = str(int(at.timestamp()))
-    signed = f"{VERSION}:{timestamp}:{key}:".encode() + body
-    digest = hmac.new(secret, signed, "sha256").hexdigest()
-    return {
-        "X-Tenantcron-Timestamp": timestamp,
-        "X-Tenantcron-Signature": f"{VERSION}={digest}",
-    }
 
 
 def _content(ref: SecretRef) -> bytes:

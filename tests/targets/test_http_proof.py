@@ -23,6 +23,7 @@ from support.services import (
     answering,
 )
 
+from tenantcron.actor.signatures import InvalidSignatureError, verify_signature
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.manifests.policy import load_policy
@@ -30,10 +31,26 @@ from tenantcron.targets.answers import LONGEST_ANSWER
 from tenantcron.targets.signals import Fail, Retry
 
 
-def verified(request: Received, secret: str) -> bool:
-    """Check a signature as the documentation says."""
+def verified(request: Received, origin: str, secret: str = SECRET) -> bool:
+    """Check a signature as receivers do, by the request line that came."""
+    try:
+        verify_signature(
+            secret.encode(),
+            method=request.method,
+            url=f"{origin}{request.target}",
+            headers=request.headers,
+            body=request.body,
+            now=STARTED_AT,
+        )
+    except InvalidSignatureError:
+        return False
+    return True
+
+
+def verified_as_before(request: Received) -> bool:
+    """Check a signature as receivers of earlier releases do."""
     head = f"v1:{request.headers['x-tenantcron-timestamp']}:{request.headers['idempotency-key']}:"
-    digest = hmac.new(secret.encode(), head.encode() + request.body, "sha256").hexdigest()
+    digest = hmac.new(SECRET.encode(), head.encode() + request.body, "sha256").hexdigest()
     return hmac.compare_digest(f"v1={digest}", request.headers["x-tenantcron-signature"])
 
 
@@ -51,7 +68,8 @@ async def test_the_documentation_tells_services_how_to_check_a_signature(
 
     def is_genuine(request: Received, body: bytes, secret: str = SECRET) -> bool:
         headers = {name.title(): value for name, value in request.headers.items()}
-        return shown["is_genuine"](headers, body, secret.encode())
+        url = f"{target.url}{request.target}"
+        return shown["is_genuine"](request.method, url, headers, body, secret.encode())
 
     fresh, old = target.received
     assert is_genuine(fresh, fresh.body)
@@ -78,8 +96,11 @@ async def test_a_request_is_signed_with_a_secret_of_the_environment(
     monkeypatch.setenv("BILLING_HMAC", SECRET)
     end = await called(target, auth=hmac_by("env", "BILLING_HMAC"))
     assert end.error is None
-    assert verified(target.only, SECRET)
-    assert not verified(replace(target.only, body=b"{}"), SECRET)
+    assert verified(target.only, target.url)
+    assert verified_as_before(target.only)
+    assert not verified(replace(target.only, body=b"{}"), target.url)
+    assert not verified(replace(target.only, method="PUT"), target.url)
+    assert not verified(replace(target.only, target="/other"), target.url)
     assert target.only.headers["x-tenantcron-timestamp"] == str(int(STARTED_AT.timestamp()))
 
 
@@ -87,7 +108,19 @@ async def test_a_request_is_signed_with_a_secret_of_a_file(target: Service, tmp_
     file = tmp_path / "hmac"
     file.write_text(f"{SECRET}\n", encoding="utf-8")
     await called(target, auth=hmac_by("file", str(file)), allowed_secrets=(f"file:{file}",))
-    assert verified(target.only, SECRET)
+    assert verified(target.only, target.url)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "?x=1", "/a/../b", "/a//b/./c", "/%7Erun?q='a'&b=%2f&", "/run?", "/a:b@c;d=e"]
+)
+async def test_the_url_that_is_signed_is_the_one_that_is_sent(
+    target: Service, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BILLING_HMAC", SECRET)
+    await called(target, auth=hmac_by("env", "BILLING_HMAC"), path=path)
+    assert target.only.target == (path if path.startswith("/") else f"/{path}")
+    assert verified(target.only, target.url)
 
 
 async def test_a_secret_that_is_missing_is_waited_for_and_named(
