@@ -1,1 +1,1 @@
-"""Timetables: what a cron expression means, and when it fires in a time zone."""
+"""Timetables: the meaning of cron expressions, and when they fire in a time zone."""

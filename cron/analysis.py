@@ -1,4 +1,4 @@
-"""What can be said about a timetable as a whole, exactly and never from samples."""
+"""Properties of a timetable, computed exactly and never from samples."""
 
 from collections import Counter
 from datetime import date, timedelta
@@ -30,7 +30,7 @@ def fires_rarely(timetable: Timetable) -> bool:
 
 
 def shortest_gap(timetable: Timetable) -> timedelta | None:
-    """Return the shortest time between two occurrences by the wall clock; None without two."""
+    """Return the shortest wall-clock time between two occurrences; None if there are no two."""
     if isinstance(timetable, CronTimetable):
         return None if timetable.never else shortest_cron_gap(timetable)
     if isinstance(timetable, IntervalTimetable):
@@ -39,7 +39,7 @@ def shortest_gap(timetable: Timetable) -> timedelta | None:
 
 
 def gap_below(timetable: Timetable, limit: timedelta) -> timedelta | None:
-    """Return the shortest gap if it is below the limit, which is quicker to tell than the gap."""
+    """Return the shortest gap if it is below the limit; cheaper than `shortest_gap`."""
     if isinstance(timetable, CronTimetable):
         return None if timetable.never else cron_gap_below(timetable, limit)
     gap = shortest_gap(timetable)
@@ -52,7 +52,7 @@ def restricts_both_day_fields(timetable: Timetable) -> bool:
 
 
 def _fires_every_year(cron: CronTimetable) -> bool:
-    """Whether some month has a matching day in whatever year; nearly all timetables do."""
+    """Whether some month has a matching day in every year; nearly all timetables do."""
     return any(all(cron.day_masks[kind] for kind in possible_kinds(month)) for month in cron.months)
 
 

@@ -1,8 +1,8 @@
 """Days that depend on the month: its last day, a workday, a weekday counted within it.
 
-Each rule answers with a mask of the month's days: bit d is set if day d matches. `length` is the
-number of days and `first` the weekday of day 1; weekdays count as in cron, 0 is Sunday. Rules are
-told apart by identity, so who reads them hands out the same one for the same term.
+Each rule returns a mask of the month's days: bit d is set if day d matches. `length` is the number
+of days and `first` the weekday of day 1. Weekdays count as in cron: 0 is Sunday. Rules are compared
+by identity, so parsing returns the same object for the same term.
 """
 
 from typing import Protocol
@@ -20,14 +20,14 @@ class DayRule(Protocol):
 
 
 class LastDay:
-    """`L` and `L-n`: the last day of the month, or the day `before` days ahead of it."""
+    """`L` and `L-n`: the last day of the month, or `before` days before it."""
 
     __slots__ = ("_before",)
 
     def __init__(self, before: int = 0) -> None:
         self._before = before
 
-    def mask(self, length: int, first: int) -> int:  # noqa: ARG002 - every rule is asked alike
+    def mask(self, length: int, first: int) -> int:  # noqa: ARG002 - the signature of all rules
         """Return that day, if the month is long enough to have it."""
         return 1 << length - self._before if self._before < length else 0
 
@@ -72,7 +72,7 @@ class NthWeekday:
         self._nth = nth
 
     def mask(self, length: int, first: int) -> int:
-        """Return that day; most months have no fifth and none has a sixth."""
+        """Return that day; most months have no fifth one, and none has a sixth."""
         day = 1 + (self._weekday - first) % 7 + 7 * (self._nth - 1)
         return 1 << day if day <= length else 0
 

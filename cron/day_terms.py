@@ -1,4 +1,4 @@
-"""Terms that only the two day fields take: `L`, `L-n`, `LW`, `nW`, and `d#n`, `dL`."""
+"""Terms of the two day fields only: `L`, `L-n`, `LW`, `nW`, and `d#n`, `dL`."""
 
 import re
 from functools import lru_cache
@@ -11,9 +11,9 @@ from tenantcron.cron.day_rules import (
     NearestWorkday,
     NthWeekday,
 )
-from tenantcron.cron.fields import DAY_OF_MONTH, WEEKDAY, Field, read_value, refusal
+from tenantcron.cron.fields import DAY_OF_MONTH, WEEKDAY, Field, read_value, term_error
 
-# For a mistake only, so it is compiled at its first use and not at every start.
+# Used for an error message only, so it is compiled at its first use and not at import.
 _LAST_REVERSED = r"[lL]([0-7]|[a-zA-Z]{3})"
 
 
@@ -38,36 +38,38 @@ def _day_of_month_rule(term: str) -> DayRule | None:
     if upper.endswith("W") and term[:-1].isdigit():
         return NearestWorkday(read_value(DAY_OF_MONTH, term[:-1], term))
     if upper.startswith("W") and term[1:].isdigit():
-        problem = "the W for the nearest workday stands behind the day"
-        raise refusal(DAY_OF_MONTH, term, problem, f"write {term[1:]}W")
+        problem = "the W for the nearest workday goes after the day"
+        raise term_error(DAY_OF_MONTH, term, problem, f"write {term[1:]}W")
     return None
 
 
 def _days_before_last(term: str, days: int) -> DayRule:
     if 1 <= days <= 30:
         return LastDay(days)
-    problem = "from the last day one can count back 1 to 30 days"
-    raise refusal(DAY_OF_MONTH, term, problem, "write L for the last day itself")
+    problem = "the number after L- must be from 1 to 30"
+    raise term_error(DAY_OF_MONTH, term, problem, "write L for the last day itself")
 
 
 def _weekday_rule(term: str) -> DayRule | None:
     if "#" in term:
         return _nth_weekday(term)
     if term.upper() == "L":
-        problem = "L alone does not say which weekday"
-        raise refusal(WEEKDAY, term, problem, "write 5L for the last Friday, 6 for Saturday")
+        problem = "L needs a weekday before it"
+        raise term_error(WEEKDAY, term, problem, "write 5L for the last Friday, 6 for Saturday")
     if match := re.fullmatch(_LAST_REVERSED, term):
-        problem = "the L for the last one stands behind the weekday"
-        raise refusal(WEEKDAY, term, problem, f"write {match[1]}L")
+        problem = "the L for the last weekday goes after the weekday"
+        raise term_error(WEEKDAY, term, problem, f"write {match[1]}L")
     if term[-1] in "lL":
         return LastWeekday(read_value(WEEKDAY, term[:-1], term) % 7)
     return None
 
 
 def _nth_weekday(term: str) -> DayRule:
-    """Read `d#n`; a sixth and higher reads well and never matches, like 31 February."""
+    """Read `d#n`; a sixth or later weekday is valid but never matches, like 31 February."""
     weekday, _, nth = term.partition("#")
     if len(nth) != 1 or nth not in "123456789":
-        problem = "the number behind # counts the weekdays of the month, from 1 to 5"
-        raise refusal(WEEKDAY, term, problem, "write mon#1 for the first Monday, monL for the last")
+        problem = "the number after # must be from 1 to 5"
+        raise term_error(
+            WEEKDAY, term, problem, "write mon#1 for the first Monday, monL for the last"
+        )
     return NthWeekday(read_value(WEEKDAY, weekday, term) % 7, int(nth))

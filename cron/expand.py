@@ -1,4 +1,4 @@
-"""From the plain text of five fields to the values that match, by croniter."""
+"""Expand the plain text of five fields to the matching values, with croniter."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,15 +15,15 @@ def expand(texts: Sequence[str]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=4096)
 def _expanded(position: int, text: str) -> tuple[int, ...]:
-    """Expand one field; there are far fewer different fields than expressions."""
+    """Expand one field; cached, because there are far fewer distinct fields than expressions."""
     field = FIELDS[position]
     if text == EVERY_VALUE:
         return tuple(range(field.low, field.high + 1))
     if text.isdigit():
         return (int(text),)
-    # Importing croniter costs several times an interpreter's start: only who has a range, a step
-    # or a list to read pays for it.
-    from croniter import croniter  # noqa: PLC0415 -- as it says
+    # Importing croniter takes several times as long as starting the interpreter, so import it only
+    # for a range, a step or a list.
+    from croniter import croniter  # noqa: PLC0415 -- see above
 
     texts = [EVERY_VALUE] * len(FIELDS)
     texts[position] = text
@@ -32,7 +32,7 @@ def _expanded(position: int, text: str) -> tuple[int, ...]:
 
 
 def _values(field: Field, values: Sequence[int | str]) -> tuple[int, ...]:
-    """Write out croniter's star, its word for every value of the field."""
+    """Expand croniter's star, which means every value of the field."""
     if EVERY_VALUE in values:
         return tuple(range(field.low, field.high + 1))
     return tuple(sorted(int(value) for value in values))

@@ -1,4 +1,4 @@
-"""From five fields to a cron timetable: lex each field, expand it, fold the days into masks."""
+"""Parse five fields to a cron timetable: lex each, expand it, combine the days into masks."""
 
 import re
 from collections.abc import Sequence
@@ -8,19 +8,19 @@ from tenantcron.cron.day_rules import DayRule
 from tenantcron.cron.day_terms import day_rule
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.expand import EVERY_VALUE, expand
-from tenantcron.cron.fields import DAY_FIELDS, FIELDS, Field, refusal
+from tenantcron.cron.fields import DAY_FIELDS, FIELDS, Field, term_error
 from tenantcron.cron.months import is_never, number_masks, weekday_masks
 from tenantcron.cron.terms import plain_term
 from tenantcron.cron.timetable import CronTimetable
 
-# For mistakes only, so they are compiled at their first use and not at every start.
+# Used for error messages only, so they are compiled at their first use and not at import.
 _HASHED = r"[hrHR](?:[(/].*)?"
 _YEAR = r"[0-9]{4}(?:[-,/].*)?"
 _ORDER = "minute, hour, day of month, month, weekday"
 
 
 class FieldReading(NamedTuple):
-    """What one field says: plain terms for croniter, rules for us, and how it begins."""
+    """One parsed field: plain terms for croniter, our day rules, and whether it begins with `*`."""
 
     terms: tuple[str, ...]
     rules: tuple[DayRule, ...]
@@ -28,16 +28,16 @@ class FieldReading(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The plain text for croniter; a field of rules alone still needs a text there."""
+        """The plain text for croniter, `*` for a field that has only rules."""
         return EVERY_VALUE if not self.terms or EVERY_VALUE in self.terms else ",".join(self.terms)
 
     def plain(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """Keep the expanded values, unless they only stood in for rules."""
+        """Return the expanded values, or none if the field has only rules."""
         return values if self.terms else ()
 
 
 def read_expression(expression: str, words: Sequence[str]) -> CronTimetable:
-    """Build the timetable of five fields; `expression` is what it will be called."""
+    """Build the timetable of five fields; `expression` is its name."""
     if len(words) != len(FIELDS):
         raise _wrong_count(words)
     readings = [_read_field(field, word) for field, word in zip(FIELDS, words, strict=True)]
@@ -75,7 +75,7 @@ def _times(minutes: Sequence[int], hours: Sequence[int]) -> int:
 
 
 def _join_days(numbers: Sequence[int], weekdays: Sequence[int], either: bool) -> tuple[int, ...]:
-    """Join the day fields: if both are restricted one is enough, otherwise both must match."""
+    """Combine the day fields: if both are restricted, either may match, otherwise both must."""
     pairs = zip(numbers, weekdays, strict=True)
     return tuple((number | weekday) if either else (number & weekday) for number, weekday in pairs)
 
@@ -86,7 +86,7 @@ def _read_field(field: Field, text: str) -> FieldReading:
     terms: list[str] = []
     rules: list[DayRule] = []
     for term in text.split(","):
-        _refuse_no_term(field, text, term)
+        _check_term(field, text, term)
         rule = day_rule(field, term)
         if rule is None:
             terms.append(plain_term(field, term))
@@ -97,18 +97,18 @@ def _read_field(field: Field, text: str) -> FieldReading:
 
 def _question_mark(field: Field, text: str) -> FieldReading:
     if field not in DAY_FIELDS:
-        raise refusal(field, text, "? belongs in the two day fields only", "write *")
+        raise term_error(field, text, "? is allowed only in the two day fields", "write *")
     if text != "?":
-        raise refusal(field, text, "? stands for the whole field and stands alone", "write ?")
+        raise term_error(field, text, "? must be the only term of the field", "write ?")
     return FieldReading((EVERY_VALUE,), (), starred=True)
 
 
-def _refuse_no_term(field: Field, text: str, term: str) -> None:
+def _check_term(field: Field, text: str, term: str) -> None:
     if not term:
-        raise refusal(field, text, "there is nothing between two commas", "drop a comma")
+        raise term_error(field, text, "a term in the list is empty", "remove a comma")
     if term[0] in "hrHR" and re.fullmatch(_HASHED, term):
-        problem = "hashed (H) and random (R) values are not supported: a schedule says its times"
-        raise refusal(field, term, problem, "write a number; spread: 10m keeps schedules apart")
+        problem = "hashed (H) and random (R) values are not supported: schedules have fixed times"
+        raise term_error(field, term, problem, "write a number; spread: 10m distributes the starts")
 
 
 def _wrong_count(words: Sequence[str]) -> CronError:
@@ -119,7 +119,7 @@ def _wrong_count(words: Sequence[str]) -> CronError:
 
 
 def _field_to_drop(words: Sequence[str]) -> str:
-    """Say which field is too many: the seconds lead and the years trail."""
+    """Return which field to remove: seconds come first and years last."""
     if len(words) == 7:
         which, kept = "the first field (seconds) and the last one (years)", words[1:-1]
     elif re.fullmatch(_YEAR, words[-1]):

@@ -1,4 +1,4 @@
-"""The five fields of a cron expression: what each one is called and which values it takes."""
+"""The five fields of a cron expression: their names and valid values."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from tenantcron.cron.errors import CronError
 
 
 class Field(NamedTuple):
-    """One field: its values run from `low` to `high`, and `top` is the largest number to write."""
+    """One field: its values are `low` to `high`; `top` is the largest number accepted."""
 
     name: str
     low: int
@@ -38,13 +38,13 @@ FIELDS = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, WEEKDAY)
 DAY_FIELDS = (DAY_OF_MONTH, WEEKDAY)
 
 
-def refusal(field: Field, term: str, problem: str, hint: str | None = None) -> CronError:
-    """Return the error that names the field and the term before it says what is wrong."""
+def term_error(field: Field, term: str, problem: str, hint: str | None = None) -> CronError:
+    """Return an error that names the field, the term and the problem."""
     return CronError(f"{field.name} {term!r}: {problem}", hint)
 
 
 def read_value(field: Field, text: str, term: str) -> int:
-    """Read one number or name; `term` is the whole term it stands in, for the error."""
+    """Read one number or name; `term` is the complete term, for the error message."""
     if text.isdigit():
         return _in_range(field, int(text), term)
     name = text.lower()
@@ -56,15 +56,15 @@ def read_value(field: Field, text: str, term: str) -> int:
 def _in_range(field: Field, number: int, term: str) -> int:
     if field.low <= number <= field.top:
         return number
-    raise refusal(field, term, f"{number} is out of range; it takes {field.low} to {field.top}")
+    raise term_error(field, term, f"{number} is out of range; it takes {field.low} to {field.top}")
 
 
 def _not_a_value(field: Field, text: str, term: str) -> CronError:
     if not text:
-        return refusal(field, term, "a number is missing")
+        return term_error(field, term, "a number is missing")
     name = text[:3].lower()
     if name in field.names and text.isalpha():
-        return refusal(field, term, "names have three letters", f"write {name}")
+        return term_error(field, term, "names have three letters", f"write {name}")
     known = f", or {field.names[0]} to {field.names[-1]}" if field.names else ""
     expected = f"it takes {field.low} to {field.top}{known}"
-    return refusal(field, term, f"{text!r} is not understood; {expected}")
+    return term_error(field, term, f"{text!r} is not understood; {expected}")

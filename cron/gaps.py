@@ -1,8 +1,8 @@
-"""The shortest gap of a cron timetable by the wall clock, from its fields.
+"""The shortest wall-clock gap of a cron timetable, computed from its fields.
 
-Two neighbouring occurrences lie inside one hour, in two neighbouring hours of one day, or on two
-neighbouring matching days: then they are that day's last and the other day's first time. So the
-gap is the least of three figures, and only the third needs the calendar.
+Two consecutive occurrences are in the same hour, in two consecutive matching hours of a day, or on
+two consecutive matching days: then they are the last time of one day and the first of the other. So
+the gap is the minimum of three values, and only the third needs the calendar.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from tenantcron.cron.timetable import CronTimetable
 _MINUTES_OF_DAY = 24 * 60
 _DAYS_OF_LEAP_YEAR = 366
 
-# Every kind of year, and behind each of them every kind of year that can follow it.
+# Every kind of year, each followed by every kind of year that can follow it.
 _ALL_KINDS_OF_YEAR = range(2001, 2029)
-# The whole Gregorian calendar: after 400 years it repeats, weekdays included.
-_WHOLE_CALENDAR = range(2001, 2401)
+# The full cycle of the Gregorian calendar: it repeats after 400 years, weekdays included.
+_CALENDAR_CYCLE = range(2001, 2401)
 
 
 def shortest_cron_gap(cron: CronTimetable) -> timedelta:
-    """Return the shortest gap of a timetable that fires at all."""
+    """Return the shortest gap of a timetable that fires at least once."""
     within = _gap_within_a_day(cron)
     overnight = _MINUTES_OF_DAY - _first_to_last_time(cron)
     if within is not None and within <= overnight:
@@ -33,7 +33,7 @@ def shortest_cron_gap(cron: CronTimetable) -> timedelta:
 
 
 def cron_gap_below(cron: CronTimetable, limit: timedelta) -> timedelta | None:
-    """Return the shortest gap if it is below the limit; the calendar is asked only if it may be."""
+    """Return the shortest gap if it is below the limit; use the calendar only if needed."""
     overnight = _MINUTES_OF_DAY - _first_to_last_time(cron)
     within = _gap_within_a_day(cron)
     least = overnight if within is None else min(within, overnight)
@@ -56,15 +56,15 @@ def _gap_within_a_day(cron: CronTimetable) -> int | None:
 
 
 def _fewest_days_apart(cron: CronTimetable) -> int:
-    """Return the days from a matching day to the next, where they are fewest."""
+    """Return the smallest number of days from a matching day to the next."""
     within = _fewest_days_within_a_month(cron)
     if within == 1:
         return 1
     days = _fewest_days_across_months(cron, _ALL_KINDS_OF_YEAR)
     if days > _DAYS_OF_LEAP_YEAR:
-        # Such neighbours have several years between them, and around a century that is no leap
-        # year those come in an order that no other 28 years show.
-        days = _fewest_days_across_months(cron, _WHOLE_CALENDAR)
+        # Such days are several years apart, and around a century year without a leap day the years
+        # follow in an order that no other 28 years have.
+        days = _fewest_days_across_months(cron, _CALENDAR_CYCLE)
     return min(within, days)
 
 
@@ -74,14 +74,14 @@ def _fewest_days_within_a_month(cron: CronTimetable) -> int:
 
 
 def _closest_bits(mask: int) -> int:
-    """Return the least distance of two set bits, or more than any gap has without two."""
+    """Return the smallest distance of two set bits, or more than any gap if there are no two."""
     if mask.bit_count() < 2:
-        return len(_WHOLE_CALENDAR) * _DAYS_OF_LEAP_YEAR
+        return len(_CALENDAR_CYCLE) * _DAYS_OF_LEAP_YEAR
     return next(distance for distance in range(1, 32) if mask & mask >> distance)
 
 
 def _fewest_days_across_months(cron: CronTimetable, years: range) -> int:
-    """Return the fewest days from the last match of a month to the first of the next with any."""
+    """Return the fewest days from the last match of a month to the first of a later month."""
     spans = list(_matching_spans(cron, years))
     days_of_all = date(years.stop, 1, 1).toordinal() - date(years.start, 1, 1).toordinal()
     # The years repeat, so the first match also follows the last one.

@@ -1,4 +1,4 @@
-"""Points in time as people write them: ISO 8601, to the minute or finer, with or without offset."""
+"""Read points in time: ISO 8601, to the minute or finer, with or without offset."""
 
 import re
 from datetime import UTC, datetime
@@ -13,15 +13,15 @@ _FORM = re.compile(
 
 
 class InstantError(TenantcronError):
-    """The text is not a point in time; the message goes on where the quoted text ends."""
+    """The text is not a point in time; the message continues after the quoted text."""
 
 
 def read_instant(text: str) -> datetime:
-    """Return the instant in UTC if the text says its offset, and else the wall-clock value."""
+    """Return the instant in UTC if the text has an offset, otherwise the wall-clock value."""
     if _FORM.fullmatch(text) is None:
         raise InstantError("is not a time such as 2026-12-01T09:00:00")
     try:
         time = datetime.fromisoformat(text)
         return time if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InstantError("is not on the calendar") from None
+        raise InstantError("is not a valid date and time") from None

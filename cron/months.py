@@ -1,7 +1,7 @@
 """The 28 kinds of month: 28 to 31 days, beginning on one of seven weekdays.
 
-Whether a day matches depends on nothing else of a month but its number, so all questions about
-days are answered from one mask per kind. Weekdays count as in cron: 0 is Sunday.
+Whether a day matches depends only on the number of the month and its kind, so one mask per kind
+is enough for all computations with days. Weekdays count as in cron: 0 is Sunday.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def weekday_masks(weekdays: tuple[int, ...], rules: tuple[DayRule, ...]) -> tupl
 
 
 def _masks(by_first: Sequence[int], rules: Sequence[DayRule]) -> tuple[int, ...]:
-    """Cut the days to each month's length and add what the rules find in it."""
+    """Cut the days to each month's length and add the days of the rules."""
     masks = []
     for length, first in KINDS:
         mask = by_first[first] & ((2 << length) - 1)

@@ -1,7 +1,7 @@
-"""When a timetable occurs: the next, the previous, and all that follow.
+"""The occurrences of a timetable: the next, the previous, and all upcoming ones.
 
-Answers are aware datetimes in UTC. None means that there is no more, also where the calendar of
-datetime ends (years 1 and 9999).
+Results are aware datetimes in UTC. None means that there are no more, including at the limits of
+datetime (years 1 and 9999).
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def _instant(moment: datetime) -> datetime:
     if moment.tzinfo is UTC:
         return moment
     if moment.utcoffset() is None:
-        raise ValueError("a moment without a time zone is not an instant: give it a tzinfo")
+        raise ValueError("a datetime without a time zone is not an instant: pass an aware one")
     return moment.astimezone(UTC)
 
 

@@ -1,7 +1,7 @@
-"""Where the occurrences of a cron timetable lie in a zone.
+"""Map the occurrences of a cron timetable to instants of a zone.
 
-The protocol. A timetable says wall-clock values; a zone's clock skips some values and shows some
-twice. Which of two rules holds is decided by the expression alone:
+A timetable yields wall-clock values; the clock of a zone skips some values and shows some twice.
+The expression alone decides which of two rules applies:
 
 1. **As the clock shows** (the hour field begins with `*`). Occurrences are all instants at which
    the clock shows a matching value. A skipped value does not occur; a repeated one occurs twice.
@@ -9,24 +9,24 @@ twice. Which of two rules holds is decided by the expression alone:
    the transition, the first instant after the gap; a repeated one occurs at its first pass.
    Values that fall on one instant are one occurrence.
 
-How the next one after an instant is found; `here` is the value the clock shows at that instant:
+How to find the next occurrence after an instant; `here` is the value the clock shows then:
 
-- Shown, usually: the first match after `here`, at its earliest instant that is still to come.
-  If that match is skipped, the search goes on from the value at the gap's end, that included.
+- Shown, usually: the first match after `here`, at its earliest instant in the future. If that
+  match is skipped, the search continues from the value at the end of the gap, inclusive.
 - Shown, in the first pass of repeated values: a match later in the pass comes first. Without one
-  the clock is set back at the transition, and the search goes on from the value it then shows,
-  that included, among instants from the transition on.
+  the clock is set back at the transition, and the search continues from the value it shows then,
+  inclusive, among instants from the transition on.
 - Fixed, usually: the first match after `here`. If it is skipped, the transition is its instant.
-- Fixed, in the second pass: the repeated values have all occurred, so the search goes on from the
-  end of the repeated values, that included.
+- Fixed, in the second pass: the repeated values have all occurred, so the search continues from
+  the end of the repeated values, inclusive.
 
-The previous one before an instant is the mirror image of each, and one case more:
+The previous occurrence mirrors each case, and has one more:
 
-- Fixed, at the very instant of a jump forwards: the skipped values occur at that instant, so not
-  before it, and the search goes on backwards from the start of the gap.
+- Fixed, exactly at a jump forwards: the skipped values occur at that instant, so not before it, and
+  the search continues backwards from the start of the gap.
 
-The previous of the next is the instant one came from, wherever that was an occurrence. Offsets
-with seconds, shifts of 30 minutes and skipped or repeated days need no rule of their own.
+`previous` is the inverse of `next` on occurrences. Offsets with seconds, shifts of 30 minutes and
+skipped or repeated days need no special rule.
 """
 
 from datetime import datetime
@@ -34,7 +34,7 @@ from zoneinfo import ZoneInfo
 
 from tenantcron.cron.timetable import CronTimetable
 from tenantcron.cron.transitions import instants_of, shows_again, transition_at
-from tenantcron.cron.walls import wall_after, wall_before, wall_from
+from tenantcron.cron.wall_clock import wall_after, wall_before, wall_from
 
 
 def next_shown(cron: CronTimetable, zone: ZoneInfo, after: datetime) -> datetime | None:
@@ -51,7 +51,7 @@ def next_shown(cron: CronTimetable, zone: ZoneInfo, after: datetime) -> datetime
 def _earliest_pass(
     cron: CronTimetable, zone: ZoneInfo, wall: datetime | None, after: datetime
 ) -> datetime | None:
-    """Return the value's first pass if it is still to come, else its second; skip gaps."""
+    """Return the value's first pass if it is in the future, else its second; skip gaps."""
     while wall is not None:
         by_old, by_new = instants_of(zone, wall)
         if by_old <= by_new:
@@ -74,7 +74,7 @@ def previous_shown(cron: CronTimetable, zone: ZoneInfo, before: datetime) -> dat
 def _latest_pass(
     cron: CronTimetable, zone: ZoneInfo, wall: datetime | None, before: datetime
 ) -> datetime | None:
-    """Return the value's second pass if it has been, else its first; skip gaps."""
+    """Return the value's second pass if it is in the past, else its first; skip gaps."""
     while wall is not None:
         by_old, by_new = instants_of(zone, wall)
         if by_old <= by_new:

@@ -1,4 +1,4 @@
-"""How far a zone's clock is ever moved at once."""
+"""The sizes of the clock changes of a zone."""
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -13,9 +13,9 @@ _STEPS = 38 * 366 // 7
 
 @lru_cache(maxsize=1024)
 def shifts(zone: ZoneInfo) -> frozenset[timedelta]:
-    """Return the sizes of the zone's shifts this century; none if its clock is never moved.
+    """Return the sizes of the zone's clock changes in this century; empty if there are none.
 
-    Looked at week by week: shifts lie further apart than that, and only their size matters.
+    Weekly samples are enough: clock changes are further apart, and only their size matters.
     """
     moments = (_BEGIN + _STEP * step for step in range(_STEPS))
     offsets = [moment.astimezone(zone).utcoffset() or timedelta(0) for moment in moments]

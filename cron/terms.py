@@ -1,13 +1,13 @@
-"""Terms that every field takes: `*`, `*/n`, `a`, `a-b`, `a-b/n`, `a/n`, rewritten plainly.
+"""Rewrite the terms of all fields in plain form: `*`, `*/n`, `a`, `a-b`, `a-b/n`, `a/n`.
 
-croniter reads some of what people write in a way of its own (`5-5` is the whole field to it,
-`59/15` as well, weekday ranges into Sunday lose their step). What leaves this module has numbers
-only, ranges only from a smaller to a larger value of the field, and no Sunday called 7: forms
-that croniter reads right, which its golden tests hold it to.
+croniter misreads some terms: `5-5` and `59/15` mean the entire field, and weekday ranges into
+Sunday lose their step. The plain form has numbers only, ranges only from a smaller to a larger
+value of the field, and no Sunday written as 7. The golden tests check that croniter reads these
+forms correctly.
 """
 
 from tenantcron.cron.errors import CronError
-from tenantcron.cron.fields import WEEKDAY, Field, read_value, refusal
+from tenantcron.cron.fields import WEEKDAY, Field, read_value, term_error
 
 
 def plain_term(field: Field, term: str) -> str:
@@ -26,16 +26,16 @@ def plain_term(field: Field, term: str) -> str:
 
 
 def _value(field: Field, number: int) -> int:
-    """Call Sunday 0, whichever number it was written with."""
+    """Return 0 for Sunday, which may also be written as 7."""
     return 0 if field is WEEKDAY and number == 7 else number
 
 
 def _step(field: Field, term: str, text: str) -> int:
     if not text.isdigit():
-        raise refusal(field, term, "the step behind the slash must be a number")
+        raise term_error(field, term, "the step after the slash must be a number")
     step = int(text)
     if step == 0:
-        raise refusal(field, term, "a step of 0 goes nowhere", "write a step of 1 or more")
+        raise term_error(field, term, "the step must not be 0", "write a step of 1 or more")
     if step > field.size:
         raise _step_too_large(field, term, step)
     return step
@@ -43,17 +43,22 @@ def _step(field: Field, term: str, text: str) -> int:
 
 def _step_too_large(field: Field, term: str, step: int) -> CronError:
     problem = (
-        f"a step of {step} is larger than the whole field ({field.low} to {field.high}), "
+        f"a step of {step} is larger than the range of the field ({field.low} to {field.high}), "
         "so only the first value would ever match"
     )
     interval = f", or every: {step}{field.unit} for a fixed interval" if field.unit else ""
-    return refusal(field, term, problem, f"write the one value{interval}")
+    return term_error(field, term, problem, f"write that value{interval}")
 
 
 def _range(field: Field, term: str, ends: tuple[int, int], step: int) -> str:
     low, high = ends
     if low == high or (field is WEEKDAY and ends == (7, 0)):
-        raise refusal(field, term, "the range begins where it ends", f"write {_value(field, low)}")
+        raise term_error(
+            field,
+            term,
+            "the range starts and ends with the same value",
+            f"write {_value(field, low)}",
+        )
     if field is WEEKDAY and high in (0, 7):
         return ",".join(str(day % 7) for day in range(low, 8, step))
     if low > high:
@@ -65,17 +70,17 @@ def _backward(field: Field, term: str, ends: tuple[int, int], step: int) -> Cron
     low, high = ends
     problem = "the range runs backwards"
     if low > field.high:
-        return refusal(field, term, problem, f"write {_plain_range(0, high, step)}")
+        return term_error(field, term, problem, f"write {_plain_range(0, high, step)}")
     if step == 1:
         rewritten = f"{_plain_range(low, field.high, 1)},{_plain_range(field.low, high, 1)}"
     else:
         turns = range(low, high + field.size + 1, step)
         rewritten = ",".join(str((n - field.low) % field.size + field.low) for n in turns)
-    return refusal(field, term, problem, f"write {rewritten}")
+    return term_error(field, term, problem, f"write {rewritten}")
 
 
 def _to_the_end(field: Field, low: int, step: int) -> str:
-    """Write `a/n` as a range; a Sunday written 7 is past the week's end and stands alone."""
+    """Write `a/n` as a range; a Sunday written as 7 has nothing after it in the week."""
     if low > field.high:
         return str(_value(field, low))
     return _plain_range(low, field.high, step)

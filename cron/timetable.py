@@ -17,15 +17,15 @@ class CronTimetable(NamedTuple):
     months: tuple[int, ...]
     times: int
     day_masks: tuple[int, ...]
-    # The hour field begins with `*`: the timetable follows the clock as it shows.
+    # The hour field begins with `*`: it fires whenever the clock shows a matching value.
     follows_clock: bool
     restricts_both_days: bool
-    # No day of any year matches. Evaluation asks this first, so that no search is in vain.
+    # No day of any year matches. Evaluation checks this first and skips the search.
     never: bool
 
 
 class IntervalTimetable(NamedTuple):
-    """`@every 45m`: the multiples of the interval since 1970, the same for whoever counts them."""
+    """`@every 45m`: the multiples of the interval since 1970, the same on every replica."""
 
     expression: str
     interval: timedelta

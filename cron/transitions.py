@@ -1,10 +1,10 @@
-"""Where a zone's clock jumps: what one wall-clock value means on both sides of a transition.
+"""Clock changes of a zone: the instants of a wall-clock value before and after a transition.
 
 PEP 495 gives every wall-clock value two instants: one by the offset before a transition nearby
 (`fold=0`) and one by the offset after it (`fold=1`). Away from transitions they are equal.
-A repeated value has them in order, `by_old < by_new`, its first and second pass. A skipped
-value has them crossed, `by_new < by_old`, and is no instant at all. Either way the transition
-lies between the two: after the earlier, not after the later.
+A repeated value has them in order, `by_old < by_new`: its first and second pass. A skipped value
+has them reversed, `by_new < by_old`, and does not exist as an instant. Either way the transition is
+between the two: after the earlier, not after the later.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ def shows_again(zone: ZoneInfo, local: datetime) -> bool:
 
 
 def _second_pass(zone: ZoneInfo, wall: datetime) -> datetime:
-    # Spelled out because this is the hot path, and datetime.replace takes four times as long.
+    # Written out because this is the hot path, and datetime.replace takes four times as long.
     return datetime(
         wall.year,
         wall.month,
@@ -56,13 +56,13 @@ def _second_pass(zone: ZoneInfo, wall: datetime) -> datetime:
 
 
 def _offset(zone: ZoneInfo, local: datetime) -> timedelta:
-    # A zone answers None only when it is asked without a time.
+    # ZoneInfo.utcoffset returns None only if it is called with None.
     return cast("timedelta", zone.utcoffset(local))
 
 
 def transition_at(zone: ZoneInfo, wall: datetime) -> Transition:
     """Return the transition that skips or repeats the value; other values have none."""
-    # Transitions happen on whole seconds, and so does the search for them.
+    # Transitions happen on whole seconds, so the search uses whole seconds.
     wall = wall.replace(microsecond=0, tzinfo=None, fold=0)
     by_old, by_new = instants_of(zone, wall)
     instant = _first_instant_of_new(zone, wall, by_old, by_new)
@@ -72,7 +72,7 @@ def transition_at(zone: ZoneInfo, wall: datetime) -> Transition:
 def _first_instant_of_new(
     zone: ZoneInfo, wall: datetime, by_old: datetime, by_new: datetime
 ) -> datetime:
-    """Halve the time between the two instants until only the transition is left."""
+    """Find the transition between the two instants by bisection."""
     before, after = min(by_old, by_new), max(by_old, by_new)
     while after - before > _SECOND:
         middle = before + (after - before) // (2 * _SECOND) * _SECOND

@@ -1,7 +1,7 @@
-"""Time zones from the `tzdata` package alone, so that every replica places times alike.
+"""Time zones from the `tzdata` package only, so every replica computes the same instants.
 
-The operating system's own database is never read: it differs from machine to machine. A name
-counts only if the package lists it, which also keeps out paths, folders and oddities such as
+The operating system's database is never read: it differs from machine to machine. A name is valid
+only if the package lists it, which also excludes paths, folders and special files such as
 `localtime` that `zoneinfo` would open.
 """
 
@@ -15,16 +15,16 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.suggest import close_match
 
 _FOLDER = Path(tzdata.__path__[0])
-# Stands for "no zone was set" in the database; nobody lives there.
+# Means "no zone was set" in the database; it is not a place.
 _NOT_A_PLACE = "Factory"
 _SHOWN = 64
 
 
 class UnknownZoneError(TenantcronError):
-    """The name is not a time zone; `suggestion` is the one that was probably meant."""
+    """The name is not a time zone; `suggestion` is a similar name."""
 
     def __init__(self, name: str, suggestion: str | None) -> None:
-        """Say it in words, with the name in ASCII and cut to a readable length."""
+        """Build the message, with the name in ASCII and cut to a readable length."""
         hint = f"did you mean {suggestion}?" if suggestion else "use a name such as Europe/London"
         super().__init__(f"unknown time zone {name[:_SHOWN]!a}: {hint}")
         self.name = name
@@ -42,7 +42,7 @@ def zone(name: str) -> ZoneInfo:
 
 @cache
 def zone_names() -> frozenset[str]:
-    """Return every name that `zone` takes."""
+    """Return every name that `zone` accepts."""
     names = (_FOLDER / "zones").read_text(encoding="ascii").split()
     return frozenset(names) - {_NOT_A_PLACE}
 
@@ -53,7 +53,7 @@ def tz_version() -> str:
 
 
 def _suggestion(name: str) -> str | None:
-    """Return the name that differs by case or a slip, or the only zone of that city."""
+    """Return the name that differs by case or a typo, or the only zone of that city."""
     wanted = name.lower().replace(" ", "_")
     names = sorted(zone_names())
     for known in names:

@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
-from tenantcron.cron.at_words import MACROS
+from tenantcron.cron.macros import MACROS
 from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTimetable
 from tenantcron.scheduler.due import timetable_of
 from tenantcron.store.executions import State

@@ -1,4 +1,4 @@
-"""A second opinion: cronsim, in the part of the dialect that both read alike."""
+"""Compare with cronsim, in the part of the dialect that both read in the same way."""
 
 from datetime import UTC, datetime
 from itertools import islice
@@ -26,7 +26,7 @@ def _joined(terms: list[Term]) -> str:
 
 
 def _without_open_steps(text: str) -> bool:
-    # `a/n` ends on Saturday here, and on a Sunday called 7 there.
+    # `a/n` ends on Saturday here, and on a Sunday written as 7 in cronsim.
     return all("/" not in term or term[0] == "*" or "-" in term for term in text.split(","))
 
 
@@ -38,13 +38,13 @@ WEEKDAYS = (
     | st.sampled_from(["7", "5-7", "mon-fri", "MON,sat", "5#1", "1#2,3#4", "FRI#5", "5L", "0L,1L"])
 )
 EXPRESSIONS = st.tuples(fields(0, 59), fields(0, 23), DAYS, MONTHS, WEEKDAYS).map(" ".join)
-MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1))  # noqa: DTZ001 -- the strategy takes no others
+MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1))  # noqa: DTZ001 -- the strategy requires naive ones
 
 
 def cronsim_next(text: str, moment: datetime, count: int) -> list[datetime]:
     """Return the next occurrences by cronsim, in UTC; occurrences on one instant are one."""
     found: list[datetime] = []
-    # Each skipped time comes by itself there, so there are more steps than occurrences.
+    # cronsim yields each skipped time separately, so there are more steps than occurrences.
     for occurrence in islice(CronSim(text, moment), count + 120):
         instant = occurrence.astimezone(UTC)
         if not found or instant > found[-1]:
@@ -54,8 +54,8 @@ def cronsim_next(text: str, moment: datetime, count: int) -> list[datetime]:
     return found
 
 
-def cronsim_refuses(text: str, moment: datetime) -> bool:
-    """Whether cronsim sees that the expression never fires, in fifty years or at all."""
+def cronsim_rejects(text: str, moment: datetime) -> bool:
+    """Whether cronsim detects that the expression never fires, within fifty years or by parsing."""
     try:
         return next(CronSim(text, moment), None) is None
     except CronSimError:
@@ -69,7 +69,7 @@ def test_both_agree_in_utc(texts: list[str], moment: datetime) -> None:
     for text in texts:
         timetable = parse(text)
         if never_fires(timetable):
-            assert cronsim_refuses(text, moment), text
+            assert cronsim_rejects(text, moment), text
             continue
         following = next_occurrence(timetable, zone("UTC"), moment)
         assert following == next(CronSim(text, moment)), text
@@ -98,7 +98,7 @@ TIMES = (FIXED | SHOWN).map(" ".join)
 )
 @settings(max_examples=60)
 @given(times=TIMES)
-def test_both_agree_over_a_clock_change_of_a_whole_hour(name: str, eve: str, times: str) -> None:
+def test_both_agree_over_a_clock_change_of_an_hour(name: str, eve: str, times: str) -> None:
     moment = datetime.fromisoformat(eve).replace(tzinfo=UTC)
     text = f"{times} * * *"
     ours = list(islice(upcoming(parse(text), zone(name), moment), 40))

@@ -1,4 +1,4 @@
-"""Days that depend on the month, against plain walks over the calendar."""
+"""Days that depend on the month, compared with a walk over the calendar."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ RULES = (
 
 
 def matches(timetable: CronTimetable, day: date) -> bool:
-    """Whether the timetable fires on the date, asked the way its users ask."""
+    """Whether the timetable fires on the date, using the public interface."""
     begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
     eve = begin.fromtimestamp(begin.timestamp() - 1, UTC)
     found = next(upcoming(timetable, zone("UTC"), eve), None)
@@ -80,7 +80,7 @@ def fired_in(text: str, year: int) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.days} {rule.weekdays}")
-def test_fires_on_the_days_that_the_calendar_says(rule: Rule) -> None:
+def test_fires_on_the_expected_days_of_28_years(rule: Rule) -> None:
     timetable = cron(f"0 0 {rule.days} * {rule.weekdays}")
     found = upcoming(timetable, zone("UTC"), datetime(2000, 12, 31, 12, tzinfo=UTC))
     fired = [at.date() for at in takewhile(lambda at: at.year <= 2028, found)]
@@ -89,7 +89,7 @@ def test_fires_on_the_days_that_the_calendar_says(rule: Rule) -> None:
 
 @settings(max_examples=150)
 @given(meaning=meanings())
-def test_both_day_fields_join_as_the_rule_says(meaning: Meaning) -> None:
+def test_both_day_fields_combine_by_the_rule(meaning: Meaning) -> None:
     timetable = cron(" ".join(["0", "0", *meaning.text.split()[2:]]))
     for day in ALL_DAYS[:: 1 + len(meaning.text)]:
         assert matches(timetable, day) == meaning.matches_day(day), day

@@ -1,4 +1,4 @@
-"""What the dialect takes, what it refuses, and in which words."""
+"""Which forms the dialect accepts and rejects, and the error messages."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """A form, what is wrong with it, and what to write instead."""
 
     form: str
@@ -80,7 +80,7 @@ DIFFERENT = (
     Same(form="0 0 15W * *", plain="0 0 15 * *"),
     Same(form="0 0 * * 5#2", plain="0 0 * * 5"),
     Same(form="0 0 * * 5L", plain="0 0 * * 5#4"),
-    # Beginning with a star and naming every value differ: in the second form either day matches.
+    # `*/1` and `1-31` match the same days, but with the second form either day field may match.
     Same(form="0 0 */1 * 1", plain="0 0 1-31 * 1"),
 )
 
@@ -88,198 +88,206 @@ FIELDS = "minute, hour, day of month, month, weekday"
 COUNT = f"a cron expression has 5 fields ({FIELDS}), this one has"
 EXAMPLE = "write for example 0 2 * * * for every day at 02:00"
 NO_SECONDS = "seconds and years are not supported"
-ASCII_ONLY = "use ASCII letters, digits and signs, separated by blanks"
-NO_HASH = "hashed (H) and random (R) values are not supported: a schedule says its times"
-NUMBER_INSTEAD = "write a number; spread: 10m keeps schedules apart"
-NTH = "the number behind # counts the weekdays of the month, from 1 to 5"
+ASCII_ONLY = "use ASCII letters, digits and symbols, separated by spaces"
+NO_HASH = "hashed (H) and random (R) values are not supported: schedules have fixed times"
+NUMBER_INSTEAD = "write a number; spread: 10m distributes the starts"
+NTH = "the number after # must be from 1 to 5"
 NTH_HINT = "write mon#1 for the first Monday, monL for the last"
-BACK = "from the last day one can count back 1 to 30 days"
+BACK = "the number after L- must be from 1 to 30"
 TIME_HINT = "write for example @at 2026-12-01T09:00:00Z or @at 2026-12-01T09:00:00+01:00"
 
-REFUSED = (
-    Refused("", "the timetable is empty", "write for example 0 2 * * *"),
-    Refused(" \t", "the timetable is empty", "write for example 0 2 * * *"),
-    Refused("0 0 * *", f"{COUNT} 4", EXAMPLE),
-    Refused("daily", f"{COUNT} 1", EXAMPLE),
-    Refused("0 0 0 0 0 0 0 0", f"{COUNT} 8", EXAMPLE),
-    Refused(
+REJECTED = (
+    Rejected("", "the timetable is empty", "write for example 0 2 * * *"),
+    Rejected(" \t", "the timetable is empty", "write for example 0 2 * * *"),
+    Rejected("0 0 * *", f"{COUNT} 4", EXAMPLE),
+    Rejected("daily", f"{COUNT} 1", EXAMPLE),
+    Rejected("0 0 0 0 0 0 0 0", f"{COUNT} 8", EXAMPLE),
+    Rejected(
         "0 30 2 * * *",
         f"{COUNT} 6; {NO_SECONDS}",
         "drop the first field (seconds): 30 2 * * *",
     ),
-    Refused(
+    Rejected(
         "30 2 1 1 * 2027",
         f"{COUNT} 6; {NO_SECONDS}",
         "drop the last field (years): 30 2 1 1 *",
     ),
-    Refused(
+    Rejected(
         "0 30 2 * * ? *",
         f"{COUNT} 7; {NO_SECONDS}",
         "drop the first field (seconds) and the last one (years): 30 2 * * ?",
     ),
-    Refused(
+    Rejected(
         "0 0 * * *\n",
-        r"the character '\n' (U+000A) has no place in a timetable",
+        r"the character '\n' (U+000A) is not allowed in a timetable",
         ASCII_ONLY,
     ),
-    Refused(
+    Rejected(
         "0\u00a00 * * *",
-        r"the character '\xa0' (U+00A0) has no place in a timetable",
+        r"the character '\xa0' (U+00A0) is not allowed in a timetable",
         ASCII_ONLY,
     ),
-    Refused(
+    Rejected(
         "\u0663 0 * * *",
-        r"the character '\u0663' (U+0663) has no place in a timetable",
+        r"the character '\u0663' (U+0663) is not allowed in a timetable",
         ASCII_ONLY,
     ),
-    Refused(
+    Rejected(
         "\udc80 0 * * *",
-        r"the character '\udc80' (U+DC80) has no place in a timetable",
+        r"the character '\udc80' (U+DC80) is not allowed in a timetable",
         ASCII_ONLY,
     ),
-    Refused("0 " * 129, "a timetable has at most 256 characters, this one 258", None),
-    Refused(
+    Rejected("0 " * 129, "a timetable has at most 256 characters, this one 258", None),
+    Rejected(
         "@reboot",
-        "@reboot is not supported: replicas come and go, a schedule does not see it",
+        "@reboot is not supported: schedules do not depend on when a replica starts",
         "write a time, or start the work from a deploy step",
     ),
-    Refused("@dayly", "@dayly is not a timetable", "did you mean @daily?"),
-    Refused(
+    Rejected("@dayly", "@dayly is not a timetable", "did you mean @daily?"),
+    Rejected(
         "@sometimes",
         "@sometimes is not a timetable",
-        "known are @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, @every, @at",
+        "use one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, @every, @at",
     ),
-    Refused("@daily 5", "@daily stands alone, here '5' follows it", "write @daily"),
-    Refused("H * * * *", f"minute 'H': {NO_HASH}", NUMBER_INSTEAD),
-    Refused("h/15 * * * *", f"minute 'h/15': {NO_HASH}", NUMBER_INSTEAD),
-    Refused("0 H(0-3) * * *", f"hour 'H(0-3)': {NO_HASH}", NUMBER_INSTEAD),
-    Refused("0 R * * *", f"hour 'R': {NO_HASH}", NUMBER_INSTEAD),
-    Refused("5-5 * * * *", "minute '5-5': the range begins where it ends", "write 5"),
-    Refused("0 0 * * 7-0", "weekday '7-0': the range begins where it ends", "write 0"),
-    Refused("0 0 * * sun-SUN", "weekday 'sun-SUN': the range begins where it ends", "write 0"),
-    Refused("0 22-6 * * *", "hour '22-6': the range runs backwards", "write 22-23,0-6"),
-    Refused("0 23-0 * * *", "hour '23-0': the range runs backwards", "write 23,0"),
-    Refused("0 22-6/2 * * *", "hour '22-6/2': the range runs backwards", "write 22,0,2,4,6"),
-    Refused("0 0 1 nov-feb *", "month 'nov-feb': the range runs backwards", "write 11-12,1-2"),
-    Refused("0 0 1 nov-feb/3 *", "month 'nov-feb/3': the range runs backwards", "write 11,2"),
-    Refused("0 0 * * sat-mon", "weekday 'sat-mon': the range runs backwards", "write 6,0-1"),
-    Refused("0 0 * * 7-3", "weekday '7-3': the range runs backwards", "write 0-3"),
-    Refused(
+    Rejected("@daily 5", "@daily takes no argument, got '5'", "write @daily"),
+    Rejected("H * * * *", f"minute 'H': {NO_HASH}", NUMBER_INSTEAD),
+    Rejected("h/15 * * * *", f"minute 'h/15': {NO_HASH}", NUMBER_INSTEAD),
+    Rejected("0 H(0-3) * * *", f"hour 'H(0-3)': {NO_HASH}", NUMBER_INSTEAD),
+    Rejected("0 R * * *", f"hour 'R': {NO_HASH}", NUMBER_INSTEAD),
+    Rejected(
+        "5-5 * * * *", "minute '5-5': the range starts and ends with the same value", "write 5"
+    ),
+    Rejected(
+        "0 0 * * 7-0", "weekday '7-0': the range starts and ends with the same value", "write 0"
+    ),
+    Rejected(
+        "0 0 * * sun-SUN",
+        "weekday 'sun-SUN': the range starts and ends with the same value",
+        "write 0",
+    ),
+    Rejected("0 22-6 * * *", "hour '22-6': the range runs backwards", "write 22-23,0-6"),
+    Rejected("0 23-0 * * *", "hour '23-0': the range runs backwards", "write 23,0"),
+    Rejected("0 22-6/2 * * *", "hour '22-6/2': the range runs backwards", "write 22,0,2,4,6"),
+    Rejected("0 0 1 nov-feb *", "month 'nov-feb': the range runs backwards", "write 11-12,1-2"),
+    Rejected("0 0 1 nov-feb/3 *", "month 'nov-feb/3': the range runs backwards", "write 11,2"),
+    Rejected("0 0 * * sat-mon", "weekday 'sat-mon': the range runs backwards", "write 6,0-1"),
+    Rejected("0 0 * * 7-3", "weekday '7-3': the range runs backwards", "write 0-3"),
+    Rejected(
         "*/0 * * * *",
-        "minute '*/0': a step of 0 goes nowhere",
+        "minute '*/0': the step must not be 0",
         "write a step of 1 or more",
     ),
-    Refused(
+    Rejected(
         "*/90 * * * *",
-        "minute '*/90': a step of 90 is larger than the whole field (0 to 59), "
+        "minute '*/90': a step of 90 is larger than the range of the field (0 to 59), "
         "so only the first value would ever match",
-        "write the one value, or every: 90m for a fixed interval",
+        "write that value, or every: 90m for a fixed interval",
     ),
-    Refused(
+    Rejected(
         "0 5-9/36 * * *",
-        "hour '5-9/36': a step of 36 is larger than the whole field (0 to 23), "
+        "hour '5-9/36': a step of 36 is larger than the range of the field (0 to 23), "
         "so only the first value would ever match",
-        "write the one value, or every: 36h for a fixed interval",
+        "write that value, or every: 36h for a fixed interval",
     ),
-    Refused(
+    Rejected(
         "0 0 1 */13 *",
-        "month '*/13': a step of 13 is larger than the whole field (1 to 12), "
+        "month '*/13': a step of 13 is larger than the range of the field (1 to 12), "
         "so only the first value would ever match",
-        "write the one value",
+        "write that value",
     ),
-    Refused("*/ * * * *", "minute '*/': the step behind the slash must be a number", None),
-    Refused("*/5/5 * * * *", "minute '*/5/5': the step behind the slash must be a number", None),
-    Refused("60 * * * *", "minute '60': 60 is out of range; it takes 0 to 59", None),
-    Refused("0 24 * * *", "hour '24': 24 is out of range; it takes 0 to 23", None),
-    Refused("0 0 0 * *", "day of month '0': 0 is out of range; it takes 1 to 31", None),
-    Refused("0 0 32 * *", "day of month '32': 32 is out of range; it takes 1 to 31", None),
-    Refused("0 0 1 0 *", "month '0': 0 is out of range; it takes 1 to 12", None),
-    Refused("0 0 * * 8", "weekday '8': 8 is out of range; it takes 0 to 7", None),
-    Refused("0 0 1-40 * *", "day of month '1-40': 40 is out of range; it takes 1 to 31", None),
-    Refused("1,,2 * * * *", "minute '1,,2': there is nothing between two commas", "drop a comma"),
-    Refused("1, * * * *", "minute '1,': there is nothing between two commas", "drop a comma"),
-    Refused("-5 * * * *", "minute '-5': a number is missing", None),
-    Refused("5- * * * *", "minute '5-': a number is missing", None),
-    Refused("1.5 * * * *", "minute '1.5': '1.5' is not understood; it takes 0 to 59", None),
-    Refused("*5 * * * *", "minute '*5': '*5' is not understood; it takes 0 to 59", None),
-    Refused("0 mon * * *", "hour 'mon': 'mon' is not understood; it takes 0 to 23", None),
-    Refused(
+    Rejected("*/ * * * *", "minute '*/': the step after the slash must be a number", None),
+    Rejected("*/5/5 * * * *", "minute '*/5/5': the step after the slash must be a number", None),
+    Rejected("60 * * * *", "minute '60': 60 is out of range; it takes 0 to 59", None),
+    Rejected("0 24 * * *", "hour '24': 24 is out of range; it takes 0 to 23", None),
+    Rejected("0 0 0 * *", "day of month '0': 0 is out of range; it takes 1 to 31", None),
+    Rejected("0 0 32 * *", "day of month '32': 32 is out of range; it takes 1 to 31", None),
+    Rejected("0 0 1 0 *", "month '0': 0 is out of range; it takes 1 to 12", None),
+    Rejected("0 0 * * 8", "weekday '8': 8 is out of range; it takes 0 to 7", None),
+    Rejected("0 0 1-40 * *", "day of month '1-40': 40 is out of range; it takes 1 to 31", None),
+    Rejected("1,,2 * * * *", "minute '1,,2': a term in the list is empty", "remove a comma"),
+    Rejected("1, * * * *", "minute '1,': a term in the list is empty", "remove a comma"),
+    Rejected("-5 * * * *", "minute '-5': a number is missing", None),
+    Rejected("5- * * * *", "minute '5-': a number is missing", None),
+    Rejected("1.5 * * * *", "minute '1.5': '1.5' is not understood; it takes 0 to 59", None),
+    Rejected("*5 * * * *", "minute '*5': '*5' is not understood; it takes 0 to 59", None),
+    Rejected("0 mon * * *", "hour 'mon': 'mon' is not understood; it takes 0 to 23", None),
+    Rejected(
         "0 0 1 foo *",
         "month 'foo': 'foo' is not understood; it takes 1 to 12, or jan to dec",
         None,
     ),
-    Refused("0 0 * * Monday", "weekday 'Monday': names have three letters", "write mon"),
-    Refused("? * * * *", "minute '?': ? belongs in the two day fields only", "write *"),
-    Refused(
+    Rejected("0 0 * * Monday", "weekday 'Monday': names have three letters", "write mon"),
+    Rejected("? * * * *", "minute '?': ? is allowed only in the two day fields", "write *"),
+    Rejected(
         "0 0 ?,5 * *",
-        "day of month '?,5': ? stands for the whole field and stands alone",
+        "day of month '?,5': ? must be the only term of the field",
         "write ?",
     ),
-    Refused("L * * * *", "minute 'L': 'L' is not understood; it takes 0 to 59", None),
-    Refused("0 0 L-0 * *", f"day of month 'L-0': {BACK}", "write L for the last day itself"),
-    Refused("0 0 L-31 * *", f"day of month 'L-31': {BACK}", "write L for the last day itself"),
-    Refused("0 0 32W * *", "day of month '32W': 32 is out of range; it takes 1 to 31", None),
-    Refused(
+    Rejected("L * * * *", "minute 'L': 'L' is not understood; it takes 0 to 59", None),
+    Rejected("0 0 L-0 * *", f"day of month 'L-0': {BACK}", "write L for the last day itself"),
+    Rejected("0 0 L-31 * *", f"day of month 'L-31': {BACK}", "write L for the last day itself"),
+    Rejected("0 0 32W * *", "day of month '32W': 32 is out of range; it takes 1 to 31", None),
+    Rejected(
         "0 0 W15 * *",
-        "day of month 'W15': the W for the nearest workday stands behind the day",
+        "day of month 'W15': the W for the nearest workday goes after the day",
         "write 15W",
     ),
-    Refused(
+    Rejected(
         "0 0 1-5W * *",
         "day of month '1-5W': '5W' is not understood; it takes 1 to 31",
         None,
     ),
-    Refused(
+    Rejected(
         "0 0 * * L",
-        "weekday 'L': L alone does not say which weekday",
+        "weekday 'L': L needs a weekday before it",
         "write 5L for the last Friday, 6 for Saturday",
     ),
-    Refused(
+    Rejected(
         "0 0 * * L5",
-        "weekday 'L5': the L for the last one stands behind the weekday",
+        "weekday 'L5': the L for the last weekday goes after the weekday",
         "write 5L",
     ),
-    Refused("0 0 * * 1#0", f"weekday '1#0': {NTH}", NTH_HINT),
-    Refused("0 0 * * 1#", f"weekday '1#': {NTH}", NTH_HINT),
-    Refused("0 0 * * 1#10", f"weekday '1#10': {NTH}", NTH_HINT),
-    Refused("0 0 * * #2", "weekday '#2': a number is missing", None),
-    Refused(
+    Rejected("0 0 * * 1#0", f"weekday '1#0': {NTH}", NTH_HINT),
+    Rejected("0 0 * * 1#", f"weekday '1#': {NTH}", NTH_HINT),
+    Rejected("0 0 * * 1#10", f"weekday '1#10': {NTH}", NTH_HINT),
+    Rejected("0 0 * * #2", "weekday '#2': a number is missing", None),
+    Rejected(
         "@every",
         "@every: '' is not a duration such as 90s, 15m, 1h30m or 7d",
         "write for example @every 45m",
     ),
-    Refused(
+    Rejected(
         "@every 45 m",
         "@every: '45 m' is not a duration such as 90s, 15m, 1h30m or 7d",
         "write for example @every 45m",
     ),
-    Refused("@every 0m", "@every: '0m' is no time at all", "write 1s or more"),
-    Refused("@at", "@at: '' is not a time such as 2026-12-01T09:00:00", TIME_HINT),
-    Refused(
+    Rejected("@every 0m", "@every: the interval '0m' is zero", "write 1s or more"),
+    Rejected("@at", "@at: '' is not a time such as 2026-12-01T09:00:00", TIME_HINT),
+    Rejected(
         "@at 2026-12-01",
         "@at: '2026-12-01' is not a time such as 2026-12-01T09:00:00",
         TIME_HINT,
     ),
-    Refused(
+    Rejected(
         "@at 2026-12-01T09:00:00",
-        "@at: '2026-12-01T09:00:00' does not say its offset from UTC",
+        "@at: '2026-12-01T09:00:00' has no UTC offset",
         TIME_HINT,
     ),
-    Refused(
+    Rejected(
         "@at 2026-02-30T09:00:00Z",
-        "@at: '2026-02-30T09:00:00Z' is not on the calendar",
+        "@at: '2026-02-30T09:00:00Z' is not a valid date and time",
         TIME_HINT,
     ),
-    Refused(
+    Rejected(
         "@at 0001-01-01T00:00:00+14:00",
-        "@at: '0001-01-01T00:00:00+14:00' is not on the calendar",
+        "@at: '0001-01-01T00:00:00+14:00' is not a valid date and time",
         TIME_HINT,
     ),
 )
 
 
 def cron(text: str) -> CronTimetable:
-    """Parse a cron expression and leave its text out of comparisons."""
+    """Parse a cron expression, without its text for comparisons."""
     timetable = parse(text)
     assert isinstance(timetable, CronTimetable)
     return timetable._replace(expression="")
@@ -287,18 +295,18 @@ def cron(text: str) -> CronTimetable:
 
 @pytest.mark.parametrize("case", SAME, ids=lambda case: case.form)
 def test_means_the_same_as_the_plainer_form(case: Same) -> None:
-    # How a field begins decides more than its values, and a plainer form may begin differently.
+    # A leading star has a meaning beyond its values, and a plainer form may not have it.
     form, plain = cron(case.form), cron(case.plain)
     assert form == plain._replace(follows_clock=form.follows_clock)
 
 
 @pytest.mark.parametrize("case", DIFFERENT, ids=lambda case: case.form)
-def test_means_something_else_than_a_similar_form(case: Same) -> None:
+def test_means_something_different_from_a_similar_form(case: Same) -> None:
     assert cron(case.form).day_masks != cron(case.plain).day_masks
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: ascii(case.form))
-def test_refused_in_words(case: Refused) -> None:
+@pytest.mark.parametrize("case", REJECTED, ids=lambda case: ascii(case.form))
+def test_invalid_forms_are_rejected_with_a_message_and_a_hint(case: Rejected) -> None:
     with pytest.raises(CronError) as caught:
         parse(case.form)
     assert caught.value.message == case.message
@@ -310,29 +318,29 @@ def test_refused_in_words(case: Refused) -> None:
 @pytest.mark.parametrize(
     ("value", "kind"), [(5, "int"), (None, "NoneType"), ([], "list"), (b"@daily", "bytes")]
 )
-def test_what_is_not_text_is_refused(value: object, kind: str) -> None:
+def test_a_value_that_is_not_text_is_rejected(value: object, kind: str) -> None:
     with pytest.raises(CronError, match=f"a timetable is text, this is {kind}"):
         parse(value)  # type: ignore[arg-type] # what a manifest may hold
 
 
 @pytest.mark.parametrize(
-    ("refused", "written", "values"),
+    ("invalid", "suggested", "values"),
     [
         ("0 22-6/2 * * *", "0 22,0,2,4,6 * * *", (0, 2, 4, 6, 22)),
         ("0 23-0 * * *", "0 23,0 * * *", (0, 23)),
         ("0 22-6 * * *", "0 22-23,0-6 * * *", (0, 1, 2, 3, 4, 5, 6, 22, 23)),
     ],
 )
-def test_what_the_hint_says_instead_of_a_backward_range_works(
-    refused: str, written: str, values: tuple[int, ...]
+def test_the_hint_for_a_backward_range_is_valid(
+    invalid: str, suggested: str, values: tuple[int, ...]
 ) -> None:
     with pytest.raises(CronError) as caught:
-        parse(refused)
-    assert caught.value.hint == f"write {written.split()[1]}"
-    assert cron(written).hours == values
+        parse(invalid)
+    assert caught.value.hint == f"write {suggested.split()[1]}"
+    assert cron(suggested).hours == values
 
 
-def test_256_characters_are_enough_and_the_last_to_be_taken() -> None:
+def test_an_expression_of_256_characters_is_accepted() -> None:
     text = "0 0 * * *" + " " * 247
     assert cron(text).hours == (0,)
 
@@ -367,7 +375,7 @@ def test_an_hour_field_that_begins_with_a_star_follows_the_clock(
         (" @at   2026-12-01T10:00:00+01:00 ", "@at 2026-12-01T10:00:00+01:00"),
     ],
 )
-def test_the_expression_is_as_written_with_single_blanks_and_at_words_in_lower_case(
+def test_the_expression_keeps_its_text_with_single_spaces_and_lower_case_macros(
     text: str, expression: str
 ) -> None:
     assert parse(text).expression == expression

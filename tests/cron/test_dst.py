@@ -1,7 +1,7 @@
 """Clock changes, case by case: each table row is one clock change and one kind of expression.
 
 "Fixed" expressions fire a skipped time right after the gap and a repeated one the first time only.
-"Shown" ones (an hour field that begins with a star) follow the clock as it shows.
+"Shown" ones (an hour field that begins with a star) fire whenever the clock shows a match.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tenantcron.cron.zones import zone
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is expected after an instant; all instants in UTC."""
+    """The expected occurrences after an instant; all instants in UTC."""
 
     name: str
     zone: str
@@ -383,19 +383,19 @@ def test_previous_occurrences_are_the_same_backwards(case: Case) -> None:
         instant = found
 
 
-def test_answers_are_in_utc_whatever_the_zone_of_the_question() -> None:
+def test_results_are_in_utc_whatever_the_zone_of_the_argument() -> None:
     clock = zone("Europe/London")
-    asked = datetime(2026, 7, 1, 12, 0, tzinfo=zone("Asia/Tokyo"))
-    found = next_occurrence(parse("0 5 * * *"), clock, asked)
+    moment = datetime(2026, 7, 1, 12, 0, tzinfo=zone("Asia/Tokyo"))
+    found = next_occurrence(parse("0 5 * * *"), clock, moment)
     assert found == utc("2026-07-01T04:00")
     assert found.tzinfo is UTC
 
 
-def test_a_question_in_the_skipped_hour_of_the_zone_itself_is_an_instant_like_any() -> None:
+def test_an_argument_in_the_skipped_hour_of_the_zone_is_a_valid_instant() -> None:
     clock = zone("Europe/London")
     # By PEP 495 the skipped 01:30 is read with the offset before the gap, so it is 01:30 in UTC.
-    asked = datetime(2026, 3, 29, 1, 30, tzinfo=clock)
-    assert next_occurrence(parse("30 * * * *"), clock, asked) == utc("2026-03-29T02:30")
+    moment = datetime(2026, 3, 29, 1, 30, tzinfo=clock)
+    assert next_occurrence(parse("30 * * * *"), clock, moment) == utc("2026-03-29T02:30")
 
 
 @pytest.mark.parametrize(
@@ -410,13 +410,13 @@ def test_the_transition_is_an_occurrence_of_the_times_it_skips(before: str, expe
     assert found == utc(expected)
 
 
-def test_a_zone_of_whole_seconds_keeps_its_seconds() -> None:
+def test_an_offset_with_seconds_keeps_its_seconds() -> None:
     # Until 1972 the clocks of Monrovia were 44 minutes and 30 seconds behind UTC.
     found = next_occurrence(parse("0 9 * * *"), zone("Africa/Monrovia"), utc("1971-06-01T00:00"))
     assert found == utc("1971-06-01T09:44:30")
 
 
-def test_rules_beyond_the_tables_of_the_database_hold_too() -> None:
+def test_rules_apply_beyond_the_tables_of_the_database() -> None:
     found = upcoming(parse("30 1 * * *"), zone("Europe/London"), utc("2099-03-28T12:00"))
     assert next(found) == utc("2099-03-29T01:00")
     assert next(found) - utc("2099-03-30T00:30") == timedelta(0)

@@ -1,4 +1,4 @@
-"""The shortest gap: known figures, and brute force over whole years."""
+"""The shortest gap: known values, and brute force over 29 years."""
 
 from datetime import date, timedelta
 from itertools import pairwise
@@ -15,12 +15,12 @@ ALL_DAYS = range(date(2001, 1, 1).toordinal(), date(2030, 1, 1).toordinal())
 
 
 def days(count: int) -> timedelta:
-    """Return whole days."""
+    """Return a number of days."""
     return timedelta(days=count)
 
 
 def minutes(count: int) -> timedelta:
-    """Return whole minutes."""
+    """Return a number of minutes."""
     return timedelta(minutes=count)
 
 
@@ -79,7 +79,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize(("text", "gap"), KNOWN.items())
-def test_known_figures(text: str, gap: timedelta) -> None:
+def test_known_gaps(text: str, gap: timedelta) -> None:
     assert shortest_gap(parse(text)) == gap
 
 
@@ -89,7 +89,7 @@ def test_without_two_occurrences_there_is_no_gap(text: str) -> None:
 
 
 def gap_by_brute_force(meaning: Meaning) -> timedelta | None:
-    """Write out all occurrences of 29 years and take the least difference."""
+    """List all occurrences of 29 years and return the smallest difference."""
     times = sorted(60 * hour + minute for hour in meaning.hours for minute in meaning.minutes)
     matching = [day for day in ALL_DAYS if meaning.matches_day(date.fromordinal(day))]
     within = [later - earlier for earlier, later in pairwise(times)] if matching else []
@@ -101,7 +101,7 @@ def gap_by_brute_force(meaning: Meaning) -> timedelta | None:
 
 @settings(max_examples=80)
 @given(meaning=meanings())
-def test_equals_the_least_difference_of_all_occurrences(meaning: Meaning) -> None:
+def test_equals_the_smallest_difference_of_all_occurrences(meaning: Meaning) -> None:
     brute_force = gap_by_brute_force(meaning)
     # Gaps of more than a year can be shorter around a century than anywhere in these years.
     assume(brute_force is None or brute_force < days(366))

@@ -1,6 +1,6 @@
-"""What croniter makes of the plain forms that it is given, held fast for every shape of term.
+"""Golden tests of how croniter expands the plain forms, for every shape of term.
 
-An upgrade that reads one of them differently fails here and nowhere later.
+An upgrade of croniter that reads one of them differently fails here.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ALL = ["*", "*", "*", "*", "*"]
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A term as people write it, and the form that croniter gets to see."""
+    """A term as written, and the plain form that croniter receives."""
 
     position: int
     term: str
@@ -107,7 +107,7 @@ def test_a_list_is_the_union_of_its_terms(position: int) -> None:
 
 
 @pytest.mark.parametrize("weekday", ["*", "*/2", "1", "1-5"])
-def test_every_day_written_out_stays_every_day_whatever_the_weekday(weekday: str) -> None:
+def test_a_full_range_of_days_is_every_day_whatever_the_weekday(weekday: str) -> None:
     assert expand(["0", "0", "1-31", "*", weekday])[2] == tuple(range(1, 32))
     assert expand(["0", "0", "1", "*", "0-6"])[4] == every(WEEKDAY)
 
@@ -123,6 +123,6 @@ def test_every_day_written_out_stays_every_day_whatever_the_weekday(weekday: str
 def test_the_known_traps_are_still_there(
     text: str, position: int, misread_as: list[int | str]
 ) -> None:
-    # When this fails croniter has changed for the better, and what else it reads differently
-    # should be looked at before the pin is raised.
+    # If this fails, croniter has fixed a bug. Check what else it reads differently before you raise
+    # the pin.
     assert croniter.expand(text)[0][position] == misread_as

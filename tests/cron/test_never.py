@@ -25,7 +25,7 @@ NEVER = (
     "0 0 * * 1#6",
     "0 0 * 2 1#6",
     "0 0 ? * mon#9,tue#7",
-    # A field that begins with a star is no restriction, so the other one must match as well.
+    # A field that begins with a star counts as unrestricted, so both must match.
     "0 0 31 2 */2",
 )
 SOMETIMES = (
@@ -48,7 +48,7 @@ RARELY = (
     "0 0 */28 2 1",
     "0 0 L-28 2 *",
     "0 0 */31 1 1",
-    # However often on the day itself: 97 leap days in 400 years.
+    # Any number of times on the day: 97 leap days in 400 years.
     "0 */4 29 2 *",
     "*/15 * 29 2 *",
     "* * 29 2 *",
@@ -99,7 +99,7 @@ def test_fires_once_a_year_or_more(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0 0 29 2 *", "0 0 */28 2 1", "0 */4 29 2 *", "0 0 */30 1 1,2"])
-def test_rarely_is_judged_by_the_days_of_all_400_years(text: str) -> None:
+def test_rarely_is_computed_from_the_days_of_400_years(text: str) -> None:
     begin, end = datetime(2000, 12, 31, 23, 59, tzinfo=UTC), datetime(2401, 1, 1, tzinfo=UTC)
     days = set()
     for occurrence in upcoming(parse(text), zone("UTC"), begin):

@@ -37,7 +37,7 @@ def test_intervals_count_from_1970(text: str, moment: str, previous: str, follow
     assert next_occurrence(timetable, clock, utc(moment)) == utc(following)
 
 
-def test_a_single_time_lies_strictly_ahead_or_strictly_behind() -> None:
+def test_a_single_time_is_strictly_after_or_strictly_before() -> None:
     timetable, clock = parse("@at 2026-12-01T09:00:00Z"), zone("UTC")
     instant = utc("2026-12-01T09:00")
     assert next_occurrence(timetable, clock, instant - MICROSECOND) == instant
@@ -48,8 +48,8 @@ def test_a_single_time_lies_strictly_ahead_or_strictly_behind() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_moment_without_a_zone_is_refused(text: str) -> None:
-    naive = datetime(2026, 1, 1)  # noqa: DTZ001 -- what is refused
+def test_a_moment_without_a_zone_is_rejected(text: str) -> None:
+    naive = datetime(2026, 1, 1)  # noqa: DTZ001 -- the rejected value
     with pytest.raises(ValueError, match="without a time zone"):
         next_occurrence(parse(text), zone("UTC"), naive)
     with pytest.raises(ValueError, match="without a time zone"):

@@ -1,4 +1,4 @@
-"""Occurrences around transitions, against a walk through real time."""
+"""Occurrences around transitions, compared with a walk minute by minute."""
 
 from bisect import bisect_left, bisect_right
 from datetime import datetime, timedelta
@@ -42,7 +42,7 @@ def test_every_window_holds_a_transition() -> None:
 
 @settings(max_examples=200)
 @given(meaning=meanings(), window=st.sampled_from(WINDOWS))
-def test_forwards_and_backwards_yield_exactly_what_the_walk_saw(
+def test_forwards_and_backwards_yield_exactly_the_occurrences_of_the_walk(
     meaning: Meaning, window: Window
 ) -> None:
     expected = expected_occurrences(meaning, window)
@@ -76,7 +76,7 @@ def test_from_any_instant_near_a_transition(
 @given(
     meaning=meanings(),
     name=st.sampled_from(sorted({window.zone for window in WINDOWS} | {"UTC", "Asia/Kathmandu"})),
-    instant=st.datetimes(datetime(1850, 1, 1), datetime(2150, 1, 1)),  # noqa: DTZ001 -- the strategy takes no others
+    instant=st.datetimes(datetime(1850, 1, 1), datetime(2150, 1, 1)),  # noqa: DTZ001 -- the strategy requires naive ones
 )
 def test_previous_is_the_inverse_of_next(meaning: Meaning, name: str, instant: datetime) -> None:
     timetable, clock = parse(meaning.text), zone(name)

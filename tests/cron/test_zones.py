@@ -1,4 +1,4 @@
-"""Zones come from the tzdata package alone, under the names that it lists."""
+"""Zones come only from the tzdata package, under the names that it lists."""
 
 import subprocess
 import sys
@@ -75,9 +75,7 @@ def test_every_name_opens() -> None:
         ("x" * 10_000, None),
     ],
 )
-def test_other_names_are_refused_with_what_was_probably_meant(
-    name: str, suggestion: str | None
-) -> None:
+def test_other_names_are_rejected_with_a_suggestion(name: str, suggestion: str | None) -> None:
     with pytest.raises(UnknownZoneError) as caught:
         zone(name)
     assert caught.value.suggestion == suggestion
@@ -97,14 +95,14 @@ def test_zones_are_read_once() -> None:
     assert zone("Europe/London") is zone("Europe/London")
 
 
-def test_the_search_path_of_zoneinfo_is_left_alone() -> None:
+def test_the_search_path_of_zoneinfo_is_unchanged() -> None:
     before = zoneinfo.TZPATH
     zone("Europe/Paris")
     assert before == zoneinfo.TZPATH
 
 
 def test_the_database_of_the_operating_system_is_never_read() -> None:
-    # With an empty search path zoneinfo finds nothing of the system's, and zones still open.
+    # With an empty search path zoneinfo cannot find the system's files, and zones still open.
     script = (
         "import zoneinfo; zoneinfo.reset_tzpath([]);"
         "from tenantcron.cron.zones import zone;"
@@ -114,7 +112,7 @@ def test_the_database_of_the_operating_system_is_never_read() -> None:
     assert ran.stdout.strip() == "Europe/London"
 
 
-def test_the_module_costs_no_croniter_and_no_pydantic_to_import() -> None:
+def test_importing_the_module_loads_neither_croniter_nor_pydantic() -> None:
     script = (
         "import sys; import tenantcron.cron.parse, tenantcron.cron.analysis;"
         "import tenantcron.cron.occurrences, tenantcron.cron.zones;"

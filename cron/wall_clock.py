@@ -1,9 +1,8 @@
-"""Matching values of the wall clock, before any zone comes in.
+"""Search for matching wall-clock values, independent of time zones.
 
-A wall-clock value is a naive datetime, or a local one of which only what the clock shows counts;
-matching ones are whole minutes, and naive. They are found by the bits of masks: `mask & -mask`
-keeps the lowest bit, `bit_length` counts up to the highest. The search ends with the calendar of
-datetime, years 1 to 9999.
+A wall-clock value is a naive datetime, or a local one whose zone is ignored. Matching values are
+whole minutes, and naive. They are found with bit masks: `mask & -mask` keeps the lowest bit, and
+`bit_length` gives the highest. The search ends at the limits of datetime, years 1 to 9999.
 """
 
 from datetime import MAXYEAR, MINYEAR, datetime

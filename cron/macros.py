@@ -24,7 +24,7 @@ AT = "@at"
 _TIME_HINT = "write for example @at 2026-12-01T09:00:00Z or @at 2026-12-01T09:00:00+01:00"
 
 
-def read_at_word(words: list[str]) -> Timetable:
+def read_macro(words: list[str]) -> Timetable:
     """Read a timetable whose first word begins with `@`."""
     word, rest = words[0], " ".join(words[1:])
     name = word.lower()
@@ -35,16 +35,16 @@ def read_at_word(words: list[str]) -> Timetable:
     if name not in MACROS:
         raise _unknown(word, name)
     if rest:
-        raise CronError(f"{word} stands alone, here {rest!r} follows it", f"write {word}")
+        raise CronError(f"{word} takes no argument, got {rest!r}", f"write {word}")
     return read_expression(name, MACROS[name].split())
 
 
 def _unknown(word: str, name: str) -> CronError:
     if name == "@reboot":
-        problem = "@reboot is not supported: replicas come and go, a schedule does not see it"
+        problem = "@reboot is not supported: schedules do not depend on when a replica starts"
         return CronError(problem, "write a time, or start the work from a deploy step")
     meant = close_match(name, [*MACROS, EVERY, AT])
-    hint = f"did you mean {meant}?" if meant else f"known are {', '.join([*MACROS, EVERY, AT])}"
+    hint = f"did you mean {meant}?" if meant else f"use one of {', '.join([*MACROS, EVERY, AT])}"
     return CronError(f"{word} is not a timetable", hint)
 
 
@@ -54,17 +54,17 @@ def _interval(text: str) -> timedelta:
     except DurationError as error:
         raise CronError(f"{EVERY}: {error}", f"write for example {EVERY} 45m") from None
     if not interval:
-        raise CronError(f"{EVERY}: {text!r} is no time at all", "write 1s or more")
+        raise CronError(f"{EVERY}: the interval {text!r} is zero", "write 1s or more")
     return interval
 
 
 def _instant(text: str) -> datetime:
     if " " in text:
-        raise CronError(f"{AT}: {text!r} is not a single word", _TIME_HINT)
+        raise CronError(f"{AT}: {text!r} contains a space", _TIME_HINT)
     try:
         instant = read_instant(text)
     except InstantError as error:
         raise CronError(f"{AT}: {text!r} {error}", _TIME_HINT) from None
     if instant.tzinfo is None:
-        raise CronError(f"{AT}: {text!r} does not say its offset from UTC", _TIME_HINT)
+        raise CronError(f"{AT}: {text!r} has no UTC offset", _TIME_HINT)
     return instant
