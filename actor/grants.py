@@ -32,5 +32,12 @@ class Proven:
     grant: Grant
 
 
+class MissingClaimError(Exception):
+    """The token proves who presents it, but a claim that grants access is missing."""
+
+    def __init__(self, claim: str, add: str) -> None:
+        super().__init__(f"the token has no claim `{claim}`: let its issuer add {add}")
+
+
 class NotProvenError(Exception):
     """What was presented proves nothing. Why is for our logs, never for who presented it."""

@@ -1,8 +1,9 @@
 """Tokens of an OIDC issuer: how one proves who presents it.
 
-The issuer says who somebody is; what they may do is said by two claims that it adds:
-`tenantcron_role`, and `tenantcron_tenant` for somebody who is bound to one tenant. Only signatures
-with a key pair count: with a shared secret, whoever verifies could also sign.
+The issuer says who a caller is. Two claims that it adds grant access: `tenantcron_role`, and
+`tenantcron_tenant`, which is a tenant's id, or `*` for all tenants. Without one of them there is no
+access: a claim that the issuer forgets must not grant more than one that it writes. Only signatures
+with a key pair count: with a shared secret, a verifier could also sign.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,14 @@ from typing import Final
 import jwt
 
 from tenantcron.actor.api_tokens import API_SOURCE
-from tenantcron.actor.grants import Grant, NotProvenError, Proven, Role
+from tenantcron.actor.grants import Grant, MissingClaimError, NotProvenError, Proven, Role
 from tenantcron.actor.model import ActorType, AuthenticatedActor, InvalidActorError
 from tenantcron.actor.witness import WITNESS
 from tenantcron.core.names import TenantId, is_reserved, is_tenant_id
 
 ROLE_CLAIM: Final = "tenantcron_role"
 TENANT_CLAIM: Final = "tenantcron_tenant"
+ALL_TENANTS: Final = "*"
 ALGORITHMS: Final = (
     "RS256",
     "RS384",
@@ -111,17 +113,21 @@ def _subject(claims: Mapping[str, object]) -> str:
 
 
 def _role(claims: Mapping[str, object]) -> Role:
-    role = claims.get(ROLE_CLAIM)
+    if ROLE_CLAIM not in claims:
+        raise MissingClaimError(ROLE_CLAIM, f"one of {', '.join(Role)}")
+    role = claims[ROLE_CLAIM]
     if role not in list(Role):
-        raise NotProvenError(f"the token has no role in `{ROLE_CLAIM}`")
+        raise NotProvenError(f"`{ROLE_CLAIM}` of the token is not a role")
     return Role(str(role))
 
 
 def _tenant(claims: Mapping[str, object]) -> TenantId | None:
-    """A claim that is there and cannot be read must not turn into all tenants."""
+    """Return the tenant of the grant, None for all; only an explicit claim grants all."""
     if TENANT_CLAIM not in claims:
-        return None
+        raise MissingClaimError(TENANT_CLAIM, f"a tenant's id, or `{ALL_TENANTS}` for all tenants")
     tenant = claims[TENANT_CLAIM]
+    if tenant == ALL_TENANTS:
+        return None
     if not isinstance(tenant, str) or not is_tenant_id(tenant) or is_reserved(tenant):
         raise NotProvenError(f"`{TENANT_CLAIM}` of the token is not a tenant")
     return TenantId(tenant)

@@ -9,7 +9,8 @@
    to send requests by any page that it shows, so requests that come from a page, or under another
    host name, are refused.
 
-What is told about a token that does not count is always the same: why is in the log.
+The reply about a token that is not valid is always the same: the reason is in the log. A valid OIDC
+token without a claim that grants access is 403, and names the claim.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import structlog
 from starlette.requests import Request
 
 from tenantcron.actor import api_tokens, oidc
-from tenantcron.actor.grants import Grant, NotProvenError, Proven, Role
+from tenantcron.actor.grants import Grant, MissingClaimError, NotProvenError, Proven, Role
 from tenantcron.actor.model import Actor, ActorType, AnyActor
 from tenantcron.api.allowances import Allowances
 from tenantcron.api.key_sets import KeySet
@@ -86,6 +87,9 @@ class Callers:
         except NotProvenError as error:
             log.info("token_refused", error=str(error))
             raise unauthenticated(_NOT_VALID) from error
+        except MissingClaimError as error:
+            log.info("token_refused", error=str(error))
+            raise Problem("TC702", str(error)) from error
 
     def nobody(self, request: Request) -> Caller:
         """Return the caller who presents nothing, if such callers are served."""

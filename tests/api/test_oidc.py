@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ class Keys:
             "sub": "ada@example.com",
             "exp": datetime.now(UTC) + timedelta(minutes=5),
             "tenantcron_role": "admin",
+            "tenantcron_tenant": "*",
         } | changes
         kept = {name: value for name, value in claims.items() if value is not None}
         return jwt.encode(kept, self.private[key_id], "ES256", headers={"kid": key_id})
@@ -146,9 +148,8 @@ async def test_anything_wrong_with_a_token_proves_nothing(api: Api, keys: Keys) 
         "an empty subject": keys.token(sub=""),
         "a blank subject": keys.token(sub="  "),
         "no end": keys.token(exp=None),
-        "no role": keys.token(tenantcron_role=None),
         "an unknown role": keys.token(tenantcron_role="root"),
-        "a tenant that is none": keys.token(tenantcron_tenant="*"),
+        "a tenant that is none": keys.token(tenantcron_tenant="**"),
         "a tenant that is not text": keys.token(tenantcron_tenant=["acme"]),
         "a tenant that is empty": keys.token(tenantcron_tenant=""),
         "another key of the same name": stranger.token(),
@@ -168,6 +169,43 @@ def _signed_with(secret: bytes, claims: dict[str, Any]) -> str:
     message = f"{head.rstrip('=')}.{body}"
     signature = hmac.new(secret, message.encode(), hashlib.sha256).digest()
     return f"{message}.{urlsafe_b64encode(signature).decode().rstrip('=')}"
+
+
+MISSING = {
+    "no tenant": ({"tenantcron_tenant": None}, "tenantcron_tenant"),
+    "no tenant, and not an admin": (
+        {"tenantcron_tenant": None, "tenantcron_role": "viewer"},
+        "tenantcron_tenant",
+    ),
+    "no role": ({"tenantcron_role": None}, "tenantcron_role"),
+    "neither": ({"tenantcron_role": None, "tenantcron_tenant": None}, "tenantcron_role"),
+}
+
+
+@pytest.mark.parametrize(("claims", "missing"), MISSING.values(), ids=MISSING)
+async def test_a_token_without_a_role_or_a_tenant_gives_no_access_and_names_the_claim(
+    api: Api, keys: Keys, claims: dict[str, Any], missing: str
+) -> None:
+    async with api.with_token(keys.token(**claims)) as client:
+        refused = await client.get("/v1/tenants")
+    assert refused.status_code == 403
+    problem = refused.json()
+    assert problem["code"] == "TC702"
+    assert f"the token has no claim `{missing}`" in problem["detail"]
+
+
+@pytest.mark.parametrize("claim", [None, "acme", "*"])
+async def test_the_dashboard_signs_in_by_the_same_claims(
+    api: Api, keys: Keys, claim: str | None
+) -> None:
+    async with api.with_token(None) as client:
+        page = await client.get("/ui/sign-in")
+        csrf = re.search(r'name="csrf" value="([0-9a-f]+)"', page.text)
+        assert csrf is not None
+        form = {"token": keys.token(tenantcron_tenant=claim), "csrf": csrf[1], "next": "/ui"}
+        answer = await client.post("/ui/sign-in", data=form)
+    assert answer.status_code == (403 if claim is None else 303)
+    assert ("has no claim <code>tenantcron_tenant</code>" in answer.text) == (claim is None)
 
 
 async def test_made_up_keys_do_not_turn_into_requests_to_the_issuer(api: Api, keys: Keys) -> None:
