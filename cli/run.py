@@ -258,6 +258,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             tokens=tokens,
             authoriser=parts.authoriser,
             tracing=parts.tracing,
+            max_timeout=policy.max_timeout,
         )
         providers = _providers(parts)
         outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))

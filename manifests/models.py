@@ -435,6 +435,9 @@ class Policy(TypedDict, total=False):
     max_schedules_per_tenant: Annotated[
         int, _says("How many schedules a tenant may have.", default=20, ge=0, le=100_000)
     ]
+    max_timeout: Annotated[
+        str, _duration("The longest `timeout` of a schedule, from 1s to 1d.", "1h")
+    ]
     presets: Annotated[
         dict[Name, Cron | OneTiming],
         _says("Timetables that every tenant may use by name.", extra=_NO_OTHER_NAMES),

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tenantcron.core.durations import parse_duration
+from tenantcron.core.durations import format_duration, parse_duration
 from tenantcron.core.egress import Egress, is_network
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
@@ -22,7 +22,7 @@ from tenantcron.manifests.schemas import defaults
 from tenantcron.manifests.structure import check_structure, unusable
 from tenantcron.manifests.target_views import read_http_target
 from tenantcron.manifests.timetables import TimetableRules
-from tenantcron.manifests.timing import TimingReader
+from tenantcron.manifests.timing import TIMEOUTS, TimingReader
 from tenantcron.manifests.view import View
 
 FILE_NAME = "tenantcron.toml"
@@ -39,6 +39,7 @@ class Policy(NamedTuple):
 
     minimum_interval: timedelta
     max_schedules_per_tenant: int
+    max_timeout: timedelta
     presets: Mapping[str, Timing]
     egress: Egress
     # Entries such as `env:BILLING_*`: what requests may be signed with.
@@ -110,12 +111,14 @@ def _read(data: JsonValue, source: str) -> Policy:
     faults = check_structure("policy", data, _TABLE)
     view = View(data, _TABLE, unusable(faults))
     floor = _duration(view, "minimum_interval")
+    longest = _max_timeout(view, faults)
     cap = view.number("max_schedules_per_tenant")
     default_cap = int(defaults("policy")["max_schedules_per_tenant"])
     policy = Policy(
         minimum_interval=floor,
         max_schedules_per_tenant=default_cap if cap is None else cap,
-        presets=_presets(view.get("presets"), floor, faults),
+        max_timeout=longest,
+        presets=_presets(view.get("presets"), floor, longest, faults),
         egress=_egress(view, faults),
         allowed_secrets=_texts(view.get("allowed_secrets")),
         idempotency_retention=_duration(view, "idempotency_retention"),
@@ -128,9 +131,21 @@ def _read(data: JsonValue, source: str) -> Policy:
     return policy
 
 
-def _presets(view: View | None, floor: timedelta, faults: list[Fault]) -> dict[str, Timing]:
+def _max_timeout(view: View, faults: list[Fault]) -> timedelta:
+    longest = _duration(view, "max_timeout")
+    low, high = TIMEOUTS
+    if not low <= longest <= high:
+        limits = f"from {format_duration(low)} to {format_duration(high)}"
+        message = f"`max_timeout` must be {limits}"
+        faults.append(Fault("TC305", message, (*view.pointer, "max_timeout")))
+    return longest
+
+
+def _presets(
+    view: View | None, floor: timedelta, longest: timedelta, faults: list[Fault]
+) -> dict[str, Timing]:
     """Read the presets; warnings about them are of no use to those who write manifests."""
-    reader = TimingReader(TimetableRules(floor, now=_BEFORE_ALL), faults)
+    reader = TimingReader(TimetableRules(floor, now=_BEFORE_ALL), longest, faults)
     entries = view.entries() if view else ()
     read = {name: reader.read(preset, {}) for name, preset in entries}
     return {name: timing for name, timing in read.items() if timing is not None}

@@ -354,6 +354,14 @@ _ALL = (
         "Make the spread smaller than the gap.",
     ),
     Rule(
+        "TC307",
+        "timeout-too-long",
+        "The timeout is longer than the platform allows.",
+        "An attempt that hangs holds one of the cluster's slots until its timeout.",
+        "Choose a shorter timeout, or split the work. The platform team can raise `max_timeout` in "
+        "the [policy] table.",
+    ),
+    Rule(
         "TC401",
         "invalid-url",
         "A target's URL cannot be called safely.",

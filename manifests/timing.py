@@ -38,11 +38,13 @@ _MANY_NAMES = 500
 _MANY_FAULTS = 20
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
+# The shortest and the longest timeout that the scheduler can honour.
+TIMEOUTS = (_SECOND, _DAY)
 _LIMITS = {
     "spread": (timedelta(0), _DAY),
     "catch_up_window": (timedelta(0), 31 * _DAY),
     "start_within": (timedelta(0), _DAY),
-    "timeout": (timedelta(seconds=1), _DAY),
+    "timeout": TIMEOUTS,
     "backoff": (timedelta(0), _DAY),
     "max_backoff": (timedelta(0), _DAY),
 }
@@ -51,11 +53,12 @@ _LIMITS = {
 class TimingReader:
     """Reads timings; what is wrong with them goes to `faults`."""
 
-    __slots__ = ("faults", "rules")
+    __slots__ = ("_longest", "faults", "rules")
 
-    def __init__(self, rules: TimetableRules, faults: list[Fault]) -> None:
+    def __init__(self, rules: TimetableRules, longest: timedelta, faults: list[Fault]) -> None:
         self.rules = rules
         self.faults = faults
+        self._longest = longest
 
     def read(self, view: View, named: NamedTimings) -> Timing | None:
         """Read a mapping of timetable and settings, or a cron expression alone."""
@@ -63,7 +66,7 @@ class TimingReader:
             return self.expression(view.value, view.pointer)
         base = self._base(view, named)
         timezone = self._timezone(view, base)
-        settings = self._settings(view, base.settings if base else default_settings())
+        settings = self._settings(view, base.settings if base else self._defaults)
         # Even without a zone the timetable is read: its own faults are worth telling now.
         timetable = base.timetable if base else self._timetable(view, timezone or "UTC")
         if timetable is None or timezone is None:
@@ -74,7 +77,13 @@ class TimingReader:
     def expression(self, text: str, at: Pointer) -> Timing | None:
         """Read a cron expression that stands alone: in UTC, with the default settings."""
         timetable = self._parse(text, at)
-        return None if timetable is None else Timing(timetable, "UTC", default_settings())
+        return None if timetable is None else Timing(timetable, "UTC", self._defaults)
+
+    @property
+    def _defaults(self) -> Settings:
+        """The default settings; where the platform allows less than the usual timeout, that."""
+        usual = default_settings()
+        return usual._replace(timeout=min(usual.timeout, self._longest))
 
     def find(self, name: str, named: NamedTimings, at: Pointer) -> Timing | None:
         """Look a timing up by its name."""
@@ -129,6 +138,7 @@ class TimingReader:
     def _settings(self, view: View, base: Settings) -> Settings:
         """Fill in what the mapping does not say."""
         self.faults.extend(_judge_durations(view))
+        self.faults.extend(_judge_timeout(view, self._longest))
         return Settings(
             description=_or(view.text("description"), base.description),
             enabled=_or(view.flag("enabled"), base.enabled),
@@ -212,6 +222,16 @@ def _judge_durations(view: View) -> Iterator[Fault]:
         if duration is not None and not low <= duration <= high:
             limits = f"from {format_duration(low)} to {format_duration(high)}"
             yield Fault("TC305", f"`{key}` must be {limits}", (*view.pointer, key))
+
+
+def _judge_timeout(view: View, longest: timedelta) -> Iterator[Fault]:
+    timeout = view.duration("timeout")
+    if timeout is not None and longest < timeout <= TIMEOUTS[1]:
+        message = (
+            f"a timeout of {format_duration(timeout)} is longer than the platform allows: "
+            f"{format_duration(longest)}"
+        )
+        yield Fault("TC307", message, (*view.pointer, "timeout"))
 
 
 def _judge_spread(settings: Settings, timetable: Timetable, view: View) -> Iterator[Fault]:

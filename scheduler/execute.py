@@ -103,6 +103,7 @@ class _Running:
     """One handler at work, from its start until it really ends."""
 
     __slots__ = (
+        "asked",
         "cancellation",
         "claimed",
         "ended",
@@ -117,9 +118,13 @@ class _Running:
         "why",
     )
 
-    def __init__(self, claimed: Claimed, timeout: timedelta, on_end: OnEnd) -> None:
+    def __init__(
+        self, claimed: Claimed, timeout: timedelta, asked: timedelta, on_end: OnEnd
+    ) -> None:
         self.claimed = claimed
         self.timeout = timeout
+        # What the schedule says, which may be longer than the platform allows.
+        self.asked = asked
         # Of the attempt; `ended` is the end of the handler.
         self.on_end = on_end
         self.ended = False
@@ -161,8 +166,10 @@ class Executor:
         longest_check: timedelta = LONGEST_CHECK,
         call_later: CallLater | None = None,
         tracing: Tracing | None = None,
+        max_timeout: timedelta = timedelta.max,
     ) -> None:
         self._handlers = handlers
+        self._max_timeout = max_timeout
         self._tracing = tracing
         self._connections = connections
         self._deliveries = deliveries
@@ -197,6 +204,9 @@ class Executor:
         self, claimed: Claimed, settings: Settings, target: HttpTarget | None, on_end: OnEnd
     ) -> None:
         """Start a claimed execution; one that cannot be started has ended when this returns."""
+        asked = settings.timeout
+        if asked > self._max_timeout:
+            settings = self._capped(claimed, settings)
         if target is None:
             handler = self._handlers.find(claimed.saga_name)
         elif self._deliveries is None:
@@ -210,7 +220,7 @@ class Executor:
             return
         if self._tracing is not None:
             handler = self._tracing.traced(handler)
-        running = _Running(claimed, settings.timeout, on_end)
+        running = _Running(claimed, settings.timeout, asked, on_end)
         try:
             tokens = self._tokens(claimed, settings.timeout, settings.owner)
             execution = handed_over(
@@ -224,6 +234,19 @@ class Executor:
         if settings.owner is not None and self._authoriser is not None:
             question = question_of(execution, settings.owner, tokens)
         self._start(running, handler, execution, question)
+
+    def _capped(self, claimed: Claimed, settings: Settings) -> Settings:
+        """Give an attempt the longest time that the platform allows.
+
+        Its schedule was applied by another policy, or its row was edited manually.
+        """
+        log.warning(
+            "timeout_capped",
+            **fields(claimed),
+            timeout=format_duration(settings.timeout),
+            max_timeout=format_duration(self._max_timeout),
+        )
+        return settings._replace(timeout=self._max_timeout)
 
     async def run(
         self, claimed: Claimed, settings: Settings, target: HttpTarget | None = None
@@ -378,6 +401,8 @@ class Executor:
 
     def _expire(self, running: _Running) -> None:
         why = f"timed out after {format_duration(running.timeout)}"
+        if running.asked > running.timeout:
+            why += f": max_timeout of the policy; its schedule has {format_duration(running.asked)}"
         self._stop(running, Stop.TIMED_OUT, why)
 
     def _stop(self, running: _Running, stop: Stop, why: str = "") -> None:

@@ -24,6 +24,7 @@ def test_without_a_file_the_documented_defaults_hold() -> None:
     policy = default_policy()
     assert policy.minimum_interval == timedelta(minutes=15)
     assert policy.max_schedules_per_tenant == 20
+    assert policy.max_timeout == timedelta(hours=1)
     assert policy.presets == {}
     assert policy.egress == Egress(hosts=(), networks=(), ports=None)
     assert policy.allowed_secrets == ()
@@ -41,6 +42,7 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     [policy]
     minimum_interval = "1h"
     max_schedules_per_tenant = 3
+    max_timeout = "6h"
     allowed_hosts = ["billing.internal", "*.grid.internal", "http://localhost", "[::1]"]
     allowed_networks = ["10.20.0.0/16", "::1/128"]
     allowed_ports = [443, 8443]
@@ -55,6 +57,7 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     policy = load_policy(policy_file(tmp_path, text))
     assert policy.minimum_interval == timedelta(hours=1)
     assert policy.max_schedules_per_tenant == 3
+    assert policy.max_timeout == timedelta(hours=6)
     assert policy.egress == Egress(
         hosts=("billing.internal", "*.grid.internal", "http://localhost", "[::1]"),
         networks=("10.20.0.0/16", "::1/128"),
@@ -97,6 +100,10 @@ BAD = (
     Bad("max_schedules_per_tenant = -1", "policy.max_schedules_per_tenant: TC106 "),
     Bad("max_schedules_per_tenant = 1.5", "policy.max_schedules_per_tenant: TC103 "),
     Bad("max_schedules_per_tenant = nan", "policy.max_schedules_per_tenant: TC103 "),
+    Bad("max_timeout = 60", "policy.max_timeout: TC103 "),
+    Bad("max_timeout = '0s'", "policy.max_timeout: TC305 "),
+    Bad("max_timeout = '25h'", "policy.max_timeout: TC305 "),
+    Bad("presets = { a = { every = '1d', timeout = '2h' } }", "policy.presets.a.timeout: TC307 "),
     Bad("allowed_hosts = 'billing.internal'", "policy.allowed_hosts: TC103 "),
     Bad("allowed_hosts = ['https://billing.internal']", "policy.allowed_hosts.0: TC106 "),
     Bad("allowed_hosts = ['billing.internal:8443']", "policy.allowed_hosts.0: TC106 "),

@@ -34,7 +34,7 @@ FULL: dict[str, JsonValue] = {
     "catch_up": "all",
     "catch_up_window": "2d",
     "start_within": "30s",
-    "timeout": "1h30m",
+    "timeout": "45m",
     "retry": {"max_attempts": 5, "backoff": "2s", "max_backoff": "1m30s"},
     "auto_pause_after": 0,
     "priority": "critical",
@@ -60,7 +60,7 @@ def test_every_setting_can_be_said() -> None:
         catch_up=CatchUp.ALL,
         catch_up_window=timedelta(days=2),
         start_within=timedelta(seconds=30),
-        timeout=timedelta(minutes=90),
+        timeout=timedelta(minutes=45),
         retry=Retry(5, timedelta(seconds=2), timedelta(seconds=90)),
         auto_pause_after=0,
         priority=Priority.CRITICAL,
@@ -146,10 +146,12 @@ LIMITS = (
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.key)
 def test_durations_have_limits(limit: Limit) -> None:
+    policy = policy_with(max_timeout=timedelta(days=1))
     for value in limit.fine:
-        assert codes(check_scheduled({"every": "2d", limit.key: value})) == []
+        assert codes(check_scheduled({"every": "2d", limit.key: value}, policy=policy)) == []
     for value in limit.too_much:
-        assert codes(check_scheduled({"every": "2d", limit.key: value})) == ["TC305"]
+        found = codes(check_scheduled({"every": "2d", limit.key: value}, policy=policy))
+        assert found == ["TC305"]
 
 
 @pytest.mark.parametrize("key", ["backoff", "max_backoff"])
@@ -276,3 +278,32 @@ def test_schedules_of_the_manifest_cannot_refer_to_each_other() -> None:
 
 def test_the_defaults_are_those_of_the_schema() -> None:
     assert default_settings() == DEFAULTS
+
+
+@pytest.mark.parametrize(("timeout", "expected"), [("1h", []), ("1h1s", ["TC307"])])
+def test_a_timeout_above_the_platforms_maximum_is_refused(
+    timeout: str, expected: list[str]
+) -> None:
+    assert codes(check_scheduled({"every": "1d", "timeout": timeout})) == expected
+
+
+def test_a_preset_cannot_carry_a_longer_timeout_into_a_schedule() -> None:
+    checked = check_data(
+        {
+            "schedules": {"long": {"every": "1d", "timeout": "2h"}},
+            "sagas": [{"name": "a", "trigger": "scheduled:long"}],
+        }
+    )
+    (problem,) = checked.problems
+    assert (problem.code, problem.pointer) == ("TC307", ("schedules", "long", "timeout"))
+    assert problem.message == "a timeout of 2h is longer than the platform allows: 1h"
+
+
+def test_the_default_timeout_is_never_above_the_platforms_maximum() -> None:
+    policy = policy_with(max_timeout=timedelta(minutes=1))
+    one_line = {"sagas": [{"name": "a", "trigger": "scheduled:a:0 2 * * *"}]}
+    for checked in (
+        check_scheduled({"every": "1d"}, policy=policy),
+        check_data(one_line, policy=policy),
+    ):
+        assert only_schedule(checked).timing.settings.timeout == timedelta(minutes=1)

@@ -332,7 +332,9 @@ class Retention:
     ],
 )
 def test_retries_must_end_before_the_target_forgets(case: Retention) -> None:
-    policy = policy_with(hosts=("billing.internal",), retention=case.remembers)
+    policy = policy_with(
+        hosts=("billing.internal",), retention=case.remembers, max_timeout=timedelta(days=1)
+    )
     scheduled: JsonValue = {
         "every": "1h",
         "timeout": case.timeout,

@@ -46,6 +46,7 @@ def policy_with(
     *,
     floor: timedelta = timedelta(minutes=15),
     cap: int = 20,
+    max_timeout: timedelta = timedelta(hours=1),
     presets: dict[str, Timing] | None = None,
     hosts: tuple[str, ...] = (),
     networks: tuple[str, ...] = (),
@@ -57,7 +58,15 @@ def policy_with(
     """Return a policy that differs from the default in what is given."""
     egress = Egress(hosts, networks, ports)
     return Policy(
-        floor, cap, presets or {}, egress, secrets, retention, caps={}, allowed_audiences=audiences
+        floor,
+        cap,
+        max_timeout,
+        presets or {},
+        egress,
+        secrets,
+        retention,
+        caps={},
+        allowed_audiences=audiences,
     )
 
 
