@@ -57,6 +57,7 @@ def paused_as_json(ref: ScheduleRef, done: Paused) -> ToldPaused:
         "schedule": ref.schedule,
         "paused": pause_as_json(done.cursor.pause),
         "ended": done.ended,
+        "pending": done.pending,
     }
 
 

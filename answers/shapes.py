@@ -195,12 +195,13 @@ class ToldSituation(ToldSchedule):
 
 
 class ToldPaused(TypedDict):
-    """A pause that was set, and how many executions that waited it has ended."""
+    """A pause that was set, with the pending executions that it ended and those that it kept."""
 
     tenant: str
     schedule: str
     paused: ToldPause | None
     ended: int
+    pending: int
 
 
 class ToldResumed(TypedDict):

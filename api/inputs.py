@@ -163,7 +163,8 @@ class Deprovision(Because):
 
 
 class PauseRequest(Because):
-    """A pause, and when it ends by itself."""
+    """A pause, when it ends by itself, and whether it ends pending executions."""
 
     # Not strict, because JSON has no times: this is text.
     until: Annotated[Moment, Field(strict=False)] | None = None
+    cancel_pending: bool = False

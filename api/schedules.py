@@ -167,11 +167,13 @@ async def pause(
     schedule: SchedulePath,
     body: PauseRequest,
 ) -> Response:
-    """Keep a schedule from starting anything."""
+    """Stop a schedule from firing; pending executions continue unless `cancel_pending`."""
     ref = await existing_schedule(work, tenant, schedule)
 
     async def step(database: Database) -> Done:
-        paused = await _operator(work, database).pause(ref, body.reason, body.until)
+        paused = await _operator(work, database).pause(
+            ref, body.reason, body.until, cancel_pending=body.cancel_pending
+        )
         return Done({**paused_as_json(ref, paused)})
 
     return await write(request, work, step)

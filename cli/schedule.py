@@ -1,7 +1,7 @@
 """`tenantcron schedule`: shows the schedules of tenants; pauses, resumes and triggers them."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from rich.console import Console
@@ -26,6 +26,7 @@ from tenantcron.cli.operating import (
     time,
 )
 from tenantcron.core.words import in_utc, number_of, visible
+from tenantcron.scheduler.operate import Paused
 from tenantcron.scheduler.situation import (
     ScheduleRef,
     read_situation,
@@ -68,6 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if name == "pause":
             words = "when the pause ends by itself (default: when it is resumed)"
             action.add_argument("--until", metavar="TIME", type=time, help=words)
+            words = "also end pending executions, except those triggered manually"
+            action.add_argument("--cancel-pending", action="store_true", help=words)
         add_format(action)
         action.set_defaults(run=respond, work=work)
 
@@ -85,20 +88,23 @@ async def _show_one(database: Database, arguments: argparse.Namespace) -> Answer
 async def _pause(database: Database, arguments: argparse.Namespace) -> Answer:
     ref: ScheduleRef = arguments.schedule
     until: datetime | None = arguments.until
-    paused = await operator(database, arguments).pause(ref, arguments.reason, until)
-    cursor = paused.cursor
+    paused = await operator(database, arguments).pause(
+        ref, arguments.reason, until, cancel_pending=arguments.cancel_pending
+    )
     ends = f" until {in_utc(until)}" if until else ""
     return _changed(
         paused_as_json(ref, paused),
-        f"`{ref}` is paused{ends}: {cursor.paused_reason}",
-        *(
-            [f"{number_of(paused.ended, 'execution')} that waited ended with it"]
-            if paused.ended
-            else []
-        ),
-        "what runs goes on (`tenantcron execution list --state RUNNING`); "
+        f"`{ref}` is paused{ends}: {paused.cursor.paused_reason}",
+        *_pending_executions(paused),
         f"`tenantcron schedule resume {ref}` lifts the pause",
     )
+
+
+def _pending_executions(paused: Paused) -> Iterator[str]:
+    if paused.ended:
+        yield f"{number_of(paused.ended, 'pending execution')} ended"
+    if paused.pending:
+        yield f"{number_of(paused.pending, 'pending execution')} will still run"
 
 
 async def _resume(database: Database, arguments: argparse.Namespace) -> Answer:
@@ -127,7 +133,7 @@ async def _trigger(database: Database, arguments: argparse.Namespace) -> Answer:
 
 _ACTIONS = {
     "show": (_show_one, "show one schedule: its timetable, where it stands, how it went"),
-    "pause": (_pause, "keep a schedule from starting anything"),
+    "pause": (_pause, "stop a schedule from firing"),
     "resume": (_resume, "lift a pause; nothing is fired back"),
     "trigger": (_trigger, "run a schedule once, now, beside its timetable"),
 }

@@ -111,7 +111,6 @@ class Counts:
             self.durations[AttemptOutcome(outcome)].add_times(seconds, number)
             if state is not State.FAILED:
                 self.ended[state, why_ended(state, outcome, reason)] += number
-        self.note_unstarted(finished.stopped)
         self.results_refused += len(finished.refused)
 
 

@@ -6,7 +6,6 @@ what a row of failures makes of its schedule.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -22,7 +21,7 @@ from tenantcron.scheduler.definitions import Definition, Readable, UnreadableErr
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.retention import Retried
 from tenantcron.scheduler.retry import Settled, settle, settle_loss
-from tenantcron.store import audit_records, claiming, executions, finishing
+from tenantcron.store import audit_records, claiming, finishing
 from tenantcron.store.executions import State
 from tenantcron.store.explain import first_line
 from tenantcron.store.finishing import Ended, Expired, Finished
@@ -37,7 +36,6 @@ _Finish = Callable[
     [AsyncConnection, Replica, Sequence[Attempt]], Awaitable[tuple[list[Ended], Finished]]
 ]
 
-AUTO_PAUSED = "paused: auto:consecutive_failures"
 _LOST_A_BATCH = 200
 _AT_ONCE = timedelta(0)
 
@@ -115,9 +113,6 @@ async def _finish(
         actor_id=replica.actor.id,
         at=at,
     )
-    if finished.paused:
-        stopped = await executions.skip_waiting(connection, finished.paused, AUTO_PAUSED, at)
-        finished = replace(finished, stopped=stopped)
     return ended, finished
 
 

@@ -4,8 +4,9 @@ Each operation is one transaction that says who acts first, so that the database
 Before it, the cursors are brought in line with the schedules: a pause must not be set on a cursor
 that is about to be replaced, and a schedule that was applied a moment ago has none yet.
 
-- **Pause** changes the cursor first, which firing locks, and then ends what waits. So nothing that
-  was due before can start after it. What somebody triggered by hand is spared.
+- **Pause** stops the schedule from firing. It changes the cursor, which firing locks, so nothing is
+  fired after it. Pending and running executions continue, their retries included. On request it
+  also ends pending executions, except those that were triggered manually.
 - **Resume** fires nothing. What came due while it was paused and no scheduler ran is put on record
   as skipped, with the cursor moved past it, before the pause is lifted: it cannot come back as
   catch-up. What comes due after the end that a pause has set itself is not touched.
@@ -45,6 +46,7 @@ from tenantcron.scheduler.situation import ScheduleRef, existing_tenant, unknown
 from tenantcron.store import (
     audit_records,
     claiming,
+    execution_history,
     executions,
     firing,
     history,
@@ -55,7 +57,7 @@ from tenantcron.store import (
 )
 from tenantcron.store.audit_records import CLUSTER, EXECUTION, LIMITS, PAUSE
 from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import ExecutionRow
+from tenantcron.store.execution_history import WAITING, ExecutionRow
 from tenantcron.store.executions import Manual, State
 from tenantcron.store.firing import DueCursor, Move
 from tenantcron.store.schedule_cursors import CursorRow
@@ -71,10 +73,11 @@ class OperationError(TenantcronError):
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A pause that was set, and how many executions that waited it has ended."""
+    """A pause that was set, with the pending executions that it ended and those that it kept."""
 
     cursor: CursorRow
     ended: int
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +106,15 @@ class Operator:
     who: Attribution
     clock: Clock = database_clock
 
-    async def pause(self, ref: ScheduleRef, reason: str, until: datetime | None) -> Paused:
-        """Keep a schedule from starting anything; a second pause says anew why and until when."""
+    async def pause(
+        self,
+        ref: ScheduleRef,
+        reason: str,
+        until: datetime | None,
+        *,
+        cancel_pending: bool = False,
+    ) -> Paused:
+        """Stop a schedule from firing; a second pause changes the reason and the end."""
         await self._follow(ref.tenant)
         at = self.clock()
         async with self._acting() as connection:
@@ -115,10 +125,13 @@ class Operator:
             paused = await schedule_cursors.pause(
                 connection, found.schedule_id, by=by, reason=reason, until=until, at=at
             )
-            ended = await executions.skip_waiting(
-                connection, [found.schedule_id], f"paused: {reason}", at
+            stopped = [found.schedule_id] if cancel_pending else []
+            ended = await executions.skip_waiting(connection, stopped, f"paused: {reason}", at)
+            unfinished = await execution_history.unfinished_of(
+                connection, ref.tenant, found.schedule_id
             )
-        return Paused(paused or found, ended.total())
+        pending = sum(row.state in WAITING for row in unfinished)
+        return Paused(paused or found, ended.total(), pending)
 
     async def resume(self, ref: ScheduleRef, reason: str | None) -> Resumed:
         """Lift a pause; nothing is fired by that, and nothing is fired back."""
@@ -169,11 +182,7 @@ class Operator:
             refuse_retry(found)
             _refuse_closed(await existing_tenant(connection, found.tenant_id))
             at = self.clock()
-            _refuse_held(
-                await _cursor_of(connection, found),
-                found,
-                await times.moment(connection, at),
-            )
+            _refuse_disabled(await _cursor_of(connection, found), found)
             definition = await _definition(connection, found.definition_id)
             await executions.retry(
                 connection,
@@ -369,19 +378,15 @@ async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> Cursor
     return cursor
 
 
-def _refuse_held(cursor: CursorRow, found: ExecutionRow, now: datetime) -> None:
-    """Refuse to retry what the claim would end at once; what was triggered by hand it spares."""
+def _refuse_disabled(cursor: CursorRow, found: ExecutionRow) -> None:
+    """Refuse to retry what the claim would end at once; it spares manual triggers."""
     if found.actor_source == MANUAL:
         return
     ref = f"{cursor.tenant_id}/{cursor.schedule_name}"
-    instead = f"`tenantcron schedule trigger {ref}` runs it all the same"
     if not cursor.enabled:
-        raise OperationError(f"`{ref}` is disabled in its manifest: {instead}")
-    until = cursor.paused_until
-    if cursor.paused_at is not None and (until is None or until > now):
         raise OperationError(
-            f"`{ref}` is paused ({cursor.paused_reason}): `tenantcron schedule resume {ref}` "
-            f"first, or {instead}"
+            f"`{ref}` is disabled in its manifest: `tenantcron schedule trigger {ref}` runs it "
+            "all the same"
         )
 
 

@@ -298,8 +298,8 @@ def _ending(row: ExecutionRow, situation: Situation) -> str:
 def _advice(row: ExecutionRow, situation: Situation) -> str:
     show = f"`tenantcron execution show {row.id}` tells all about it"
     retry = f"`tenantcron execution retry {row.id}` runs it now"
-    # A retry is refused then, a trigger is not.
-    if situation.pause or not situation.enabled:
+    # A retry of a disabled schedule is refused, a trigger is not.
+    if not situation.enabled:
         retry = f"`tenantcron schedule trigger {situation.ref}` runs it all the same"
     if row.state is State.SUCCEEDED:
         return f"{show}."

@@ -7,7 +7,6 @@ heartbeats. An expired one is found by whichever replica looks next, which ends 
 "worker lost" with the very same statement.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -63,8 +62,6 @@ class Finished:
     waiting: bool
     # Those that were cancelled, with the reason: also what failed and had been asked to stop.
     cancelled: Mapping[UUID, str | None] = field(default_factory=dict)
-    # What waited of the schedules that were paused, by how it ended and why.
-    stopped: Counter[tuple[State, str]] = field(default_factory=Counter)
     # When, by the clock of the rows.
     at: datetime | None = None
 
@@ -85,7 +82,6 @@ class Finished:
             self.paused + other.paused,
             self.waiting or other.waiting,
             {**self.cancelled, **other.cancelled},
-            self.stopped + other.stopped,
             other.at or self.at,
         )
 

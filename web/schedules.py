@@ -114,7 +114,9 @@ async def pause(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
         lasts = PAUSES[span][1]
         until = None if lasts is None else await database_time(connection) + lasts
         operator = _operator(visit, visit.work.writing.joining(connection))
-        await operator.pause(ref, reason or "", until)
+        await operator.pause(
+            ref, reason or "", until, cancel_pending=form.get("cancel_pending") == "yes"
+        )
     return f"{address(ref)}?did=pause"
 
 

@@ -146,11 +146,6 @@ picked AS MATERIALIZED (
             WHEN c.schedule_id IS NULL THEN 'schedule removed'
             WHEN p.actor_source = 'manual' THEN NULL
             WHEN NOT c.enabled THEN 'schedule disabled'
-            WHEN
-                c.paused_at IS NOT NULL AND coalesce(
-                    c.paused_until > coalesce(%(at)s::timestamptz, statement_timestamp()), true
-                )
-                THEN concat_ws(': ', 'paused', c.paused_reason)
         END AS stopped_for,
         row_number() OVER (
             PARTITION BY p.schedule_id

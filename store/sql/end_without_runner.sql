@@ -13,10 +13,6 @@ ending AS MATERIALIZED (
             WHEN c.schedule_id IS NULL THEN 'schedule removed'
             WHEN e.actor_source <> 'manual' AND NOT c.enabled THEN 'schedule disabled'
             WHEN
-                e.actor_source <> 'manual' AND c.paused_at IS NOT NULL
-                AND coalesce(c.paused_until > clock.now, true)
-                THEN concat_ws(': ', 'paused', c.paused_reason)
-            WHEN
                 e.overlap = 'cancel_running' AND EXISTS (
                     SELECT
                     FROM tenantcron.execution_live AS later

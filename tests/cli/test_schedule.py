@@ -197,7 +197,7 @@ def test_a_schedule_that_was_just_applied_can_be_paused_and_resumed(
     shell: Shell, database_url: str
 ) -> None:
     paused = told(shell, "pause", "acme/s000", "--reason", "x", "--until", "2099-01-01T12:00")
-    assert paused.keys() == {"tenant", "schedule", "paused", "ended"}
+    assert paused.keys() == {"tenant", "schedule", "paused", "ended", "pending"}
     assert paused["paused"]["until"] == "2099-01-01T12:00:00+00:00"
     again = shell("schedule", "pause", "acme/s000", "--reason", "y", "--actor", "joe")
     assert again.out.startswith("`acme/s000` is paused: y\n")

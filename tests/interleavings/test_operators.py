@@ -16,7 +16,9 @@ from tenantcron.store.errors import ConflictError
 QUARTERLY = "cron: '*/15 * * * *'"
 
 
-async def test_nothing_of_a_paused_schedule_waits(theatre: Theatre, tmp_path: Path) -> None:
+async def test_a_pause_that_ends_pending_executions_misses_none(
+    theatre: Theatre, tmp_path: Path
+) -> None:
     stage = theatre.stage
     await stage.declare({"hourly": HOURLY}, tmp_path / "m")
     programs = {"fire": stage.fire(), "pause": stage.pause("hourly")}

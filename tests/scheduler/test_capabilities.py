@@ -351,10 +351,6 @@ async def test_what_another_live_replica_can_run_is_left_to_it(scheduling: Sched
         ),
         ("DELETE FROM tenantcron.schedule_cursor", "schedule removed"),
         ("UPDATE tenantcron.schedule_cursor SET enabled = false", "schedule disabled"),
-        (
-            "UPDATE tenantcron.schedule_cursor SET paused_at = now(), paused_reason = 'night'",
-            "paused: night",
-        ),
     ],
 )
 async def test_what_no_replica_can_run_ends_with_its_tenant_or_schedule(

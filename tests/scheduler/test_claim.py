@@ -332,16 +332,8 @@ async def test_one_that_was_fired_at_the_last_moment_has_a_minute_to_be_claimed_
     assert len((await scheduling.claim()).started) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("paused_at = now(), paused_reason = 'partner is down'", "paused: partner is down"),
-        ("enabled = false", "schedule disabled"),
-    ],
-)
-async def test_what_ran_when_its_schedule_was_stopped_gets_no_further_attempt(
-    scheduling: Scheduling, change: str, reason: str
-) -> None:
+async def _failed_once_while(scheduling: Scheduling, change: str) -> None:
+    """Fail an attempt during which the cursor is changed, and wait for the retry."""
     await scheduling.schedule()
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -350,8 +342,19 @@ async def test_what_ran_when_its_schedule_was_stopped_gets_no_further_attempt(
     await scheduling.finish(claimed, AttemptOutcome.FAILED, "no luck")
     scheduling.clock.go_on(minutes=5)
 
+
+async def test_an_execution_of_a_disabled_schedule_is_not_retried(scheduling: Scheduling) -> None:
+    await _failed_once_while(scheduling, "enabled = false")
+
     assert (await scheduling.claim()).started == ()
-    assert await scheduling.states() == [("CANCELLED", reason)]
+    assert await scheduling.states() == [("CANCELLED", "schedule disabled")]
+
+
+async def test_an_execution_of_a_paused_schedule_is_retried(scheduling: Scheduling) -> None:
+    await _failed_once_while(scheduling, "paused_at = now(), paused_reason = 'partner is down'")
+
+    (started,) = (await scheduling.claim()).started
+    assert started.attempt == 2
 
 
 async def test_what_was_cancelled_and_is_given_back_ends(scheduling: Scheduling) -> None:

@@ -145,25 +145,6 @@ async def test_what_had_been_asked_to_stop_and_failed_counts_as_cancelled(
     assert replica.counts.ended == {(State.CANCELLED, ReasonKind.CANCELLED): 1}
 
 
-async def test_what_an_auto_pause_ends_counts_too(scheduling: Scheduling) -> None:
-    replica = scheduling.replica()
-    schedule = await scheduling.schedule(auto_pause_after=3, overlap="queue", start_within="2h")
-    await scheduling.set_cursor(schedule, consecutive_failures=2)
-    (definition,) = await scheduling.query(
-        "SELECT definition_id FROM tenantcron.schedule_cursor WHERE schedule_id = :id", id=schedule
-    )
-    same = {"schedule_id": schedule, "definition_id": definition["definition_id"]}
-    await scheduling.waiting(attempts_allowed=1, overlap="queue", **same)
-    (claimed,) = await scheduling.claim_all(replica)
-    await scheduling.waiting(overlap="queue", **same)
-    await finish_batch(replica, [Attempt(claimed, AttemptOutcome.FAILED, "boom")])
-    assert await scheduling.count(reason="paused: auto:consecutive_failures") == 1
-    assert replica.counts.ended == {
-        (State.DEAD, ReasonKind.FAILED): 1,
-        (State.SKIPPED, ReasonKind.PAUSED): 1,
-    }
-
-
 async def test_a_refresh_tells_what_the_removal_of_a_schedule_has_ended(
     scheduling: Scheduling,
 ) -> None:

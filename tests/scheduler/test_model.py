@@ -393,7 +393,6 @@ class Scheduler(RuleBasedStateMachine):
             assert one.schedule_id in self.model.cursors
             if one.actor.source != "manual":
                 assert self.model.cursors[one.schedule_id].timetable is not None
-                assert not self.model.is_paused(one.schedule_id, self.now)
 
     def check_isolated(self, replica: str, started: list[Claimed], rows: list[Row]) -> None:
         """What has just started had room among the suspects that run on its replica."""

@@ -73,7 +73,17 @@ class TestPause:
             "acme/nightly",
         )
 
-    async def test_it_ends_what_waits_but_not_what_somebody_triggered(
+    async def test_pending_executions_still_run(self, scheduling: Scheduling) -> None:
+        await scheduling.schedule(start_within="1h")
+        scheduling.clock.go_on(hours=1)
+        await scheduling.fire()
+
+        paused = await operator(scheduling).pause(NIGHTLY, "x", None)
+
+        assert (paused.ended, paused.pending) == (0, 1)
+        assert len((await scheduling.claim()).started) == 1
+
+    async def test_it_ends_pending_executions_on_request_except_manual_ones(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(start_within="1h")
@@ -81,9 +91,9 @@ class TestPause:
         await scheduling.fire()
         await operator(scheduling).trigger(NIGHTLY, None)
 
-        paused = await operator(scheduling).pause(NIGHTLY, "x", None)
+        paused = await operator(scheduling).pause(NIGHTLY, "x", None, cancel_pending=True)
 
-        assert paused.ended == 1
+        assert (paused.ended, paused.pending) == (1, 1)
         assert sorted(await scheduling.states(), key=str) == [
             ("PENDING", None),
             ("SKIPPED", "paused: x"),
@@ -380,41 +390,23 @@ class TestRetry:
         with pytest.raises(OperationError, match="has been deleted"):
             await operator(scheduling).retry(str(execution))
 
-    @pytest.mark.parametrize(
-        ("held", "hint"),
-        [
-            (
-                "paused_at = now(), paused_reason = 'partner is down'",
-                "schedule resume acme/nightly",
-            ),
-            ("enabled = false", "schedule trigger acme/nightly"),
-        ],
-    )
-    async def test_one_whose_schedule_would_end_it_at_once_is_refused(
-        self, scheduling: Scheduling, held: str, hint: str
-    ) -> None:
+    async def test_one_of_a_disabled_schedule_is_refused(self, scheduling: Scheduling) -> None:
         execution = await dead(scheduling)
-        await scheduling.execute(f"UPDATE tenantcron.schedule_cursor SET {held}")  # noqa: S608 -- a test's own words
+        await scheduling.execute("UPDATE tenantcron.schedule_cursor SET enabled = false")
 
-        with pytest.raises(OperationError, match=hint):
+        with pytest.raises(OperationError, match="schedule trigger acme/nightly"):
             await operator(scheduling).retry(str(execution))
 
         assert await scheduling.count(state="DEAD") == 1
 
-    async def test_a_pause_that_is_over_and_one_of_what_was_triggered_hold_nothing_up(
-        self, scheduling: Scheduling
-    ) -> None:
+    async def test_one_of_a_paused_schedule_runs_again(self, scheduling: Scheduling) -> None:
         execution = await dead(scheduling)
-        await scheduling.execute(
-            "UPDATE tenantcron.schedule_cursor SET paused_at = :at, paused_until = :at",
-            at=scheduling.clock.now,
-        )
-        assert (await operator(scheduling).retry(str(execution))).state == "PENDING"
-
-        made = await operator(scheduling).trigger(NIGHTLY, None)
-        await operator(scheduling).cancel(str(made.id), None)
         await operator(scheduling).pause(NIGHTLY, "x", None)
-        assert (await operator(scheduling).retry(str(made.id))).state == "PENDING"
+
+        await operator(scheduling).retry(str(execution))
+
+        (started,) = (await scheduling.claim()).started
+        assert started.id == execution
 
 
 class TestCancel:

@@ -210,12 +210,13 @@ async def test_without_a_replica_that_is_the_answer(scheduling: Scheduling) -> N
     assert found[:2] == ["no-replica", "overdue"]
 
 
-async def test_under_a_pause_nobody_is_sent_to_a_retry_that_would_be_refused(
+async def test_a_disabled_schedule_is_not_offered_a_retry_that_would_be_refused(
     scheduling: Scheduling,
 ) -> None:
-    await scheduling.schedule(columns=PAUSED)
+    schedule = await scheduling.schedule(columns=PAUSED)
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
+    await scheduling.set_cursor(schedule, enabled=False)
 
     (last,) = [one for one in await reasons(scheduling) if one.code == "last-skipped"]
 

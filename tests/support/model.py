@@ -103,11 +103,6 @@ class Model:
         self.accounted[schedule] += come
         cursor.after = max([cursor.after, *come])
 
-    def is_paused(self, schedule: UUID, now: datetime) -> bool:
-        """A pause ends by itself, if it was told when."""
-        until = self.cursors[schedule].paused_until
-        return until is not None and until > now
-
     def end(self, lease: Lease) -> bool:
         """Only who holds the lease has a say; return whether that is so."""
         return self.leases.pop(lease, None) is not None

@@ -118,9 +118,11 @@ class Stage:
         return lambda database: Fleet(database, Path()).applier().apply(wanted)
 
     def pause(self, name: str) -> Program:
-        """Pause a schedule."""
+        """Pause a schedule and end its pending executions."""
         ref = ScheduleRef(ACME, name)
-        return lambda database: self._operator(database).pause(ref, "partner is down", None)
+        return lambda database: self._operator(database).pause(
+            ref, "partner is down", None, cancel_pending=True
+        )
 
     def cancel(self, execution: UUID) -> Program:
         """Cancel an execution."""
