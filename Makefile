@@ -117,10 +117,10 @@ bench-peers: $(READY) ## Only the comparison with others; with QUICK=--quick it 
 
 # What to break, and for how long: see docs/reliability.md.
 FAULTS ?=
-faults: $(READY) ## Break schedulers while they work, until Ctrl-C or as FAULTS says, and count what became of it
+faults: $(READY) ## Run schedulers under injected faults and check the results (options in FAULTS)
 	$(BIN)/python -m faults $(FAULTS)
 
-faults-mutants: $(READY) ## Let the fault runs prove themselves on builds that are broken on purpose
+faults-mutants: $(READY) ## Check that the fault runs catch intentionally broken builds
 	$(BIN)/python -m faults --mutant all
 
 clean: ## Remove everything that was made

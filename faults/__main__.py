@@ -1,14 +1,14 @@
-"""`python -m faults`: break the scheduler while it works, and count what became of it.
+"""`python -m faults`: break running schedulers and check the results.
 
-    python -m faults                                 seed after seed, until Ctrl-C
+    python -m faults                                 one seed after another, until Ctrl-C
     python -m faults --seed 7 --seeds 1 --for 60     one seed, all faults, one minute
-    python -m faults --seeds 10 --kills 2000         ten seeds, not before 2,000 kills each
+    python -m faults --seeds 10 --kills 2000         ten seeds, at least 2,000 kills each
     python -m faults --seeds 1 --only-faults kill,clock
-    python -m faults --seeds 5 --database debian     on Debian's PostgreSQL 15 as it comes
-    python -m faults --mutant all                    the broken builds, each until it is caught
+    python -m faults --seeds 5 --database debian     on Debian's PostgreSQL 15 with its defaults
+    python -m faults --mutant all                    all broken builds, each until it is caught
     python -m faults --mutant no-fence
 
-The exit code is 0 if nothing is wrong, 1 if anything is; with mutants, 0 if all are caught.
+The exit code is 0 if there are no findings, else 1; with mutants, 0 if all are caught.
 """
 
 import argparse
@@ -24,14 +24,14 @@ from faults.hunt import control, hunt
 from faults.mutants import CONTROL, MUTANTS
 from faults.options import Options, Verdict
 from faults.postgres import Kind
-from faults.report import details, hunted, summary
+from faults.report import details, mutant_table, summary
 from faults.run import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the seeds and tell the verdict."""
+    """Run the seeds and print the verdict."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _terminate)
     if arguments.mutant:
         return _hunt(arguments.mutant, arguments.seed)
     verdicts: list[Verdict] = []
@@ -40,25 +40,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             if len(verdicts) == arguments.seeds:
                 break
             verdicts.append(run(_options(arguments, seed)))
-            _tell(verdicts[-1])
+            _print(verdicts[-1])
     print("\n".join(["", *summary(verdicts), "", *details(verdicts)]))
-    return int(any(one.findings.any for one in verdicts))
+    return int(any(verdict.findings.any for verdict in verdicts))
 
 
 def _hunt(name: str, seed: int) -> int:
-    """Let the harness prove itself on broken builds."""
-    chosen = [one for one in MUTANTS if name in (one.name, "all")]
+    """Check that the harness catches broken builds."""
+    chosen = [mutant for mutant in MUTANTS if name in (mutant.name, "all")]
     if not chosen and name != CONTROL.name:
-        raise SystemExit(f"no such mutant: {name}; there are {[one.name for one in MUTANTS]}")
+        raise SystemExit(
+            f"no such mutant: {name}; use one of {[mutant.name for mutant in MUTANTS]}"
+        )
     clean = control(seed) if name in (CONTROL.name, "all") else None
     if clean is not None:
-        print(*clean.words, sep="\n", flush=True)
-    caught = []
-    for one in chosen:
-        caught.append(hunt(one, seed))
-        print(*caught[-1].words, sep="\n", flush=True)
-    print("\n".join(["", *hunted([*([clean] if clean else []), *caught])]))
-    return int(not all(one.by for one in caught) or (clean is not None and bool(clean.by)))
+        print(*clean.lines, sep="\n", flush=True)
+    results = []
+    for mutant in chosen:
+        results.append(hunt(mutant, seed))
+        print(*results[-1].lines, sep="\n", flush=True)
+    print("\n".join(["", *mutant_table([*([clean] if clean else []), *results])]))
+    all_caught = all(result.caught_by for result in results)
+    return int(not all_caught or (clean is not None and bool(clean.caught_by)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,21 +69,25 @@ def _parser() -> argparse.ArgumentParser:
         prog="faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--seeds", type=int, help="how many; else until Ctrl-C")
-    parser.add_argument("--for", dest="seconds", type=float, default=60.0, help="seconds a seed")
-    parser.add_argument("--kills", type=int, default=0, help="go on until there are so many")
+    parser.add_argument("--seeds", type=int, help="number of seeds (default: until Ctrl-C)")
+    parser.add_argument("--for", dest="seconds", type=float, default=60.0, help="seconds per seed")
+    parser.add_argument("--kills", type=int, default=0, help="continue until this many kills")
     parser.add_argument("--steady", type=int, default=320, help="schedules that fire every second")
-    parser.add_argument("--mortals", type=int, default=5, help="schedulers that are struck")
-    parser.add_argument("--life", type=float, default=0.5, help="seconds they live, on average")
+    parser.add_argument(
+        "--victims", type=int, default=5, help="number of schedulers to kill or stop"
+    )
+    parser.add_argument(
+        "--lifetime", type=float, default=0.5, help="their mean lifetime in seconds"
+    )
     parser.add_argument(
         "--database",
         choices=[kind.value for kind in Kind],
         default=Kind.EMBEDDED.value,
         help="the embedded server, or Debian's PostgreSQL 15 with its default settings",
     )
-    parser.add_argument("--mutant", help="a broken build by its name, or all of them")
+    parser.add_argument("--mutant", help="name of a broken build, or all")
     parser.add_argument(
-        "--only-faults", default=",".join(names()), help="by their names, with commas between"
+        "--only-faults", default=",".join(names()), help="names of faults, separated by commas"
     )
     return parser
 
@@ -88,34 +95,34 @@ def _parser() -> argparse.ArgumentParser:
 def _options(arguments: argparse.Namespace, seed: int) -> Options:
     faults = frozenset(arguments.only_faults.split(",")) - {""}
     if unknown := faults - set(names()):
-        raise SystemExit(f"no such fault: {', '.join(sorted(unknown))}; there are {names()}")
+        raise SystemExit(f"no such fault: {', '.join(sorted(unknown))}; use one of {names()}")
     return Options(
         seed,
         arguments.seconds,
         faults,
         steady=arguments.steady,
-        mortals=arguments.mortals,
-        life=arguments.life,
+        victims=arguments.victims,
+        lifetime=arguments.lifetime,
         kills=arguments.kills,
         kind=Kind(arguments.database),
-        tell=_tell_progress,
+        report=_print_progress,
     )
 
 
-def _tell_progress(words: str) -> None:
-    """A run takes minutes. The tables go elsewhere."""
-    print(words, file=sys.stderr, flush=True)
+def _print_progress(message: str) -> None:
+    """Print progress to stderr, because a run takes minutes and stdout is for the tables."""
+    print(message, file=sys.stderr, flush=True)
 
 
-def _leave(_: int, __: FrameType | None) -> None:
-    """End in order: the server must not outlive the run."""
+def _terminate(_: int, __: FrameType | None) -> None:
+    """Exit in order, so that the server does not outlive the run."""
     raise SystemExit(143)
 
 
-def _tell(verdict: Verdict) -> None:
+def _print(verdict: Verdict) -> None:
     print("\n".join(summary([verdict])), flush=True)
     if verdict.findings.any:
-        print(*verdict.findings.told(), sep="\n")
+        print(*verdict.findings.lines(), sep="\n")
         print("the last faults:", *verdict.journal.lines[-15:], sep="\n  ", flush=True)
 
 

@@ -1,11 +1,19 @@
 """All faults by name."""
 
-from faults.breaking import (
-    OWN,
-    AppliesRace,
-    ApplyRaces,
+from faults.fault import Fault
+from faults.outages import (
+    AsynchronousFailover,
+    DiskFull,
+    NetworkSilent,
+    PoolAtStandby,
+    SynchronousFailover,
+)
+from faults.small_faults import (
+    PER_REPLICA,
+    ApplyDuringFire,
     Backlog,
-    CursorsBack,
+    ConcurrentApplies,
+    CursorsRewound,
     LimitsChanged,
     NetworkCut,
     NetworkHalfOpen,
@@ -15,18 +23,10 @@ from faults.breaking import (
     ServerStop,
     Suspension,
 )
-from faults.outages import (
-    AsynchronousFailover,
-    DiskFull,
-    NetworkSilent,
-    PoolAtStandby,
-    SynchronousFailover,
-)
-from faults.scene import Fault
 
 
 def shared() -> tuple[Fault, ...]:
-    """Return a new instance of each fault that strikes all schedulers."""
+    """Return a new instance of each fault that affects all schedulers."""
     return (
         ServerStop(),
         NetworkCut(),
@@ -35,9 +35,9 @@ def shared() -> tuple[Fault, ...]:
         Suspension(),
         LimitsChanged(),
         SchemaDropped(),
-        ApplyRaces(),
-        AppliesRace(),
-        CursorsBack(),
+        ApplyDuringFire(),
+        ConcurrentApplies(),
+        CursorsRewound(),
         Backlog(),
         OldHistory(),
         SynchronousFailover(),
@@ -50,4 +50,4 @@ def shared() -> tuple[Fault, ...]:
 
 def names() -> tuple[str, ...]:
     """Return the names of all faults."""
-    return (*OWN, *(fault.name for fault in shared()))
+    return (*PER_REPLICA, *(fault.name for fault in shared()))

@@ -1,30 +1,29 @@
-"""The verdict: what is in the database and in the lines of the witnesses, against what had to be.
+"""The verdict: compare the database and the logged effects with the expected results.
 
-Each check has a name, counts what it has looked at, and what it has found:
+Each check has a name and counts what it has examined and found:
 
-- **lost**: an occurrence with no row, and in nobody's cover;
-- **doubled**: an occurrence with two rows, or in two covers;
-- **unexpected**: a row, or a cover, of what is no occurrence;
-- **unfinished**: what was due and did not come to its end when everything was healed;
+- **lost**: an occurrence without a row that is not covered by another row;
+- **duplicated**: an occurrence with two rows, or covered twice;
+- **unexpected**: a row or a cover for a time that is not an occurrence;
+- **unfinished**: an execution that was due and did not finish after all faults were healed;
 - **failed**: an execution that had to succeed and did not;
-- **effect**: an occurrence without an effect, or with two where a key was heeded, or an effect of
-  nothing;
-- **call**: an attempt that called its handler twice, or a handler that ran for no attempt;
-- **stale**: an attempt on record as a success that its own worker had not come to the end of; an
-  execution that changed after its end; attempts that do not add up;
-- **lapsed**: a lease that was lost although nothing had happened to its worker, and the machine
-  had let it run;
-- **suspended**: something that started while its tenant was suspended;
-- **audit**: a record that does not say who, or as a part of what;
-- **apply**: a tenant whose schedules are of two manifests, or versions that do not add up;
-- **innocent**: an execution that lost attempts because its workers were lost, or that is DEAD for
-  killing them and did not; and one that kills its worker all the time and is not DEAD for that.
+- **effect**: an occurrence without an effect, with two although the key was honoured, or an effect
+  without an occurrence;
+- **call**: an attempt that called its handler twice, or a call that belongs to no attempt;
+- **stale**: an attempt recorded as a success that its own worker had not finished; an execution
+  that changed after its end; attempts that are inconsistent;
+- **lapsed**: a lease that was lost although its worker was not struck and the machine let it run;
+- **suspended**: an execution that started while its tenant was suspended;
+- **audit**: a record without an actor or a correlation id;
+- **apply**: a tenant with schedules of two manifests, or versions with gaps;
+- **blame**: an execution that lost attempts because its workers were lost, or that is DEAD for
+  killing workers and did not; or one that always kills its worker and is not DEAD for that.
 
-`forgotten`, `reported` and `resumed` are in `aftermath`: what an outage may not take away, and how
-soon work continues after it.
+`forgotten`, `reported` and `resumed` are in `recovery`: what must survive an outage, and how soon
+work continues after it.
 
-`limit`, `lease`, `early` and `cursor` are the sampler's, `crash` is the driver's: a scheduler or a
-command that ended by itself.
+`limit`, `lease`, `early` and `cursor` are checked by the sampler. `crash` is checked by the driver:
+a scheduler or a command that ended unexpectedly.
 """
 
 from bisect import bisect_left, bisect_right
@@ -36,26 +35,26 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from faults.aftermath import check_forgotten, check_reported, check_resumed
-from faults.cluster import LEASE, World
 from faults.evidence import Evidence, Key, Line, idempotency_key
 from faults.journal import Findings, Journal
+from faults.recovery import check_forgotten, check_reported, check_resumed
 from faults.sampler import Ended
-from faults.workload import POISON, Judged, Schedule, Workload
+from faults.testbed import LEASE, Testbed
+from faults.workload import POISON, Guarantee, Schedule, Workload
 
 CHECKS = (
-    *("lost", "doubled", "unexpected", "unfinished", "failed", "effect", "call", "stale"),
+    *("lost", "duplicated", "unexpected", "unfinished", "failed", "effect", "call", "stale"),
     *("lapsed", "suspended", "audit", "apply", "limit", "lease", "early", "cursor", "crash"),
-    *("forgotten", "reported", "resumed", "innocent"),
+    *("forgotten", "reported", "resumed", "blame"),
 )
-# A handler that was started from a claim that is gone may end so long after the failover.
+# A handler that was started from a lost claim may end this long after the failover.
 DELIVERED_WITHIN = timedelta(seconds=15)
 _ENDED = {"SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"}
-# How the reason of one begins that was blamed for the loss of its workers.
+# Prefix of the reason of an execution that was blamed for the loss of its workers.
 _BLAMED = "killed its worker"
 _SLACK = timedelta(milliseconds=50)
-# Seconds; as long as from one heartbeat to the next.
-_HELD_UP = LEASE / 3
+# Seconds; the interval between two heartbeats.
+_TOLERATED_STALL = LEASE / 3
 _TABLES = """
 SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relname = 'audit_record'
@@ -64,44 +63,44 @@ WHERE c.relname = 'audit_record'
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """Holds the evidence against the workload."""
+    """Compares the evidence with the workload."""
 
     workload: Workload
     journal: Journal
     evidence: Evidence
     findings: Findings
-    # Since when each schedule counts, and until when all are judged.
+    # The time from which each schedule counts, and the end for all of them.
     since: dict[Key, datetime]
     until: datetime
     # Whether schedulers were killed or stopped from outside.
     kills_workers: bool = True
 
-    def check_evidence(self, remembered: dict[UUID, Ended]) -> None:
-        """Check what was gathered."""
+    def check_evidence(self, observed: dict[UUID, Ended]) -> None:
+        """Check the collected evidence."""
         effects = _by_execution(self.evidence.lines)
         for schedule in self.workload.schedules:
             self._occurrences(schedule)
             self._ends(schedule, effects)
-            self._innocent(schedule)
+            self._blame(schedule)
         self._calls()
         self._attempts(effects)
-        self._remembered(remembered)
+        self._check_observed(observed)
         self._suspended()
         check_forgotten(self.journal, self.evidence, self.findings)
         check_reported(self.journal, self.evidence, self.findings)
         check_resumed(self.journal, self.evidence, self.findings)
 
-    def check_records(self, world: World) -> None:
-        """Check what is on record about those who changed something."""
-        self._audit(world)
-        self._applies(world)
+    def check_records(self, testbed: Testbed) -> None:
+        """Check the audit records and the manifest versions."""
+        self._audit(testbed)
+        self._applies(testbed)
 
     def _rows(self, schedule: Schedule) -> list[DictRow]:
         rows = self.evidence.rows.get(schedule.key, [])
         return [row for row in rows if row["scheduled_for"] <= self.until]
 
     def _occurrences(self, schedule: Schedule) -> None:
-        """Count the rows and covers of each occurrence: one, and of nothing else."""
+        """Check that each occurrence has exactly one row or cover."""
         since = self.since.get(schedule.key)
         if since is None:
             self.findings.add("lost", f"{'/'.join(schedule.key)} has no cursor")
@@ -113,73 +112,73 @@ class Checker:
             cover = times[first : bisect_right(times, row["scheduled_for"])]
             covered.update(cover)
             if len(cover) != row["missed_count"] + 1 or cover[-1] != row["scheduled_for"]:
-                self.findings.add("unexpected", f"{_named(row)}; it should cover {len(cover)}")
-        self.findings.look("lost", len(times))
-        self.findings.look("doubled", len(times))
-        self.findings.look("unexpected", len(covered))
+                self.findings.add("unexpected", f"{_describe(row)}; it should cover {len(cover)}")
+        self.findings.examine("lost", len(times))
+        self.findings.examine("duplicated", len(times))
+        self.findings.examine("unexpected", len(covered))
         for time in times:
-            if covered[time] == 0 and schedule.judged is not Judged.AT_MOST:
+            if covered[time] == 0 and schedule.guarantee is not Guarantee.AT_MOST:
                 self.findings.add("lost", f"{'/'.join(schedule.key)} at {time}")
             elif covered[time] > 1:
-                rows = [_named(row) for row in self._rows(schedule) if _covers(row, time)]
-                self.findings.add("doubled", f"{'/'.join(schedule.key)} at {time}: {rows}")
+                rows = [_describe(row) for row in self._rows(schedule) if _covers(row, time)]
+                self.findings.add("duplicated", f"{'/'.join(schedule.key)} at {time}: {rows}")
 
     def _ends(self, schedule: Schedule, effects: dict[UUID, list[Line]]) -> None:
         for row in self._rows(schedule):
-            self.findings.look("unfinished")
+            self.findings.examine("unfinished")
             if row["state"] not in _ENDED:
-                self.findings.add("unfinished", _named(row))
+                self.findings.add("unfinished", _describe(row))
                 continue
-            if schedule.judged is Judged.EACH:
-                self.findings.look("failed")
+            if schedule.guarantee is Guarantee.EACH:
+                self.findings.examine("failed")
                 if row["state"] != "SUCCEEDED":
-                    self.findings.add("failed", _named(row))
+                    self.findings.add("failed", _describe(row))
             if row["state"] == "SUCCEEDED":
                 self._effect(schedule, row, effects)
 
-    def _innocent(self, schedule: Schedule) -> None:
-        """Only the one that kills its worker is blamed for that, and a loss is not an attempt."""
+    def _blame(self, schedule: Schedule) -> None:
+        """Check that only a killer is blamed for its worker, and that a loss is not an attempt."""
         for row in self._rows(schedule):
-            self.findings.look("innocent")
+            self.findings.examine("blame")
             is_blamed = row["state"] == "DEAD" and (row["reason"] or "").startswith(_BLAMED)
             if is_blamed != (schedule.saga == POISON and not self.kills_workers):
-                self.findings.add("innocent", _named(row))
+                self.findings.add("blame", _describe(row))
             attempts = self.evidence.attempts.get(row["id"], [])
             losses = sum(attempt["outcome"] == "LOST" for attempt in attempts)
             left = row["attempts_allowed"] - losses
             if row["losses"] != losses or left != schedule.attempts:
-                words = f"{losses} losses, {left} attempts allowed besides"
-                self.findings.add("innocent", f"{words}: {_named(row)}")
+                words = f"{losses} losses, {left} other attempts allowed"
+                self.findings.add("blame", f"{words}: {_describe(row)}")
 
     def _effect(self, schedule: Schedule, row: DictRow, effects: dict[UUID, list[Line]]) -> None:
-        self.findings.look("effect")
+        self.findings.examine("effect")
         if schedule.url is None:
             number = min(len(effects.get(row["id"], [])), 1)
         else:
-            number = self.evidence.worked[idempotency_key(row)]
+            number = self.evidence.effects_by_key[idempotency_key(row)]
         if number != 1:
-            self.findings.add("effect", f"{number} effects: {_named(row)}")
+            self.findings.add("effect", f"{number} effects: {_describe(row)}")
 
     def _calls(self) -> None:
-        """An attempt is one call, and every call is of an execution that there is."""
+        """Check that an attempt is one call, and every call belongs to an execution."""
         calls: defaultdict[tuple[str, UUID, int], list[datetime]] = defaultdict(list)
         for line in self.evidence.lines:
             calls[line.what, line.execution, line.attempt].append(line.at)
         for (what, execution, attempt), times in calls.items():
             self._once(times, f"attempt {attempt} of {execution} was called ({what})")
-        for (key, sent), times in self.evidence.tried.items():
+        for (key, sent), times in self.evidence.request_times.items():
             self._once(times, f"attempt {sent} of {key} was sent")
-        rows = {row["id"]: row for some in self.evidence.rows.values() for row in some}
+        rows = {row["id"]: row for rows in self.evidence.rows.values() for row in rows}
         for line in self.evidence.lines:
             row = rows.get(line.execution)
             is_known = row is not None and row["scheduled_for"] == line.scheduled_for
-            # A cover that is gone may have been fired again with another end.
+            # A lost cover may have been fired again with another end.
             if not is_known and not self.journal.is_in_gap(line.at, DELIVERED_WITHIN):
                 self.findings.add("call", f"no such execution: {line}")
 
     def _once(self, times: Sequence[datetime], call: str) -> None:
-        """Look at the calls of one attempt: only a primary that is gone excuses a repeated one."""
-        self.findings.look("call")
+        """Check the calls of one attempt: only a lost primary excuses a repeated one."""
+        self.findings.examine("call")
         if len(times) == 1:
             return
         if any(self.journal.is_in_gap(time, DELIVERED_WITHIN) for time in times):
@@ -188,74 +187,76 @@ class Checker:
             self.findings.add("call", f"{call} {len(times)} times: {[str(at) for at in times]}")
 
     def _attempts(self, effects: dict[UUID, list[Line]]) -> None:
-        http = {one.key for one in self.workload.schedules if one.url}
+        http = {schedule.key for schedule in self.workload.schedules if schedule.url}
         for key, rows in self.evidence.rows.items():
             for row in rows:
                 attempts = self.evidence.attempts.get(row["id"], [])
-                self._sum(row, attempts)
+                self._check_attempts(row, attempts)
                 for attempt in attempts:
                     self._lapsed(row, attempt)
                     if key not in http and attempt["outcome"] == "SUCCEEDED":
                         self._stale(row, attempt, effects.get(row["id"], []))
 
-    def _sum(self, row: DictRow, attempts: Sequence[DictRow]) -> None:
-        """Every attempt of what has ended is on record, once, and the last one made the end."""
-        self.findings.look("stale")
+    def _check_attempts(self, row: DictRow, attempts: Sequence[DictRow]) -> None:
+        """Check that all attempts of an ended execution are recorded, and the last one ended it."""
+        self.findings.examine("stale")
         if row["state"] not in _ENDED:
             return
-        numbers = sorted(one["attempt"] for one in attempts)
+        numbers = sorted(attempt["attempt"] for attempt in attempts)
         if numbers != list(range(1, row["attempt"] + 1)):
-            self.findings.add("stale", f"attempts {numbers}: {_named(row)}")
-        successes = [one["attempt"] for one in attempts if one["outcome"] == "SUCCEEDED"]
+            self.findings.add("stale", f"attempts {numbers}: {_describe(row)}")
+        successes = [
+            attempt["attempt"] for attempt in attempts if attempt["outcome"] == "SUCCEEDED"
+        ]
         if successes != ([row["attempt"]] if row["state"] == "SUCCEEDED" else []):
-            self.findings.add("stale", f"attempts {successes} succeeded: {_named(row)}")
+            self.findings.add("stale", f"attempts {successes} succeeded: {_describe(row)}")
 
     def _stale(self, row: DictRow, attempt: DictRow, lines: Iterable[Line]) -> None:
-        """Only who has come to its end may have succeeded."""
+        """Check that a successful attempt had finished."""
         pid = _pid(attempt["worker_id"])
         for line in lines:
             is_own = line.attempt == attempt["attempt"] and line.pid == pid
             if is_own and line.at <= attempt["finished_at"] + _SLACK:
                 return
         words = f"attempt {attempt['attempt']} by {attempt['worker_id']} succeeded at"
-        told = f"{words} {attempt['finished_at']}, before its handler: {_named(row)}"
-        self.findings.add("stale", f"{told}; {[tuple(map(str, line[:5])) for line in lines]}")
+        message = f"{words} {attempt['finished_at']}, before its handler: {_describe(row)}"
+        self.findings.add("stale", f"{message}; {[tuple(map(str, line[:5])) for line in lines]}")
 
     def _lapsed(self, row: DictRow, attempt: DictRow) -> None:
         if attempt["outcome"] != "LOST":
             return
-        self.findings.look("lapsed")
+        self.findings.examine("lapsed")
         struck = self.journal.struck_pids.get(_pid(attempt["worker_id"]))
         if struck is not None and struck <= attempt["finished_at"]:
             return
-        if self._was_held_up(attempt):
+        if self._was_stalled(attempt):
             return
         if not self.journal.is_bad(attempt["started_at"], attempt["finished_at"]):
             words = f"attempt {attempt['attempt']} by {attempt['worker_id']}"
             times = f"from {attempt['started_at']} to {attempt['finished_at']}"
-            self.findings.add("lapsed", f"{words} {times}: {_named(row)}")
+            self.findings.add("lapsed", f"{words} {times}: {_describe(row)}")
 
-    def _was_held_up(self, attempt: DictRow) -> bool:
-        """Whether the machine had no time for a worker when it had to keep its lease up."""
+    def _was_stalled(self, attempt: DictRow) -> bool:
+        """Whether the machine did not run a worker when it had to renew its lease."""
         pid, until = _pid(attempt["worker_id"]), attempt["finished_at"]
         since = until - 2 * timedelta(seconds=LEASE)
         lost = (
-            one.seconds
-            for one in self.evidence.held_up
-            if one.pid == pid and since <= one.at <= until
+            stall.seconds
+            for stall in self.evidence.stalls
+            if stall.pid == pid and since <= stall.at <= until
         )
-        return sum(lost) > _HELD_UP
+        return sum(lost) > _TOLERATED_STALL
 
-    def _remembered(self, remembered: dict[UUID, Ended]) -> None:
-        rows = {row["id"]: row for some in self.evidence.rows.values() for row in some}
-        for execution, was in remembered.items():
+    def _check_observed(self, observed: dict[UUID, Ended]) -> None:
+        rows = {row["id"]: row for rows in self.evidence.rows.values() for row in rows}
+        for execution, was in observed.items():
             if self.journal.is_in_gap(was.finished_at):
                 continue
-            self.findings.look("stale")
+            self.findings.examine("stale")
             row = rows.get(execution)
             found = row and Ended(row["state"], row["attempt"], row["finished_at"], row["reason"])
             if found != was:
-                self.findings.add("stale", f"{execution} ended as {was}, and now is {found}")
+                self.findings.add("stale", f"{execution} ended as {was}, and is now {found}")
 
     def _suspended(self) -> None:
         spans: defaultdict[str, list[tuple[datetime, datetime]]] = defaultdict(list)
@@ -266,17 +267,17 @@ class Checker:
                 continue
             for row in rows:
                 for attempt in self.evidence.attempts.get(row["id"], []):
-                    self.findings.look("suspended")
+                    self.findings.examine("suspended")
                     at = attempt["started_at"]
                     if any(since < at < until for since, until in spans[tenant]):
-                        self.findings.add("suspended", f"started {at}: {_named(row)}")
+                        self.findings.add("suspended", f"started {at}: {_describe(row)}")
 
-    def _audit(self, world: World) -> None:
-        for table in world.query(_TABLES):
+    def _audit(self, testbed: Testbed) -> None:
+        for table in testbed.query(_TABLES):
             schema = table["nspname"]
-            records = world.query(f"SELECT * FROM {schema}.audit_record")  # noqa: S608 -- from the catalog
+            records = testbed.query(f"SELECT * FROM {schema}.audit_record")  # noqa: S608 -- from the catalog
             for record in records:
-                self.findings.look("audit")
+                self.findings.examine("audit")
                 if not record["changed_by"] or record["correlation_id"] is None:
                     shown = {
                         name: str(record[name])
@@ -285,21 +286,21 @@ class Checker:
                     }
                     self.findings.add("audit", f"{schema}: {shown}")
 
-    def _applies(self, world: World) -> None:
-        """Two applies at once leave the whole of one of them, and versions without a gap."""
-        rows = world.query(
+    def _applies(self, testbed: Testbed) -> None:
+        """Check that concurrent applies leave one manifest, and versions without a gap."""
+        rows = testbed.query(
             "SELECT tenant_id, array_agg(version ORDER BY version) AS versions"
             " FROM tenantcron.manifest_version GROUP BY 1"
         )
         for row in rows:
-            self.findings.look("apply")
+            self.findings.examine("apply")
             if row["versions"] != list(range(1, len(row["versions"]) + 1)):
                 self.findings.add("apply", f"{row['tenant_id']} has versions {row['versions']}")
-        notes = world.query(
+        notes = testbed.query(
             "SELECT DISTINCT definition -> 'payload' AS payload"
             " FROM tenant_contested.tenant_schedule"
         )
-        self.findings.look("apply")
+        self.findings.examine("apply")
         if len(notes) != 1:
             self.findings.add("apply", f"contested has schedules of several manifests: {notes}")
 
@@ -320,7 +321,7 @@ def _covers(row: DictRow, time: datetime) -> bool:
     return bool((row["covers_from"] or row["scheduled_for"]) <= time <= row["scheduled_for"])
 
 
-def _named(row: DictRow) -> str:
+def _describe(row: DictRow) -> str:
     cover = f" with {row['missed_count']} since {row['covers_from']}" if row["covers_from"] else ""
     reason = f" ({row['reason']})" if row["reason"] else ""
     return (

@@ -1,7 +1,7 @@
-"""A small file system under a data folder, so that it can be filled up and freed again.
+"""A small file system under a data folder that can be filled up and freed again.
 
-It is a tmpfs. Setting its size to what is in use fills it at once and takes no memory. Mounting
-needs root: without it the fault is left out, and the run says so.
+It is a tmpfs. Setting its size to the space in use fills it at once and takes no memory. Mounting
+needs root: without it the fault is skipped, and the run says so.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _SIZE = 4 << 30
 _PAGE = 1 << 12
-# Postgres may write between the look at what is in use and the change of the size.
+# Postgres may write between reading the used space and changing the size.
 _TRIES = 20
 
 
@@ -25,12 +25,12 @@ class Disk:
     folder: Path
 
     def mount(self) -> None:
-        """Put the file system on the folder."""
+        """Mount the file system on the folder."""
         options = ("-t", "tmpfs", "-o", f"size={_SIZE},mode=0755", "tenantcron-faults")
         _mount(*options, str(self.folder), check=True)
 
     def fill(self) -> bool:
-        """Leave no room; return whether that worked."""
+        """Leave no free space; return whether that worked."""
         for number in range(_TRIES):
             found = os.statvfs(self.folder)
             used = (found.f_blocks - found.f_bfree) * found.f_frsize + number * _PAGE
@@ -39,12 +39,12 @@ class Disk:
         return False
 
     def free(self) -> None:
-        """Make room again."""
+        """Free the space again."""
         _mount("-o", f"remount,size={_SIZE}", str(self.folder), check=True)
 
     def close(self) -> None:
-        """Take it away."""
-        subprocess.run(["umount", "-l", str(self.folder)], capture_output=True, check=False)  # noqa: S607 -- of the system
+        """Unmount it."""
+        subprocess.run(["umount", "-l", str(self.folder)], capture_output=True, check=False)  # noqa: S607 -- a system command
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What is left when a run is over: rows, attempts, and the lines of those who had effects."""
+"""The evidence of a run: rows, attempts, and the lines that handlers and services logged."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from faults.cluster import World
+from faults.testbed import Testbed
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXECUTIONS = """
@@ -28,7 +28,7 @@ Key = tuple[str, str]
 
 
 class Line(NamedTuple):
-    """One line of a handler."""
+    """One line logged by a handler."""
 
     what: str
     execution: UUID
@@ -39,8 +39,8 @@ class Line(NamedTuple):
     scheduled_for: datetime
 
 
-class HeldUp(NamedTuple):
-    """For how many seconds before a moment the machine kept a scheduler from running."""
+class Stall(NamedTuple):
+    """The seconds before a moment in which the machine kept a scheduler from running."""
 
     pid: int
     at: datetime
@@ -49,65 +49,65 @@ class HeldUp(NamedTuple):
 
 @dataclass(slots=True)
 class Evidence:
-    """All of it, by what is asked for."""
+    """All evidence of a run, indexed for the checks."""
 
     rows: dict[Key, list[DictRow]]
     attempts: dict[UUID, list[DictRow]]
     lines: list[Line]
-    # How often the service was asked, and how often it worked, by idempotency key.
-    asked: Counter[str] = field(default_factory=Counter)
-    worked: Counter[str] = field(default_factory=Counter)
-    # When requests came, by key and attempt.
-    tried: defaultdict[tuple[str, str], list[datetime]] = field(
+    # How often the service was called, and how often it had an effect, by idempotency key.
+    calls_by_key: Counter[str] = field(default_factory=Counter)
+    effects_by_key: Counter[str] = field(default_factory=Counter)
+    # Times of the requests, by key and attempt.
+    request_times: defaultdict[tuple[str, str], list[datetime]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    held_up: list[HeldUp] = field(default_factory=list)
-    # When a scheduler looked for work, by its seat, in the order of time.
+    stalls: list[Stall] = field(default_factory=list)
+    # Times at which a scheduler claimed, by instance, sorted.
     progress: defaultdict[str, list[datetime]] = field(default_factory=lambda: defaultdict(list))
     # Attempts that the product reports as lost in a failover.
     reported: set[tuple[UUID, int]] = field(default_factory=set)
 
 
-def gather(world: World) -> Evidence:
-    """Read everything."""
+def gather(testbed: Testbed) -> Evidence:
+    """Read all evidence."""
     rows: defaultdict[Key, list[DictRow]] = defaultdict(list)
-    for row in world.query(_EXECUTIONS):
+    for row in testbed.query(_EXECUTIONS):
         rows[row["tenant_id"], row["schedule_name"]].append(row)
     attempts: defaultdict[UUID, list[DictRow]] = defaultdict(list)
-    for row in world.query(_ATTEMPTS):
+    for row in testbed.query(_ATTEMPTS):
         attempts[row["execution_id"]].append(row)
-    for some in rows.values():
-        _add_successes(some, attempts)
-    found = Evidence(dict(rows), dict(attempts), list(_lines(world.effects)))
-    found.held_up.extend(
-        HeldUp(int(pid), _moment(at), int(lost) / 1e6) for pid, at, lost in _words(world.held_up)
+    for executions in rows.values():
+        _add_successes(executions, attempts)
+    found = Evidence(dict(rows), dict(attempts), list(_lines(testbed.effects)))
+    found.stalls.extend(
+        Stall(int(pid), _moment(at), int(lost) / 1e6) for pid, at, lost in _words(testbed.stalls)
     )
-    found.reported = {(row["execution_id"], row["attempt"]) for row in world.query(_REPORTED)}
-    for seat, at in _words(world.progress):
-        found.progress[seat].append(_moment(at))
-    for what, key, attempt, at in _words(world.calls):
+    found.reported = {(row["execution_id"], row["attempt"]) for row in testbed.query(_REPORTED)}
+    for instance, at in _words(testbed.progress):
+        found.progress[instance].append(_moment(at))
+    for what, key, attempt, at in _words(testbed.calls):
         if what == "R":
-            found.asked[key] += 1
-            found.tried[key, attempt].append(_moment(at))
+            found.calls_by_key[key] += 1
+            found.request_times[key, attempt].append(_moment(at))
         else:
-            found.worked[key] += 1
+            found.effects_by_key[key] += 1
     return found
 
 
 def _add_successes(rows: list[DictRow], attempts: defaultdict[UUID, list[DictRow]]) -> None:
-    """Add the attempts that have no row, because the execution's own row tells of them."""
+    """Add the attempts without a row, which are recorded in the row of the execution only."""
     for row in rows:
-        known = {one["attempt"] for one in attempts.get(row["id"], [])}
+        known = {attempt["attempt"] for attempt in attempts.get(row["id"], [])}
         if row["state"] == "SUCCEEDED" and row["attempt"] not in known:
-            same = {
+            columns = {
                 name: row[name] for name in ("attempt", "worker_id", "started_at", "finished_at")
             }
-            made = {"execution_id": row["id"], "outcome": "SUCCEEDED", "error": None, **same}
-            attempts[row["id"]].append(made)
+            attempt = {"execution_id": row["id"], "outcome": "SUCCEEDED", "error": None, **columns}
+            attempts[row["id"]].append(attempt)
 
 
 def idempotency_key(row: DictRow) -> str:
-    """Return what a service must be told, as docs/targets.md says."""
+    """Return the idempotency key that a service receives, as in docs/targets.md."""
     milliseconds = (row["scheduled_for"] - _EPOCH) // timedelta(milliseconds=1)
     return f"sched:{row['schedule_id']}:{milliseconds}"
 

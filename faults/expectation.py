@@ -1,12 +1,12 @@
-"""Which occurrences must exist: reckoned by brute force, and without a line of the product.
+"""The expected occurrences, computed by brute force without any code of the product.
 
-An interval fires at the multiples of it since 1970. A cron timetable here is a minute and an hour
-field, every day. It is held against the clock on the wall of its zone, minute by minute:
+An interval fires at its multiples since 1970. A cron timetable here has a minute and an hour field,
+every day. It is compared with the local time of its zone, minute by minute:
 
-- Its hour begins with a star: it fires whenever the clock shows a match, so twice in an hour that
-  is shown twice, and not at all in one that is skipped.
-- Any other: it fires when the highest reading that the clock has had passes a match. So what is
-  shown again fires once, and what is skipped fires when the clock jumps over it.
+- If its hour field begins with a star, it fires whenever the clock shows a match: twice in an hour
+  that is repeated, and not at all in one that is skipped.
+- Otherwise it fires when the highest clock reading so far passes a match. So a repeated time fires
+  once, and a skipped one fires when the clock jumps over it.
 """
 
 from collections.abc import Iterator
@@ -17,23 +17,23 @@ from zoneinfo import ZoneInfo
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# No clock is ever set by more than that; so long before the first moment the reading begins.
+# The longest clock change; the readings start this long before the first moment.
 _LONGEST_JUMP = timedelta(hours=4)
 _LONGEST_SEARCH = timedelta(days=380)
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """An interval of whole seconds."""
+    """An interval in seconds."""
 
     seconds: int
 
     def document(self) -> dict[str, object]:
-        """Return it as a manifest has it."""
+        """Return it as written in a manifest."""
         return {"every": f"{self.seconds}s"}
 
     def occurrences(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """Yield what lies after one moment and not after the other."""
+        """Yield the occurrences in (after, until]."""
         step = timedelta(seconds=self.seconds)
         moment = _EPOCH + ((after - _EPOCH) // step + 1) * step
         while moment <= until:
@@ -49,12 +49,12 @@ class Cron:
     zone: str
 
     def document(self) -> dict[str, object]:
-        """Return it as a manifest has it."""
+        """Return it as written in a manifest."""
         return {"cron": self.expression, "timezone": self.zone}
 
     def occurrences(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """Yield what lies after one moment and not after the other."""
-        return (one for one in _all(self, after, until) if one > after)
+        """Yield the occurrences in (after, until]."""
+        return (moment for moment in _all(self, after, until) if moment > after)
 
 
 Timetable = Every | Cron
@@ -64,7 +64,7 @@ Timetable = Every | Cron
 def _all(cron: Cron, after: datetime, until: datetime) -> tuple[datetime, ...]:
     minutes, hours, *days = cron.expression.split(" ")
     if days != ["*", "*", "*"]:
-        raise ValueError(f"{cron.expression}: only minutes and hours are reckoned here")
+        raise ValueError(f"{cron.expression}: only minutes and hours are supported here")
     matching = {(hour, minute) for hour in _values(hours, 24) for minute in _values(minutes, 60)}
     find = _shown if hours.startswith("*") else _passed
     return tuple(find(matching, ZoneInfo(cron.zone), after, until))
@@ -82,7 +82,7 @@ def _values(field: str, size: int) -> Iterator[int]:
 def _minutes(
     zone: ZoneInfo, after: datetime, until: datetime
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield every minute with what the clock on the wall shows then."""
+    """Yield every minute with the local time that the clock shows then."""
     moment = after.replace(second=0, microsecond=0)
     while moment <= until:
         yield moment, moment.astimezone(zone).replace(tzinfo=None)
@@ -114,7 +114,7 @@ def _passed(
 
 @lru_cache(maxsize=64)
 def last_change(zone: str, before: datetime) -> datetime:
-    """Return the hour at which the clock of a zone was last set."""
+    """Return the hour of the last clock change of a zone."""
     place, moment = (
         ZoneInfo(zone),
         before.astimezone(UTC).replace(minute=0, second=0, microsecond=0),

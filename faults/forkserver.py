@@ -1,11 +1,11 @@
-"""A process that has imported tenantcron, and forks one that runs a command whenever it is asked.
+"""A process that has imported tenantcron and forks a child for each command.
 
-Starting Python and importing everything costs a second of CPU, a fork some milliseconds. It has no
-threads, no connections and no event loop that a child could share by mistake: each child is a
-process and a session of its own, and calls the entry of the command line like any other.
+Starting Python and importing everything costs a second of CPU, a fork some milliseconds. The fork
+server has no threads, connections or event loop that a child could inherit. Each child is a
+separate process and session, and calls the normal entry point of the command line.
 
-It reads orders from its standard input and writes what becomes of them to its standard output, a
-JSON document a line. When its input ends, it kills its children and ends.
+It reads orders from stdin and writes their results to stdout, one JSON document per line. When its
+input ends, it kills its children and exits.
 """
 
 import gc
@@ -19,14 +19,14 @@ from functools import cache
 from importlib import import_module
 from typing import NoReturn, TypedDict
 
-from faults import injected
-from faults.injected import Fate
+from faults import injection
+from faults.injection import Injections
 
 _WARM = (
     *("run", "apply_manifest", "reconcile", "tenant", "limits", "migrate", "operating", "report"),
     *("formats.text", "formats.outcomes_text", "main"),
 )
-# What is imported where it is first needed.
+# Modules that are otherwise imported on first use.
 _OTHERS = (
     *("httpx", "uvloop", "rich.table", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
     *("anyio._backends._asyncio", "tomllib", "psycopg_binary._uuid", "httpcore"),
@@ -41,7 +41,7 @@ class Order(TypedDict):
     environment: dict[str, str]
     folder: str
     output: str
-    fate: Fate
+    injections: Injections
 
 
 def main() -> None:
@@ -53,20 +53,20 @@ def main() -> None:
     signal.set_wakeup_fd(signalled)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     children: set[int] = set()
-    _say({"ready": True})
+    _send({"ready": True})
     rest = b""
     while True:
         readable, _, _ = select.select([0, ends], [], [])
         if ends in readable:
             os.read(ends, 4096)
-            _tell_ends(children)
+            _report_ends(children)
         if 0 in readable:
-            said = os.read(0, 1 << 16)
-            if not said:
+            received = os.read(0, 1 << 16)
+            if not received:
                 break
-            *lines, rest = (rest + said).split(b"\n")
+            *lines, rest = (rest + received).split(b"\n")
             for line in lines:
-                _follow(json.loads(line), children)
+                _fork(json.loads(line), children)
     for pid in children:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -79,21 +79,22 @@ def _warm_up() -> None:
         with suppress(ImportError):
             import_module(name)
     import_module("faults.sagas")
-    from tenantcron.targets import connecting  # noqa: PLC0415 -- of the tree under test
+    from tenantcron.targets import connecting  # noqa: PLC0415 -- from the tree under test
 
-    # Reading the certificates of the public web is a third of a start, and always the same.
+    # Reading the public CA certificates is a third of the start-up time, and always the same.
     connecting._trusted = cache(connecting._trusted)
     connecting._trusted(None)
-    # What is there is never looked through again, so it stays shared with all children.
+    # Frozen objects are ignored by the garbage collector, so their pages stay shared with all
+    # children.
     gc.collect()
     gc.freeze()
 
 
-def _say(what: dict[str, object]) -> None:
+def _send(what: dict[str, object]) -> None:
     os.write(1, json.dumps(what).encode() + b"\n")
 
 
-def _tell_ends(children: set[int]) -> None:
+def _report_ends(children: set[int]) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
@@ -102,22 +103,22 @@ def _tell_ends(children: set[int]) -> None:
         if not pid:
             return
         if os.WIFSTOPPED(status):
-            _say({"stopped": pid})
+            _send({"stopped": pid})
             continue
         children.discard(pid)
-        _say({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+        _send({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _follow(order: Order, children: set[int]) -> None:
+def _fork(order: Order, children: set[int]) -> None:
     pid = os.fork()
     if not pid:
-        _become(order)
+        _run_child(order)
     children.add(pid)
-    _say({"number": order["number"], "pid": pid})
+    _send({"number": order["number"], "pid": pid})
 
 
-def _become(order: Order) -> NoReturn:
-    """Be the process that runs the command, and nothing else."""
+def _run_child(order: Order) -> NoReturn:
+    """Run the command in the child process, and exit."""
     code = 70
     try:
         signal.set_wakeup_fd(-1)
@@ -127,7 +128,7 @@ def _become(order: Order) -> NoReturn:
         _redirect(order["output"])
         os.environ.update(order["environment"])
         os.chdir(order["folder"])
-        injected.prepare(order["fate"])
+        injection.prepare(order["injections"])
         code = _command(order["argv"])
         sys.stdout.flush()
         sys.stderr.flush()
@@ -136,7 +137,7 @@ def _become(order: Order) -> NoReturn:
 
 
 def _command(argv: list[str]) -> int:
-    from tenantcron.cli.main import main as command  # noqa: PLC0415 -- of the tree under test
+    from tenantcron.cli.main import main as command  # noqa: PLC0415 -- from the tree under test
 
     try:
         return command(argv)
@@ -145,11 +146,11 @@ def _command(argv: list[str]) -> int:
 
 
 def _redirect(output: str) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    written = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.dup2(nothing, 0)
-    os.dup2(written, 1)
-    os.dup2(written, 2)
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
 
 
 if __name__ == "__main__":

@@ -1,44 +1,44 @@
-"""Runs a mutant, seed by seed, until something is found or its time is up."""
+"""Run a mutant, seed by seed, until a check finds something or the time limit is reached."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from faults.cluster import ROOT
 from faults.mutants import CONTROL, Mutant, build
 from faults.run import run
+from faults.testbed import ROOT
 
-# A broken build has to be caught within that many seconds.
+# A broken build must be caught within this many seconds.
 AT_MOST = 600.0
 _FOLDER = ROOT / "build" / "mutants"
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
-    """A mutant and the checks that have noticed it; none have if there are none."""
+class HuntResult:
+    """A mutant and the checks that detected it; none if it was not caught."""
 
     mutant: Mutant
-    by: tuple[str, ...]
+    caught_by: tuple[str, ...]
     seconds: float
-    words: Sequence[str]
+    lines: Sequence[str]
 
 
-def control(seed: int) -> Caught:
-    """Run a build with nothing taken out, once."""
+def control(seed: int) -> HuntResult:
+    """Run an unmodified build once."""
     began = monotonic()
     verdict = run(CONTROL.options(seed, build(CONTROL, _FOLDER)))
-    words = [f"{CONTROL.name}, seed {seed}", *verdict.findings.told()]
-    return Caught(CONTROL, tuple(verdict.findings.number), monotonic() - began, words)
+    lines = [f"{CONTROL.name}, seed {seed}", *verdict.findings.lines()]
+    return HuntResult(CONTROL, tuple(verdict.findings.counts), monotonic() - began, lines)
 
 
-def hunt(mutant: Mutant, seed: int) -> Caught:
+def hunt(mutant: Mutant, seed: int) -> HuntResult:
     """Run a mutant until it is caught."""
     tree, began = build(mutant, _FOLDER), monotonic()
     while monotonic() - began < AT_MOST:
         verdict = run(mutant.options(seed, tree))
         if verdict.findings.any:
             seconds = monotonic() - began
-            words = [f"{mutant.name}, seed {seed}", *verdict.findings.told()]
-            return Caught(mutant, tuple(verdict.findings.number), seconds, words)
+            lines = [f"{mutant.name}, seed {seed}", *verdict.findings.lines()]
+            return HuntResult(mutant, tuple(verdict.findings.counts), seconds, lines)
         seed += 1
-    return Caught(mutant, (), monotonic() - began, [f"{mutant.name} got away"])
+    return HuntResult(mutant, (), monotonic() - began, [f"{mutant.name} was not caught"])

@@ -1,11 +1,10 @@
-"""Builds of the product with one guard taken out. Each of them has to be caught.
+"""Builds of the product with one guard removed. Each of them has to be caught.
 
-A mutant is a copy of the tree with some texts replaced, exactly as they are written. A text that is
-not there any more is an error, and a test tells: then the guard has moved, and the mutant has to
-follow it.
+A mutant is a copy of the tree with some exact texts replaced. If a text no longer exists, building
+the mutant fails, and so does a test: the guard has moved, and the mutant has to be updated.
 
-Where the product has two guards for one thing, taking out one of them breaks nothing that anybody
-could see. Then the mutant takes out both, and its description says so.
+Where the product has two guards for one thing, removing one of them has no visible effect. Such a
+mutant removes both, and its description says so.
 """
 
 import shutil
@@ -13,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.cluster import ROOT
 from faults.options import Options
+from faults.testbed import ROOT
 from faults.workload import POISON
 
 _KILLS = ("kill", "kill at a point")
@@ -22,7 +21,7 @@ _STOPS = ("stop", "stop at a point")
 
 
 class OutdatedMutantError(Exception):
-    """The text that a mutant replaces is not there, or more than once."""
+    """The text that a mutant replaces does not exist, or exists more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +39,47 @@ class Change:
         text = file.read_text(encoding="utf-8")
         if text.count(self.old) != 1:
             times = text.count(self.old)
-            raise OutdatedMutantError(f"{self.file} has {times} times: {self.old}")
+            raise OutdatedMutantError(f"{self.file} contains {times} times: {self.old}")
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A broken build, and the faults that should bring it to light."""
+    """A broken build, and the faults that should reveal it."""
 
     name: str
     broken: str
     changes: tuple[Change, ...]
     faults: tuple[str, ...]
     steady: int = 80
-    # How long schedulers live, on average.
-    life: float = 0.5
-    mortals: int = 4
+    # Mean lifetime of the victims, in seconds.
+    lifetime: float = 0.5
+    victims: int = 4
     seconds: float = 20.0
 
     def options(self, seed: int, tree: Path) -> Options:
-        """Return how it is run: aimed at what is broken."""
+        """Return the options of a run that targets the broken part."""
         return Options(
             seed,
             seconds=self.seconds,
             faults=frozenset(self.faults),
             steady=self.steady,
-            mortals=self.mortals,
-            life=self.life,
-            settle=60.0,
+            victims=self.victims,
+            lifetime=self.lifetime,
+            stall_timeout=60.0,
             tree=tree,
             until_found=True,
         )
 
 
 def build(mutant: Mutant, folder: Path) -> Path:
-    """Copy the product as it would be installed, with the changes; return where it is."""
+    """Copy the product as installed, with the changes; return the folder."""
     tree = folder / mutant.name
     shutil.rmtree(tree, ignore_errors=True)
-    leave_out = shutil.ignore_patterns("__pycache__")
-    for one in _folders():
-        source, target = ROOT / one, tree / _place(one)
-        shutil.copytree(source, target, ignore=leave_out, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in _folders():
+        source, target = ROOT / name, tree / _place(name)
+        shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
     for change in mutant.changes:
         change.apply(tree)
     return tree
@@ -140,7 +139,7 @@ _EARLY = """    def _start_early(self, claim: Claim) -> None:
 MUTANTS = (
     Mutant(
         "unique-key",
-        "the unique keys of executions are gone, and so is the look at what exists",
+        "the unique keys of executions and the check for existing rows are removed",
         (
             Change(
                 "migrations/control/versions/initial/tables.sql",
@@ -160,7 +159,7 @@ MUTANTS = (
     ),
     Mutant(
         "move-before-insert",
-        "the cursor moves in a transaction of its own, before the insert",
+        "the cursor moves in a separate transaction, before the insert",
         (
             Change(
                 "scheduler/fire.py",
@@ -180,7 +179,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-fence",
-        "a result is written whatever its lease",
+        "a result is written without checking its lease",
         (
             Change(
                 "store/sql/finish.sql",
@@ -193,7 +192,7 @@ MUTANTS = (
     ),
     Mutant(
         "machine-clock",
-        "the time is the machine's and not the database's",
+        "the machine clock is used instead of the database clock",
         (
             Change(
                 "scheduler/replica.py",
@@ -208,11 +207,11 @@ MUTANTS = (
         ),
         ("kill", "clock"),
         steady=24,
-        life=3.0,
+        lifetime=3.0,
     ),
     Mutant(
         "slots-in-memory",
-        "a slot is given back only by the process that has it",
+        "a slot is released only by the process that holds it",
         (
             Change(
                 "scheduler/finish.py",
@@ -224,7 +223,7 @@ MUTANTS = (
     ),
     Mutant(
         "upsert",
-        "what is fired again replaces what was there",
+        "an execution that is fired again replaces the existing one",
         (
             Change(
                 "store/firing.py",
@@ -239,16 +238,16 @@ MUTANTS = (
     ),
     Mutant(
         "backwards",
-        "missed occurrences are looked for backwards from now",
+        "missed occurrences are searched backwards from now",
         (
             Change("scheduler/due.py", _FORWARDS, _BACKWARDS),
             Change("scheduler/due.py", "def _was_fired(", _LOOKED_BACK),
         ),
-        ("kill", "weeks to make up for"),
+        ("kill", "backlog"),
     ),
     Mutant(
         "no-lock",
-        "due cursors are read without a lock, and moved wherever they are by then",
+        "due cursors are read without a lock, and moved without compare-and-set",
         (
             Change(_DUE, "\nFOR NO KEY UPDATE SKIP LOCKED", ""),
             Change(_FIRE, " AND c.next_run_at = to_.found_at", ""),
@@ -257,7 +256,7 @@ MUTANTS = (
     ),
     Mutant(
         "lease-too-short",
-        "a lease is shorter than the pause between two heartbeats",
+        "a lease is shorter than the heartbeat interval",
         (
             Change(
                 "scheduler/lease_thread.py",
@@ -299,7 +298,7 @@ MUTANTS = (
                 "        del definitions\n        self._in_doubt = False\n",
             ),
             Change("scheduler/run.py", "    async def _settle_doubt(", _EARLY),
-            # Not before the commit, or the result would find nothing to end and be lost each time.
+            # After the commit, or the result would find no row and be lost each time.
             Change(
                 "scheduler/run.py",
                 "        self._results.add(attempt)\n",
@@ -316,7 +315,7 @@ MUTANTS = (
     ),
     Mutant(
         "second-pass",
-        "a fixed time in an hour that the clock shows twice fires twice",
+        "a fixed time in a repeated hour fires twice",
         (
             Change(
                 "cron/occurrences.py",
@@ -324,11 +323,11 @@ MUTANTS = (
                 "find = next_shown",
             ),
         ),
-        ("kill", "weeks to make up for"),
+        ("kill", "backlog"),
     ),
     Mutant(
         "ids-from-now",
-        "the id of an execution is made from the time of firing",
+        "the id of an execution is derived from the time of firing",
         (
             Change(
                 "store/firing.py",
@@ -340,7 +339,7 @@ MUTANTS = (
     ),
     Mutant(
         "suspects-together",
-        "executions that were lost with a worker are retried all at once",
+        "executions that were lost with a worker are all retried at once",
         (
             Change(
                 "store/sql/claim.sql",
@@ -355,12 +354,12 @@ MUTANTS = (
         ),
         (POISON,),
         steady=16,
-        mortals=1,
+        victims=1,
         seconds=40.0,
     ),
     Mutant(
         "capability-filter",
-        "a claim takes whatever is pending, and a second look before the start is gone, too",
+        "a claim takes any pending execution, and the second check before the start is removed",
         (
             Change(
                 "scheduler/claim.py",
@@ -383,11 +382,11 @@ MUTANTS = (
         ),
         ("kill",),
         steady=24,
-        life=3.0,
+        lifetime=3.0,
     ),
 )
 
-# The same hunt on a build with nothing taken out. Whatever is found there is the harness's mistake.
+# The same hunt on an unmodified build. Every finding there is a bug of the harness.
 CONTROL = Mutant(
     "control",
     "nothing",

@@ -1,4 +1,4 @@
-"""How a seed is run, and what came out of it."""
+"""The options of a seed, and its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,38 +8,38 @@ from faults.journal import Findings, Journal
 from faults.postgres import Kind
 
 
-def _silently(_: str) -> None:
+def _ignore(_: str) -> None:
     """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a seed is run."""
+    """The options of a seed."""
 
     seed: int
     seconds: float
     faults: frozenset[str]
     steady: int = 320
-    mortals: int = 5
-    # How long a scheduler lives, on average.
-    life: float = 0.5
-    # Not before so many kills; 0 is no matter how many.
+    victims: int = 5
+    # Mean lifetime of a victim, in seconds.
+    lifetime: float = 0.5
+    # Minimum number of kills; 0 for any number.
     kills: int = 0
-    # How long nothing may come to its end once all is healed.
-    settle: float = 90.0
-    # Whose Postgres.
+    # Seconds without any execution finishing after all faults are healed.
+    stall_timeout: float = 90.0
+    # Which Postgres to use.
     kind: Kind = Kind.EMBEDDED
-    # Another build of the product.
+    # A different build of the product.
     tree: Path | None = None
-    # Enough is known as soon as anything is wrong.
+    # Stop at the first finding.
     until_found: bool = False
-    # Hears from time to time how far it is.
-    tell: Callable[[str], None] = _silently
+    # Receives progress messages.
+    report: Callable[[str], None] = _ignore
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What came out of a seed."""
+    """The result of a seed."""
 
     seed: int
     findings: Findings
@@ -49,11 +49,11 @@ class Verdict:
     deliveries: int = 0
     effects: int = 0
     most_running: int = 0
-    # Seconds from when an execution was due to its success, in order; for those that were never
-    # lost with a worker, and for the others.
+    # Seconds from due time to success, sorted: for executions that were never lost with a worker,
+    # and for the others.
     ends: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
 
     @property
     def repeated(self) -> float:
-        """The share of deliveries that were not the first of their occurrence."""
+        """The share of deliveries that were not the first for their occurrence."""
         return 1 - self.effects / self.deliveries if self.deliveries else 0.0

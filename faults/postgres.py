@@ -1,8 +1,8 @@
-"""One Postgres server of a run: made, started, stopped, killed, frozen, copied and promoted.
+"""A Postgres server of a run: create, start, stop, kill, freeze, copy and promote it.
 
-It runs under an account that is not root, listens on loopback only, and keeps its log outside of
-its data folder, which a fault may fill up. Its port lies below the ports that the kernel gives to
-clients. Otherwise a client could take the port while the server is away.
+It runs under an account that is not root, listens on loopback only, and writes its log outside its
+data folder, which a fault may fill up. Its port is below the ephemeral ports of the kernel.
+Otherwise a client could take the port while the server is down.
 """
 
 import os
@@ -23,13 +23,13 @@ from tenantcron.store.accounts import Account
 from tenantcron.store.binaries import programs
 
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
-# Seconds until a server has started, recovered or been promoted; a busy machine takes its time.
-PATIENCE = 90
-_GLANCE = 0.02
+# Seconds until a server has started, recovered or been promoted; long, for busy machines.
+TIMEOUT = 90
+_POLL_INTERVAL = 0.02
 _PORTS = range(20_000, 32_000)
-# Killed schedulers leave connections behind for a moment, so there is room for more of them.
-_ROOM = {"max_connections": "400"}
-_QUICK = {
+# Killed schedulers leave connections behind for a moment, so allow more of them.
+_CONNECTIONS = {"max_connections": "400"}
+_FAST = {
     "fsync": "off",
     "full_page_writes": "off",
     "max_wal_size": "'4GB'",
@@ -37,18 +37,18 @@ _QUICK = {
 }
 
 
-class BrokenHarnessError(Exception):
-    """The run cannot go on, and says nothing about the product."""
+class HarnessError(Exception):
+    """The run cannot continue, and has no verdict on the product."""
 
 
 class Kind(StrEnum):
-    """Whose server a run uses."""
+    """Which server a run uses."""
 
     EMBEDDED = "embedded"
     DEBIAN = "debian"
 
     def programs(self) -> Path:
-        """Return the folder of its programs."""
+        """Return the folder of its binaries."""
         if self is Kind.EMBEDDED:
             return programs(Path("nowhere"))
         if not (DEBIAN / "postgres").exists():
@@ -60,8 +60,8 @@ class Kind(StrEnum):
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What differs from the server's defaults; the stock server keeps them."""
-        return _ROOM | _QUICK if self is Kind.EMBEDDED else _ROOM
+        """Settings that differ from the defaults; the stock server keeps the defaults."""
+        return _CONNECTIONS | _FAST if self is Kind.EMBEDDED else _CONNECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,80 +76,80 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it is, for a client that talks to this server and to no other."""
+        """The URL for a client of this server only."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def initialise(self, settings: Mapping[str, str]) -> None:
-        """Make its data folder."""
+        """Create its data folder."""
         options = ("--auth=trust", "--username=postgres", "--no-locale", "--encoding=UTF8")
         done = self._run("initdb", *options, "-D", str(self.data))
         if done.returncode:
-            raise BrokenHarnessError(f"initdb failed: {done.stdout}")
+            raise HarnessError(f"initdb failed: {done.stdout}")
         self.configure(settings)
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Add settings that hold from the next start on."""
+        """Add settings for the next start."""
         with (self.data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
 
     def start(self) -> None:
-        """Start it and wait until it answers; a server that runs is left as it is."""
+        """Start it and wait until it responds; leave a running server as it is."""
         if self.is_running():
             return
         options = f"-h 127.0.0.1 -p {self.port} -k ''"
-        common = ("-w", "-t", str(PATIENCE), "-D", str(self.data), "-l", str(self.log))
+        common = ("-w", "-t", str(TIMEOUT), "-D", str(self.data), "-l", str(self.log))
         for _ in range(5):
             done = self._run("pg_ctl", *common, "-o", options, "start")
             if self.is_running():
                 return
-            # Processes of a killed server take a moment to notice that they are alone.
+            # Processes of a killed server take a moment to exit.
             sleep(0.3)
-        raise BrokenHarnessError(f"Postgres does not start: {done.stdout}{self.last_words()}")
+        raise HarnessError(f"Postgres does not start: {done.stdout}{self.log_tail()}")
 
     def stop(self, mode: str) -> None:
-        """Stop it; `immediate` is as if it had crashed."""
+        """Stop it; `immediate` is like a crash."""
         self._run("pg_ctl", "-w", "-m", mode, "-D", str(self.data), "stop")
 
     def is_running(self) -> bool:
         """Whether it accepts connections, after a wait if it is starting or recovering."""
-        patience = monotonic() + PATIENCE
-        while monotonic() < patience:
+        deadline = monotonic() + TIMEOUT
+        while monotonic() < deadline:
             if not self._answers():
                 return False
             status = self._pid_file()[7:8]
             if status and status[0].strip() in ("ready", "standby"):
                 return True
-            sleep(_GLANCE)
+            sleep(_POLL_INTERVAL)
         return False
 
     def kill(self) -> None:
-        """Kill all its processes at once, as a machine that loses its power does."""
+        """Kill all its processes at once, as in a power failure."""
         pids, segment = list(self._processes()), self._pid_file()[6:7]
         for pid in pids:
             _send(pid, signal.SIGKILL)
-        patience = monotonic() + 10.0
-        while any(map(_is_alive, pids)) and monotonic() < patience:
-            sleep(_GLANCE)
+        deadline = monotonic() + 10.0
+        while any(map(_is_alive, pids)) and monotonic() < deadline:
+            sleep(_POLL_INTERVAL)
         # A killed server cannot remove its shared memory, and its folder is not used again.
         if segment and shutil.which("ipcrm"):
             identity = segment[0].split()[-1]
-            subprocess.run(["ipcrm", "-m", identity], capture_output=True, check=False)  # noqa: S607 -- of the system
-        # Its process id may belong to another process from now on.
+            subprocess.run(["ipcrm", "-m", identity], capture_output=True, check=False)  # noqa: S607 -- a system command
+        # Its process id may be reused from now on.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def freeze(self) -> None:
-        """Stop all its processes: connections stay open, and nothing answers any more."""
+        """Stop all its processes: connections stay open, but nothing responds."""
         for pid in self._processes():
             _send(pid, signal.SIGSTOP)
 
     def promote(self) -> None:
         """Make a standby the primary, and wait until it accepts writes."""
-        done = self._run("pg_ctl", "-w", "-t", str(PATIENCE), "-D", str(self.data), "promote")
+        done = self._run("pg_ctl", "-w", "-t", str(TIMEOUT), "-D", str(self.data), "promote")
         if done.returncode:
-            raise BrokenHarnessError(f"the standby was not promoted: {done.stdout}")
+            raise HarnessError(f"the standby was not promoted: {done.stdout}")
 
     def copy_of(self, other: "Server") -> subprocess.Popen[bytes]:
-        """Begin to copy another server that runs; return the process that does it."""
+        """Start copying a running server; return the process that does it."""
         shutil.rmtree(self.data, ignore_errors=True)
         place = ("-h", "127.0.0.1", "-p", str(other.port), "-U", "postgres")
         options = ("-X", "stream", "-c", "fast", "-D", str(self.data))
@@ -164,13 +164,13 @@ class Server:
             **self.account.switch(),
         )
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Return the end of its log."""
         return self._logged()[-1500:]
 
-    def count_in_log(self, words: str) -> int:
-        """Return how often its log has these words."""
-        return self._logged().count(words)
+    def count_in_log(self, text: str) -> int:
+        """Return how often its log contains a text."""
+        return self._logged().count(text)
 
     def _logged(self) -> str:
         return self.log.read_text("utf-8", errors="replace") if self.log.exists() else ""
@@ -196,12 +196,13 @@ class Server:
         yield postmaster
         for file in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
-                # Its name is in parentheses and may have spaces; the parent is the second after it.
+                # The name is in parentheses and may contain spaces; the parent is the second field
+                # after it.
                 if int(file.read_text().rpartition(")")[2].split()[1]) == postmaster:
                     yield int(file.parent.name)
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the server; a pipe would stay open as long as the server runs."""
+        """Run a server program; its output goes to a file, because the server keeps a pipe open."""
         output = self.log.with_suffix(".out")
         with output.open("w+", encoding="utf-8") as file:
             done = subprocess.run(
@@ -219,14 +220,14 @@ class Server:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on and that no client is given."""
+    """Return a port that nothing listens on, outside the ephemeral ports."""
     ports = list(_PORTS)
     SystemRandom().shuffle(ports)
     for port in ports:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-    raise BrokenHarnessError("there is no free port")
+    raise HarnessError("there is no free port")
 
 
 def _send(pid: int, number: int) -> None:
@@ -235,14 +236,14 @@ def _send(pid: int, number: int) -> None:
 
 
 def _is_postgres(pid: int) -> bool:
-    """Whether the process is a server: a file that a killed one left may name any process."""
+    """Whether the process is a server: the pid in the file of a killed one may be reused."""
     with suppress(OSError):
         return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process runs; what has ended and is not reaped yet does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -251,7 +252,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """English messages, and no PGPORT from the user's shell."""
+    """Return an environment with English messages and without PG variables."""
     kept = {
         name: value
         for name, value in os.environ.items()

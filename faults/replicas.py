@@ -1,117 +1,125 @@
-"""The schedulers of a run: started, struck, watched, and replaced where they have a seat.
+"""The schedulers of a run: start, strike, watch, and restart them.
 
-A mortal lives for a moment and is killed or stopped. A scheduler with a seat is not: when it ends
-by itself, another one takes its seat, as a supervisor would have it.
+A victim lives briefly and is killed or stopped. A supervised scheduler is not: if it ends, another
+one takes its place, as with a supervisor.
 """
 
 import signal
 from random import Random
 from time import monotonic
 
-from faults.agenda import Agenda
-from faults.breaking import Born
-from faults.cluster import LEASE, Replica, World
-from faults.injected import STOP, Fate
+from faults.injection import STOP, Injections
 from faults.journal import Findings, Journal, Life, now
 from faults.sagas import POISONED
+from faults.small_faults import ReplicaPlan
+from faults.testbed import LEASE, Replica, Testbed
+from faults.timers import Timers
 from faults.workload import POISON
 
 _RUN = ("run", "--handlers", "faults.sagas")
-# Those with a seat are of a later release, which has more handlers.
-_RUN_SEATED = ("run", "--handlers", "faults.reports")
-_STARTS_AGAIN_AFTER = 0.15
-_SUPERVISED_AFTER = 0.5
-_LEAVES_WITHIN = 180.0
-_BEGINS_WITHIN = 10.0
+# Supervised schedulers are of a later release, which has more handlers.
+_RUN_SUPERVISED = ("run", "--handlers", "faults.reports")
+_START_PAUSE = 0.15
+_RESTART_DELAY = 0.5
+_EXITS_WITHIN = 180.0
+_STARTS_WITHIN = 10.0
 
 
 class Replicas:
     """All schedulers of a run."""
 
     def __init__(
-        self, world: World, journal: Journal, findings: Findings, random: Random, seconds: float
+        self, testbed: Testbed, journal: Journal, findings: Findings, random: Random, seconds: float
     ) -> None:
-        self._world, self._journal, self._findings = world, journal, findings
+        self._testbed, self._journal, self._findings = testbed, journal, findings
         self._random, self._seconds = random, seconds
-        self._agenda = Agenda()
+        self._timers = Timers()
         self._no_start_before = 0.0
 
     @property
-    def mortals(self) -> int:
-        """How many there are that can be struck, besides those that stand still."""
+    def victims(self) -> int:
+        """The number of victims, without those that are stopped."""
         return sum(
-            replica.dies_at is not None and replica.goes_on_at is None
-            for replica in self._world.replicas.values()
+            replica.kill_at is not None and replica.resumes_at is None
+            for replica in self._testbed.replicas.values()
         )
 
     @property
     def may_start(self) -> bool:
-        """Whether another one may start: after one that could not work there is a pause."""
+        """Whether another one may start: there is a pause after one that could not work."""
         return monotonic() >= self._no_start_before
 
-    def start(self, born: Born, *, seat: str | None = None) -> None:
-        """Start a scheduler; one that has a seat is not killed."""
-        fate = Fate(**born.fate, acknowledges=True)
-        if seat is not None:
-            fate |= {"held_up": str(self._world.held_up)}
-            fate |= {"progress": str(self._world.progress), "seat": seat}
-        command = _RUN if seat is None else _RUN_SEATED
-        pid = self._world.server.start(command, self._world.environment(born.network), fate)
+    def start(self, plan: ReplicaPlan, *, instance: str | None = None) -> None:
+        """Start a scheduler; one with an instance name is supervised and not killed."""
+        injections = Injections(**plan.injections, logs_acknowledged=True)
+        if instance is not None:
+            injections |= {"stalls": str(self._testbed.stalls)}
+            injections |= {"progress": str(self._testbed.progress), "instance": instance}
+        command = _RUN if instance is None else _RUN_SUPERVISED
+        pid = self._testbed.server.start(
+            command, self._testbed.environment(plan.network), injections
+        )
         moment = monotonic()
-        replica = Replica(pid, moment, born.fate, born.network, seat)
-        self._world.replicas[pid] = replica
-        self._note_circumstances(born)
-        if seat is None or born.network is not None:
+        replica = Replica(pid, moment, plan.injections, plan.network, instance)
+        self._testbed.replicas[pid] = replica
+        self._note_circumstances(plan)
+        if instance is None or plan.network is not None:
             self._journal.struck_pids[pid] = now()
-        if seat is not None:
-            self._journal.lives[pid] = Life(now(), hears=not born.fate.get("deaf"))
+        if instance is not None:
+            self._journal.lives[pid] = Life(
+                now(), is_notified=not plan.injections.get("ignores_notifications")
+            )
         else:
-            replica.dies_at = moment + (born.dies_after or self._seconds)
-            if born.stops_after is not None:
-                self._agenda.after(born.stops_after, lambda: replica.strike(STOP))
+            replica.kill_at = moment + (plan.kill_after or self._seconds)
+            if plan.stop_after is not None:
+                self._timers.after(plan.stop_after, lambda: replica.strike(STOP))
 
-    def _note_circumstances(self, born: Born) -> None:
-        if "clock" in born.fate:
+    def _note_circumstances(self, plan: ReplicaPlan) -> None:
+        if "clock" in plan.injections:
             self._journal.struck["clock"] += 1
-        if born.fate.get("deaf"):
+        if plan.injections.get("ignores_notifications"):
             self._journal.struck["notifications lost"] += 1
-        if "batch" in born.fate:
+        if "batch" in plan.injections:
             self._journal.struck["small batches"] += 1
-        if born.network == "near":
+        if plan.network == "near":
             self._journal.struck["network"] += 1
 
-    def look(self) -> None:
-        """See which have ended or stand still, end those whose time has come, fill empty seats."""
-        self._agenda.do_due()
-        moment, server = monotonic(), self._world.server
-        for pid, replica in tuple(self._world.replicas.items()):
+    def supervise(self) -> None:
+        """Handle ended and stopped schedulers, kill those that are due, restart supervised ones."""
+        self._timers.run_due()
+        moment, server = monotonic(), self._testbed.server
+        for pid, replica in tuple(self._testbed.replicas.items()):
             if pid in server.ended:
-                self._ended(self._world.replicas.pop(pid), server.ended.pop(pid))
-            elif pid in server.stopped and replica.goes_on_at is None:
-                replica.goes_on_at = moment + LEASE + self._random.uniform(0.3, 3.0)
-                at = replica.fate.get("point") if replica.fate.get("signal") == STOP else None
+                self._ended(self._testbed.replicas.pop(pid), server.ended.pop(pid))
+            elif pid in server.stopped and replica.resumes_at is None:
+                replica.resumes_at = moment + LEASE + self._random.uniform(0.3, 3.0)
+                at = (
+                    replica.injections.get("point")
+                    if replica.injections.get("signal") == STOP
+                    else None
+                )
                 self._journal.note("stop at a point" if at else "stop", at or f"process {pid}")
-            elif replica.goes_on_at is not None and moment > replica.goes_on_at:
+            elif replica.resumes_at is not None and moment > replica.resumes_at:
                 server.stopped.discard(pid)
                 replica.strike(signal.SIGCONT)
-                # It goes on for a while, with what it believes to have.
-                replica.goes_on_at, replica.dies_at = float("inf"), moment + 2.0
-            elif replica.dies_at is not None and moment > replica.dies_at:
+                # It continues for a while with leases that it may have lost.
+                replica.resumes_at, replica.kill_at = float("inf"), moment + 2.0
+            elif replica.kill_at is not None and moment > replica.kill_at:
                 replica.kill()
 
-    def look_at_commands(self) -> None:
-        """Fail for a command whose result was never read, unless everything failed at that time."""
-        ended, moment = self._world.server.ended, now()
-        for pid in tuple(self._world.commands.keys() & ended.keys()):
-            words, code = self._world.commands.pop(pid), ended.pop(pid)
-            self._findings.look("crash")
+    def check_commands(self) -> None:
+        """Check the exit codes of background commands, except in bad times."""
+        ended, moment = self._testbed.server.ended, now()
+        for pid in tuple(self._testbed.commands.keys() & ended.keys()):
+            command, code = self._testbed.commands.pop(pid), ended.pop(pid)
+            self._findings.examine("crash")
             if code and not self._journal.is_bad(moment, moment):
-                told = f"`tenantcron {words}` ended with {code}"
-                self._findings.add("crash", f"{told}: {self._world.last_words()}")
+                message = f"`tenantcron {command}` ended with {code}"
+                self._findings.add("crash", f"{message}: {self._testbed.log_tail()}")
 
     def kill_all(self) -> None:
-        """End all as a crash does."""
-        for replica in self._world.replicas.values():
+        """End all of them as in a crash."""
+        for replica in self._testbed.replicas.values():
             replica.kill()
             self._note_end(replica)
 
@@ -121,45 +129,45 @@ class Replicas:
 
     def _ended(self, replica: Replica, code: int) -> None:
         self._note_end(replica)
-        self._findings.look("crash")
+        self._findings.examine("crash")
         if code == -signal.SIGKILL:
             self._journal.kills += 1
-            is_early = replica.dies_at is not None and monotonic() < replica.dies_at
-            point = replica.fate.get("point") if is_early else None
+            is_early = replica.kill_at is not None and monotonic() < replica.kill_at
+            point = replica.injections.get("point") if is_early else None
             self._journal.struck[f"kill: {point}" if point else "kill"] += 1
             return
         if code == POISONED:
             self._journal.note(POISON, f"process {replica.pid}")
             self._journal.struck_pids.setdefault(replica.pid, now())
-        self._no_start_before = monotonic() + _STARTS_AGAIN_AFTER
-        if replica.seat is not None:
-            self._agenda.after(_SUPERVISED_AFTER, lambda: self._take_seat(replica))
+        self._no_start_before = monotonic() + _START_PAUSE
+        if replica.instance is not None:
+            self._timers.after(_RESTART_DELAY, lambda: self._restart(replica))
         moment = now()
         is_excused = code == POISONED or replica.network is not None
         if not is_excused and not self._journal.is_bad(moment, moment):
-            self._findings.add("crash", f"ended with {code}: {self._world.last_words()}")
+            self._findings.add("crash", f"ended with {code}: {self._testbed.log_tail()}")
 
-    def _take_seat(self, ended: Replica) -> None:
+    def _restart(self, ended: Replica) -> None:
         """Start another scheduler in the place of one that ended, as a supervisor does."""
-        self.start(Born(ended.fate, ended.network), seat=ended.seat)
+        self.start(ReplicaPlan(ended.injections, ended.network), instance=ended.instance)
 
     def stop_all(self) -> None:
-        """End the last ones as a deployment does; they have to leave in peace."""
-        self.look()
-        for pid, replica in self._world.replicas.items():
+        """Stop the last ones as a deployment does; they must exit cleanly."""
+        self.supervise()
+        for pid, replica in self._testbed.replicas.items():
             replica.strike(signal.SIGTERM)
-            if pid in self._world.server.stopped:
+            if pid in self._testbed.server.stopped:
                 replica.kill()
-        patience = monotonic() + _LEAVES_WITHIN
-        while self._world.replicas and monotonic() < patience:
-            self._world.server.look(0.1)
-            for pid in tuple(self._world.replicas.keys() & self._world.server.ended.keys()):
-                replica, code = self._world.replicas.pop(pid), self._world.server.ended.pop(pid)
-                # One that has just begun does not listen to signals yet.
-                is_new = code == -signal.SIGTERM and monotonic() - replica.since < _BEGINS_WITHIN
+        deadline = monotonic() + _EXITS_WITHIN
+        while self._testbed.replicas and monotonic() < deadline:
+            self._testbed.server.poll(0.1)
+            for pid in tuple(self._testbed.replicas.keys() & self._testbed.server.ended.keys()):
+                replica, code = self._testbed.replicas.pop(pid), self._testbed.server.ended.pop(pid)
+                # A process that has just started does not handle signals yet.
+                is_new = code == -signal.SIGTERM and monotonic() - replica.since < _STARTS_WITHIN
                 if code not in (0, -signal.SIGKILL, POISONED) and not is_new:
-                    words = f"did not leave in peace ({code}): {self._world.last_words()}"
-                    self._findings.add("crash", words)
-        for replica in self._world.replicas.values():
-            self._findings.add("crash", f"process {replica.pid} does not leave")
+                    message = f"did not exit cleanly ({code}): {self._testbed.log_tail()}"
+                    self._findings.add("crash", message)
+        for replica in self._testbed.replicas.values():
+            self._findings.add("crash", f"process {replica.pid} does not exit")
             replica.kill()

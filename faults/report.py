@@ -1,41 +1,41 @@
-"""The verdict in numbers, as tables of Markdown."""
+"""The verdict as Markdown tables."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from faults.checker import CHECKS
-from faults.hunt import Caught
+from faults.hunt import HuntResult
 from faults.options import Verdict
 
 _HEAD = (
-    *("seed", "seconds", "kills", "occurrences", "lost", "doubled", "over the limit"),
+    *("seed", "seconds", "kills", "occurrences", "lost", "duplicated", "over the limit"),
     *("other findings", "deliveries", "repeated"),
 )
 
 
 def summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """One line a seed, and all of them together."""
+    """One line per seed, and a total."""
     yield f"| {' | '.join(_HEAD)} |"
     yield f"|{'---|' * len(_HEAD)}"
-    for one in verdicts:
-        yield _line(str(one.seed), [one])
+    for verdict in verdicts:
+        yield _line(str(verdict.seed), [verdict])
     if len(verdicts) > 1:
         yield _line("all", verdicts)
 
 
 def _line(name: str, verdicts: Sequence[Verdict]) -> str:
-    number = sum((one.findings.number for one in verdicts), Counter[str]())
-    shown = ("lost", "doubled", "limit")
-    others = number.total() - sum(number[kind] for kind in shown)
-    deliveries = sum(one.deliveries for one in verdicts)
-    effects = sum(one.effects for one in verdicts)
+    counts = sum((verdict.findings.counts for verdict in verdicts), Counter[str]())
+    shown = ("lost", "duplicated", "limit")
+    others = counts.total() - sum(counts[kind] for kind in shown)
+    deliveries = sum(verdict.deliveries for verdict in verdicts)
+    effects = sum(verdict.effects for verdict in verdicts)
     repeated = f"{1 - effects / deliveries:.2%}" if deliveries else "-"
     cells = (
         name,
-        f"{sum(one.seconds for one in verdicts):.0f}",
-        f"{sum(one.journal.kills for one in verdicts):,}",
-        f"{sum(one.occurrences for one in verdicts):,}",
-        *(str(number[kind]) for kind in shown),
+        f"{sum(verdict.seconds for verdict in verdicts):.0f}",
+        f"{sum(verdict.journal.kills for verdict in verdicts):,}",
+        f"{sum(verdict.occurrences for verdict in verdicts):,}",
+        *(str(counts[kind]) for kind in shown),
         str(others),
         f"{deliveries:,}",
         repeated,
@@ -43,28 +43,29 @@ def _line(name: str, verdicts: Sequence[Verdict]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def hunted(caught: Sequence[Caught]) -> Iterator[str]:
-    """One line a mutant."""
+def mutant_table(results: Sequence[HuntResult]) -> Iterator[str]:
+    """One line per mutant."""
     yield "| build | what is broken | caught by | after |"
     yield "|---|---|---|---|"
-    for one in caught:
-        by = ", ".join(one.by) or "nothing"
-        yield f"| {one.mutant.name} | {one.mutant.broken} | {by} | {one.seconds:.0f} s |"
+    for result in results:
+        caught_by = ", ".join(result.caught_by) or "nothing"
+        mutant = result.mutant
+        yield f"| {mutant.name} | {mutant.broken} | {caught_by} | {result.seconds:.0f} s |"
     yield ""
-    broken = [one for one in caught if one.mutant.changes]
-    yield f"{sum(bool(one.by) for one in broken)} of {len(broken)} were caught."
+    broken = [result for result in results if result.mutant.changes]
+    yield f"{sum(bool(result.caught_by) for result in broken)} of {len(broken)} were caught."
 
 
 def details(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """What each check has looked at and found, and how often each fault struck."""
-    looked = sum((one.findings.looked for one in verdicts), Counter[str]())
-    number = sum((one.findings.number for one in verdicts), Counter[str]())
-    yield "| check | looked at | found |"
+    """What each check examined and found, and how often each fault struck."""
+    examined = sum((verdict.findings.examined for verdict in verdicts), Counter[str]())
+    counts = sum((verdict.findings.counts for verdict in verdicts), Counter[str]())
+    yield "| check | examined | found |"
     yield "|---|---|---|"
     for kind in CHECKS:
-        yield f"| {kind} | {looked[kind]:,} | {number[kind]:,} |"
+        yield f"| {kind} | {examined[kind]:,} | {counts[kind]:,} |"
     yield ""
-    yield "| quick executions of steady tenants | number | median s | 99% s | last s |"
+    yield "| quick executions of steady tenants | counts | median s | 99% s | max s |"
     yield "|---|---|---|---|---|"
     for place, name in enumerate(("never lost with a worker", "lost at least once")):
         ends = sorted(end for verdict in verdicts for end in verdict.ends[place])
@@ -80,7 +81,7 @@ def details(verdicts: Sequence[Verdict]) -> Iterator[str]:
             " asynchronous failovers had lost their records."
         )
         yield ""
-    struck = sum((one.journal.struck for one in verdicts), Counter[str]())
+    struck = sum((verdict.journal.struck for verdict in verdicts), Counter[str]())
     yield "| fault | times |"
     yield "|---|---|"
     for name, times in sorted(struck.items()):

@@ -1,8 +1,8 @@
-"""The handlers of the workload: each effect is one line at the end of a file that all share.
+"""The handlers of the workload: each effect is one line appended to a shared file.
 
-A line is written by one call, so it is whole or not there, and outlasts a killed process. `B` says
-that a handler has begun, `E` that it had its effect, `A` that the database has acknowledged its
-success. The times are the machine's own: a shifted clock shifts the scheduler, not the witness.
+A line is written by one system call, so it is complete or absent, and survives a killed process.
+`B` means that a handler has started, `E` that it had its effect, `A` that the database has
+acknowledged its success. Logged times are real: a shifted clock affects the scheduler, not the log.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from tenantcron.targets.registry import saga
 from tenantcron.targets.signals import Fail
 
 EFFECTS = "FAULTS_EFFECTS"
-# How many attempts of the poison kill their worker, and the exit code of that worker.
+# How many attempts of the poison handler kill their worker, and the exit code of that worker.
 KILLS = "FAULTS_POISON_KILLS"
 POISONED = 137
-# A file that is there when faults are over: executions that are fired later kill nothing.
-PEACE = "FAULTS_PEACE"
+# A file that exists once faults are over: executions that are fired later kill nothing.
+FAULTS_OVER = "FAULTS_PEACE"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _now = time.time_ns
 
 _files: dict[int, int] = {}
-# What is to happen right after an effect, and right before one.
+# Hooks that run right after an effect, and right before one.
 after_effect: list[Callable[[], None]] = []
 before_effect: list[Callable[[], None]] = []
 
 
 def note(what: str, execution: Execution | Claimed) -> None:
-    """Write a line."""
+    """Append a line."""
     pid, moment = os.getpid(), (execution.scheduled_for - _EPOCH) // _MICROSECOND
     line = (
         f"{what} {execution.id} {execution.attempt} {pid} {_now() // 1000} "
@@ -53,20 +53,20 @@ def _file(pid: int) -> int:
 
 def effect(execution: Execution) -> None:
     """Have the effect; a process may die right before or after it."""
-    for one in before_effect:
-        one()
+    for hook in before_effect:
+        hook()
     note("E", execution)
-    for one in after_effect:
-        one()
+    for hook in after_effect:
+        hook()
 
 
 async def work(execution: Execution) -> None:
-    """Do it at once."""
+    """Have the effect immediately."""
     effect(execution)
 
 
 async def slow(execution: Execution) -> None:
-    """Take a while."""
+    """Have the effect after 1.2 seconds."""
     note("B", execution)
     await asyncio.sleep(1.2)
     effect(execution)
@@ -74,7 +74,7 @@ async def slow(execution: Execution) -> None:
 
 @saga("hang")
 async def hang(execution: Execution) -> None:
-    """Never come to an end, the first time."""
+    """Hang in the first attempt."""
     note("B", execution)
     if execution.attempt == 1:
         await asyncio.Event().wait()
@@ -83,7 +83,7 @@ async def hang(execution: Execution) -> None:
 
 @saga("fail")
 async def fail(execution: Execution) -> None:
-    """Fail the first two times."""
+    """Fail in the first two attempts."""
     if execution.attempt <= 2:
         raise RuntimeError("not yet")
     effect(execution)
@@ -91,7 +91,7 @@ async def fail(execution: Execution) -> None:
 
 @saga("block")
 def block(execution: Execution) -> None:
-    """Hold a thread up."""
+    """Block a thread."""
     note("B", execution)
     time.sleep(0.4)
     effect(execution)
@@ -99,30 +99,30 @@ def block(execution: Execution) -> None:
 
 @saga("doomed")
 async def doomed(_: Execution) -> None:
-    """Fail for good."""
+    """Fail permanently."""
     raise Fail("it never works")
 
 
 @saga("long")
 async def long(execution: Execution) -> None:
-    """Take longer than a lease lasts that nobody keeps up."""
+    """Take longer than a lease lasts without renewal."""
     note("B", execution)
     await asyncio.sleep(7)
     effect(execution)
 
 
-def _is_in_peace(execution: Execution) -> bool:
+def _is_after_faults(execution: Execution) -> bool:
     try:
-        return Path(os.environ[PEACE]).stat().st_mtime <= execution.scheduled_for.timestamp()
+        return Path(os.environ[FAULTS_OVER]).stat().st_mtime <= execution.scheduled_for.timestamp()
     except FileNotFoundError:
         return False
 
 
 @saga(POISON)
 async def poison(execution: Execution) -> None:
-    """Kill the worker, when whatever was claimed with it has begun and is not done."""
+    """Kill the worker after the executions claimed with it have started."""
     note("B", execution)
-    if execution.attempt <= int(os.environ[KILLS]) and not _is_in_peace(execution):
+    if execution.attempt <= int(os.environ[KILLS]) and not _is_after_faults(execution):
         await asyncio.sleep(0.7)
         os._exit(POISONED)
     effect(execution)

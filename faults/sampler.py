@@ -1,13 +1,14 @@
-"""Looks at the database several times a second, and holds each look against the rules.
+"""Query the database several times a second, and check each snapshot.
 
-- **limits**: one statement counts what runs, by tenant, so it sees one snapshot. At the last start
-  that it shows, no more may have run than the limit allowed then; since then it can only be less.
-- **leases**: what runs without a lease must be recovered within a bound, counted in seconds in
-  which nothing was wrong for everybody.
-- **cursors** move forward: a trigger takes note of those that do not. The harness sets some back
-  itself, and those are spared.
-- **early**: nothing is fired before its time, by the clock of the database.
-- **ended**: what has ended stays as it is; some of it is remembered for the checker.
+- **limits**: one statement counts running executions by tenant, so it sees one snapshot. At the
+  last start in it, no more may have been running than the limit allowed; since then the number can
+  only have decreased.
+- **leases**: an execution that runs without a lease must be recovered within a bound, counted in
+  seconds in which no fault affected all schedulers.
+- **cursors** move forward: a trigger records those that do not. The harness sets some back itself,
+  and those are ignored.
+- **early**: nothing is fired before its time, by the database's clock.
+- **ended**: an ended execution does not change; some of them are kept for the checker.
 """
 
 from datetime import datetime, timedelta
@@ -19,8 +20,8 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import DictRow
 
-from faults.cluster import World
 from faults.journal import Findings, Journal, now
+from faults.testbed import Testbed
 
 LOST_FOR = 25.0
 _PAUSE = 0.15
@@ -41,8 +42,8 @@ FROM tenantcron.execution_live WHERE scheduled_for > statement_timestamp() LIMIT
 """
 _WENT_BACK = "SELECT * FROM public.went_back WHERE id > %s"
 _CURSORS = "SELECT count(*) AS number FROM tenantcron.schedule_cursor"
-# A cursor that goes back is moved on again by the next who fires, too soon for any look. So the
-# database itself takes note; those that the harness sets back on purpose are spared.
+# A cursor that moves back is advanced again by the next fire, too soon for any sample. So the
+# database itself records it; cursors that the harness sets back on purpose are ignored.
 _WATCH = """
 CREATE TABLE public.went_back (
     id bigint GENERATED ALWAYS AS IDENTITY, name text, was text, became text
@@ -64,8 +65,8 @@ WHEN (
 )
 EXECUTE FUNCTION public.note_went_back();
 """
-# Schedules that get weeks to make up for later do not come due before that: one of them that fired
-# by itself when its minute came would never be put back.
+# Schedules that get a backlog later do not come due before that: if one fired normally first, its
+# cursor would never be set back.
 _PARK = """
 CREATE FUNCTION public.park() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -76,7 +77,7 @@ $$;
 CREATE TRIGGER parked BEFORE INSERT ON tenantcron.schedule_cursor FOR EACH ROW
 WHEN (NEW.tenant_id LIKE 'clock%') EXECUTE FUNCTION public.park();
 """
-_PARK_NO_MORE = "DROP TRIGGER parked ON tenantcron.schedule_cursor"
+_STOP_PARKING = "DROP TRIGGER parked ON tenantcron.schedule_cursor"
 _ENDED = """
 SELECT id, state, attempt, finished_at, reason
 FROM tenantcron.execution_past
@@ -84,19 +85,19 @@ WHERE scheduled_for > statement_timestamp() - interval '5 seconds' LIMIT 40
 """
 
 
-def watch_cursors(world: World) -> None:
-    """Have the database take note of cursors that go back, and park those that begin later."""
-    world.query(_WATCH)
-    world.query(_PARK)
+def watch_cursors(testbed: Testbed) -> None:
+    """Have the database record cursors that move back, and park those that start later."""
+    testbed.query(_WATCH)
+    testbed.query(_PARK)
 
 
-def park_no_more(world: World) -> None:
-    """Let cursors be as they are made from now on."""
-    world.query(_PARK_NO_MORE)
+def stop_parking(testbed: Testbed) -> None:
+    """Do not park cursors from now on."""
+    testbed.query(_STOP_PARKING)
 
 
 class Ended(NamedTuple):
-    """How an execution has ended."""
+    """How an execution ended."""
 
     state: str
     attempt: int
@@ -105,35 +106,35 @@ class Ended(NamedTuple):
 
 
 class Sampler(Thread):
-    """Looks until it is told to stop."""
+    """Samples until it is stopped."""
 
-    def __init__(self, world: World, journal: Journal, findings: Findings) -> None:
+    def __init__(self, testbed: Testbed, journal: Journal, findings: Findings) -> None:
         super().__init__(name="sampler", daemon=True)
-        self._world, self._journal, self._findings = world, journal, findings
+        self._testbed, self._journal, self._findings = testbed, journal, findings
         self._over = Event()
         self._went_back = 0
-        # How long leases are gone, by what ran and its token.
+        # Since when leases are expired, by execution and token.
         self._lost: dict[tuple[UUID, UUID], float] = {}
-        self._looked_at = monotonic()
+        self._sampled_at = monotonic()
         self.ended: dict[UUID, Ended] = {}
         self.most_running = 0
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._over.set()
         self.join(30)
 
     def run(self) -> None:
-        """Look; where the database is away, wait for it."""
+        """Sample; wait while the database is down."""
         while not self._over.is_set():
             try:
-                with self._world.connect() as connection:
-                    self._look_on(connection)
+                with self._testbed.connect() as connection:
+                    self._sample(connection)
             except psycopg.OperationalError:
                 self._lost.clear()
                 self._over.wait(_PAUSE)
 
-    def _look_on(self, connection: psycopg.Connection[DictRow]) -> None:
+    def _sample(self, connection: psycopg.Connection[DictRow]) -> None:
         number = 0
         while not self._over.wait(_PAUSE):
             self._note_stalls()
@@ -141,20 +142,22 @@ class Sampler(Thread):
             self._leases(connection.execute(_EXPIRED).fetchall())
             if number % _CURSORS_EVERY == 0:
                 self._early(connection.execute(_EARLY).fetchall())
-                self._findings.look("cursor", connection.execute(_CURSORS).fetchall()[0]["number"])
+                self._findings.examine(
+                    "cursor", connection.execute(_CURSORS).fetchall()[0]["number"]
+                )
                 self._move(connection.execute(_WENT_BACK, (self._went_back,)).fetchall())
                 self._remember(connection.execute(_ENDED).fetchall())
             number += 1
 
     def _note_stalls(self) -> None:
-        """A machine that stood still excuses everybody."""
+        """Record that the machine stalled, which excuses all schedulers."""
         moment = monotonic()
-        if moment - self._looked_at > _STALLED:
-            self._journal.bad_for(3.0, before=moment - self._looked_at)
-        self._looked_at = moment
+        if moment - self._sampled_at > _STALLED:
+            self._journal.bad_for(3.0, before=moment - self._sampled_at)
+        self._sampled_at = moment
 
     def _limits(self, rows: list[DictRow]) -> None:
-        self._findings.look("limit")
+        self._findings.examine("limit")
         limits = self._journal.limits
         total = sum(row["running"] for row in rows)
         self.most_running = max(self.most_running, total)
@@ -163,17 +166,19 @@ class Sampler(Thread):
         last = max(row["last"] for row in rows)
         overall = limits.highest(None, last)
         if overall is not None and total > overall:
-            self._findings.add("limit", f"{total} run, {overall} may; the last since {last}")
+            self._findings.add(
+                "limit", f"{total} running, {overall} allowed; the last since {last}"
+            )
         for row in rows:
             allowed = limits.highest(row["tenant_id"], row["last"])
             if allowed is None:
                 allowed = limits.highest("*", row["last"])
             if allowed is not None and row["running"] > allowed:
-                words = f"{row['tenant_id']}: {row['running']} run, {allowed} may"
-                self._findings.add("limit", f"{words}; the last since {row['last']}")
+                message = f"{row['tenant_id']}: {row['running']} running, {allowed} allowed"
+                self._findings.add("limit", f"{message}; the last since {row['last']}")
 
     def _leases(self, rows: list[DictRow]) -> None:
-        self._findings.look("lease")
+        self._findings.examine("lease")
         moment, seen = monotonic(), {}
         is_bad = self._journal.is_bad(now() - timedelta(seconds=1), now())
         for row in rows:
@@ -181,24 +186,24 @@ class Sampler(Thread):
             since = self._lost.get(key, moment)
             seen[key] = moment if is_bad else since
             if moment - seen[key] > LOST_FOR:
-                words = f"{row['tenant_id']}/{row['schedule_name']} {row['id']}"
+                message = f"{row['tenant_id']}/{row['schedule_name']} {row['id']}"
                 owner = f"its worker {row['worker_id']}, its lease ended {row['lease_until']}"
-                self._findings.add("lease", f"{words} still RUNNING; {owner}")
+                self._findings.add("lease", f"{message} still RUNNING; {owner}")
                 seen[key] = moment
         self._lost = seen
 
     def _early(self, rows: list[DictRow]) -> None:
-        self._findings.look("early")
+        self._findings.examine("early")
         for row in rows:
-            words = f"{row['tenant_id']}/{row['schedule_name']} {row['id']}"
-            self._findings.add("early", f"{words} for {row['scheduled_for']} at {row['now']}")
+            message = f"{row['tenant_id']}/{row['schedule_name']} {row['id']}"
+            self._findings.add("early", f"{message} for {row['scheduled_for']} at {row['now']}")
 
     def _move(self, rows: list[DictRow]) -> None:
-        """Tell of every cursor that went back since the last look."""
+        """Report every cursor that moved back since the last sample."""
         for row in rows:
             self._went_back = max(self._went_back, row["id"])
             self._findings.add(
-                "cursor", f"{row['name']} went back from {row['was']} to {row['became']}"
+                "cursor", f"{row['name']} moved back from {row['was']} to {row['became']}"
             )
 
     def _remember(self, rows: list[DictRow]) -> None:

@@ -1,16 +1,16 @@
-"""The servers of a run: a primary, and a standby that streams from it if a fault needs one.
+"""The servers of a run: a primary, and a streaming standby if a fault needs one.
 
-The life of a standby:
+The states of a standby:
 
-1. **copied**: `pg_basebackup` copies the primary in the background, while the run goes on. What
-   fails, because the primary was stopped or replaced meanwhile, begins again.
-2. **streaming**: it follows the primary through a network of the harness (`services`), which can
-   hold the stream back.
+1. **copied**: `pg_basebackup` copies the primary in the background while the run continues. If it
+   fails, because the primary was stopped or replaced, it starts again.
+2. **streaming**: it replicates from the primary through a network of the harness (`services`),
+   which can hold the stream back.
 3. **promoted**: the primary was killed or frozen, and the standby takes its place on a new
    timeline. The old primary is never used again: its folder is wiped and becomes the next copy.
 
-Replication is asynchronous. A synchronous failover asks for `synchronous_commit` first, waits until
-the standby confirms commits, and lets the schedulers work like that for a while.
+Replication is asynchronous. A synchronous failover sets `synchronous_commit` first, waits until the
+standby confirms commits, and lets the schedulers work in this mode for a while.
 """
 
 import os
@@ -26,11 +26,11 @@ from tenantcron.store.accounts import Account, server_account
 
 STANDBY = "standby"
 _RETRY_AFTER = 1.0
-# A standby that streams is at most a second behind.
-_LOOKS, _GLANCE = 50, 0.02
-_KEPT = {"wal_keep_size": "'512MB'", "wal_retrieve_retry_interval": "'500ms'"}
-# A small disk is in memory, and the log of 4 GB would be, too.
-_SMALL = {"max_wal_size": "'256MB'"}
+# A streaming standby is at most a second behind.
+_POLLS, _POLL_INTERVAL = 50, 0.02
+_REPLICATION = {"wal_keep_size": "'512MB'", "wal_retrieve_retry_interval": "'500ms'"}
+# The small disk is in memory, and so would be 4 GB of WAL.
+_SMALL_DISK = {"max_wal_size": "'256MB'"}
 _STATUS = """
 SELECT count(*) FROM pg_stat_replication
 WHERE application_name = %s AND state = 'streaming' AND sync_state = ANY (%s)
@@ -39,7 +39,7 @@ WHERE application_name = %s AND state = 'streaming' AND sync_state = ANY (%s)
 
 
 class Servers:
-    """One server, or two of which one follows the other."""
+    """One server, or a primary and its standby."""
 
     def __init__(self, folder: Path, kind: Kind, *, replicated: bool, on_disks: bool) -> None:
         account, programs = server_account(), kind.programs()
@@ -64,47 +64,47 @@ class Servers:
 
     @property
     def number(self) -> int:
-        """The place of the primary among the servers."""
+        """The index of the primary among the servers."""
         return self._primary
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports of the servers, in an order that never changes."""
+        """The ports of the servers, in a fixed order."""
         return tuple(node.port for node in self._nodes)
 
     @property
     def disk(self) -> Disk | None:
-        """What the data of the primary is on, if it can be filled up."""
+        """The disk of the primary, if it can be filled up."""
         return self._disks[self._primary] if self._disks else None
 
     @property
     def url(self) -> str:
-        """What a deployment would give to its schedulers: all servers, and the one to write to."""
+        """The URL that a deployment would configure: all servers, with the primary selected."""
         if len(self._nodes) == 1:
             return self.primary.url
         hosts = ",".join(f"127.0.0.1:{port}" for port in self.ports)
         return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
 
     def prepare(self) -> None:
-        """Make and start the first server."""
+        """Create and start the first server."""
         for disk in self._disks:
             disk.mount()
         for node in self._nodes:
-            # The log's folder and the data's belong to the server.
+            # The log folder and the data folder belong to the account of the server.
             node.log.parent.mkdir(exist_ok=True)
             self._account.hand_over(node.log.parent)
             self._account.hand_over(node.data.parent)
-        small = _SMALL if self._disks else {}
-        kept = _KEPT if len(self._nodes) > 1 else {}
+        small = _SMALL_DISK if self._disks else {}
+        kept = _REPLICATION if len(self._nodes) > 1 else {}
         self.primary.initialise({**self._kind.settings, **kept, **small})
         self.primary.start()
 
     def replicate(self, port: int) -> None:
-        """Keep a standby from now on, which reaches its primary at a port of the network."""
+        """Keep a standby from now on, which reaches its primary through a port of the network."""
         self._upstream = port
 
-    def tend(self) -> None:
-        """Bring a standby on its way one step further, without waiting for anything."""
+    def maintain_standby(self) -> None:
+        """Advance the standby by one step, without waiting."""
         if not self._upstream or self._has_standby or not self._is_fenced:
             return
         if self._copying is None:
@@ -128,22 +128,22 @@ class Servers:
         self._has_standby = True
 
     def standby(self, *, synchronous: bool = False) -> Server | None:
-        """Return the standby if it soon has applied all that the primary has at the moment."""
+        """Return the standby if it soon has applied everything that the primary has now."""
         if not self._has_standby:
             return None
         states = ["sync", "quorum"] if synchronous else ["async", "potential", "sync", "quorum"]
         with self._connect() as connection:
             row = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
             wanted = (STANDBY, states, row[0] if row else None)
-            for _ in range(_LOOKS):
+            for _ in range(_POLLS):
                 row = connection.execute(_STATUS, wanted).fetchone()
                 if row and row[0]:
                     return self._other
-                sleep(_GLANCE)
+                sleep(_POLL_INTERVAL)
         return None
 
-    def ask_for_confirmation(self, commit: str) -> None:
-        """Let commits wait for the standby; `off` lets them wait for nothing but the primary."""
+    def set_synchronous_commit(self, commit: str) -> None:
+        """Make commits wait for the standby; `off` makes them wait for the primary only."""
         names = "" if commit == "off" else STANDBY
         wait = "on" if commit == "off" else commit
         with self._connect() as connection:
@@ -152,7 +152,7 @@ class Servers:
             connection.execute("SELECT pg_reload_conf()")
 
     def fail_over(self) -> Server:
-        """Promote the standby; return the old primary, which has to be killed by then or later."""
+        """Promote the standby; return the old primary, which must be killed before or after."""
         old = self.primary
         self._other.promote()
         self._primary = 1 - self._primary
@@ -160,12 +160,12 @@ class Servers:
         return old
 
     def fence(self, old: Server) -> None:
-        """Make sure that an old primary never writes again; its place is free for a copy."""
+        """Kill an old primary so that it never writes again; its folder is free for a copy."""
         old.kill()
         self._is_fenced = True
 
     def close(self) -> None:
-        """End all servers and take their disks away."""
+        """Stop all servers and unmount their disks."""
         if self._copying is not None:
             self._copying.kill()
             self._copying.wait()

@@ -1,20 +1,20 @@
-"""A process with what stands around the schedulers: the counting service, and bad networks.
+"""A process with the counting service and the faulty networks.
 
-**The service** does its work once for each idempotency key, as targets are asked to, and appends a
-line for every request (`R`) and every effect (`E`) to a file. Its paths are its moods: `/quick`,
-`/late` (answers after a second), `/flaky` (503 to every first request of a key), `/mute` (does its
-work and does not answer the first request of a key).
+**The service** has one effect per idempotency key, as required of targets, and appends a line to a
+file for every request (`R`) and every effect (`E`). The path selects its behaviour: `/quick`,
+`/late` (responds after a second), `/flaky` (503 to the first request of a key), `/mute` (has its
+effect and does not respond to the first request of a key).
 
-**A network** passes bytes between its clients and one of the servers. It can be cut (all
-connections are reset), slow (every piece is held back for a while), half-open or silent (nothing is
-passed on in either direction, and no end is notified), and pointed at another server: connections
-that exist stay with theirs. Silence is apart from the rest: no cut and no healing ends it.
+**A network** is a proxy between its clients and one of the servers. It can be cut (all connections
+are reset), slow (every chunk is delayed), half-open or silent (nothing passes in either direction,
+and connections are not closed), and pointed at another server: existing connections stay with
+theirs. Silence is independent of the other states: neither a cut nor healing ends it.
 
-There are three: `near` for schedulers that are killed soon, `far` for one that is not, and
-`replication` between the servers.
+There are three: `near` for victims, `far` for a supervised scheduler, and `replication` between the
+servers.
 
-Orders come by the standard input, a network, a word and a number a line; the ports of the service
-and of the networks go to the standard output.
+Commands come through stdin, one line each: a network, a command and a number. The ports of the
+service and of the networks are printed to stdout.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ _CHUNK = 1 << 16
 _LATE = 1.0
 
 
-class Ledger:
-    """The counting service."""
+class CountingService:
+    """Counts requests and effects by idempotency key."""
 
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -64,7 +64,7 @@ class Ledger:
         return True
 
     def _work(self, path: str, key: str, attempt: str) -> int | None:
-        """Return the status of the answer, None for no answer."""
+        """Return the status of the response, None for no response."""
         is_first = key not in self._seen
         self._seen.add(key)
         self._note("R", key, attempt)
@@ -81,20 +81,20 @@ class Ledger:
 
 
 class Network:
-    """A way to the servers."""
+    """A proxy to the servers."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._ports = ports
         self._server = 0
         self._open: set[StreamWriter] = set()
-        self._passing, self._heard = asyncio.Event(), asyncio.Event()
+        self._passing, self._audible = asyncio.Event(), asyncio.Event()
         self._passing.set()
-        self._heard.set()
+        self._audible.set()
         self._delay = 0.0
 
     async def connect(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Join a client to the server."""
-        await self._heard.wait()
+        """Connect a client to the server."""
+        await self._audible.wait()
         try:
             theirs, ours = await asyncio.open_connection("127.0.0.1", self._ports[self._server])
         except OSError:
@@ -106,54 +106,54 @@ class Network:
 
     async def _pass(self, reader: StreamReader, writer: StreamWriter) -> None:
         with suppress(ConnectionError):
-            while said := await reader.read(_CHUNK):
+            while data := await reader.read(_CHUNK):
                 if self._delay:
                     await asyncio.sleep(self._delay)
                 await self._passing.wait()
-                await self._heard.wait()
-                writer.write(said)
+                await self._audible.wait()
+                writer.write(data)
                 await writer.drain()
-        # The end of a connection is not heard either.
-        await self._heard.wait()
+        # The end of a connection does not pass either.
+        await self._audible.wait()
         writer.close()
 
     def cut(self, _: float) -> None:
         """Reset all connections."""
-        if self._heard.is_set():
+        if self._audible.is_set():
             for writer in self._open:
                 writer.transport.abort()
 
     def slow(self, seconds: float) -> None:
-        """Hold every piece back for so long."""
+        """Delay every chunk by this many seconds."""
         self._delay = seconds
 
     def half_open(self, _: float) -> None:
-        """Pass nothing on any more."""
+        """Pass nothing from now on."""
         self._passing.clear()
 
     def heal(self, _: float) -> None:
-        """Be a good network again."""
+        """Work normally again."""
         self._delay = 0.0
         self._passing.set()
 
     def silence(self, _: float) -> None:
-        """Pass nothing on, neither bytes nor the end of a connection."""
-        self._heard.clear()
+        """Pass nothing, neither bytes nor the end of a connection."""
+        self._audible.clear()
 
     def speak(self, _: float) -> None:
         """End the silence."""
-        self._heard.set()
+        self._audible.set()
 
     def point(self, server: float) -> None:
-        """Lead new connections to another server."""
+        """Route new connections to another server."""
         self._server = int(server)
 
 
 async def serve(effects: Path, ports: Sequence[int]) -> None:
     """Serve until the input ends."""
-    ledger, networks = Ledger(effects), {name: Network(ports) for name in NETWORKS}
-    callbacks = [ledger.serve, *(network.connect for network in networks.values())]
-    servers = [await asyncio.start_server(each, "127.0.0.1", 0) for each in callbacks]
+    service, networks = CountingService(effects), {name: Network(ports) for name in NETWORKS}
+    callbacks = [service.serve, *(network.connect for network in networks.values())]
+    servers = [await asyncio.start_server(callback, "127.0.0.1", 0) for callback in callbacks]
     print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
     reader = StreamReader()
     loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ async def serve(effects: Path, ports: Sequence[int]) -> None:
 
 
 def orders(network: Network) -> dict[str, Callable[[float], None]]:
-    """Return what a network can be asked to do, by word."""
+    """Return the commands of a network, by name."""
     return {
         "cut": network.cut,
         "slow": network.slow,

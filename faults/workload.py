@@ -1,4 +1,4 @@
-"""What the tenants declare: schedules, each with how it is judged."""
+"""The schedules of all tenants, each with the guarantee that is checked."""
 
 import json
 from collections.abc import Iterator
@@ -12,27 +12,27 @@ LIMIT, LIMIT_PER_TENANT = 600, 40
 MAX_ATTEMPTS = 20
 # The saga that kills its worker.
 POISON = "poison"
-# Sagas that only the schedulers with a seat can run.
+# Sagas that only supervised schedulers can run.
 REPORTS = ("report0", "report1")
 _ALWAYS = {"overlap": "allow", "start_within": "24h", "auto_pause_after": 0}
 _RETRY = {"max_attempts": MAX_ATTEMPTS, "backoff": "0s", "max_backoff": "1s"}
 _MONTH = timedelta(days=31)
 _WINDOWS = {_MONTH: "31d", timedelta(hours=1): "1h"}
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Sydney", "Europe/London")
-# With and without a star in the hour: as the clock shows, and at fixed times.
+# With and without a star in the hour field: as the clock shows, and at fixed times.
 CLOCK_CRONS = ("30 * * * *", "30 2 * * *", "*/20 * * * *", "15,45 1,2,3 * * *", "30 1 * * *")
 
 
-class Judged(Enum):
+class Guarantee(Enum):
     """What must be true of the occurrences of a schedule."""
 
-    # Each has a row of its own, which succeeded, and an effect.
+    # Each has its own row, which succeeded, and an effect.
     EACH = auto()
-    # Each has a row of its own, however it ended.
+    # Each has its own row, in any final state.
     ROW = auto()
-    # Each has a row or lies in the cover of exactly one.
+    # Each has a row or is covered by exactly one.
     COVERED = auto()
-    # What has a row is an occurrence, and has one row only; some may have none.
+    # Each row is of an occurrence, which has no other row; some may have none.
     AT_MOST = auto()
 
 
@@ -43,7 +43,7 @@ class Schedule:
     tenant: str
     saga: str
     timetable: Timetable
-    judged: Judged = Judged.EACH
+    guarantee: Guarantee = Guarantee.EACH
     catch_up: str = "all"
     window: timedelta = _MONTH
     timeout: str = "10s"
@@ -51,16 +51,16 @@ class Schedule:
     url: str | None = None
     attempts: int = MAX_ATTEMPTS
     auto_pause_after: int = 0
-    # From when on it counts, if that is long ago: its cursor is put there in the midst of the run.
+    # The time from which it counts, if long ago: its cursor is set back to it during the run.
     since: datetime | None = None
 
     @property
     def key(self) -> tuple[str, str]:
-        """Tenant and name, which nobody else has."""
+        """Tenant and name, which are unique."""
         return self.tenant, self.saga
 
     def document(self, note: str) -> dict[str, object]:
-        """Return the saga as a manifest has it."""
+        """Return the saga as written in a manifest."""
         timing = {
             **_ALWAYS,
             **self.timetable.document(),
@@ -85,20 +85,20 @@ class Workload:
     @property
     def tenants(self) -> tuple[str, ...]:
         """The tenants in order."""
-        return tuple(dict.fromkeys(one.tenant for one in self.schedules))
+        return tuple(dict.fromkeys(schedule.tenant for schedule in self.schedules))
 
     def of(self, tenant: str) -> tuple[Schedule, ...]:
         """Return the schedules of a tenant."""
-        return tuple(one for one in self.schedules if one.tenant == tenant)
+        return tuple(schedule for schedule in self.schedules if schedule.tenant == tenant)
 
     def manifest(self, tenant: str, note: str = "first") -> str:
-        """Write the manifest of a tenant; the note goes into every payload."""
-        sagas = [one.document(note) for one in self.of(tenant)]
+        """Return the manifest of a tenant; the note goes into every payload."""
+        sagas = [schedule.document(note) for schedule in self.of(tenant)]
         return json.dumps({"version": "1.0", "tenant": tenant, "sagas": sagas})
 
 
 def policy(port: int) -> str:
-    """Write the platform's policy: seconds are allowed, and the counting service."""
+    """Return the platform's policy, which allows intervals of a second and the counting service."""
     return (
         '[policy]\nminimum_interval = "1s"\nmax_schedules_per_tenant = 1000\n'
         'allowed_hosts = ["http://127.0.0.1"]\nallowed_networks = ["127.0.0.0/8"]\n'
@@ -129,36 +129,36 @@ def _steady(number: int) -> Iterator[Schedule]:
 
 
 def _poison() -> Iterator[Schedule]:
-    """A handler that kills its worker, beside those of all others.
+    """A handler that kills its worker, beside all others.
 
-    It comes seldom enough for others to run to their end in between.
+    It is rare enough for others to finish in between.
     """
-    yield Schedule("poison", POISON, Every(20), Judged.ROW)
+    yield Schedule("poison", POISON, Every(20), Guarantee.ROW)
 
 
 def _restored() -> Iterator[Schedule]:
-    """Their cursors are set back now and then, as a restored backup would."""
+    """Schedules whose cursors are set back repeatedly, as by a restored backup."""
     for place in range(8):
         yield Schedule(f"restored{place // 4}", f"work{place % 4}", Every(2))
 
 
 def _clock(now: datetime) -> Iterator[Schedule]:
-    """They count from before the last change of their zone's clock."""
+    """Schedules that count from before the last clock change of their zone."""
     for zone in ZONES:
         since = last_change(zone, now) - timedelta(hours=26)
         tenant = f"clock_{zone.rpartition('/')[2].lower()}"
         for place, cron in enumerate(CLOCK_CRONS):
             timetable = Cron(cron, zone)
-            yield Schedule(tenant, f"work{place}", timetable, Judged.COVERED, since=since)
+            yield Schedule(tenant, f"work{place}", timetable, Guarantee.COVERED, since=since)
         for place, catch_up in enumerate(("once", "none"), len(CLOCK_CRONS)):
             timetable, hour = Cron(CLOCK_CRONS[0], zone), timedelta(hours=1)
             yield Schedule(
-                tenant, f"work{place}", timetable, Judged.COVERED, catch_up, hour, since=since
+                tenant, f"work{place}", timetable, Guarantee.COVERED, catch_up, hour, since=since
             )
 
 
 def _http(service: str) -> Iterator[Schedule]:
-    """Calls of the counting service, which answers at once, late, with errors, or never."""
+    """Calls of the counting service, which responds at once, late, with errors, or never."""
     for tenant in ("http0", "http1"):
         for kind in ("quick", "late", "flaky", "mute"):
             timeout = "3s" if kind == "mute" else "10s"
@@ -167,29 +167,31 @@ def _http(service: str) -> Iterator[Schedule]:
 
 
 def _handlers() -> Iterator[Schedule]:
-    """Handlers that are slow, hang, fail, block a thread, or fail for good."""
+    """Handlers that are slow, hang, fail, block a thread, or fail permanently."""
     for tenant in ("handlers0", "handlers1"):
         yield Schedule(tenant, "slow", Every(2))
         yield Schedule(tenant, "long", Every(8), timeout="60s")
         yield Schedule(tenant, "hang", Every(5), timeout="2s")
         yield Schedule(tenant, "fail", Every(2))
         yield Schedule(tenant, "block", Every(3))
-        yield Schedule(tenant, "doomed", Every(2), Judged.COVERED, attempts=1, auto_pause_after=10)
+        yield Schedule(
+            tenant, "doomed", Every(2), Guarantee.COVERED, attempts=1, auto_pause_after=10
+        )
 
 
 def _reports() -> Iterator[Schedule]:
-    """Sagas that most schedulers have no handler for; one attempt in the wrong place is the end."""
+    """Sagas without a handler on most schedulers; an attempt on the wrong one would fail."""
     for saga in REPORTS:
         yield Schedule("reports", saga, Every(1))
 
 
 def _operated() -> Iterator[Schedule]:
-    """Whom operators are at: suspended, limited, edited, and with a schema that goes away."""
+    """Tenants that operators change: suspended, limited, edited, with a dropped schema."""
     for tenant in ("suspended0", "suspended1"):
         for place in range(2):
-            yield Schedule(tenant, f"work{place}", Every(1), Judged.ROW)
+            yield Schedule(tenant, f"work{place}", Every(1), Guarantee.ROW)
     for place in range(4):
         yield Schedule("limited", f"slow{place}", Every(2))
         yield Schedule("edited", f"work{place}", Every(1))
         yield Schedule("contested", f"work{place}", Every(2))
-        yield Schedule("dropped", f"work{place}", Every(1), Judged.AT_MOST)
+        yield Schedule("dropped", f"work{place}", Every(1), Guarantee.AT_MOST)

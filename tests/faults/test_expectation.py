@@ -1,4 +1,4 @@
-"""The reckoning that judges the product: cases from the calendar, worked out by hand."""
+"""The expected occurrences of the harness: calendar cases with results computed manually."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,10 +14,10 @@ HOUR = timedelta(hours=1)
 
 
 def times(timetable: Cron | Every, after: datetime, until: datetime) -> list[str]:
-    return [f"{one:%H:%M:%S}" for one in timetable.occurrences(after, until)]
+    return [f"{moment:%H:%M:%S}" for moment in timetable.occurrences(after, until)]
 
 
-def test_an_interval_fires_at_its_multiples_after_one_moment_and_up_to_the_other() -> None:
+def test_an_interval_fires_at_its_multiples_in_a_range() -> None:
     noon = datetime(2026, 12, 1, 12, tzinfo=UTC)
     until = noon + timedelta(seconds=9)
     assert times(Every(3), noon, until) == ["12:00:03", "12:00:06", "12:00:09"]
@@ -32,7 +32,7 @@ def test_an_interval_fires_at_its_multiples_after_one_moment_and_up_to_the_other
         ("15,45 2,3 * * *", ["00:15:00", "00:45:00", "02:15:00", "02:45:00"]),
     ],
 )
-def test_an_hour_that_is_shown_twice(cron: str, expected: list[str]) -> None:
+def test_an_hour_that_is_repeated(cron: str, expected: list[str]) -> None:
     around = (BACK - 2 * HOUR, BACK + 2 * HOUR)
     assert times(Cron(cron, "Europe/Berlin"), *around) == expected
 
@@ -57,7 +57,7 @@ def test_the_last_change_of_a_clock_is_found() -> None:
     assert last_change("Australia/Sydney", november) == AHEAD
 
 
-def test_other_fields_are_not_reckoned_and_say_so() -> None:
+def test_other_fields_raise_an_error() -> None:
     cron = Cron("0 2 1 * *", "UTC")
     with pytest.raises(ValueError, match="only minutes and hours"):
         list(cron.occurrences(BACK, BACK + HOUR))

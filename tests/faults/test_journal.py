@@ -1,4 +1,4 @@
-"""What the harness did: limits over time, and times in which everybody is excused."""
+"""The journal of the harness: limits over time, and times in which all schedulers are excused."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
-    """A limit of 40 that was lowered to 4 while a minute went by, and is being raised to 9."""
+    """A limit of 40 that was lowered to 4 within a minute, and is being raised to 9."""
     made = Limits()
     for minutes, value, done in ((0, 40, 0), (1, 4, 2), (10, 9, None)):
         begun = NOON + minutes * MINUTE
@@ -26,22 +26,22 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
 @pytest.mark.parametrize(
     ("minutes", "expected"), [(-1, None), (0.5, 40), (1.5, 40), (3, 4), (9, 4), (11, 9)]
 )
-def test_until_a_change_is_done_the_higher_value_may_hold(
+def test_until_a_change_is_confirmed_the_higher_value_may_be_in_force(
     limits: Limits, minutes: float, expected: int | None
 ) -> None:
     assert limits.highest("acme", NOON + minutes * MINUTE) == expected
 
 
-def test_a_change_that_may_have_failed_does_not_end_what_was_before(limits: Limits) -> None:
+def test_a_change_that_may_have_failed_does_not_replace_the_previous_one(limits: Limits) -> None:
     limits.begin("acme", 2)
     assert limits.highest("acme", NOON + 100 * MINUTE) == 9
 
 
-def test_of_whom_nothing_was_said_there_is_no_limit(limits: Limits) -> None:
+def test_a_tenant_without_a_change_has_no_limit(limits: Limits) -> None:
     assert limits.highest("brightgrid", NOON + MINUTE) is None
 
 
 @pytest.mark.parametrize(("since", "until", "bad"), [(-3, -2, False), (-2, 0, True), (2, 3, False)])
-def test_a_bad_time_excuses_what_touches_it(since: float, until: float, bad: bool) -> None:
+def test_a_bad_time_excuses_all_that_overlaps_it(since: float, until: float, bad: bool) -> None:
     made = Journal(bad_times=[(NOON - MINUTE, NOON + MINUTE)])
     assert made.is_bad(NOON + since * MINUTE, NOON + until * MINUTE) is bad

@@ -1,4 +1,4 @@
-"""The broken builds can still be made from the tree as it is."""
+"""All mutants can be built from the current tree."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from faults.catalog import names
 from faults.mutants import MUTANTS, Change, Mutant, OutdatedMutantError, build
 
 
-def test_there_are_fourteen_with_names_of_their_own() -> None:
-    assert len({one.name for one in MUTANTS}) == len(MUTANTS) == 14
+def test_there_are_fourteen_with_unique_names() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) == 14
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
-def test_what_a_mutant_replaces_is_there(mutant: Mutant, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_can_be_built(mutant: Mutant, tmp_path: Path) -> None:
     tree = build(mutant, tmp_path)
     for change in mutant.changes:
         file = tree / "tenantcron" / change.file
@@ -24,7 +24,7 @@ def test_what_a_mutant_replaces_is_there(mutant: Mutant, tmp_path: Path) -> None
     assert set(mutant.faults) <= set(names())
 
 
-def test_a_text_that_is_not_there_any_more_is_an_error(tmp_path: Path) -> None:
-    gone = Mutant("gone", "nothing", (Change("store/firing.py", "no such text", ""),), ())
+def test_a_missing_text_is_an_error(tmp_path: Path) -> None:
+    outdated = Mutant("outdated", "nothing", (Change("store/firing.py", "no such text", ""),), ())
     with pytest.raises(OutdatedMutantError, match=r"store/firing\.py"):
-        build(gone, tmp_path)
+        build(outdated, tmp_path)

@@ -1,4 +1,4 @@
-"""Short forms of `make faults` with fixed seeds: all faults at once, and outages in a row."""
+"""Short runs of `make faults` with fixed seeds: all small faults, and outages."""
 
 import re
 import subprocess
@@ -14,18 +14,18 @@ ROOT = Path(__file__).parents[2]
 FEWEST_KILLS, FEWEST_OCCURRENCES = 6, 500
 SMALL = (
     *("--seed", "7", "--seeds", "1", "--for", "12", "--kills", str(FEWEST_KILLS)),
-    *("--steady", "32", "--mortals", "3"),
+    *("--steady", "32", "--victims", "3"),
 )
 # The stock server where it is installed, as in CI.
 DATABASE = Kind.DEBIAN if DEBIAN.exists() else Kind.EMBEDDED
 OUTAGES = (
-    *("--seed", "7", "--seeds", "1", "--for", "20", "--steady", "16", "--mortals", "2"),
+    *("--seed", "7", "--seeds", "1", "--for", "20", "--steady", "16", "--victims", "2"),
     *("--database", DATABASE.value, "--only-faults", ",".join(["kill", *sorted(LARGE)])),
 )
 
 
 def run(*options: str) -> str:
-    """Run a seed in which nothing may be found; return what it prints."""
+    """Run a seed that must have no findings; return its output."""
     command = [sys.executable, "-m", "faults", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,18 +39,18 @@ def cells(printed: str, first: str) -> list[str]:
     return row[1].replace(",", "").split(" | ")
 
 
-def test_with_all_small_faults_at_once_nothing_is_lost_doubled_or_over_the_limit() -> None:
+def test_with_all_small_faults_nothing_is_lost_duplicated_or_over_the_limit() -> None:
     small = [name for name in names() if name not in LARGE]
     printed = run(*SMALL, "--only-faults", ",".join(small))
-    # | seed | seconds | kills | occurrences | lost | doubled | over the limit | others | …
+    # | seed | seconds | kills | occurrences | lost | duplicated | over the limit | others | …
     _, kills, occurrences, *found, _, _ = cells(printed, "7")
     assert found == ["0", "0", "0", "0"]
-    # A run in which nothing happened shows nothing.
+    # A run without kills and occurrences would show nothing.
     assert int(kills) >= FEWEST_KILLS
     assert int(occurrences) >= FEWEST_OCCURRENCES
 
 
-def test_after_failovers_silence_a_standby_and_a_full_disk_nothing_is_lost_or_forgotten() -> None:
+def test_after_failovers_and_other_outages_nothing_is_lost_or_forgotten() -> None:
     printed = run(*OUTAGES)
     _, _, _, *found, _, _ = cells(printed, "7")
     assert found == ["0", "0", "0", "0"]

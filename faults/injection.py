@@ -1,7 +1,7 @@
-"""What is done to a scheduler inside of its own process, before it begins.
+"""Faults that are injected into the process of a scheduler before it starts.
 
-The product has no hooks for it. Functions of it are wrapped here, in the forked child, at the
-places where somebody has to die or to stand still.
+The product has no hooks for them. Its functions are wrapped here, in the forked child, at the
+points where a process has to die or stop.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 STOP, KILL = int(signal.SIGSTOP), int(signal.SIGKILL)
-# Seconds between two looks at how this process is treated.
-_LOOK = 0.2
-# Of Linux: time on a processor, time in wait of one, and how often.
-_SCHEDULED = Path("/proc/self/schedstat")
-# The witness tells the true time, whatever the scheduler is shown.
+# Seconds between two samples of the time that this process had.
+_SAMPLE_INTERVAL = 0.2
+# Linux: time on a CPU, time waiting for one, and the number of time slices.
+_SCHEDSTAT = Path("/proc/self/schedstat")
+# Logged times are real, even if the clock of the scheduler is shifted.
 _now = time.time_ns
 
 
 class Point(StrEnum):
-    """Where a process can be struck."""
+    """A point at which a process can be struck."""
 
     TAKEN = "cursors taken, nothing inserted"
     INSERTED = "inserted, not committed"
@@ -46,53 +46,53 @@ class Point(StrEnum):
     FINISHED = "finish committed"
 
 
-class Fate(TypedDict, total=False):
-    """What is in store for a process; nothing is, where nothing is said."""
+class Injections(TypedDict, total=False):
+    """The faults injected into a process; a missing key injects nothing."""
 
-    # Struck at the n-th time that it comes by.
+    # Struck when it reaches the point for the n-th time.
     point: str
     nth: int
     signal: int
-    # Seconds by which the machine's clock is wrong.
+    # Offset of the machine clock in seconds.
     clock: float
-    # It hears no notification.
-    deaf: bool
-    # The most that it takes at a time, instead of all that is there.
+    # It receives no notifications.
+    ignores_notifications: bool
+    # The maximum batch size.
     batch: int
-    # The file in which it says when the machine kept it from running.
-    held_up: str
-    # The file in which it says when it looked for work, and under which name.
+    # The file in which it logs stalls.
+    stalls: str
+    # The file in which it logs when it claimed, and its name there.
     progress: str
-    seat: str
-    # It writes down which successes the database has acknowledged.
-    acknowledges: bool
+    instance: str
+    # It logs which successes the database has acknowledged.
+    logs_acknowledged: bool
 
 
-def prepare(fate: Fate) -> None:
-    """Make the process what its fate says."""
-    if "clock" in fate:
-        _shift_clock(timedelta(seconds=fate["clock"]))
-    if fate.get("deaf"):
-        _hear_nothing()
-    if "batch" in fate:
-        _take_little(fate["batch"])
-    if "held_up" in fate:
-        _tell_when_held_up(fate["held_up"])
-    if "progress" in fate:
-        _tell_progress(fate["progress"], fate["seat"])
-    if fate.get("acknowledges"):
-        _tell_acknowledged()
-    if "point" in fate:
-        _arm(Point(fate["point"]), fate["nth"], fate["signal"])
+def prepare(injections: Injections) -> None:
+    """Inject the faults into this process."""
+    if "clock" in injections:
+        _shift_clock(timedelta(seconds=injections["clock"]))
+    if injections.get("ignores_notifications"):
+        _ignore_notifications()
+    if "batch" in injections:
+        _limit_batches(injections["batch"])
+    if "stalls" in injections:
+        _log_stalls(injections["stalls"])
+    if "progress" in injections:
+        _log_progress(injections["progress"], injections["instance"])
+    if injections.get("logs_acknowledged"):
+        _log_acknowledged()
+    if "point" in injections:
+        _arm(Point(injections["point"]), injections["nth"], injections["signal"])
 
 
 def _arm(point: Point, nth: int, number: int) -> None:
-    left = nth
+    remaining = nth
 
     def strike() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
+        nonlocal remaining
+        remaining -= 1
+        if not remaining:
             os.kill(os.getpid(), number)
 
     _ARMED[point](strike)
@@ -111,7 +111,7 @@ def _after(
 
 
 def _has_done(result: object) -> bool:
-    """Whether a step had something to do: nothing is no occasion to be struck."""
+    """Whether a step had work to do: an idle step is not struck."""
     for name in ("executions", "started"):
         if hasattr(result, name):
             return bool(getattr(result, name))
@@ -119,7 +119,7 @@ def _has_done(result: object) -> bool:
 
 
 def _step(module: str, name: str) -> Callable[[Callable[[], None]], None]:
-    """Return what strikes after a step, where a module of the product has it."""
+    """Return a function that wraps a step of the product and strikes after it."""
 
     def arm(strike: Callable[[], None]) -> None:
         names = vars(import_module(f"tenantcron.{module}"))
@@ -152,74 +152,74 @@ _ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
 }
 
 
-def _tell_progress(file: str, seat: str) -> None:
-    """Write a line when the replica has looked for work, whether there was any or not."""
-    written, names = _appending(file), vars(import_module("tenantcron.scheduler.run"))
+def _log_progress(file: str, instance: str) -> None:
+    """Log the times at which the replica claimed, with or without work."""
+    log, names = _appending(file), vars(import_module("tenantcron.scheduler.run"))
     claim, last = names["claim_batch"], 0
 
-    async def told(*args: object, **kwargs: object) -> object:
+    async def wrapped(*args: object, **kwargs: object) -> object:
         nonlocal last
         claimed = await claim(*args, **kwargs)
-        if (moment := _now() // 1000) - last > _LOOK * 1e6:
+        if (moment := _now() // 1000) - last > _SAMPLE_INTERVAL * 1e6:
             last = moment
-            os.write(written, f"{seat} {moment}\n".encode())
+            os.write(log, f"{instance} {moment}\n".encode())
         return claimed
 
-    names["claim_batch"] = told
+    names["claim_batch"] = wrapped
 
 
-def _tell_acknowledged() -> None:
-    """Write a line for each success that the database has acknowledged to this replica."""
+def _log_acknowledged() -> None:
+    """Log each success that the database has acknowledged to this replica."""
     from faults import sagas  # noqa: PLC0415 -- only a scheduler has handlers
 
     names = vars(import_module("tenantcron.scheduler.results"))
     finish = names["finish_batch"]
 
-    async def told(replica: object, attempts: Sequence["Attempt"]) -> "Finished":
+    async def wrapped(replica: object, attempts: Sequence["Attempt"]) -> "Finished":
         finished: Finished = await finish(replica, attempts)
         for attempt in attempts:
             if attempt.succeeded and attempt.claimed.lease not in finished.refused:
                 sagas.note("A", attempt.claimed)
         return finished
 
-    names["finish_batch"] = told
+    names["finish_batch"] = wrapped
 
 
-def _hear_nothing() -> None:
+def _ignore_notifications() -> None:
     async def listen(*_: object) -> None:
         await asyncio.Event().wait()
 
     vars(import_module("tenantcron.scheduler.run"))["listen"] = listen
 
 
-def _take_little(batch: int) -> None:
-    """Leave something to others: more transactions, and more chances to be in the midst of one."""
+def _limit_batches(batch: int) -> None:
+    """Take small batches, for more transactions and more chances to be interrupted in one."""
     vars(import_module("tenantcron.scheduler.fire"))["CURSORS_A_BATCH"] = batch
     run = vars(import_module("tenantcron.scheduler.run"))
     run["STARTS_A_BATCH"] = run["STARTS_A_LARGE_BATCH"] = batch
 
 
-def _tell_when_held_up(file: str) -> None:
-    """Write a line whenever the machine had something else to do than to let this process run."""
-    Thread(target=_watch, args=(_appending(file),), name="held up", daemon=True).start()
+def _log_stalls(file: str) -> None:
+    """Log when the machine did not let this process run."""
+    Thread(target=_watch, args=(_appending(file),), name="stalls", daemon=True).start()
 
 
-def _watch(written: int) -> None:
-    pid, looked_at, waited = os.getpid(), time.monotonic(), _waited()
+def _watch(log: int) -> None:
+    pid, sampled_at, waited = os.getpid(), time.monotonic(), _waited()
     while True:
-        time.sleep(_LOOK)
+        time.sleep(_SAMPLE_INTERVAL)
         moment, now_waited = time.monotonic(), _waited()
-        # It stood still as a whole, or was ready to run and had to wait for a processor.
-        lost = max(moment - looked_at - _LOOK, now_waited - waited)
-        if lost > _LOOK / 2:
-            os.write(written, f"{pid} {_now() // 1000} {int(lost * 1e6)}\n".encode())
-        looked_at, waited = moment, now_waited
+        # The process was stopped, or was ready to run and had to wait for a CPU.
+        lost = max(moment - sampled_at - _SAMPLE_INTERVAL, now_waited - waited)
+        if lost > _SAMPLE_INTERVAL / 2:
+            os.write(log, f"{pid} {_now() // 1000} {int(lost * 1e6)}\n".encode())
+        sampled_at, waited = moment, now_waited
 
 
 def _waited() -> float:
-    """Return for how many seconds the main thread had to wait for a processor, if that is known."""
+    """Return how many seconds the main thread waited for a CPU, if known."""
     try:
-        return int(_SCHEDULED.read_text(encoding="ascii").split()[1]) / 1e9
+        return int(_SCHEDSTAT.read_text(encoding="ascii").split()[1]) / 1e9
     except OSError:
         return 0.0
 
@@ -228,18 +228,18 @@ def _appending(file: str) -> int:
     return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-class _LooksLikeDatetime(type):
-    """The stand-in is taken for what it stands in for."""
+class _DatetimeType(type):
+    """Makes isinstance checks with the replacement accept a datetime."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, datetime)
 
 
 def _shift_clock(by: timedelta) -> None:
-    """Let all modules of the product read another time from the machine."""
+    """Shift the machine time that all modules of the product read."""
 
-    class Shifted(datetime, metaclass=_LooksLikeDatetime):
-        """A datetime whose now is another."""
+    class Shifted(datetime, metaclass=_DatetimeType):
+        """A datetime with a shifted `now`."""
 
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override] # not a Self

@@ -1,4 +1,4 @@
-"""What a run does later, in the order of its time."""
+"""Actions that a run executes later, ordered by time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from time import monotonic
 
 
 @dataclass(slots=True)
-class Agenda:
-    """Actions with the moments that they are due at."""
+class Timers:
+    """Actions with the times at which they are due."""
 
     heap: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     numbers: "count[int]" = field(default_factory=count)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something in so many seconds."""
+        """Schedule an action in this many seconds."""
         heappush(self.heap, (monotonic() + seconds, next(self.numbers), action))
 
-    def do_due(self) -> None:
-        """Do what is due."""
+    def run_due(self) -> None:
+        """Run all actions that are due."""
         while self.heap and self.heap[0][0] <= monotonic():
             heappop(self.heap)[2]()
