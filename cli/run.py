@@ -152,7 +152,7 @@ def _capabilities(
     return capabilities(
         handlers,
         Limits(tuple(arguments.only), targets),
-        calls_targets=bool(policy.egress.hosts),
+        calls_targets=policy.calls_hosts,
         has_default_target=policy.default_target is not None,
     )
 
@@ -202,7 +202,7 @@ def _check_keys(settings: Settings) -> None:
 def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> Caller:
     """Where no host may be called, nothing is loaded that could call one."""
     caller = Caller(policy.egress, ca_file=settings.ca_file, tracing=spans)
-    if policy.egress.hosts:
+    if policy.calls_hosts:
         caller.open()
     return caller
 

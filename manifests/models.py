@@ -426,6 +426,15 @@ ServiceRole = Annotated[
 
 
 @with_config(_CLOSED)
+class TenantAllowance(TypedDict, total=False):
+    """What the platform allows one tenant besides what it allows all."""
+
+    allowed_hosts: Annotated[
+        list[AllowedHost], _says("Hosts that HTTP targets of this tenant may call, too.")
+    ]
+
+
+@with_config(_CLOSED)
 class Policy(TypedDict, total=False):
     """The `[policy]` table of tenantcron.toml: what the platform allows its tenants."""
 
@@ -473,4 +482,8 @@ class Policy(TypedDict, total=False):
             "Roles in the tokens of executions, by the service that runs them.",
             extra=_NO_OTHER_NAMES,
         ),
+    ]
+    tenants: Annotated[
+        dict[TenantName, TenantAllowance],
+        _says("What single tenants may do besides, by their id.", extra=_NO_OTHER_NAMES),
     ]

@@ -53,12 +53,22 @@ class Policy(NamedTuple):
     roles: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     # What targets may have tokens for, besides the origin of their URL.
     allowed_audiences: tuple[str, ...] = ()
+    # Hosts that only one tenant may call, by its id.
+    hosts_of_tenants: Mapping[TenantId, tuple[str, ...]] = MappingProxyType({})
+
+    @property
+    def calls_hosts(self) -> bool:
+        """Whether any tenant may call any host."""
+        return bool(self.egress.hosts) or any(self.hosts_of_tenants.values())
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
         """Return the policy as it holds for one tenant."""
-        if tenant is None or not (tenant in self.caps or self.allowed_secrets):
+        own = (self.caps, self.hosts_of_tenants)
+        if tenant is None or not (self.allowed_secrets or any(tenant in part for part in own)):
             return self
+        hosts = (*self.egress.hosts, *self.hosts_of_tenants.get(tenant, ()))
         return self._replace(
+            egress=self.egress._replace(hosts=hosts),
             max_schedules_per_tenant=self.caps.get(tenant, self.max_schedules_per_tenant),
             allowed_secrets=of_tenant(self.allowed_secrets, tenant),
         )
@@ -125,6 +135,7 @@ def _read(data: JsonValue, source: str) -> Policy:
         caps={},
         default_target=read_http_target(view.get("default_target")),
         roles=_roles(view.get("roles"), faults),
+        hosts_of_tenants=_hosts_of_tenants(view.get("tenants")),
         allowed_audiences=_texts(view.get("allowed_audiences")),
     )
     _refuse_errors(faults, source)
@@ -162,6 +173,11 @@ def _egress(view: View, faults: list[Fault]) -> Egress:
         networks=_texts(networks),
         ports=None if ports is None else tuple(int(str(port.value)) for port in ports.items()),
     )
+
+
+def _hosts_of_tenants(view: View | None) -> dict[TenantId, tuple[str, ...]]:
+    entries = view.entries() if view else ()
+    return {TenantId(tenant): _texts(own.get("allowed_hosts")) for tenant, own in entries}
 
 
 def _roles(view: View | None, faults: list[Fault]) -> dict[str, tuple[str, ...]]:

@@ -73,6 +73,7 @@ class Deliveries:
         return Delivery(handler, answer)
 
     def _request(self, claimed: Claimed, settings: Settings, target: HttpTarget) -> Request:
+        policy = self.policy.for_tenant(claimed.tenant_id)
         return Request(
             url=target.url,
             method=target.method,
@@ -81,8 +82,9 @@ class Deliveries:
             key=idempotency_key(claimed),
             started_at=claimed.started_at,
             timeout=settings.timeout,
-            allowed_secrets=self.policy.for_tenant(claimed.tenant_id).allowed_secrets,
-            allowed_audiences=self.policy.allowed_audiences,
+            egress=policy.egress,
+            allowed_secrets=policy.allowed_secrets,
+            allowed_audiences=policy.allowed_audiences,
             tokens=self._tokens(claimed, settings),
         )
 

@@ -33,7 +33,7 @@ from tenantcron.targets.answers import (
     redacted,
 )
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError
+from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError, asking_tenant
 from tenantcron.targets.signing import read_secret
 from tenantcron.targets.tokens import TokenError, Tokens
 from tenantcron.targets.tracing import Tracing, new_traceparent
@@ -66,6 +66,8 @@ class Request:
     key: str
     started_at: datetime
     timeout: timedelta
+    # What this tenant may call; None: what all tenants may.
+    egress: Egress | None = None
     # What this tenant's requests may be signed with.
     allowed_secrets: tuple[str, ...] = ()
     # What it may have tokens for, besides the origin of its URL.
@@ -113,7 +115,8 @@ class Caller:
 
     async def call(self, request: Request, execution: Execution, answer: Answer) -> None:
         """Make the call; what the service says is put into the answer as it comes."""
-        url = self._allowed(request.url)
+        url = self._allowed(request.url, request.egress)
+        asking_tenant.set(execution.tenant_id)
         if self._tracing is None:
             await self._call(request, url, execution, answer, new_traceparent(execution))
             return
@@ -146,11 +149,11 @@ class Caller:
         sent = _Sent(self._allowed(url), "POST", headers, body, LONGEST_CONNECT, proof.hidden)
         await self._send(sent, answer)
 
-    def _allowed(self, text: str) -> Url:
+    def _allowed(self, text: str, egress: Egress | None = None) -> Url:
         url = read_url(text)
         if url is None:
             raise FailCall("the target is not a URL that can be called: apply its manifest again")
-        refusal = self._egress.refusal(url)
+        refusal = (egress or self._egress).refusal(url)
         if refusal is not None:
             raise FailCall(f"{url.origin} may not be called: {refusal.message}; {refusal.hint}")
         return url

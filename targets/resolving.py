@@ -1,9 +1,12 @@
 """Names to addresses, without a wait that nobody bounds.
 
 The resolver of the system blocks its thread, for minutes at times. So each name that is looked up
-has a thread of its own, which whoever asks for the same name meanwhile shares, and there is a bound
-on them all: if so many names hang, further ones fail at once instead of waiting unseen. Who asks
-may leave at any time; the thread ends when the system answers, and is in nobody's way until then.
+has its own thread, which later callers share if they ask for the same name meanwhile. A caller may
+leave at any time; the thread ends when the system answers.
+
+Two bounds keep names that hang from taking all threads. A tenant has at most `MOST_OF_A_TENANT`
+look-ups at a time; its next one waits for one of these, as long as the caller does. All tenants
+together have at most `MOST_LOOKUPS`; further names fail at once instead of waiting unseen.
 """
 
 import asyncio
@@ -11,17 +14,25 @@ import socket
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Final
 
 import structlog
 
 from tenantcron.targets.calls import start_thread
 
-MOST_LOOKUPS: Final = 32
+MOST_LOOKUPS: Final = 64
+MOST_OF_A_TENANT: Final = 4
+
+# The tenant that a name is looked up for; the HTTP library between the caller and the resolver has
+# no parameter for it. Empty: the platform itself, for a webhook or an owner check.
+asking_tenant: ContextVar[str] = ContextVar("asking_tenant", default="")
 
 # A host in, its addresses out; an OSError if there are none.
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 LookUp = Callable[[str], Sequence[str]]
+# The answer is a value also when it is an error: there may be no caller left to raise it for.
+_Answered = Future["Sequence[str] | ResolvingError"]
 
 log = structlog.get_logger(__name__)
 
@@ -33,20 +44,33 @@ class ResolvingError(OSError):
 class Resolver:
     """Looks up names by the system's resolver."""
 
-    def __init__(self, look_up: LookUp | None = None, most: int = MOST_LOOKUPS) -> None:
+    def __init__(
+        self,
+        look_up: LookUp | None = None,
+        most: int = MOST_LOOKUPS,
+        most_of_a_tenant: int = MOST_OF_A_TENANT,
+    ) -> None:
         self._look_up = look_up or _look_up
         self._most = most
-        # The answer is a value also when it is an error: there may be nobody left to hear of it.
-        self._under_way: dict[str, Future[Sequence[str] | ResolvingError]] = {}
+        self._most_of_a_tenant = most_of_a_tenant
+        self._under_way: dict[str, _Answered] = {}
+        # The same by the tenant that asked first.
+        self._of_tenant: dict[str, set[_Answered]] = {}
 
     async def __call__(self, host: str) -> Sequence[str]:
         """Return the addresses of a host."""
-        answer = await asyncio.shield(self._under_way.get(host) or self._start(host))
+        tenant = asking_tenant.get()
+        while host not in self._under_way and self._is_full(tenant):
+            await asyncio.wait(self._of_tenant[tenant], return_when=asyncio.FIRST_COMPLETED)
+        answer = await asyncio.shield(self._under_way.get(host) or self._start(host, tenant))
         if isinstance(answer, ResolvingError):
             raise answer
         return answer
 
-    def _start(self, host: str) -> "Future[Sequence[str] | ResolvingError]":
+    def _is_full(self, tenant: str) -> bool:
+        return len(self._of_tenant.get(tenant, ())) >= self._most_of_a_tenant
+
+    def _start(self, host: str, tenant: str) -> _Answered:
         if len(self._under_way) >= self._most:
             log.warning("resolver_busy", lookups=len(self._under_way))
             raise ResolvingError(
@@ -54,10 +78,11 @@ class Resolver:
                 "system's resolver"
             )
         loop = asyncio.get_running_loop()
-        answered: Future[Sequence[str] | ResolvingError] = loop.create_future()
+        answered: _Answered = loop.create_future()
 
         def answer(found: Sequence[str] | ResolvingError) -> None:
             del self._under_way[host]
+            self._forget(tenant, answered)
             answered.set_result(found)
 
         def body() -> None:
@@ -71,7 +96,14 @@ class Resolver:
         except RuntimeError as error:  # the system has no thread left
             raise ResolvingError(f"{host} cannot be looked up: {error}") from error
         self._under_way[host] = answered
+        self._of_tenant.setdefault(tenant, set()).add(answered)
         return answered
+
+    def _forget(self, tenant: str, answered: _Answered) -> None:
+        under_way = self._of_tenant[tenant]
+        under_way.discard(answered)
+        if not under_way:
+            del self._of_tenant[tenant]
 
     def _found(self, host: str) -> Sequence[str] | ResolvingError:
         try:

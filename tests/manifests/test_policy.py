@@ -111,6 +111,9 @@ BAD = (
     Bad("allowed_hosts = ['*']", "policy.allowed_hosts.0: TC106 "),
     Bad("allowed_hosts = ['a.*.internal']", "policy.allowed_hosts.0: TC106 "),
     Bad("allowed_hosts = ['']", "policy.allowed_hosts.0: TC106 "),
+    Bad("tenants = { Acme = {} }", "policy.tenants.Acme: TC107 "),
+    Bad("tenants = { acme = { max_timeout = '1h' } }", "policy.tenants.acme.max_timeout: TC101 "),
+    Bad("tenants = { acme = { allowed_hosts = ['*'] } }", "policy.tenants.acme.allowed_hosts.0: "),
     Bad("allowed_networks = ['10.0.0.1/8']", "policy.allowed_networks.0: TC106 "),
     Bad("allowed_networks = ['10.0.0.0/33']", "policy.allowed_networks.0: TC106 "),
     Bad("allowed_networks = ['10.0.0.0']", "policy.allowed_networks.0: TC106 "),
@@ -255,3 +258,37 @@ def test_the_policy_that_is_given_wins(tmp_path: Path) -> None:
 def test_a_floor_of_zero_allows_every_timetable(tmp_path: Path) -> None:
     policy = load_policy(policy_file(tmp_path, "[policy]\nminimum_interval = '0s'\n"))
     assert codes(check_data(manifest({"every": "1s"}), policy=policy)) == []
+
+
+def test_a_host_of_one_tenant_is_refused_to_all_others(tmp_path: Path) -> None:
+    text = """
+    [policy]
+    allowed_hosts = ["billing.internal"]
+    [policy.tenants.acme]
+    allowed_hosts = ["meters.acme.example"]
+    """
+    policy = load_policy(policy_file(tmp_path, text))
+
+    def found(tenant: str, host: str) -> list[str]:
+        target = {"http": {"url": f"https://{host}/run"}}
+        data = {"tenant": tenant, **manifest({"every": "1h"}, target=target)}
+        return codes(check_data(data, policy=policy))
+
+    assert found("acme", "meters.acme.example") == []
+    assert found("globex", "meters.acme.example") == ["TC402"]
+    assert found("acme", "billing.internal") == found("globex", "billing.internal") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", False),
+        ("[policy.tenants.acme]\nallowed_hosts = []\n", False),
+        ("[policy.tenants.acme]\nallowed_hosts = ['a.test']\n", True),
+        ("[policy]\nallowed_hosts = ['a.test']\n", True),
+    ],
+)
+def test_a_policy_says_whether_any_host_may_be_called(
+    tmp_path: Path, text: str, expected: bool
+) -> None:
+    assert load_policy(policy_file(tmp_path, text)).calls_hosts is expected

@@ -207,6 +207,36 @@ def test_the_policy_can_be_another_file(fleet: Fleet, ledger: Ledger) -> None:
     assert len(ledger.effects) == 1
 
 
+def test_a_host_of_one_tenant_is_not_called_for_another_whatever_policy_it_was_applied_by(
+    tmp_path: Path, database_url: str, ledger: Ledger
+) -> None:
+    port = ledger.server_address[1]
+    rest = f"allowed_networks = ['127.0.0.0/8']\nallowed_ports = [{port}]\n"
+    hosts = "allowed_hosts = ['http://127.0.0.1']\n"
+    strict = f"[policy]\n{rest}[policy.tenants.acme]\n{hosts}"
+    (tmp_path / "tenantcron.toml").write_text(strict, encoding="utf-8")
+    (tmp_path / "loose.toml").write_text(f"[policy]\n{rest}{hosts}", encoding="utf-8")
+    shell = Shell(tmp_path, database_url)
+    for tenant in ("acme", "globex"):
+        text = f"tenant: {tenant}\nsagas:\n{saga('quick0', f'http://127.0.0.1:{port}')}"
+        (tmp_path / f"{tenant}.yaml").write_text(text, encoding="utf-8")
+    refused = shell("apply-manifest", "globex.yaml", "--create-tenants")
+    assert "TC402" in refused.out
+    for file in ("acme.yaml", "globex.yaml"):
+        loose = ("--create-tenants", "--policy", "loose.toml")
+        assert shell("apply-manifest", file, *loose).code == 0
+    assert shell("run", "--once").code == 0
+    for tenant in ("acme", "globex"):
+        assert shell("schedule", "trigger", f"{tenant}/quick0").code == 0
+
+    assert shell("run", "--once").code == 0
+
+    states = {row["tenant_id"]: row["state"] for row in executions(database_url)}
+    assert states == {"acme": "SUCCEEDED", "globex": "DEAD"}
+    assert len(ledger.effects) == 1
+    assert "127.0.0.1 is not among the hosts" in shell("why", "globex/quick0").out
+
+
 @pytest.mark.parametrize("content", ["[policy]\nallowed_hosts = 5\n", None])
 def test_a_policy_that_cannot_be_read_stops_the_scheduler(
     tmp_path: Path, database_url: str, content: str | None

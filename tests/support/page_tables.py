@@ -105,7 +105,8 @@ def takes(root: Json, field: Json) -> str:
 
 def place(root: Json, definition: str) -> str:
     """Return where a definition is described; the policy's page borrows from the manifest's."""
-    page = "docs/manifest.md" if root is schema("policy") else ""
+    is_borrowed = root is schema("policy") and definition in schema("manifest")["$defs"]
+    page = "docs/manifest.md" if is_borrowed else ""
     # An entry of `schedules:` and a preset are schedules without a name.
     return f"{page}#{definition.lower().replace('timing', 'scheduled')}"
 

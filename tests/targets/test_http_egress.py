@@ -33,7 +33,7 @@ from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
 from tenantcron.targets.answers import Answer
 from tenantcron.targets.http import Caller
-from tenantcron.targets.resolving import ResolvingError
+from tenantcron.targets.resolving import ResolvingError, asking_tenant
 from tenantcron.targets.signals import Fail, Retry
 
 
@@ -116,6 +116,18 @@ async def test_a_name_that_stands_for_a_forbidden_address_is_not_called(
     assert end.reason.startswith(f"{NAME} may not be called: ")
     assert "allowed_networks" in end.reason
     assert target.connections == 0
+
+
+async def test_a_name_is_looked_up_for_the_tenant_that_calls(target: Service) -> None:
+    tenants = []
+
+    async def resolve(_: str) -> Sequence[str]:
+        tenants.append(asking_tenant.get())
+        return [LOOPBACK]
+
+    async with calling(target.port, resolve=resolve) as caller:
+        await ended(caller, a_request(f"http://{NAME}:{target.port}/run"))
+    assert tenants == ["acme"]
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked() -> None:

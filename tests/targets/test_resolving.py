@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from support.patience import PATIENCE
 
-from tenantcron.targets.resolving import Resolver, ResolvingError
+from tenantcron.targets.resolving import Resolver, ResolvingError, asking_tenant
 
 
 class Hanging:
@@ -97,3 +97,53 @@ async def test_an_error_that_nobody_waits_for_bothers_nobody() -> None:
     let_go.set()
     await done.wait()
     assert asked.cancelled()
+
+
+def asking(resolver: Resolver, tenant: str, *hosts: str) -> list[asyncio.Task[Sequence[str]]]:
+    """Let a tenant look up names, each in a task as calls are."""
+
+    async def ask(host: str) -> Sequence[str]:
+        asking_tenant.set(tenant)
+        return await resolver(host)
+
+    return [asyncio.create_task(ask(host)) for host in hosts]
+
+
+async def test_a_tenant_whose_names_hang_leaves_look_ups_to_the_others() -> None:
+    hanging = Hanging()
+    resolver = Resolver(hanging, most=5, most_of_a_tenant=2)
+    hosts = [f"{number}.acme.test" for number in range(9)]
+    stuck = asking(resolver, "acme", *hosts)
+    others = [*asking(resolver, "globex", "a.test"), *asking(resolver, "", "hooks.test")]
+    while len(hanging.asked) < 4:
+        await asyncio.sleep(0)
+    assert hanging.asked == [*hosts[:2], "a.test", "hooks.test"]
+    hanging.let_go.set()
+    assert await asyncio.gather(*others) == [["192.0.2.1"]] * 2
+    assert await asyncio.gather(*stuck) == [["192.0.2.1"]] * 9
+    assert sorted(hanging.asked) == sorted([*hosts, "a.test", "hooks.test"])
+
+
+async def test_a_tenant_with_hanging_names_may_share_what_another_one_looks_up() -> None:
+    hanging = Hanging()
+    resolver = Resolver(hanging, most_of_a_tenant=1)
+    (own,) = asking(resolver, "acme", "a.test")
+    (of_other,) = asking(resolver, "globex", "b.test")
+    while len(hanging.asked) < 2:
+        await asyncio.sleep(0)
+    (shared,) = asking(resolver, "acme", "b.test")
+    hanging.let_go.set()
+    assert await asyncio.gather(own, of_other, shared) == [["192.0.2.1"]] * 3
+    assert hanging.asked == ["a.test", "b.test"]
+
+
+async def test_a_look_up_that_waits_for_its_tenants_others_can_be_given_up() -> None:
+    hanging = Hanging()
+    resolver = Resolver(hanging, most_of_a_tenant=1)
+    first, second = asking(resolver, "acme", "a.test", "b.test")
+    while not hanging.asked:
+        await asyncio.sleep(0)
+    second.cancel()
+    hanging.let_go.set()
+    assert await first == ["192.0.2.1"]
+    assert hanging.asked == ["a.test"]
