@@ -158,6 +158,46 @@ _ALL = (
         ),
         HTTPStatus.INTERNAL_SERVER_ERROR,
     ),
+    Kind(
+        Rule(
+            "TC715",
+            "invalid-host",
+            "The request does not name exactly one valid host.",
+            "HTTP/1.1 requires one `Host` header; two would let a proxy and the server disagree.",
+            "Send one `Host` header with the name that the server is reached by.",
+        ),
+        HTTPStatus.BAD_REQUEST,
+    ),
+    Kind(
+        Rule(
+            "TC716",
+            "host-not-served",
+            "The server does not serve the host that the request names.",
+            "A page of another site can make a browser call the server under a name of that site.",
+            "Use a name that the setting `trusted_hosts` lists, or add the name there.",
+        ),
+        HTTPStatus.MISDIRECTED_REQUEST,
+    ),
+    Kind(
+        Rule(
+            "TC717",
+            "too-many-connections",
+            "The process serves as many connections as it may.",
+            "Without a limit a flood of connections would use up its memory and file descriptors.",
+            "Try again after `Retry-After`; the setting is `api_connections`.",
+        ),
+        HTTPStatus.SERVICE_UNAVAILABLE,
+    ),
+    Kind(
+        Rule(
+            "TC718",
+            "head-too-large",
+            "The request line and headers are longer than is read.",
+            "Everything that is read before the caller is known must stay small.",
+            "Send shorter headers; filters and cookies are the usual cause.",
+        ),
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    ),
 )
 
 PROBLEMS = {kind.rule.code: kind for kind in _ALL}

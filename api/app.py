@@ -38,7 +38,8 @@ def create_app(service: Service) -> FastAPI:
         first.include_router(module.router)
     app.include_router(first)
     app.include_router(status.router)
-    app.add_middleware(Edge, timeout=service.settings.api_timeout)
+    settings = service.settings
+    app.add_middleware(Edge, timeout=settings.api_timeout, hosts=settings.trusted_hosts)
     app.add_exception_handler(RequestValidationError, _not_as_described)
     app.add_exception_handler(HTTPException, _of_the_framework)
     return app

@@ -16,7 +16,6 @@ token without a claim that grants access is 403, and names the claim.
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.requests import Request
@@ -27,6 +26,8 @@ from tenantcron.actor.model import Actor, ActorType, AnyActor
 from tenantcron.api.allowances import Allowances
 from tenantcron.api.key_sets import KeySet
 from tenantcron.api.problems import Problem, unauthenticated
+from tenantcron.core.egress import bare
+from tenantcron.core.hosts import host_of
 from tenantcron.store import api_usage
 from tenantcron.store.api_usage import Usage
 from tenantcron.store.engine import Database
@@ -128,10 +129,8 @@ class Callers:
 
 def is_loopback(request: Request) -> bool:
     """Whether a request came under a name of this machine itself."""
-    try:
-        return urlsplit(f"//{request.headers.get('host', '')}").hostname in LOOPBACK
-    except ValueError:  # it is the name of nothing
-        return False
+    host = host_of(request.headers.get("host", ""))
+    return host is not None and bare(host) in LOOPBACK
 
 
 def is_from_elsewhere(request: Request) -> bool:

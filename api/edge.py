@@ -1,6 +1,7 @@
 """The edge: what holds for every request, whatever it is about.
 
-Each gets a correlation id, which its audit records and log lines carry and its reply names. Bodies
+Each names one host, which is one of the trusted ones if the settings list any. Each gets a
+correlation id, which its audit records and log lines carry and its reply names. Bodies
 are read up to a limit, also those that do not say how long they are. Replies have the headers that
 keep browsers from doing anything with them. What nobody has foreseen is logged here, and the caller
 learns the id only.
@@ -14,12 +15,15 @@ from uuid import UUID, uuid4
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tenantcron.actor.context import correlation
+from tenantcron.api.connections import LIVENESS
 from tenantcron.api.problems import Problem, problem_of
 from tenantcron.api.replies import refused
 from tenantcron.api.routing import CORRELATION
+from tenantcron.core.hosts import host_of, is_trusted
 from tenantcron.manifests.loading.source import MAX_BYTES
 from tenantcron.store.deadlines import budget
 
@@ -28,6 +32,8 @@ log = structlog.get_logger()
 # One more than the loader takes: it says best what is wrong with a manifest that is too long.
 LONGEST_BODY: Final = MAX_BYTES + 1
 _DIGITS: Final = 12
+# Orchestrators call them by address.
+_PROBES: Final = (LIVENESS, "/readyz")
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -44,6 +50,8 @@ class Edge:
     app: ASGIApp
     # For all database calls of a request together.
     timeout: timedelta
+    # Names that it is served under; none: any.
+    hosts: tuple[str, ...] = ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -58,8 +66,12 @@ class Edge:
     async def _serve(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
         started = perf_counter()
         try:
+            _refuse_host(scope, self.hosts)
             _refuse_too_long(scope)
             await self.app(scope, _limited(receive), reply)
+        except ClientDisconnect:
+            log.info("request_abandoned", method=scope["method"], path=scope["path"])
+            return
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
@@ -96,6 +108,19 @@ class _Reply:
             headers.setdefault("Cache-Control", "no-store")
             headers["X-Correlation-Id"] = str(self._correlation_id)
         await self._send(message)
+
+
+def _refuse_host(scope: Scope, trusted: tuple[str, ...]) -> None:
+    """Refuse a request that names no valid host, or one that is not served."""
+    named = Headers(scope=scope).getlist("host")
+    host = host_of(named[0]) if len(named) == 1 else None
+    # HTTP/1.0 has no `Host` header; probes of load balancers still speak it.
+    if host is None and (named or scope["http_version"] != "1.0"):
+        raise Problem("TC715", "send one `Host` header with a valid name")
+    if not trusted or scope["path"] in _PROBES:
+        return
+    if host is None or not is_trusted(host, trusted):
+        raise Problem("TC716", "use the name that the platform has given the server")
 
 
 def _refuse_too_long(scope: Scope) -> None:

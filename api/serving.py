@@ -17,6 +17,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.oidc import Issuer
 from tenantcron.api.allowances import Allowances
 from tenantcron.api.callers import LOOPBACK, Callers, OidcIssuer
+from tenantcron.api.connections import Bounds, bounded_protocol
 from tenantcron.api.key_sets import KeySet
 from tenantcron.api.service import Service
 from tenantcron.core.errors import TenantcronError, UsageError
@@ -100,21 +101,30 @@ def _issuer(settings: Settings) -> OidcIssuer | None:
 
 async def serve(app: ASGIApp, service: Service, address: Address) -> None:
     """Serve an application until SIGTERM or Ctrl-C; requests that have begun are answered."""
-    config = uvicorn.Config(
+    async with _sweeping(service.database):
+        await _Server(server_config(app, service, address), service).serve()
+    log.info("api_stopped")
+
+
+def server_config(
+    app: ASGIApp, service: Service, address: Address, bounds: Bounds | None = None
+) -> uvicorn.Config:
+    """Return how the server listens; without bounds those of the settings hold."""
+    settings = service.settings
+    return uvicorn.Config(
         app,
         host=address.host,
         port=address.port,
+        http=bounded_protocol(bounds or Bounds(settings.api_connections)),
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         # Who is behind a proxy is decided by tokens, never by a header that anybody can send.
         proxy_headers=False,
-        timeout_graceful_shutdown=int(service.settings.drain.total_seconds()),
+        timeout_graceful_shutdown=int(settings.drain.total_seconds()),
     )
-    async with _sweeping(service.database):
-        await _Server(config, service).serve()
-    log.info("api_stopped")
 
 
 class _Server(uvicorn.Server):

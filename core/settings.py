@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.errors import UsageError
+from tenantcron.core.hosts import EXPECTED as HOST_EXPECTED
+from tenantcron.core.hosts import is_host_pattern
 from tenantcron.core.labels import KEY_EXPECTED, is_label_key
 from tenantcron.core.master_keys import MasterKeyError, parse_master_keys
 from tenantcron.core.names import NAME_EXPECTED, is_name
@@ -44,7 +46,7 @@ MOST_LABEL_VALUES = 100
 SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
 # Written as numbers and as durations in the file; all else is text there.
 _NUMBERS = (
-    *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit"),
+    *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit", "api_connections"),
     *("metrics_port", "metrics_busiest_tenants", "metrics_label_values", "kills_allowed"),
 )
 _DURATIONS = (
@@ -126,6 +128,10 @@ class Settings:
     ca_file: Path | None = None
     # Requests a minute that one caller may make, over all processes of the API.
     api_rate_limit: int = 600
+    # Connections that one process of the API serves at once.
+    api_connections: int = 500
+    # Names that the API is served under; none: any.
+    trusted_hosts: tuple[str, ...] = ()
     # How long a request waits for the database before it is told to come again.
     api_timeout: timedelta = timedelta(seconds=10)
     # Whose tokens the API takes besides its own; all three or none.
@@ -201,6 +207,8 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         signing_key_file=values.read("signing_key_file", _path, default.signing_key_file),
         ca_file=values.read("ca_file", _file_in(folder), default.ca_file),
         api_rate_limit=values.read("api_rate_limit", _count, default.api_rate_limit),
+        api_connections=values.read("api_connections", _count, default.api_connections),
+        trusted_hosts=values.read("trusted_hosts", _hosts, default.trusted_hosts),
         api_timeout=values.read("api_timeout", _at_least(SHORTEST_TIMEOUT), default.api_timeout),
         oidc_issuer=values.read("oidc_issuer", _safe_url, default.oidc_issuer),
         oidc_audience=values.read("oidc_audience", _audience, default.oidc_audience),
@@ -419,6 +427,14 @@ def _label_keys(value: _Value) -> tuple[str, ...]:
     if len(keys) > MOST_METRICS_LABELS:
         raise UsageError(f"{value.place} has {len(keys)} keys: at most {MOST_METRICS_LABELS}")
     return keys
+
+
+def _hosts(value: _Value) -> tuple[str, ...]:
+    hosts = _names(value)
+    for host in hosts:
+        if not is_host_pattern(host):
+            raise UsageError(f"{value.place}: {host!a} is not {HOST_EXPECTED}")
+    return hosts
 
 
 def _names(value: _Value) -> tuple[str, ...]:

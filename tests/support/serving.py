@@ -18,8 +18,9 @@ from tenantcron.actor.api_tokens import make_token
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.actor.model import Actor, ActorType
+from tenantcron.api.connections import Bounds
 from tenantcron.api.service import Service
-from tenantcron.api.serving import open_service
+from tenantcron.api.serving import Address, open_service, server_config
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store import api_tokens, audit_records, history
@@ -35,11 +36,10 @@ Json = dict[str, Any]
 
 
 @asynccontextmanager
-async def served(service: Service) -> AsyncIterator[str]:
+async def served(service: Service, bounds: Bounds | None = None) -> AsyncIterator[str]:
     """Serve on a port of the system's choice; yield the address."""
-    config = uvicorn.Config(
-        create_app(service), host="127.0.0.1", port=0, lifespan="off", log_config=None
-    )
+    address = Address("127.0.0.1", 0)
+    config = server_config(create_app(service), service, address, bounds)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[method-assign,attr-defined] # signals are for whoever runs the tests
     task = asyncio.create_task(server.serve())
@@ -149,10 +149,15 @@ async def executions(api: Api, tenant: str, count: int, state: str = "SUCCEEDED"
 
 @asynccontextmanager
 async def api_on(
-    database: Database, folder: Path, *, anonymous: bool = False, **changes: Any
+    database: Database,
+    folder: Path,
+    *,
+    anonymous: bool = False,
+    bounds: Bounds | None = None,
+    **changes: Any,
 ) -> AsyncIterator[Api]:
     """Serve the API on a database; settings may be changed."""
     settings = replace(Settings(folder=folder, api_rate_limit=100_000), **changes)
     service = await open_service(database, settings, anonymous=anonymous)
-    async with served(service) as url:
+    async with served(service, bounds) as url:
         yield Api(database, url, service)

@@ -1,0 +1,145 @@
+"""Connections: how many a process keeps, and how much time and room a request has to arrive.
+
+- **The head** (request line and headers) must be complete within `head_seconds` of the connection,
+  or of the first byte after the request before. It has at most `head_bytes`. A deadline is not
+  extended by bytes that arrive.
+- **The body** must be complete within `body_seconds` of the head. Time in which the server itself
+  does not read does not count.
+- **Connections** beyond `connections` are accepted to be refused: a request gets 503 with
+  Retry-After, and the connection is closed. A liveness probe is answered: a busy process is not
+  broken. Beyond `refused` such connections, more are closed at once, so that the process never runs
+  out of file descriptors.
+
+A late head or body closes the connection without a reply: its client may not even read. These
+bounds belong to the process because they protect what only it has: sockets and memory. What a
+caller may do over all processes is counted in the database (see `callers`).
+"""
+
+import asyncio
+from dataclasses import dataclass
+from http import HTTPStatus
+from time import monotonic
+from typing import Any, ClassVar, Final
+
+import structlog
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tenantcron.api.problems import RETRY_AFTER, Problem
+from tenantcron.api.replies import refused
+
+log = structlog.get_logger()
+
+LIVENESS: Final = "/healthz"
+# A flood of connections is one event, not a flood of events.
+_LOG_EVERY: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What connections of one process may cost."""
+
+    connections: int = 500
+    refused: int = 100
+    head_seconds: float = 10.0
+    head_bytes: int = 64 * 1024
+    body_seconds: float = 60.0
+
+
+def bounded_protocol(bounds: Bounds) -> type[asyncio.Protocol]:
+    """Return the protocol that keeps the bounds."""
+    return type("BoundedProtocol", (_BoundedProtocol,), {"bounds": bounds})
+
+
+class _BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    bounds: ClassVar[Bounds]
+    _logged_at: ClassVar[float] = float("-inf")
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._in_head = True
+        # Heads that are complete, and the bytes of the one that is not.
+        self._heads = 0
+        self._head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn declares it
+        super().connection_made(transport)
+        excess = len(self.connections) - self.bounds.connections
+        if excess > 0:
+            self._report()
+            self.app = self._refuse_busy
+        if excess > self.bounds.refused:
+            transport.abort()
+        else:
+            self._expect(self.bounds.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head and self._deadline is None:
+            self._expect(self.bounds.head_seconds)
+        while data and not self.transport.is_closing():
+            room = self.bounds.head_bytes - self._head_bytes if self._in_head else len(data)
+            piece, data = data[:room], data[room:]
+            self._receive(piece)
+
+    def _receive(self, piece: bytes) -> None:
+        in_head, heads = self._in_head, self._heads
+        super().data_received(piece)
+        is_incomplete = in_head and self._heads == heads
+        self._head_bytes = self._head_bytes + len(piece) if is_incomplete else 0
+        if self._in_head and self._head_bytes >= self.bounds.head_bytes:
+            self._refuse_head()
+
+    def on_headers_complete(self) -> None:
+        self._heads += 1
+        self._in_head = False
+        self._expect(self.bounds.body_seconds)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        self._expect(None)
+        super().on_message_complete()
+
+    def _expect(self, seconds: float | None) -> None:
+        """Set the deadline for what comes next; None: there is none."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        if self.flow.read_paused:
+            self._expect(self.bounds.head_seconds)
+        else:
+            self.transport.abort()
+
+    def _refuse_head(self) -> None:
+        """Answer a head that is too large; no request exists that the application could answer."""
+        if self.transport.is_closing():
+            return
+        detail = f"the request line and headers have at most {self.bounds.head_bytes:,} bytes"
+        reply = refused(Problem("TC718", detail))
+        status = HTTPStatus(reply.status_code)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
+        lines += [name + b": " + value for name, value in reply.raw_headers]
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(reply.body))
+        self.transport.close()
+
+    async def _refuse_busy(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == LIVENESS:
+            await self.config.loaded_app(scope, receive, send)
+            return
+        detail = f"this process serves {self.bounds.connections} connections: try again"
+        headers = {"Retry-After": str(RETRY_AFTER), "Connection": "close"}
+        await refused(Problem("TC717", detail, headers=headers))(scope, receive, send)
+
+    def _report(self) -> None:
+        if monotonic() - type(self)._logged_at >= _LOG_EVERY:
+            type(self)._logged_at = monotonic()
+            log.warning("connections_exhausted", limit=self.bounds.connections)
