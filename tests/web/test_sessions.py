@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 from support.dashboard import DEAD
 from support.fleet import query
+from support.pages import ROOT
 from support.patience import PATIENCE
 from support.serving import Api, api_on, new_token
 
@@ -74,6 +75,15 @@ async def test_the_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(a
     assert "Secure" not in session
     # Anywhere but on this machine a browser sends it over TLS only.
     assert "Secure" in far.headers["set-cookie"]
+
+
+async def test_the_cookie_has_the_attributes_that_the_decision_states(api: Api) -> None:
+    decision = (ROOT / "docs/decisions/0018-server-rendered-dashboard.md").read_text()
+    stated = re.search(r"cookie \(`(HttpOnly)`, `(SameSite=\w+)`", decision)
+    assert stated is not None
+    async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
+        cookie = (await client.get("/ui/sign-in")).headers["set-cookie"]
+    assert {attribute.lower() for attribute in stated.groups()} < set(cookie.lower().split("; "))
 
 
 async def test_signing_in_leads_to_our_own_pages_only(api: Api) -> None:
