@@ -3,6 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Programs that look at the project from outside, with their own dependencies.
+TOOLS := build/tools
+TOOLS_READY := $(TOOLS)/.ready
+# Only wheels whose hashes are in locks/; what is built here is built without the network.
+PIP_OPTIONS := --quiet --disable-pip-version-check
+LOCKED := --require-hashes --only-binary :all:
+FROM_SOURCE := --no-deps --no-build-isolation --no-index
 # The tree as it would be installed: type checkers and import-linter cannot follow an editable install of mapped folders.
 TYPED := build/typed
 # The demo keeps its database in a folder of its own, and begins anew every time.
@@ -17,17 +24,23 @@ DEMO_RUN := 20s
 BENCHES := cron loading validate apply provider scheduler servers http_targets api limits growth idle compare
 QUICK ?=
 
-.PHONY: help setup demo test lint types unit test-postgres format generated screenshots bench bench-peers faults faults-mutants test-bare clean
+.PHONY: help setup demo test lint types unit test-postgres format generated lock sbom audit-dependencies screenshots bench bench-peers faults faults-mutants test-bare clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(READY) ## Make .venv with everything in it
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml locks/build.txt locks/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tenantcron needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install $(PIP_OPTIONS) $(LOCKED) --requirement locks/build.txt --requirement locks/dev.txt
+	$(BIN)/python -m pip install $(PIP_OPTIONS) $(FROM_SOURCE) --editable .
+	@touch $@
+
+$(TOOLS_READY): locks/tools.txt
+	$(PYTHON) -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python -m pip install $(PIP_OPTIONS) $(LOCKED) --requirement locks/tools.txt
 	@touch $@
 
 # Says what it runs as one would type it, then runs it in the demo's folder.
@@ -74,12 +87,12 @@ lint: $(READY)
 
 types: $(READY)
 	@rm -rf $(TYPED) build/lib
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(TYPED) .
+	$(BIN)/python -m pip install $(PIP_OPTIONS) $(FROM_SOURCE) --target $(TYPED) .
 	MYPYPATH=$(TYPED) $(BIN)/mypy -p tenantcron
 	MYPYPATH=$(TYPED) $(BIN)/mypy -p faults
 	PYTHONPATH=$(TYPED) $(BIN)/lint-imports --no-cache
 
-unit: $(READY)
+unit: $(READY) $(TOOLS_READY)
 	$(BIN)/pytest -n auto
 
 # Needs root, debootstrap and, on two cores, half an hour for each.
@@ -103,6 +116,33 @@ generated: $(READY) ## Write what is generated: the schemas, the objects of the 
 	$(BIN)/python -m tenantcron.manifests.generate manifests
 	$(BIN)/python -m tenantcron.migrations.generate migrations
 	$(BIN)/python docs/make_diagnostics.py > docs/diagnostics.md
+
+# A lock keeps its versions until `make lock UPGRADE=--upgrade`. It holds for every Python and platform that is supported.
+UPGRADE ?=
+COMPILE := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+  --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
+BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+lock: $(TOOLS_READY) ## Write locks/ by pyproject.toml: versions and hashes of all that is installed
+	$(COMPILE) pyproject.toml --extra dev --output-file locks/dev.txt
+	$(COMPILE) pyproject.toml --extra api --extra fast --constraint locks/dev.txt --output-file locks/runtime.txt
+	$(TOOLS)/bin/python -c '$(BUILD_REQUIRES)' | $(COMPILE) - --output-file locks/build.txt
+	$(COMPILE) --group tools --output-file locks/tools.txt
+
+# What an installation has, without the tools of this repository and without pip.
+RUNTIME := build/runtime
+sbom: $(READY) $(TOOLS_READY) ## Write build/sbom.json: what an installation consists of, as CycloneDX
+	$(PYTHON) -m venv --clear --without-pip $(RUNTIME)
+	$(BIN)/python -m pip --python $(RUNTIME) install --no-compile $(PIP_OPTIONS) $(LOCKED) --requirement locks/runtime.txt
+	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json $(RUNTIME)
+
+# Which service is asked, for one: AUDIT='--vulnerability-service osv'. A package that it does not know fails, too.
+AUDIT ?=
+AUDITED := build dev runtime tools
+audit-dependencies: $(TOOLS_READY) ## Look up known vulnerabilities of all that is locked; needs the network
+	$(TOOLS)/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip $(AUDIT) \
+	  $(foreach lock,$(AUDITED),--requirement locks/$(lock).txt) || { \
+	  echo 'The audit did not pass. Upgrade the packages that are listed above with their vulnerabilities.' >&2; \
+	  echo 'If an error is above instead, the vulnerability service did not answer: nothing was audited.' >&2; exit 1; }
 
 screenshots: $(READY) ## Take the pictures of docs/dashboard.md anew, of what `make demo ONCE=1` left behind; needs chromium
 	$(BIN)/python docs/make_screenshots.py $(DEMO)

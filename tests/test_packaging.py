@@ -12,6 +12,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from support.locks import pins
 
 ROOT = Path(__file__).parents[1]
 NOT_SHIPPED = {"tests", "bench", "faults", "examples", "docs", "build", "dist"}
@@ -70,7 +71,9 @@ def copy_sources(to: Path) -> None:
 def build_wheel(folder: Path) -> Path:
     """Build the wheel from a copy, so that nothing left behind by other builds gets into it."""
     copy_sources(folder)
-    run_quietly([sys.executable, "-m", "build", "--wheel", "--outdir", "dist"], cwd=folder)
+    run_quietly(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"], cwd=folder
+    )
     (built,) = (folder / "dist").glob("*.whl")
     return built
 
@@ -80,8 +83,10 @@ def install(wheel: Path, folder: Path) -> Path:
     venv.create(folder)
     # The pip of this environment works on that one, which needs none of its own.
     pip = [sys.executable, "-m", "pip", "--python", folder, "--disable-pip-version-check"]
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join(pins("runtime")), encoding="utf-8")
     install = ["install", "--no-compile", "--only-binary", ":all:"]
-    run_quietly([*pip, *install, "--constraint", ROOT / "constraints.txt", wheel], cwd=folder)
+    run_quietly([*pip, *install, "--constraint", constraints, wheel], cwd=folder)
     return folder / ("Scripts" if os.name == "nt" else "bin") / "tenantcron"
 
 

@@ -11,26 +11,20 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from support.locks import Locked, read_lock
 
-CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
 # The oldest and the newest Python that is supported, but for the one that installed this.
 PYTHONS = sorted({"3.11", "3.13"} - {"{}.{}".format(*sys.version_info)})
 
 
-def pins() -> list[str]:
-    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def is_pure(pin: str) -> bool:
-    """Whether the pinned wheel is installed here and fits every Python 3."""
-    name, _, version = pin.partition("==")
+def is_pure(locked: Locked) -> bool:
+    """Whether the wheel is installed here and fits every Python 3."""
     try:
-        installed = distribution(name)
+        installed = distribution(locked.name)
     except PackageNotFoundError:
         return False
     tags = installed.read_text("WHEEL") or ""
-    return installed.version == version and "-none-any" in tags
+    return installed.version == locked.version and "-none-any" in tags
 
 
 def missing_wheels(requirements: list[str], python: str, folder: Path) -> str:
@@ -45,7 +39,7 @@ def missing_wheels(requirements: list[str], python: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_pinned_dependency_has_a_wheel(python: str, tmp_path: Path) -> None:
-    compiled = [pin for pin in pins() if not is_pure(pin)]
+    compiled = [str(locked.requirement) for locked in read_lock("dev") if not is_pure(locked)]
     assert compiled, "psycopg-binary at least has compiled parts"
     assert missing_wheels(compiled, python, tmp_path) == ""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.deploy_files import DEPLOY, ROOT, compose, dockerfile, pods, resources
+from support.tools import run_tool
 
 from tenantcron.api.status import router
 from tenantcron.cli.main import COMMANDS, _parser
@@ -147,12 +148,17 @@ def test_every_selector_meets_the_pods_of_one_deployment() -> None:
         assert sum(selector.items() <= of_pod.items() for of_pod in labels) == 1, selector
 
 
-def test_the_image_is_made_of_extras_and_files_that_exist() -> None:
+def test_the_image_installs_only_what_is_locked_and_itself() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (extras,) = re.findall(r"/source\[([\w,]+)\]", dockerfile())
-    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
-    (constraints,) = re.findall(r"--constraint /source/(\S+)", dockerfile())
-    assert (ROOT / constraints).is_file()
+    joined = re.sub(r"\\\n\s*", "", dockerfile())
+    installs = re.findall(r"/pip (?:install|wheel) ([^&\n]+)", joined)
+    assert len(installs) == 4
+    for options in installs:
+        assert ("--require-hashes --only-binary :all:" in options) != (
+            "--no-deps" in options and "--no-index" in options
+        )
+    for lock in re.findall(r"--requirement (\S+)", joined):
+        assert (ROOT / lock).is_file()
     assert 'ENTRYPOINT ["tenantcron"]' in dockerfile()
     (default,) = re.findall(r'^CMD \["(\w+)"\]', dockerfile(), re.MULTILINE)
     assert default in COMMANDS
@@ -187,3 +193,12 @@ def test_the_compose_file_is_valid_by_the_schema_of_compose() -> None:
     command = [checker, "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yml"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
+
+
+def test_the_manifests_are_valid_by_the_schemas_of_kubernetes(tmp_path: Path) -> None:
+    file = DEPLOY / "kubernetes.yml"
+    assert run_tool("kubernetes-validate", "--strict", "--quiet", file).returncode == 0
+    mistyped = tmp_path / "mistyped.yml"
+    text = file.read_text(encoding="utf-8").replace("runAsNonRoot", "runAsNotRoot")
+    mistyped.write_text(text, encoding="utf-8")
+    assert run_tool("kubernetes-validate", "--strict", "--quiet", mistyped).returncode != 0

@@ -59,8 +59,9 @@ def previous(run_folder: Path) -> Path:
     source, installed = run_folder / "previous-source", run_folder / "previous"
     source.mkdir()
     subprocess.run(["tar", "-x"], cwd=source, input=archive.stdout, check=True)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-    subprocess.run([*command, installed, source], check=True, capture_output=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    options = ["--no-build-isolation", "--target", installed]
+    subprocess.run([*command, *options, source], check=True, capture_output=True)
     return installed
 
 
