@@ -147,12 +147,12 @@ audit-dependencies: $(TOOLS_READY) ## Look up known vulnerabilities of all that 
 screenshots: $(READY) ## Take the pictures of docs/dashboard.md anew, of what `make demo ONCE=1` left behind; needs chromium
 	$(BIN)/python docs/make_screenshots.py $(DEMO)
 
-bench: $(READY) ## Measure what it costs, compared with others in the same run
+bench: $(READY) ## Run all benchmarks
 	@missed=0; for script in $(BENCHES); do \
 	  echo "== bench/$$script.py"; $(BIN)/python bench/$$script.py || missed=1; \
 	done; exit $$missed
 
-bench-peers: $(READY) ## Only the comparison with others; with QUICK=--quick it takes five minutes at most
+bench-peers: $(READY) ## Run only the comparison with other tools (QUICK=--quick takes at most five minutes)
 	$(BIN)/python bench/compare.py $(QUICK)
 
 # What to break, and for how long: see docs/reliability.md.

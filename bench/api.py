@@ -1,12 +1,12 @@
-"""How many reads a second one process of the API serves, and how late the scheduler is meanwhile.
+"""Reads per second of one API process, and the lateness of the scheduler meanwhile.
 
     .venv/bin/python bench/api.py [--quick]
 
-Runs on a fresh embedded server with its durable defaults: 200 tenants with history, one process of
-`tenantcron serve`, one of `tenantcron run` with occurrences coming due. Reads of several kinds are
-sent at a fixed pace over some connections, with a token bound to a tenant and with one for all.
-Ends with 1 if an aim is missed. The machine should have nothing else to do; the client needs a
-core, too.
+Runs on a fresh embedded server with its durable defaults: 200 tenants with history, one `tenantcron
+serve` process, and one `tenantcron run` process with occurrences coming due. Reads of several kinds
+are sent at a fixed rate over some connections, with a token bound to a tenant and with one for all.
+Exits with 1 if a goal is missed. The machine should be otherwise idle; the client needs a core,
+too.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from time import perf_counter
 
 import httpx
 import psutil
-from serving import Place, add_database_url, server
+from serving import Workspace, add_database_url, server
 from sqlalchemy import text
 
 from tenantcron.actor.api_tokens import make_token
@@ -47,10 +47,10 @@ from tenantcron.store.times import database_time
 TENANTS = 200
 HISTORY = 20_000
 CONNECTIONS = 16
-AIM = 200
-# What one process should be good for, so that the aim is met with room to spare.
+GOAL = 200
+# What one process should handle, so that the goal is met with a margin.
 MARGIN = 300
-# Cursors that come by no refresh are not told of: a loop that sleeps finds them in the end.
+# There is no notification for cursors that no refresh added: a sleeping loop finds them at last.
 LEAD = LONGEST_SLEEP + 2
 _TENANTS = text(
     "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
@@ -79,15 +79,15 @@ _LATENESS = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How long reads are sent, and how many a second."""
+class Load:
+    """Duration and rate of the reads."""
 
     seconds: int
     reads: int
 
 
 async def prepare(database: Database) -> None:
-    """Put tenants and history into the database."""
+    """Insert tenants and history."""
     await migrate(database)
     async with database.transaction() as connection:
         await connection.execute(_TENANTS, {"tenants": TENANTS})
@@ -100,7 +100,7 @@ async def prepare(database: Database) -> None:
 
 
 async def schedule(database: Database, number: int, span: float) -> None:
-    """Let occurrences come due, evenly over the time that is measured."""
+    """Make occurrences come due, evenly over the measured time."""
     definition = schedule_definitions.definition_id(DEFINITION)
     async with database.transaction() as connection:
         await schedule_definitions.add(connection, {definition: DEFINITION})
@@ -116,7 +116,7 @@ async def schedule(database: Database, number: int, span: float) -> None:
 
 
 async def token(database: Database, tenant: str | None) -> str:
-    """Make a token of a viewer."""
+    """Create a viewer token."""
     new = make_token()
     async with database.transaction() as connection:
         grant = Grant(Role.VIEWER, TenantId(tenant) if tenant else None)
@@ -126,7 +126,7 @@ async def token(database: Database, tenant: str | None) -> str:
 
 
 @contextmanager
-def process(place: Place, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(place: Workspace, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command in the folder of the server."""
     variables = {
         "TENANTCRON_LOG_LEVEL": "warning",
@@ -145,8 +145,8 @@ def process(place: Place, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         started.wait(60)
 
 
-async def ready(client: httpx.AsyncClient) -> None:
-    """Wait until the API answers."""
+async def wait_until_ready(client: httpx.AsyncClient) -> None:
+    """Wait until the API responds."""
     for _ in range(300):
         try:
             if (await client.get("/readyz")).status_code == 200:
@@ -154,7 +154,7 @@ async def ready(client: httpx.AsyncClient) -> None:
         except httpx.TransportError:
             pass
         await asyncio.sleep(0.1)
-    raise RuntimeError("the API never answers")
+    raise RuntimeError("the API does not respond")
 
 
 READS = (
@@ -166,34 +166,34 @@ READS = (
 
 
 async def send(
-    address: tuple[str, int], tokens: list[str], pace: Pace
+    address: tuple[str, int], tokens: list[str], load: Load
 ) -> tuple[list[float], Counter[int], float]:
-    """Send reads at the pace, over some connections that take turns.
+    """Send reads at the given rate, over some connections that take turns.
 
-    Return how long each took from when it was due, the statuses, and how many a second were
-    answered. The client is written by hand: a comfortable one would cost as much as the server.
+    Return how long each took from when it was due, the statuses, and the responses per second. The
+    client is minimal: a full HTTP client would cost as much CPU as the server.
     """
-    wanted = islice(zip(cycle(READS), cycle(tokens), strict=False), pace.reads * pace.seconds)
+    wanted = islice(zip(cycle(READS), cycle(tokens), strict=False), load.reads * load.seconds)
     due: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
     times: list[float] = []
     codes: Counter[int] = Counter()
 
     async def connection() -> None:
         reader, writer = await asyncio.open_connection(*address)
-        while (one := await due.get()) is not None:
-            begun, request = one
+        while (item := await due.get()) is not None:
+            begun, request = item
             writer.write(request)
-            codes[await answer(reader)] += 1
+            codes[await read_response(reader)] += 1
             times.append(perf_counter() - begun)
         writer.close()
 
     begin = perf_counter()
     tasks = [asyncio.create_task(connection()) for _ in range(CONNECTIONS)]
-    for number, (path, one) in enumerate(wanted):
-        ahead = begin + number / pace.reads - perf_counter()
+    for number, (path, bearer) in enumerate(wanted):
+        ahead = begin + number / load.reads - perf_counter()
         if ahead > 0:
             await asyncio.sleep(ahead)
-        head = f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {one}\r\n\r\n"
+        head = f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {bearer}\r\n\r\n"
         due.put_nowait((perf_counter(), head.encode()))
     for _ in tasks:
         due.put_nowait(None)
@@ -201,8 +201,8 @@ async def send(
     return times, codes, len(times) / (perf_counter() - begin)
 
 
-async def answer(reader: asyncio.StreamReader) -> int:
-    """Read one reply and return its status."""
+async def read_response(reader: asyncio.StreamReader) -> int:
+    """Read one response and return its status."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
     await reader.readexactly(length)
@@ -210,28 +210,28 @@ async def answer(reader: asyncio.StreamReader) -> int:
 
 
 async def lateness(database: Database) -> list[float]:
-    """Return how late executions have started, in milliseconds."""
+    """Return the lateness of started executions, in milliseconds."""
     async with database.transaction() as connection:
         found = await connection.scalars(_LATENESS)
-        return sorted(float(one) * 1000 for one in found)
+        return sorted(float(seconds) * 1000 for seconds in found)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of one pace, and how late executions started meanwhile."""
+    """The result of one rate, and the lateness of executions meanwhile."""
 
     what: str
     late: list[float]
-    pace: Pace | None = None
+    load: Load | None = None
     times: list[float] = field(default_factory=list)
     codes: Counter[int] = field(default_factory=Counter)
     rate: float = 0.0
-    # Processor time of the service for one read, in milliseconds.
+    # CPU time of the service per read, in milliseconds.
     cost: float = 0.0
 
 
-async def measure(place: Place, *, quick: bool) -> bool:
-    """Measure the scheduler alone and beside the API; return whether all aims are met."""
+async def measure(place: Workspace, *, quick: bool) -> bool:
+    """Measure the scheduler alone and beside the API; return whether all goals are met."""
     seconds = 5 if quick else 15
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -245,65 +245,65 @@ async def measure(place: Place, *, quick: bool) -> bool:
             process(place, "run", "--handlers", "noop_saga"),
         ):
             async with httpx.AsyncClient(base_url=url) as client:
-                await ready(client)
-            await send(address, tokens, Pace(2, 50))
+                await wait_until_ready(client)
+            await send(address, tokens, Load(2, 50))
             met = True
-            for reads in (0, AIM, MARGIN):
-                pace = Pace(seconds, reads)
-                found = await measure_one(database, service.pid, address, tokens, pace)
+            for reads in (0, GOAL, MARGIN):
+                load = Load(seconds, reads)
+                found = await measure_one(database, service.pid, address, tokens, load)
                 met &= report(found)
     return met
 
 
 async def measure_one(
-    database: Database, service: int, address: tuple[str, int], tokens: list[str], pace: Pace
+    database: Database, service: int, address: tuple[str, int], tokens: list[str], load: Load
 ) -> Measured:
-    """Let executions come due, and send reads at a pace meanwhile."""
+    """Make executions come due, and send reads at a rate meanwhile."""
     async with database.transaction() as connection:
         await connection.execute(text("DELETE FROM tenantcron.schedule_cursor"))
         await connection.execute(
             text("DELETE FROM tenantcron.execution WHERE schedule_name <> 'past'")
         )
-    await schedule(database, pace.seconds * 20, pace.seconds)
+    await schedule(database, load.seconds * 20, load.seconds)
     await asyncio.sleep(LEAD)
-    if not pace.reads:
-        await asyncio.sleep(pace.seconds + 2)
+    if not load.reads:
+        await asyncio.sleep(load.seconds + 2)
         return Measured("alone", await lateness(database))
-    before = computed(service)
-    times, codes, rate = await send(address, tokens, pace)
-    cost = (computed(service) - before) / len(times) * 1000
+    before = cpu_seconds(service)
+    times, codes, rate = await send(address, tokens, load)
+    cost = (cpu_seconds(service) - before) / len(times) * 1000
     await asyncio.sleep(2)
-    what = f"beside {pace.reads} reads a second"
-    return Measured(what, await lateness(database), pace, times, codes, rate, cost)
+    what = f"beside {load.reads} reads per second"
+    return Measured(what, await lateness(database), load, times, codes, rate, cost)
 
 
-def computed(service: int) -> float:
-    """Return the processor time that a process has used."""
+def cpu_seconds(service: int) -> float:
+    """Return the CPU time that a process has used."""
     used = psutil.Process(service).cpu_times()
     return float(used.user + used.system)
 
 
 def report(found: Measured) -> bool:
-    """Print the figures; return whether the aims are met."""
+    """Print the figures; return whether the goals are met."""
     print(
-        f"scheduler {found.what}: {len(found.late)} executions, late by a median of"
+        f"scheduler {found.what}: {len(found.late)} executions, median lateness"
         f" {median(found.late):.0f} ms, 99 % {quantiles(found.late, n=100)[98]:.0f} ms"
     )
-    if found.pace is None:
+    if found.load is None:
         return True
     ms = [taken * 1000 for taken in found.times]
     print(
-        f"  reads: {found.rate:.0f} a second, median {median(ms):.1f} ms,"
-        f" 99 % {quantiles(ms, n=100)[98]:.1f} ms, {found.cost:.2f} ms of the service's"
-        f" processor each, by status {dict(found.codes)}"
+        f"  reads: {found.rate:.0f} per second, median {median(ms):.1f} ms,"
+        f" 99 % {quantiles(ms, n=100)[98]:.1f} ms, {found.cost:.2f} ms of CPU"
+        f" per read in the service, by status {dict(found.codes)}"
     )
-    return set(found.codes) == {200} and found.rate >= found.pace.reads * 0.98
+    return set(found.codes) == {200} and found.rate >= found.load.reads * 0.98
 
 
 def main() -> int:
-    """Measure on a server of its own."""
+    """Measure on a separate server."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="run for a few seconds only")
     add_database_url(parser)
     arguments = parser.parse_args()
     with server(arguments.database_url) as place:

@@ -1,10 +1,10 @@
-"""How fast a fleet is applied: created, unchanged, and with one schedule of every tenant edited.
+"""How fast a fleet is applied: created, unchanged, and with one schedule per tenant edited.
 
     .venv/bin/python bench/apply.py [--tenants 1000] [--schedules 20]
 
-Runs on a fresh embedded server with its durable defaults, in a temporary folder, and ends with 1
-if an aim is missed. `in process` is the work of the command without its start and its answer;
-`command` is the whole command as a pipeline runs it, with its answer for people or for programs.
+Runs on a fresh embedded server with its durable defaults, in a temporary folder, and exits with 1
+if a goal is missed. `in process` is the work of the command without its start-up and its output;
+`command` is the complete command as a pipeline runs it, with text or JSON output.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from serving import Place, add_database_url, server
+from serving import Workspace, add_database_url, server
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
@@ -38,28 +38,28 @@ TIMETABLES = (
     'monthly: {{day: last, at: "{hour:02}:{minute:02}"}}',
     "every: 45m",
 )
-# Tenants a second.
+# Tenants per second.
 CREATED, UNCHANGED = 50, 500
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run over the whole fleet."""
+    """One run over the fleet."""
 
     what: str
     tenants: int
     seconds: float
-    aim: int | None = None
+    goal: int | None = None
 
     @property
     def rate(self) -> float:
-        """Tenants a second."""
+        """Tenants per second."""
         return self.tenants / self.seconds
 
     @property
     def missed(self) -> bool:
-        """Whether it is slower than it should be."""
-        return self.aim is not None and self.rate < self.aim
+        """Whether the goal is missed."""
+        return self.goal is not None and self.rate < self.goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ def main() -> int:
         fleet.folder.mkdir()
         collect_rarely(FLEET)
         measured = asyncio.run(_in_process(fleet, place))
-        measured += [_command(fleet, place, answer) for answer in ("text", "json")]
+        measured += [_command(fleet, place, output) for output in ("text", "json")]
     _report(measured)
-    return int(any(one.missed for one in measured))
+    return int(any(result.missed for result in measured))
 
 
-async def _in_process(fleet: Fleet, place: Place) -> list[Measured]:
+async def _in_process(fleet: Fleet, place: Workspace) -> list[Measured]:
     async with open_database(place.settings) as database:
         await migrate_control(database)
         fleet.write(0)
@@ -120,18 +120,18 @@ async def _in_process(fleet: Fleet, place: Place) -> list[Measured]:
 
 
 async def _measure(
-    database: Database, fleet: Fleet, what: str, expected: Status, aim: int | None = None
+    database: Database, fleet: Fleet, what: str, expected: Status, goal: int | None = None
 ) -> Measured:
     begin = perf_counter()
     outcomes = await _apply(database, fleet)
     seconds = perf_counter() - begin
-    if {one.status for one in outcomes} != {expected} or len(outcomes) != fleet.tenants:
-        raise RuntimeError(f"{what}: not what was to be measured: {outcomes[0]}")
-    return Measured(f"{what}, in process", fleet.tenants, seconds, aim)
+    if {outcome.status for outcome in outcomes} != {expected} or len(outcomes) != fleet.tenants:
+        raise RuntimeError(f"{what}: unexpected outcome: {outcomes[0]}")
+    return Measured(f"{what}, in process", fleet.tenants, seconds, goal)
 
 
 async def _apply(database: Database, fleet: Fleet) -> list[Outcome]:
-    """Do what `apply-manifest` does, but for its answer."""
+    """Do what `apply-manifest` does, except for its output."""
     files = list(read_files(find_files([fleet.folder]), Policies(None), None))
     prepared = await prepare_all(database, files, _nothing)
     applier = Applier(
@@ -144,30 +144,30 @@ async def _apply(database: Database, fleet: Fleet) -> list[Outcome]:
     return await apply_all(applier, prepared, _nothing)
 
 
-def _command(fleet: Fleet, place: Place, answer: str) -> Measured:
+def _command(fleet: Fleet, place: Workspace, output: str) -> Measured:
     command = [sys.executable, "-m", "tenantcron", "apply-manifest", "manifests"]
     begin = perf_counter()
     subprocess.run(
-        [*command, "--format", answer],
+        [*command, "--format", output],
         cwd=place.folder,
         env=place.environment,
         stdout=subprocess.DEVNULL,
         check=True,
     )
-    what = f"unchanged, command, {answer} answer"
+    what = f"unchanged, command, {output} output"
     return Measured(what, fleet.tenants, perf_counter() - begin)
 
 
 def _nothing() -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def _report(measured: list[Measured]) -> None:
-    print(f"{'':42}{'seconds':>9}{'tenants/s':>11}{'aim':>7}")
-    for one in measured:
-        aim = f">= {one.aim}" if one.aim else ""
-        verdict = "missed" if one.missed else ""
-        print(f"{one.what:42}{one.seconds:9.1f}{one.rate:11.0f}{aim:>7} {verdict}")
+    print(f"{'':42}{'seconds':>9}{'tenants/s':>11}{'goal':>7}")
+    for result in measured:
+        goal = f">= {result.goal}" if result.goal else ""
+        verdict = "missed" if result.missed else ""
+        print(f"{result.what:42}{result.seconds:9.1f}{result.rate:11.0f}{goal:>7} {verdict}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How fast timetables are, next to croniter and cronsim, in one run on one machine.
+"""How fast timetables are compared with croniter and cronsim, in one run on one machine.
 
 Run it from the root of the repository: `.venv/bin/python bench/cron.py`. Figures are microseconds,
-the best of several rounds; on a busy machine read the ratios, not the figures.
+the best of several rounds. On a busy machine compare the ratios, not the figures.
 """
 
 import timeit
@@ -38,7 +38,7 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that was measured; None where a library has no such thing."""
+    """One measurement; None where a library lacks the feature."""
 
     what: str
     ours: float
@@ -47,17 +47,17 @@ class Row:
 
 
 def best(work: Callable[[], object], operations: int) -> float:
-    """Return microseconds per operation, of the fastest round."""
+    """Return microseconds per operation of the fastest round."""
     return min(timeit.repeat(work, number=1, repeat=ROUNDS)) / operations * 1e6
 
 
-def read_anew(text: str) -> CronTimetable:
-    """Parse without remembering; `parse` reads each text once only."""
+def parse_uncached(text: str) -> CronTimetable:
+    """Parse without the cache of `parse`."""
     return read_expression(text, text.split())
 
 
 def step_row(name: str) -> Row:
-    """Measure one step to the next occurrence, everything parsed before."""
+    """Measure one step to the next occurrence, with everything parsed before."""
     clock = zone(name)
     begin = BEGIN.astimezone(clock)
     timetables = [parse(text) for text in EXPRESSIONS]
@@ -89,14 +89,14 @@ def step_row(name: str) -> Row:
 
 
 def first_row(name: str) -> Row:
-    """Measure text to first occurrence, as someone pays who keeps nothing."""
+    """Measure text to first occurrence, without any cache."""
     clock = zone(name)
     begin = BEGIN.astimezone(clock)
     count = len(EXPRESSIONS)
 
     def ours() -> None:
         for text in EXPRESSIONS:
-            next_occurrence(read_anew(text), clock, BEGIN)
+            next_occurrence(parse_uncached(text), clock, BEGIN)
 
     return Row(
         f"parse and first, {name}",
@@ -107,14 +107,14 @@ def first_row(name: str) -> Row:
 
 
 def parse_rows() -> list[Row]:
-    """Measure parsing, the first time and every time after it."""
+    """Measure parsing, the first time and repeated."""
     count = len(EXPRESSIONS)
     croniter_parse = best(lambda: [croniter(text, BEGIN) for text in EXPRESSIONS], count)
     cronsim_parse = best(lambda: [CronSim(text, BEGIN) for text in EXPRESSIONS], count)
     return [
         Row(
             "parse",
-            best(lambda: [read_anew(text) for text in EXPRESSIONS], count),
+            best(lambda: [parse_uncached(text) for text in EXPRESSIONS], count),
             croniter_parse,
             cronsim_parse,
         ),
@@ -123,20 +123,30 @@ def parse_rows() -> list[Row]:
 
 
 def analysis_rows() -> list[Row]:
-    """Measure the questions about a whole timetable."""
+    """Measure the analysis of a timetable."""
     timetables = [parse(text) for text in (*EXPRESSIONS, *SPECIALS)]
     count = len(timetables)
-    slowest = max(best(lambda one=one: shortest_gap(one), 1) for one in timetables)
+    slowest = max(
+        best(lambda timetable=timetable: shortest_gap(timetable), 1) for timetable in timetables
+    )
     return [
-        Row("shortest gap", best(lambda: [shortest_gap(one) for one in timetables], count)),
+        Row(
+            "shortest gap",
+            best(lambda: [shortest_gap(timetable) for timetable in timetables], count),
+        ),
         Row("shortest gap, slowest", slowest),
-        Row("never fires", best(lambda: [never_fires(one) for one in timetables], count)),
-        Row("fires rarely", best(lambda: [fires_rarely(one) for one in timetables], count)),
+        Row(
+            "never fires", best(lambda: [never_fires(timetable) for timetable in timetables], count)
+        ),
+        Row(
+            "fires rarely",
+            best(lambda: [fires_rarely(timetable) for timetable in timetables], count),
+        ),
     ]
 
 
 def show(rows: list[Row]) -> None:
-    """Print the table; the ratios say how many times faster ours is."""
+    """Print the table; the ratios show how many times faster tenantcron is."""
     print(f"{'microseconds':<36}{'ours':>9}{'croniter':>10}{'ratio':>8}{'cronsim':>10}{'ratio':>8}")
     for row in rows:
         others = "".join(_compared(other, row.ours) for other in (row.croniter, row.cronsim))

@@ -1,19 +1,19 @@
-"""What it costs with more tenants, and with more history.
+"""The cost with more tenants, and with more history.
 
     .venv/bin/python bench/growth.py [--quick] [--only fleets occurrences history] [--rounds N]
         [--tenants N...] [--history ROWS...] [--occurrences N] [--results FILE] [--report]
 
 On fresh embedded servers with durable commits:
 
-- `fleets`: for each number of tenants, with 10 schedules each, `validate` and `apply-manifest` as
-  commands, the first time and again; how fast the first and the last thousand tenants are created;
-  the refresh that takes up all schedules, and one after a single tenant's change.
+- `fleets`: for each number of tenants, with 10 schedules each, the commands `validate` and
+  `apply-manifest`, the first time and repeated; how fast the first and the last thousand tenants
+  are created; the refresh that picks up all schedules, and one after a single tenant's change.
 - `occurrences`: for each number of tenants, two schedulers that fire and finish 20,000 occurrences.
-- `history`: the same after so many executions of the last thirty days.
+- `history`: the same with existing executions of the last thirty days.
 
-Results are added to a file; `--report` only shows what is in it, and draws it into docs/plots. Ends
-with 1 if the computing for an occurrence is not flat: time by the clock is shown, but on a machine
-that does other things it says more about those.
+Results are added to a file; `--report` only prints what is in it, and plots it into docs/plots.
+Exits with 1 if the CPU time per occurrence is not flat. Elapsed time is shown, too, but depends on
+the other load of the machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from apply import Fleet
-from compare import Stage, Trial
+from compare import Testbed, Trial
 from peers import catalogue
 from peers.servers import Postgres
 from plotting import Points, plot
@@ -55,8 +55,8 @@ PARTS = ("fleets", "occurrences", "history")
 SCHEDULES = 10
 OF_TENANTS = 200
 CHANGES = 20
-PATIENCE = 90.0
-_WHOLE = {
+TIMEOUT = 90.0
+_FULL = {
     "fleets": (10, 100, 1_000, 5_000, 20_000),
     "tenants": (10, 100, 1_000, 5_000),
     "history": (0, 1_000_000, 10_000_000),
@@ -70,10 +70,10 @@ _QUICK = {
     "occurrences": 2_000,
     "rounds": 1,
 }
-# Tenants of which the rate of creating is taken, at the beginning and at the end of a command.
+# Number of tenants for the creation rate, at the beginning and at the end of a command.
 SLICE = 1_000
 CREATED = "SELECT extract(epoch FROM created_at) FROM tenantcron.tenant ORDER BY 1"
-# The dearest to the cheapest.
+# Maximum ratio of the most expensive to the cheapest.
 FLAT = 1.25
 EDIT = """
 UPDATE {schema}.tenant_schedule SET effective_from = now(),
@@ -84,9 +84,9 @@ WHERE schedule_name = 'saga_000'
 
 @dataclass(frozen=True, slots=True)
 class FleetCost:
-    """Seconds for so many tenants; the refresh after one change in milliseconds.
+    """Seconds for a number of tenants; the refresh after one change in milliseconds.
 
-    And tenants created a second, of the first and the last thousand; 0 if there are fewer.
+    Also tenants created per second, of the first and the last thousand; 0 if there are fewer.
     """
 
     tenants: int
@@ -101,16 +101,16 @@ class FleetCost:
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceCost:
-    """Microseconds from due to finished, by the clock and of computing, each with so many of it."""
+    """Microseconds from due to finished, elapsed and CPU, for a size."""
 
     size: int
-    clock: float
-    computing: float
+    elapsed: float
+    cpu: float
 
 
 @dataclass(slots=True)
 class Growth:
-    """All that was measured, by size."""
+    """All results, by size."""
 
     fleets: dict[int, FleetCost] = field(default_factory=dict)
     occurrences: dict[int, OccurrenceCost] = field(default_factory=dict)
@@ -118,34 +118,34 @@ class Growth:
 
     @classmethod
     def read(cls, file: Path) -> "Growth":
-        """Return what was measured before."""
+        """Return saved results."""
         if not file.exists():
             return cls()
-        kept = json.loads(file.read_text(encoding="utf-8"))
+        saved = json.loads(file.read_text(encoding="utf-8"))
         return cls(
-            {one["tenants"]: FleetCost(**one) for one in kept["fleets"]},
-            {one["size"]: OccurrenceCost(**one) for one in kept["occurrences"]},
-            {one["size"]: OccurrenceCost(**one) for one in kept["history"]},
+            {cost["tenants"]: FleetCost(**cost) for cost in saved["fleets"]},
+            {cost["size"]: OccurrenceCost(**cost) for cost in saved["occurrences"]},
+            {cost["size"]: OccurrenceCost(**cost) for cost in saved["history"]},
         )
 
     def write(self, file: Path) -> None:
-        """Keep it, smallest first."""
-        kept = {part: [asdict(one) for one in _sorted(getattr(self, part))] for part in PARTS}
+        """Save the results, smallest first."""
+        saved = {part: [asdict(cost) for cost in _sorted(getattr(self, part))] for part in PARTS}
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(kept), encoding="utf-8")
+        file.write_text(json.dumps(saved), encoding="utf-8")
 
 
-class Kept(Postgres):
-    """A server whose database stays as it is between two trials."""
+class PersistentPostgres(Postgres):
+    """A server whose database is kept between two trials."""
 
     __slots__ = ()
 
-    def renew(self) -> None:
-        """Leave it all there."""
+    def recreate(self) -> None:
+        """Keep the database."""
 
 
 def fleet_cost(count: int) -> FleetCost:
-    """Measure a fleet of so many tenants."""
+    """Measure a fleet of this many tenants."""
     with embedded_server() as folder:
         fleet = Fleet(folder / "manifests", count, SCHEDULES)
         fleet.folder.mkdir()
@@ -159,7 +159,7 @@ def fleet_cost(count: int) -> FleetCost:
 
 
 def _rates(created: list[float]) -> tuple[float, float]:
-    """Return how many tenants a second were created, first and last."""
+    """Return tenants created per second, first and last."""
     if len(created) < 2 * SLICE:
         return 0.0, 0.0
     return _rate(created[:SLICE]), _rate(created[-SLICE:])
@@ -197,50 +197,50 @@ async def _refresh(database: Database, moved: int) -> float:
     done = await refresh(database, TenantScheduleProvider())
     seconds = perf_counter() - begin
     if done.created + done.updated != moved or done.broken:
-        raise RuntimeError(f"not what was to be measured: {done}")
+        raise RuntimeError(f"unexpected refresh: {done}")
     return seconds
 
 
 def occurrence_cost(count: int, occurrences: int, rounds: int) -> OccurrenceCost:
-    """Measure occurrences of so many tenants."""
-    with embedded_server() as folder, TemporaryDirectory(prefix="growth-") as notes:
-        stage = Stage(Path(notes), Postgres(folder / FOLDER / "postgres"), None, None)
-        trial = Trial(stage, catalogue.OURS, occurrences, PATIENCE)
+    """Measure occurrences with this many tenants."""
+    with embedded_server() as folder, TemporaryDirectory(prefix="growth-") as records:
+        testbed = Testbed(Path(records), Postgres(folder / FOLDER / "postgres"), None, None)
+        trial = Trial(testbed, catalogue.TENANTCRON, occurrences, TIMEOUT)
         return _cost(trial, count, count, rounds)
 
 
 def history_costs(sizes: Iterable[int], occurrences: int, rounds: int) -> Iterator[OccurrenceCost]:
-    """Measure occurrences after more and more history, in one database."""
-    with embedded_server() as folder, TemporaryDirectory(prefix="growth-") as notes:
+    """Measure occurrences with more and more history, in one database."""
+    with embedded_server() as folder, TemporaryDirectory(prefix="growth-") as records:
         postgres = Postgres(folder / FOLDER / "postgres")
-        postgres.renew()
-        stage = Stage(Path(notes), Kept(postgres.data), None, None)
-        again = replace(catalogue.OURS, kind="schedules again")
-        trial = Trial(stage, again, occurrences, PATIENCE)
-        there = 0
+        postgres.recreate()
+        testbed = Testbed(Path(records), PersistentPostgres(postgres.data), None, None)
+        again = replace(catalogue.TENANTCRON, kind="schedules again")
+        trial = Trial(testbed, again, occurrences, TIMEOUT)
+        existing = 0
         for rows in sorted(sizes):
-            asyncio.run(_fill(postgres.url, there, rows))
-            postgres.settle()
-            there = rows
+            asyncio.run(_fill(postgres.url, existing, rows))
+            postgres.vacuum()
+            existing = rows
             yield _cost(trial, rows, OF_TENANTS, rounds)
 
 
-async def _fill(url: str, there: int, rows: int) -> None:
+async def _fill(url: str, existing: int, rows: int) -> None:
     async with seeding(url) as filled:
-        if not there:
+        if not existing:
             await filled.prepare()
-        await filled.add_past(there, rows, tenants=OF_TENANTS)
+        await filled.add_past(existing, rows, tenants=OF_TENANTS)
 
 
 def _cost(trial: Trial, size: int, count: int, rounds: int) -> OccurrenceCost:
     os.environ["BENCH_TENANTS"] = str(count)
     runs = [trial.at_once() for _ in range(rounds)]
-    clock = median(1_000_000 / one.rate for one in runs)
-    return OccurrenceCost(size, clock, median(one.computing for one in runs))
+    elapsed = median(1_000_000 / run.rate for run in runs)
+    return OccurrenceCost(size, elapsed, median(run.cpu for run in runs))
 
 
 def main() -> int:
-    """Measure, report and draw."""
+    """Measure, report and plot."""
     arguments = _arguments()
     growth = Growth.read(arguments.results)
     if arguments.report:
@@ -253,19 +253,19 @@ def main() -> int:
 
 
 def _measure(growth: Growth, arguments: argparse.Namespace) -> Iterator[None]:
-    """Add figure after figure; each can be kept before the next."""
-    often = (arguments.occurrences, arguments.rounds)
+    """Add one result after the other; each can be saved before the next."""
+    repeats = (arguments.occurrences, arguments.rounds)
     if "fleets" in arguments.only:
         for count in arguments.fleets:
             growth.fleets[count] = fleet_cost(count)
             yield
     if "occurrences" in arguments.only:
         for count in arguments.tenants:
-            growth.occurrences[count] = occurrence_cost(count, *often)
+            growth.occurrences[count] = occurrence_cost(count, *repeats)
             yield
     if "history" in arguments.only:
-        for one in history_costs(arguments.history, *often):
-            growth.history[one.size] = one
+        for cost in history_costs(arguments.history, *repeats):
+            growth.history[cost.size] = cost
             yield
 
 
@@ -274,42 +274,40 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="10 and 100 tenants, 100,000 rows")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--tenants", type=int, nargs="+")
-    parser.add_argument("--history", type=int, nargs="+", help="how many rows")
+    parser.add_argument("--history", type=int, nargs="+", help="numbers of rows")
     parser.add_argument("--occurrences", type=int)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument(
-        "--report", action="store_true", help="only show and draw what was measured"
-    )
+    parser.add_argument("--report", action="store_true", help="only print and plot saved results")
     given = parser.parse_args()
-    usual = _QUICK if given.quick else _WHOLE
+    defaults = _QUICK if given.quick else _FULL
     given.fleets = given.tenants
-    for name, value in usual.items():
+    for name, value in defaults.items():
         if getattr(given, name) is None:
             setattr(given, name, value)
     return given
 
 
 def _sorted(measured: dict[int, Size]) -> list[Size]:
-    return [one for _, one in sorted(measured.items())]
+    return [cost for _, cost in sorted(measured.items())]
 
 
 def _flat(measured: dict[int, OccurrenceCost]) -> bool:
-    costs = [one.computing for one in measured.values()]
+    costs = [cost.cpu for cost in measured.values()]
     return not costs or max(costs) <= FLAT * min(costs)
 
 
 def _report(growth: Growth) -> None:
     print(
-        "| tenants | validate | apply, created | created a second, first and last thousand |"
+        "| tenants | validate | apply, created | created per second, first and last thousand |"
         " apply, unchanged | first refresh | refresh after one change |"
     )
     print("|---" * 7 + "|")
-    for one in _sorted(growth.fleets):
+    for cost in _sorted(growth.fleets):
         print(
-            f"| {one.tenants:,} | {one.validate:.1f} s | {one.created:.1f} s |"
-            f" {_both_rates(one)} | {one.unchanged:.1f} s | {one.first_refresh:.2f} s |"
-            f" {one.one_change_ms:.0f} ms |"
+            f"| {cost.tenants:,} | {cost.validate:.1f} s | {cost.created:.1f} s |"
+            f" {_both_rates(cost)} | {cost.unchanged:.1f} s | {cost.first_refresh:.2f} s |"
+            f" {cost.one_change_ms:.0f} ms |"
         )
     _report_occurrences("tenants", growth.occurrences)
     _report_occurrences("rows of history", growth.history)
@@ -320,16 +318,16 @@ def _both_rates(cost: FleetCost) -> str:
 
 
 def _report_occurrences(what: str, measured: dict[int, OccurrenceCost]) -> None:
-    print(f"\n| {what} | computing for an occurrence | by the clock |\n|---|---|---|")
-    for one in _sorted(measured):
-        print(f"| {one.size:,} | {one.computing:.0f} µs | {one.clock:.0f} µs |")
+    print(f"\n| {what} | CPU per occurrence | elapsed |\n|---|---|---|")
+    for cost in _sorted(measured):
+        print(f"| {cost.size:,} | {cost.cpu:.0f} µs | {cost.elapsed:.0f} µs |")
     if measured:
         verdict = "met" if _flat(measured) else "missed"
-        print(f"\ncomputing flat over {what}, within {FLAT} times: {verdict}")
+        print(f"\nCPU flat over {what}, within {FLAT} times: {verdict}")
 
 
 def _draw(growth: Growth) -> None:
-    """Draw what there is of each."""
+    """Plot all available results."""
     PLOTS.mkdir(parents=True, exist_ok=True)
     if growth.fleets:
         picture = plot("More tenants", "tenants, 10 schedules each", "seconds", _commands(growth))
@@ -340,29 +338,29 @@ def _draw(growth: Growth) -> None:
         (PLOTS / "occurrence.svg").write_text(picture, encoding="utf-8")
     if growth.history:
         lines = _occurrences(_sorted(growth.history))
-        words = "rows of history; the point at 100,000 has none"
-        picture = plot("An occurrence, more history", words, "µs", lines)
+        label = "rows of history; the point at 100,000 has none"
+        picture = plot("An occurrence, more history", label, "µs", lines)
         (PLOTS / "history.svg").write_text(picture, encoding="utf-8")
 
 
 def _commands(growth: Growth) -> dict[str, Points]:
     def line(value: Callable[[FleetCost], float]) -> Points:
-        return [(one.tenants, value(one)) for one in _sorted(growth.fleets)]
+        return [(cost.tenants, value(cost)) for cost in _sorted(growth.fleets)]
 
     return {
-        "apply, created": line(lambda x: x.created),
-        "apply, unchanged": line(lambda x: x.unchanged),
-        "validate": line(lambda x: x.validate),
-        "first refresh": line(lambda x: x.first_refresh),
-        "refresh, one change": line(lambda x: x.one_change_ms / 1_000),
+        "apply, created": line(lambda cost: cost.created),
+        "apply, unchanged": line(lambda cost: cost.unchanged),
+        "validate": line(lambda cost: cost.validate),
+        "first refresh": line(lambda cost: cost.first_refresh),
+        "refresh, one change": line(lambda cost: cost.one_change_ms / 1_000),
     }
 
 
 def _occurrences(costs: list[OccurrenceCost]) -> dict[str, Points]:
-    """An axis that counts by tens has no place for 0: no history is drawn at 100,000."""
+    """Return the lines; a logarithmic axis has no 0, so no history is plotted at 100,000."""
     return {
-        "by the clock": [(one.size or 100_000, one.clock) for one in costs],
-        "computing": [(one.size or 100_000, one.computing) for one in costs],
+        "elapsed": [(cost.size or 100_000, cost.elapsed) for cost in costs],
+        "CPU": [(cost.size or 100_000, cost.cpu) for cost in costs],
     }
 
 

@@ -1,11 +1,11 @@
-"""What an idle replica costs the server: statements a minute, and connections.
+"""The cost of an idle replica for the server: statements per minute, and connections.
 
     .venv/bin/python bench/idle.py [--tenants 100] [--seconds 60]
 
 A fresh embedded server logs every statement. One replica picks up the schedules, none of which is
-due for a year, and closes the connections of its start. Then everything that it sends is counted:
-each SET of a transaction, and its COMMIT. Ends with 1 if it sends more than 120 statements a minute
-or keeps more than 4 connections.
+due for a year, and closes the connections of its start-up. Then all statements that it sends are
+counted: each SET of a transaction, and its COMMIT. Exits with 1 if it sends more than 120
+statements per minute or keeps more than 4 connections.
 """
 
 import argparse
@@ -26,17 +26,17 @@ from serving import embedded_server
 from tenantcron.store.embedded import FOLDER
 from tenantcron.store.idle_connections import LONGEST_IDLE
 
-MOST_STATEMENTS, MOST_CONNECTIONS = 120, 4
-# Housekeeping begins within a minute of the start, and its connection is closed when it is idle.
-SETTLING = 60 + LONGEST_IDLE + 15
+MAX_STATEMENTS, MAX_CONNECTIONS = 120, 4
+# Housekeeping starts within a minute, and its connection is closed when it is idle.
+STABILISE = 60 + LONGEST_IDLE + 15
 LOGGED = re.compile(r"LOG:  (?:statement|execute [^:]*): (.*?)(?=\n\d{4}-|\Z)", re.DOTALL)
-FOLLOWED = "SELECT count(*) FROM tenantcron.tenant WHERE schedule_revision = synced_revision"
+SYNCED = "SELECT count(*) FROM tenantcron.tenant WHERE schedule_revision = synced_revision"
 CONNECTIONS = (
     "SELECT count(*) FROM pg_stat_activity"
     " WHERE application_name = 'tenantcron' AND datname = current_database()"
 )
 # All timetables of the generated manifests fire within a month.
-PUT_OFF = "UPDATE tenantcron.schedule_cursor SET next_run_at = now() + interval '1 year'"
+POSTPONE = "UPDATE tenantcron.schedule_cursor SET next_run_at = now() + interval '1 year'"
 
 
 def main() -> int:
@@ -52,11 +52,11 @@ def main() -> int:
         _run(folder, "apply-manifest", "manifests", "--create-tenants").wait()
         server = Postgres(folder / FOLDER / "postgres", "postgres")
         _run(folder, "run", "--once").wait()
-        _execute(server, PUT_OFF)
+        _execute(server, POSTPONE)
         with _replica(folder):
             statements, connections = _idle(server, arguments.seconds)
-    print(f"statements a minute: {statements:.0f}, connections: {connections}")
-    return int(statements > MOST_STATEMENTS or connections > MOST_CONNECTIONS)
+    print(f"statements per minute: {statements:.0f}, connections: {connections}")
+    return int(statements > MAX_STATEMENTS or connections > MAX_CONNECTIONS)
 
 
 def _run(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
@@ -78,8 +78,8 @@ def _replica(folder: Path) -> Iterator[None]:
 
 
 def _idle(server: Postgres, seconds: int) -> tuple[float, int]:
-    """Let the replica settle, then count what it sends."""
-    time.sleep(SETTLING)
+    """Wait until the replica is idle, then count its statements."""
+    time.sleep(STABILISE)
     log = server.data / "log"
     for statement in ("ALTER SYSTEM SET log_statement = 'all'", "SELECT pg_reload_conf()"):
         _execute(server, statement)
@@ -92,7 +92,7 @@ def _idle(server: Postgres, seconds: int) -> tuple[float, int]:
 
 
 def _count(script: str) -> int:
-    """Return how many statements a message to the server has."""
+    """Return the number of statements in a message to the server."""
     return script.rstrip("; \n").count(";") + 1
 
 

@@ -1,4 +1,4 @@
-"""What reading a manifest of 20 schedules costs: ours with both parsers, and ruamel's loaders."""
+"""The cost of reading a manifest of 20 schedules: ours with both parsers, and ruamel's loaders."""
 
 import io
 import time
@@ -16,7 +16,7 @@ from tenantcron.manifests.loading.yaml_events import Reader, read_pure, read_qui
 
 SCHEDULE = """\
   - name: saga_{number}
-    # what this one is for
+    # a comment
     trigger:
       scheduled:
         name: schedule_{number}
@@ -33,13 +33,13 @@ SCHEDULE = """\
 
 
 def manifest() -> str:
-    """Write a manifest of 20 schedules, some 300 lines."""
+    """Return a manifest of 20 schedules, about 300 lines."""
     head = 'version: "1.0"\ntenant: acme\nmetadata: {name: Acme Energy}\nsagas:\n'
     return head + "".join(SCHEDULE.format(number=number) for number in range(20))
 
 
 def milliseconds(work: Callable[[], object], rounds: int) -> float:
-    """Return the least time of some rounds: what else the machine does only adds to it."""
+    """Return the minimum time of some rounds: other load of the machine only adds to it."""
     work()
     times = []
     for _ in range(rounds):
@@ -55,12 +55,12 @@ def build(text: str, read: Reader) -> None:
 
 
 def drain(text: str, read: Reader) -> list[Event]:
-    """Read the events and do nothing with them."""
+    """Read the events and discard them."""
     return list(read(text))
 
 
 def main() -> None:
-    """Measure all in one run and print a table."""
+    """Measure everything in one run and print a table."""
     text = manifest()
     content = text.encode()
     flow_times = text.replace('"02:00"', "02:00").encode()

@@ -1,4 +1,4 @@
-"""A saga that does nothing but note how late it was started."""
+"""A saga that only records its lateness."""
 
 import atexit
 import json
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from tenantcron import Execution, saga
 
-# When each was due, and how late it was.
+# Due time and lateness of each execution.
 _lateness: list[tuple[float, float]] = []
 
 
 @saga("noop")
 async def noop(execution: Execution) -> None:
-    """Do nothing; the machine's clock is the database's here."""
+    """Do nothing; the machine clock equals the database clock here."""
     due = execution.scheduled_for.timestamp()
     _lateness.append((due, time.time() - due))
 

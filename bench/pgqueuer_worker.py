@@ -1,4 +1,4 @@
-"""A worker of PGQueuer that does nothing with its jobs, as fast as it can."""
+"""A PGQueuer worker with no-op jobs, in its fastest configuration."""
 
 import os
 

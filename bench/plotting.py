@@ -1,4 +1,4 @@
-"""Lines over logarithmic axes, as SVG: small enough to be kept with the docs."""
+"""Line plots with logarithmic axes, as SVG small enough to be checked in."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 170, 40, 48
-# Told apart also by those who see few colours.
+# Distinguishable with colour vision deficiency.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 Points = Sequence[tuple[float, float]]
@@ -15,7 +15,7 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A logarithmic axis of whole powers of ten, from one pixel to another."""
+    """A logarithmic axis of powers of ten, from one pixel to another."""
 
     low: int
     high: int
@@ -33,17 +33,17 @@ class Axis:
 
 
 def axis(values: Iterable[float], start: float, end: float) -> Axis:
-    """Return the axis that has room for all values."""
-    logs = [log10(one) for one in values]
+    """Return an axis that covers all values."""
+    logs = [log10(value) for value in values]
     low, high = floor(min(logs)), ceil(max(logs))
     return Axis(low, max(high, low + 1), start, end)
 
 
 def plot(title: str, across: str, up: str, lines: Mapping[str, Points]) -> str:
-    """Return a picture of the lines, each with its name at its end; all values are above 0."""
+    """Return a plot of the lines, each with its name at its end; all values are above 0."""
     points = [point for line in lines.values() for point in line]
-    x = axis((one for one, _ in points), LEFT, WIDTH - RIGHT)
-    y = axis((one for _, one in points), HEIGHT - BOTTOM, TOP)
+    x = axis((first for first, _ in points), LEFT, WIDTH - RIGHT)
+    y = axis((second for _, second in points), HEIGHT - BOTTOM, TOP)
     parts = [
         *_frame(title, across, up),
         *(_tick_across(x, value) for value in x.ticks()),
@@ -95,13 +95,13 @@ def _lines(x: Axis, y: Axis, lines: Mapping[str, Points]) -> Iterable[str]:
 
 
 def _apart(places: Sequence[float]) -> list[float]:
-    """Move labels down until none covers another."""
+    """Move labels down until they do not overlap."""
     moved, last = dict.fromkeys(range(len(places)), 0.0), float("-inf")
-    for number in sorted(moved, key=lambda one: places[one]):
+    for number in sorted(moved, key=lambda index: places[index]):
         last = moved[number] = max(places[number], last + 14)
     return list(moved.values())
 
 
-def _text(x: float, y: float, words: str, anchor: str, colour: str = "#222222") -> str:
+def _text(x: float, y: float, text: str, anchor: str, colour: str = "#222222") -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}"'
-    return f"<text {place}>{escape(words)}</text>"
+    return f"<text {place}>{escape(text)}</text>"

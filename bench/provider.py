@@ -1,12 +1,12 @@
-"""What following a fleet costs: reading all of it, taking all of it up, and one tenant's change.
+"""The cost of syncing a fleet: reading all schedules, the first refresh, and one tenant's change.
 
     .venv/bin/python bench/provider.py [--tenants 500 5000] [--schedules 10]
 
-Runs on a fresh embedded server with its durable defaults, in a temporary folder, and ends with 1
-if an aim is missed. `read` is all that the provider gives, read with connections that have seen
-none of it. `first` is the first refresh: every tenant has moved, and every cursor is reckoned and
-written. `one change` is the median of 50 refreshes, each after an edit of one tenant's timetable;
-it must not grow with the number of tenants.
+Runs on a fresh embedded server with its durable defaults, in a temporary folder, and exits with 1
+if a goal is missed. `read` is everything that the provider returns, read with connections that have
+cached none of it. `first` is the first refresh: every tenant has changed, and every cursor is
+computed and written. `one change` is the median of 50 refreshes, each after an edit of one tenant's
+timetable; it must not grow with the number of tenants.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from resource import RUSAGE_SELF, getrusage
 from statistics import median
 from time import perf_counter
 
-from serving import Place, add_database_url, server
+from serving import Workspace, add_database_url, server
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
@@ -37,7 +37,7 @@ CHANGES = 50
 # Seconds for 5,000 tenants of 10 schedules, and milliseconds.
 READ, ONE_CHANGE = 6.0, 20.0
 
-# Without saying who acts, so the trigger raises the revision, as it does for any change by hand.
+# Without an actor, so the trigger increments the revision, as it does for any manual change.
 FILL = """
 INSERT INTO {schema}.tenant_schedule (id, schedule_name, saga_name, cron_expr, timezone, enabled,
     manifest_version_id, definition, created_at, updated_at)
@@ -57,7 +57,7 @@ WHERE schedule_name = 'saga-1'
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A fleet's refreshes."""
+    """The refreshes of a fleet."""
 
     tenants: int
     schedules: int
@@ -69,7 +69,7 @@ class Measured:
 
     @property
     def missed(self) -> bool:
-        """Whether it is slower than it should be; the aim for reading is for a large fleet."""
+        """Whether a goal is missed; the goal for reading is for a large fleet."""
         return self.read > READ or self.one_change * 1_000 > ONE_CHANGE
 
 
@@ -85,10 +85,10 @@ def main() -> int:
         with server(arguments.database_url) as place:
             measured.append(asyncio.run(_measure(place, count, arguments.schedules)))
     _report(measured)
-    return int(any(one.missed for one in measured))
+    return int(any(result.missed for result in measured))
 
 
-async def _measure(place: Place, count: int, schedules: int) -> Measured:
+async def _measure(place: Workspace, count: int, schedules: int) -> Measured:
     async with open_database(place.settings) as database:
         await migrate_control(database)
         names = [TenantId(f"t{number:05}") for number in range(count)]
@@ -98,14 +98,14 @@ async def _measure(place: Place, count: int, schedules: int) -> Measured:
         read = await _read(database, count * schedules)
         seconds, done = await _timed(database)
         if done.created != count * schedules or done.broken:
-            raise RuntimeError(f"not what was to be measured: {done}")
+            raise RuntimeError(f"unexpected refresh: {done}")
         grown = _megabytes() - before
         times = [await _one_change(database, names[n * 37 % count]) for n in range(CHANGES)]
     return Measured(count, schedules, read, seconds, median(times), max(times), grown)
 
 
 async def _read(database: Database, expected: int) -> float:
-    """Read everything, as an audit does: a batch of tenants a transaction."""
+    """Read everything, as an audit does: one transaction per batch of tenants."""
     provider, after, found, batches = TenantScheduleProvider(), None, 0, 0
     begin = perf_counter()
     while True:
@@ -116,9 +116,9 @@ async def _read(database: Database, expected: int) -> float:
                 give_up(connection)
         if not batch:
             break
-        found, after = found + sum(len(one.schedules) for one in batch), batch[-1].tenant_id
+        found, after = found + sum(len(tenant.schedules) for tenant in batch), batch[-1].tenant_id
     if found != expected:
-        raise RuntimeError(f"{found} schedules were read, not {expected}")
+        raise RuntimeError(f"{found} schedules were read instead of {expected}")
     return perf_counter() - begin
 
 
@@ -127,7 +127,7 @@ async def _fill(database: Database, names: list[TenantId], schedules: int) -> No
         async with database.transaction() as connection:
             for name in names[start : start + TENANTS_A_TRANSACTION]:
                 await _add(connection, name, schedules)
-            # A backend that has made very many tables gets slow.
+            # A backend that has created very many tables becomes slow.
             give_up(connection)
     async with database.transaction() as connection:
         await connection.exec_driver_sql("ANALYZE tenantcron.tenant")
@@ -146,7 +146,7 @@ async def _one_change(database: Database, name: TenantId) -> float:
         await connection.run_sync(run_script, for_schema(EDIT, DEFAULT_PATTERN.name_for(name)))
     seconds, done = await _timed(database)
     if (done.tenants, done.updated) != (1, 1):
-        raise RuntimeError(f"not what was to be measured: {done}")
+        raise RuntimeError(f"unexpected refresh: {done}")
     return seconds
 
 
@@ -161,7 +161,7 @@ def _megabytes() -> float:
 
 
 def _report(measured: list[Measured]) -> None:
-    print(f"aims: read under {READ:.0f} s, one change under {ONE_CHANGE:.0f} ms (median)")
+    print(f"goals: read under {READ:.0f} s, one change under {ONE_CHANGE:.0f} ms (median)")
     heads = (
         ("schedules", 11),
         ("read, s", 9),
@@ -170,12 +170,13 @@ def _report(measured: list[Measured]) -> None:
         ("slowest", 9),
         ("MB", 6),
     )
-    print(f"{'tenants':>8}" + "".join(f"{words:>{width}}" for words, width in heads))
-    for one in measured:
+    print(f"{'tenants':>8}" + "".join(f"{head:>{width}}" for head, width in heads))
+    for fleet in measured:
+        schedules = fleet.tenants * fleet.schedules
         print(
-            f"{one.tenants:8,}{one.tenants * one.schedules:11,}{one.read:9.2f}{one.first:10.2f}"
-            f"{one.one_change * 1_000:16.1f}{one.slowest * 1_000:9.1f}{one.megabytes:6.0f}"
-            f" {'missed' if one.missed else ''}"
+            f"{fleet.tenants:8,}{schedules:11,}{fleet.read:9.2f}{fleet.first:10.2f}"
+            f"{fleet.one_change * 1_000:16.1f}{fleet.slowest * 1_000:9.1f}{fleet.megabytes:6.0f}"
+            f" {'missed' if fleet.missed else ''}"
         )
 
 

@@ -1,12 +1,12 @@
 """How fast occurrences are fired, started and finished, and how late they start.
 
-    .venv/bin/pip install pgqueuer asyncpg       # optional: the peer that draining is compared with
+    .venv/bin/pip install pgqueuer asyncpg       # optional: the peer for the drain comparison
     .venv/bin/python bench/scheduler.py [--quick] [--database-url URL]
 
-Runs on a fresh embedded server with its durable defaults, in a temporary folder, or in a database
-of its own on the server of the URL. Ends with 1 if an aim is missed. Firing is measured in this
-process; all else with real `tenantcron run` processes whose handlers do nothing, with the limits
-raised. The machine should have nothing else to do.
+Runs on a fresh embedded server with its durable defaults, in a temporary folder, or in a separate
+database on the server of the URL. Exits with 1 if a goal is missed. Firing is measured in this
+process; everything else with real `tenantcron run` processes with no-op handlers and raised limits.
+The machine should be otherwise idle.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from time import perf_counter
 
 import structlog
 from seeding import NOOP, Seeding
-from serving import Place, add_database_url, server
+from serving import Workspace, add_database_url, server
 from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
@@ -43,20 +43,20 @@ WARM_UP = 100
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One figure and its aim; the larger the better, unless it is a time."""
+    """One figure and its goal; larger is better, unless it is a time."""
 
     what: str
     value: float
     unit: str
-    aim: float | None = None
+    goal: float | None = None
     is_time: bool = False
 
     @property
     def missed(self) -> bool:
-        """Whether the aim is missed."""
-        if self.aim is None:
+        """Whether the goal is missed."""
+        if self.goal is None:
             return False
-        return self.value > self.aim if self.is_time else self.value < self.aim
+        return self.value > self.goal if self.is_time else self.value < self.goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +64,30 @@ class Bench:
     """A database to measure on."""
 
     database: Database
-    place: Place
+    place: Workspace
 
     @property
     def folder(self) -> Path:
-        """Where its processes run."""
+        """The working folder of its processes."""
         return self.place.folder
 
     @property
     def settings(self) -> Settings:
-        """What the steps in this process go by."""
+        """The settings of the steps in this process."""
         return self.place.settings
 
     @property
     def seeds(self) -> Seeding:
-        """What fills it."""
+        """The seeding of the database."""
         return Seeding(self.database, self.settings)
 
     async def prepare(self) -> None:
-        """Make tenants, history and room."""
+        """Create tenants, history and raised limits."""
         await self.seeds.prepare()
         await self.seeds.add_tenants(TENANTS)
 
     async def clear(self) -> None:
-        """Forget all that was measured before."""
+        """Remove everything that was measured before."""
         async with self.database.transaction() as connection:
             await connection.execute(text("TRUNCATE tenantcron.execution"))
             await connection.execute(text("TRUNCATE tenantcron.execution_attempt"))
@@ -96,30 +96,30 @@ class Bench:
     async def add_cursors(
         self, number: int, due_in: float, *, apart: float = 0.0, name: str = "s"
     ) -> datetime:
-        """Add cursors that come due all at once, or one after the other; return the first time."""
+        """Add cursors that are due at once, or one after the other; return the first time."""
         async with self.database.transaction() as connection:
             due = await database_time(connection) + timedelta(seconds=due_in)
         await self.seeds.add_cursors(number, due, tenants=TENANTS, name=name, apart=apart)
         return due
 
     async def add_pending(self, number: int) -> None:
-        """Add executions that wait for nothing."""
+        """Add executions that can start."""
         await self.seeds.add_pending(number, tenants=TENANTS)
 
     async def scalar(self, statement: str) -> float:
-        """Ask for one number."""
+        """Query one number."""
         async with self.database.transaction() as connection:
             return float(await connection.scalar(text(statement)) or 0)
 
     async def succeeded(self, number: int) -> None:
-        """Wait until so many have succeeded."""
+        """Wait until this many have succeeded."""
         deadline = perf_counter() + 120
         while (
             await self.scalar("SELECT count(*) FROM tenantcron.execution WHERE state = 'SUCCEEDED'")
             < number
         ):
             if perf_counter() > deadline:
-                raise RuntimeError("not all executions have succeeded within two minutes")
+                raise RuntimeError("not all executions succeeded within two minutes")
             await asyncio.sleep(0.25)
 
 
@@ -137,7 +137,7 @@ async def firing(bench: Bench, number: int) -> list[Measured]:
     return [
         Measured("fired, one replica", batched, "/s", 8_000),
         Measured("fired, one transaction each", single, "/s"),
-        Measured("batched to single", batched / single, "times", 5),
+        Measured("batched / single", batched / single, "times", 5),
     ]
 
 
@@ -151,7 +151,7 @@ async def _fire_all(replica: Replica) -> float:
 
 
 async def memory(bench: Bench) -> list[Measured]:
-    """What a scheduler needs for 100,000 cursors more, beside what it needs for one."""
+    """The memory of a scheduler with 100,000 cursors, compared with one cursor."""
     few = await _memory_of_run(bench, 1)
     many = await _memory_of_run(bench, 100_000)
     return [
@@ -163,7 +163,7 @@ async def memory(bench: Bench) -> list[Measured]:
 async def _memory_of_run(bench: Bench, cursors: int) -> float:
     await bench.add_cursors(cursors, 86_400)
     with replicas(bench, 1) as started:
-        await _all_there(bench, 1)
+        await _wait_for_replicas(bench, 1)
         await asyncio.sleep(3)
         status = Path(f"/proc/{started[0].pid}/status").read_text(encoding="ascii")
     await bench.clear()
@@ -172,57 +172,57 @@ async def _memory_of_run(bench: Bench, cursors: int) -> float:
 
 
 async def idle(bench: Bench, number: int) -> list[Measured]:
-    """Single occurrences, now and then."""
+    """Single occurrences from time to time."""
     lateness = await _lateness(bench, number, processes=1, apart=0.1)
-    middle, late = _percentiles(lateness)
+    middle, p99 = _percentiles(lateness)
     return [
         Measured("idle: due to started, median", middle, "ms", 20, is_time=True),
-        Measured("idle: due to started, 99 %", late, "ms", 60, is_time=True),
+        Measured("idle: due to started, 99 %", p99, "ms", 60, is_time=True),
     ]
 
 
-async def burst(bench: Bench, number: int, aim: float) -> list[Measured]:
+async def burst(bench: Bench, number: int, goal: float) -> list[Measured]:
     """Many occurrences at the same instant, two replicas."""
     lateness = await _lateness(bench, number, processes=2)
-    middle, late = _percentiles(lateness)
+    middle, p99 = _percentiles(lateness)
     return [
         Measured(f"{number:,} at once: median", middle, "ms"),
-        Measured(f"{number:,} at once: 99 %", late, "ms", aim, is_time=True),
+        Measured(f"{number:,} at once: 99 %", p99, "ms", goal, is_time=True),
     ]
 
 
 async def _lateness(
     bench: Bench, number: int, *, processes: int, apart: float = 0.0
 ) -> list[float]:
-    """Measure schedulers that have been at work before: a hundred occurrences go ahead."""
+    """Measure schedulers that are warmed up with a hundred occurrences."""
     await bench.clear()
     await bench.add_cursors(WARM_UP, 5, name="w")
     due = await bench.add_cursors(number, 7, apart=apart)
     with replicas(bench, processes) as started:
-        await _all_there(bench, processes)
+        await _wait_for_replicas(bench, processes)
         await bench.succeeded(WARM_UP + number)
         _stop(started)
-    noted = [json.loads(file.read_text()) for file in bench.folder.glob("lateness/*.json")]
+    recorded = [json.loads(file.read_text()) for file in bench.folder.glob("lateness/*.json")]
     shutil.rmtree(bench.folder / "lateness")
     first = due.timestamp()
-    return [1000 * late for part in noted for at, late in part if at >= first]
+    return [1000 * late for part in recorded for at, late in part if at >= first]
 
 
-async def whole_life(bench: Bench, number: int) -> list[Measured]:
+async def full_cycle(bench: Bench, number: int) -> list[Measured]:
     """Fire, claim, run and finish, two replicas."""
     await bench.clear()
     await bench.add_cursors(number, 6)
     with replicas(bench, 2):
-        await _all_there(bench, 2)
+        await _wait_for_replicas(bench, 2)
         await bench.succeeded(number)
     seconds = await bench.scalar(
         "SELECT extract(epoch FROM max(finished_at) - min(scheduled_for)) FROM tenantcron.execution"
     )
-    return [Measured(f"whole life, {number:,}", number / seconds, "/s", 4_000)]
+    return [Measured(f"full cycle, {number:,}", number / seconds, "/s", 4_000)]
 
 
 async def draining(bench: Bench, number: int, rounds: int) -> list[Measured]:
-    """Executions that wait already, two replicas; and the peer's jobs, two workers; in turn."""
+    """Pending executions, two replicas; and the peer's jobs, two workers; interleaved."""
     has_peer = bool(find_spec("pgqueuer") and find_spec("asyncpg"))
     ours, theirs = [], []
     for _ in range(rounds):
@@ -231,10 +231,10 @@ async def draining(bench: Bench, number: int, rounds: int) -> list[Measured]:
             theirs.append(await _drain_pgqueuer(bench, number))
     measured = [Measured(f"drained, {number:,}", median(ours), "/s")]
     if has_peer:
-        ratio = median(mine / other for mine, other in zip(ours, theirs, strict=True))
+        ratio = median(own / other for own, other in zip(ours, theirs, strict=True))
         measured += [
             Measured("PGQueuer, batches of 100, 2 processes", median(theirs), "/s"),
-            Measured("drained to PGQueuer", ratio, "times", 1),
+            Measured("drained / PGQueuer", ratio, "times", 1),
         ]
     return measured
 
@@ -252,14 +252,14 @@ async def _drain(bench: Bench, number: int) -> float:
 
 
 async def _drain_pgqueuer(bench: Bench, number: int) -> float:
-    """Without limits and skips, with asyncpg and uvloop."""
-    import asyncpg  # noqa: PLC0415 -- only there if somebody installed it
+    """Drain jobs without limits and skips, with asyncpg and uvloop."""
+    import asyncpg  # noqa: PLC0415 -- optional dependency
     from pgqueuer import AsyncpgDriver, Queries  # noqa: PLC0415 -- as above
 
     url = _url(bench)
     connection = await asyncpg.connect(url)
     queries = Queries(AsyncpgDriver(connection))
-    # As new each time, as ours are.
+    # With new tables each time, like ours.
     if await connection.fetchval("SELECT to_regclass('pgqueuer') IS NOT NULL"):
         await queries.uninstall()
     await queries.install()
@@ -280,9 +280,9 @@ async def _drain_pgqueuer(bench: Bench, number: int) -> float:
             break
         await asyncio.sleep(0.02)
     seconds = perf_counter() - begin
-    for one in started:
-        one.terminate()
-        one.wait()
+    for process in started:
+        process.terminate()
+        process.wait()
     await connection.close()
     return first / seconds
 
@@ -315,15 +315,15 @@ def replicas(bench: Bench, number: int) -> Iterator[list[subprocess.Popen[bytes]
 
 
 def _stop(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    for one in started:
-        if one.poll() is None:
-            one.send_signal(signal.SIGTERM)
-    for one in started:
-        if one.wait(timeout=60) != 0:
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    for process in started:
+        if process.wait(timeout=60) != 0:
             raise RuntimeError("a scheduler has failed")
 
 
-async def _all_there(bench: Bench, number: int) -> None:
+async def _wait_for_replicas(bench: Bench, number: int) -> None:
     while await bench.scalar("SELECT count(*) FROM tenantcron.worker") < number:
         await asyncio.sleep(0.05)
 
@@ -332,7 +332,7 @@ def _percentiles(lateness: Sequence[float]) -> tuple[float, float]:
     return median(lateness), quantiles(lateness, n=100)[98]
 
 
-async def measure(place: Place, *, quick: bool) -> list[Measured]:
+async def measure(place: Workspace, *, quick: bool) -> list[Measured]:
     """Measure everything."""
     scale = 10 if quick else 1
     async with open_database(place.settings) as database:
@@ -342,7 +342,7 @@ async def measure(place: Place, *, quick: bool) -> list[Measured]:
         measured += await idle(bench, 300 // scale)
         measured += await burst(bench, 1_000, 250)
         measured += await burst(bench, 10_000 // scale, 2_000)
-        measured += await whole_life(bench, 40_000 // scale)
+        measured += await full_cycle(bench, 40_000 // scale)
         measured += await draining(bench, 40_000 // scale, rounds=1 if quick else 5)
         if not quick:
             measured += await memory(bench)
@@ -352,18 +352,18 @@ async def measure(place: Place, *, quick: bool) -> list[Measured]:
 def main() -> int:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--quick", action="store_true", help="run a tenth of the work")
     add_database_url(parser)
     arguments = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
     with server(arguments.database_url) as place:
         measured = asyncio.run(measure(place, quick=arguments.quick))
-    for one in measured:
-        sign = "<=" if one.is_time else ">="
-        aim = f"{sign} {one.aim:,.0f}" if one.aim is not None else ""
-        verdict = "missed" if one.missed else ""
-        print(f"{one.what:42}{one.value:10,.2f} {one.unit:6}{aim:>9} {verdict}")
-    return int(any(one.missed for one in measured))
+    for figure in measured:
+        sign = "<=" if figure.is_time else ">="
+        goal = f"{sign} {figure.goal:,.0f}" if figure.goal is not None else ""
+        verdict = "missed" if figure.missed else ""
+        print(f"{figure.what:42}{figure.value:10,.2f} {figure.unit:6}{goal:>9} {verdict}")
+    return int(any(figure.missed for figure in measured))
 
 
 if __name__ == "__main__":

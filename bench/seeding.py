@@ -1,4 +1,4 @@
-"""Tenants, cursors, executions and history to measure with, made in SQL."""
+"""Tenants, cursors, executions and history for measurements, created in SQL."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ _TENANTS = text(
     "INSERT INTO tenantcron.tenant (id, schema_name, created_at, updated_at)"
     " SELECT 't' || i, 'tenant_t' || i, now(), now() FROM generate_series(1, :tenants) AS i"
 )
-# The timetable itself fires once a year; when these come due is said here.
+# The timetable itself fires once a year; the due time is set here.
 _CURSORS = text(
     "INSERT INTO tenantcron.schedule_cursor (schedule_id, tenant_id, schedule_name, saga_name,"
     " provider, cron_expr, timezone, tz_version, enabled, definition_id, effective_from,"
@@ -33,7 +33,7 @@ _CURSORS = text(
     " CAST(:due AS timestamptz) + i * make_interval(secs => :apart)"
     " FROM generate_series(1, :number) AS i"
 )
-# Each of a schedule of its own, which fires nothing more: what has no cursor is not started.
+# Each has its own schedule, which fires nothing more: an execution without a cursor is not started.
 _PENDING = text(
     "INSERT INTO tenantcron.execution (id, tenant_id, schedule_id, schedule_name, saga_name,"
     " definition_id, scheduled_for, state, overlap, priority, not_before, attempts_allowed,"
@@ -43,9 +43,9 @@ _PENDING = text(
     " 'saga:' || saga_name"
     " FROM tenantcron.schedule_cursor WHERE provider = 'bench'"
 )
-# Spread evenly over the tenants and the thirty days before now. The ids are spread over all that
-# there can be, in ascending order: an index takes those in quickly, and random ones land anywhere
-# in it afterwards, as they do in a history that has grown.
+# Distributed evenly over the tenants and the last thirty days. The ids cover the full range in
+# ascending order: an index inserts those quickly, and random ids land anywhere in it afterwards, as
+# in a history that has grown.
 _SPREAD = (
     " FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS i,"
     " LATERAL (SELECT CAST(lpad(to_hex(i * 4294967295 / :total), 8, '0') || '-0000-4000-8000-'"
@@ -66,7 +66,7 @@ _CLEAR = (
     "TRUNCATE tenantcron.schedule_cursor CASCADE",
     "DELETE FROM tenantcron.tenant WHERE id ~ '^t[0-9]+$'",
 )
-ROOM = 100_000
+RAISED_LIMIT = 100_000
 # What a replica of the benchmarks can run.
 NOOP = Capabilities(("saga:noop",))
 
@@ -79,16 +79,16 @@ class Seeding:
     settings: Settings
 
     async def prepare(self) -> None:
-        """Make the tables, the months of history, the one definition, and room."""
+        """Create the tables, the history partitions, one definition, and raised limits."""
         await migrate_control(self.database)
         await prepare_history(Replica(self.database, self.settings))
         async with self.database.transaction() as connection:
             definition_id = schedule_definitions.definition_id(DEFINITION)
             await schedule_definitions.add(connection, {definition_id: DEFINITION})
-            await limits.declare(connection, ROOM, ROOM)
+            await limits.declare(connection, RAISED_LIMIT, RAISED_LIMIT)
 
     async def add_tenants(self, tenants: int) -> None:
-        """Add tenants that have no schema: the scheduler looks at none."""
+        """Add tenants without a schema, because the scheduler reads none."""
         async with self.database.transaction() as connection:
             await connection.execute(_TENANTS, {"tenants": tenants})
             await connection.execute(text("ANALYZE tenantcron.tenant"))
@@ -102,7 +102,7 @@ class Seeding:
         name: str = "s",
         apart: float = 0.0,
     ) -> None:
-        """Add cursors that come due all at once, one after the other, or never."""
+        """Add cursors that are due at once, one after the other, or never."""
         async with self.database.transaction() as connection:
             values = {"number": number, "due": due, "tenants": tenants, "name": name}
             values["apart"] = apart
@@ -110,14 +110,14 @@ class Seeding:
             await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
 
     async def add_pending(self, number: int, *, tenants: int) -> None:
-        """Add executions that wait for nothing."""
+        """Add executions that can start."""
         await self.add_cursors(number, None, tenants=tenants)
         async with self.database.transaction() as connection:
             await connection.execute(_PENDING)
             await connection.execute(text("ANALYZE tenantcron.execution_live"))
 
     async def add_past(self, first: int, last: int, *, tenants: int) -> None:
-        """Add history, `first` to `last` of it: executions that have succeeded."""
+        """Add history from `first` to `last`: executions that have succeeded."""
         for start in range(first, last, _PAST_A_STATEMENT):
             end = min(start + _PAST_A_STATEMENT, last)
             numbers = {"first": start, "last": end - 1, "total": last}
@@ -128,7 +128,7 @@ class Seeding:
             await connection.execute(text("ANALYZE tenantcron.execution"))
 
     async def clear(self) -> None:
-        """Forget what was added, but for the history."""
+        """Remove what was added, except for the history."""
         async with self.database.transaction() as connection:
             for statement in _CLEAR:
                 await connection.execute(text(statement))

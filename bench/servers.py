@@ -1,11 +1,11 @@
-"""What a server makes of the hot steps, compared with the embedded one by processor time.
+"""The CPU time of the hot steps on a server, compared with the embedded one.
 
     .venv/bin/python bench/servers.py [--database-url URL] [--rounds N] [--number N]
 
-Without a URL the other server is the one that Debian packages, with its defaults. The two take
-turns within one run, and only processor time counts: of this process, and of the server processes
-that serve it. So the ratios also hold on a busy machine, unlike the figures of `scheduler.py`. Ends
-with 1 if a step costs more than 1.3 times as much on the other server.
+Without a URL the other server is the one that Debian packages, with its defaults. The two alternate
+within one run, and only CPU time counts: of this process, and of its server processes. So the
+ratios are valid even on a busy machine, unlike the figures of `scheduler.py`. Exits with 1 if a
+step costs more than 1.3 times as much on the other server.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from time import process_time
 
 import structlog
 from seeding import NOOP, Seeding
-from serving import Place, add_database_url, packaged_server, server
+from serving import Workspace, add_database_url, packaged_server, server
 from sqlalchemy import text
 
 from tenantcron.scheduler import fire
@@ -37,12 +37,12 @@ from tenantcron.store.times import database_time
 TENANTS = 200
 SINGLES = 60
 FINISHED_AT_ONCE = 400
-AIM = 1.3
+GOAL = 1.3
 _BACKENDS = text(
     "SELECT pid FROM pg_stat_activity"
     " WHERE datname = current_database() AND backend_type = 'client backend'"
 )
-_FORGET = (
+_CLEAR = (
     "TRUNCATE tenantcron.execution",
     "TRUNCATE tenantcron.execution_attempt",
     "DELETE FROM tenantcron.schedule_cursor",
@@ -51,34 +51,34 @@ _FORGET = (
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two servers, and what each step took there, in microseconds an execution."""
+    """One of the two servers, and the microseconds per execution of each step there."""
 
-    place: Place
+    place: Workspace
     database: Database
     took: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def replica(self) -> Replica:
-        """Return a scheduler that takes its steps in this process."""
+        """Return a scheduler that runs its steps in this process."""
         return Replica(self.database, self.place.settings, capabilities=NOOP)
 
     async def prepare(self) -> None:
-        """Make the tables and the tenants."""
+        """Create the tables and the tenants."""
         seeds = Seeding(self.database, self.place.settings)
         await seeds.prepare()
         await seeds.add_tenants(TENANTS)
 
     async def fill(self, number: int) -> None:
-        """Let so many schedules be due, and nothing else be there."""
+        """Make this many schedules due, and remove everything else."""
         async with self.database.transaction() as connection:
-            for statement in _FORGET:
+            for statement in _CLEAR:
                 await connection.execute(text(statement))
             due = await database_time(connection) - timedelta(seconds=1)
         seeds = Seeding(self.database, self.place.settings)
         await seeds.add_cursors(number, due, tenants=TENANTS, name="s", apart=0.0)
 
     async def measure(self, what: str, number: int, work: Callable[[], Awaitable[object]]) -> None:
-        """Note what a step takes."""
+        """Record the CPU time of a step."""
         before, own = await self._server_seconds(), process_time()
         await work()
         own = process_time() - own
@@ -93,7 +93,7 @@ class Side:
 
 
 async def measure_round(side: Side, number: int) -> None:
-    """Take all steps once with many due, then with one at a time."""
+    """Run all steps once in batches, then one execution at a time."""
     replica, started = side.replica, list[Claimed]()
 
     async def fire_all() -> None:
@@ -117,21 +117,21 @@ async def measure_round(side: Side, number: int) -> None:
 
 
 async def singly(replica: Replica) -> None:
-    """Take the three steps for each execution by itself."""
-    usual, fire.CURSORS_A_BATCH = fire.CURSORS_A_BATCH, 1
+    """Run the three steps for each execution separately."""
+    default, fire.CURSORS_A_BATCH = fire.CURSORS_A_BATCH, 1
     for _ in range(SINGLES):
         await fire.fire_batch(replica)
         await succeed(replica, list((await claim_batch(replica)).started))
-    fire.CURSORS_A_BATCH = usual
+    fire.CURSORS_A_BATCH = default
 
 
 async def succeed(replica: Replica, started: list[Claimed]) -> None:
     """Record that executions have succeeded."""
-    await finish_batch(replica, [Attempt(of, AttemptOutcome.SUCCEEDED) for of in started])
+    await finish_batch(replica, [Attempt(claimed, AttemptOutcome.SUCCEEDED) for claimed in started])
 
 
-async def measure(places: list[Place], rounds: int, number: int) -> list[Side]:
-    """Let the servers take turns; the first round only warms them up."""
+async def measure(places: list[Workspace], rounds: int, number: int) -> list[Side]:
+    """Alternate between the servers; the first round only warms them up."""
     async with AsyncExitStack() as stack:
         sides = []
         for place in places:
@@ -166,11 +166,11 @@ def main() -> int:
     url: str | None = arguments.database_url
     with server(None) as embedded, packaged_server() if url is None else server(url) as other:
         if other is None:
-            print("no other server: install postgresql, or name one by --database-url")
+            print("no other server: install postgresql, or pass --database-url")
             return 0
         places = [embedded, other]
         sides = asyncio.run(measure(places, arguments.rounds, arguments.number))
-    return int(max(report(*sides)) > AIM)
+    return int(max(report(*sides)) > GOAL)
 
 
 if __name__ == "__main__":

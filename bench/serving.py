@@ -1,4 +1,4 @@
-"""The server that benchmarks run on: a fresh embedded one, or the one that is named."""
+"""The server that benchmarks run on: a fresh embedded one, or the one of a URL."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ _PACKAGED = Path("/usr/lib/postgresql")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Workspace:
     """A working folder, and the database that commands in it use."""
 
     folder: Path
@@ -42,28 +42,28 @@ class Place:
 
 
 def add_database_url(parser: argparse.ArgumentParser) -> None:
-    """Let the user name a server."""
+    """Add the option for a server."""
     parser.add_argument(
         "--database-url",
         metavar="URL",
-        help="measure on this server, in a database of its own, instead of an embedded one",
+        help="measure in a new database on this server instead of an embedded one",
     )
 
 
 @contextmanager
-def server(url: str | None) -> Iterator[Place]:
+def server(url: str | None) -> Iterator[Workspace]:
     """Yield an empty database on the server of a URL, or on an embedded one without it."""
     if url is not None:
         with _on(url) as place:
             yield place
         return
     with embedded_server() as folder:
-        yield Place(folder)
+        yield Workspace(folder)
 
 
 @contextmanager
 def embedded_server() -> Iterator[Path]:
-    """Keep one server running for all measurements; its start is not what is measured."""
+    """Keep one server running for all measurements, so that its start is not measured."""
     with _folder() as folder:
         use = ServerUse(folder / FOLDER)
         try:
@@ -74,7 +74,7 @@ def embedded_server() -> Iterator[Path]:
 
 
 @contextmanager
-def packaged_server() -> Iterator[Place | None]:
+def packaged_server() -> Iterator[Workspace | None]:
     """Run the newest server that Debian has installed, with its defaults; None without one."""
     versions = [int(folder.name) for folder in _PACKAGED.glob("[0-9][0-9]")]
     if not versions:
@@ -84,19 +84,19 @@ def packaged_server() -> Iterator[Place | None]:
         use = ServerUse(folder / FOLDER, _PACKAGED / str(max(versions)) / "bin")
         try:
             host = quote(use.join().parameters["host"], safe="")
-            yield Place(folder, f"postgresql://postgres@/postgres?host={host}")
+            yield Workspace(folder, f"postgresql://postgres@/postgres?host={host}")
         finally:
             use.leave()
 
 
 @contextmanager
-def _on(url: str) -> Iterator[Place]:
-    """Make a database beside the one that the URL names, and drop it at the end."""
+def _on(url: str) -> Iterator[Workspace]:
+    """Create a database beside the one that the URL names, and drop it at the end."""
     name = f"tenantcron_bench_{os.getpid()}"
     with _folder() as folder, psycopg.connect(url, autocommit=True) as session:
         session.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
         try:
-            yield Place(folder, urlunsplit(urlsplit(url)._replace(path=f"/{name}")))
+            yield Workspace(folder, urlunsplit(urlsplit(url)._replace(path=f"/{name}")))
         finally:
             session.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
@@ -104,7 +104,7 @@ def _on(url: str) -> Iterator[Place]:
 @contextmanager
 def _folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="tenantcron-bench-"))
-    # Ended by another, a benchmark must not leave its server behind.
+    # A benchmark that is terminated must not leave its server behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         yield folder

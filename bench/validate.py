@@ -1,9 +1,9 @@
-"""What `tenantcron validate` costs a commit: start-up, one manifest, a folder of a thousand.
+"""The cost of `tenantcron validate` for a commit: start-up, one manifest, a folder of a thousand.
 
-Run it with `.venv/bin/python bench/validate.py`, or with the other two by `make bench`. It builds a
-wheel of the tree and installs it, with check-jsonschema, into an environment of its own, so that
-what is measured is what users get. Commands are measured in turns within one run, and figures are
-given as ratios, because absolute times say more about the machine than about the code.
+Run it with `.venv/bin/python bench/validate.py`, or with the others by `make bench`. It builds a
+wheel of the tree and installs it, with check-jsonschema, into a separate environment, so that it
+measures what users install. Commands are interleaved within one run, and figures are given as
+ratios, because absolute times depend more on the machine than on the code.
 """
 
 import os
@@ -51,7 +51,7 @@ Command = Sequence[str | Path]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one run of a command took; the processor's time is steadier on a busy machine."""
+    """The resources of one run of a command; CPU time is more stable on a busy machine."""
 
     seconds: float
     processor_seconds: float
@@ -64,17 +64,17 @@ def main() -> None:
         folder = Path(scratch)
         bin_folder = install(folder)
         print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, ", end="")
-        print(f"Python {sys.version.split()[0]}, medians of {RUNS} runs in turns\n")
+        print(f"Python {sys.version.split()[0]}, medians of {RUNS} interleaved runs\n")
         (folder / "tenantcron.toml").write_text(POLICY, encoding="utf-8")
-        one = folder / "one" / "acme.yaml"
-        write(one, manifest("acme", random.Random(0)))  # noqa: S311 -- the same in every run
-        compare_one(bin_folder, one)
+        single = folder / "single" / "acme.yaml"
+        write(single, manifest("acme", random.Random(0)))  # noqa: S311 -- the same in every run
+        compare_one(bin_folder, single)
         compare_folders(bin_folder, folder)
-        show_imports(bin_folder, one)
+        show_imports(bin_folder, single)
 
 
 def install(folder: Path) -> Path:
-    """Install the tree as users get it; return the folder of the commands."""
+    """Install the tree as users do; return the folder of the commands."""
     wheels, environment = folder / "wheels", folder / "venv"
     pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
     finish([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT])
@@ -103,14 +103,16 @@ def compare_one(bin_folder: Path, file: Path) -> None:
         "tenantcron validate": [bin_folder / "tenantcron", "validate", file],
         "check-jsonschema": [bin_folder / "check-jsonschema", "--schemafile", SCHEMA, file],
     }
-    usages = in_turns(commands)
-    medians = {name: statistics.median(one.seconds for one in usages[name]) for name in commands}
+    usages = interleaved(commands)
+    medians = {
+        name: statistics.median(usage.seconds for usage in usages[name]) for name in commands
+    }
     bare, ours, theirs = medians.values()
     print(f"## One manifest, {SCHEDULES} schedules, {lines} lines\n")
-    print("| command | median | least | to bare interpreter | the same in processor time |")
+    print("| command | median | minimum | multiple of bare interpreter | the same in CPU time |")
     print("|---|---|---|---|---|")
     for name, used in usages.items():
-        least = min(one.seconds for one in used)
+        least = min(usage.seconds for usage in used)
         ratio = processor_time(used) / processor_time(usages["python -c pass"])
         print(
             f"| `{name}` | {medians[name] * 1e3:.0f} ms | {least * 1e3:.0f} ms "
@@ -136,13 +138,13 @@ def compare_folders(bin_folder: Path, folder: Path) -> None:
             finish([bin_folder / "tenantcron", "validate", below], cwd=folder) for _ in range(3)
         ]
     print(f"## Folders, {SCHEDULES} schedules in each manifest, best of 3\n")
-    print("| manifests | a second | a second of processor time | peak memory |\n|---|---|---|---|")
+    print("| manifests | per second | per CPU second | peak memory |\n|---|---|---|---|")
     for count, usages in used.items():
         rate = count / min(usage.seconds for usage in usages)
         processor = count / min(usage.processor_seconds for usage in usages)
         print(f"| {count:,} | {rate:.0f} | {processor:.0f} | {peak(usages):.1f} MiB |")
     rate = MANY / min(usage.seconds for usage in used[MANY])
-    print(f"\n- {rate:.0f} manifests a second: ", end="")
+    print(f"\n- {rate:.0f} manifests per second: ", end="")
     print(verdict(rate >= MANIFESTS_PER_SECOND, f"at least {MANIFESTS_PER_SECOND:g}"))
     growth = peak(used[MANY]) / peak(used[FEW])
     print(f"- {growth:.2f} times the memory for {MANY // FEW} times the manifests: ", end="")
@@ -150,17 +152,17 @@ def compare_folders(bin_folder: Path, folder: Path) -> None:
 
 
 def show_imports(bin_folder: Path, file: Path) -> None:
-    """Show which modules our start-up spends its time in, beyond the bare interpreter's own."""
+    """Show the most expensive imports of our start-up, beyond those of the bare interpreter."""
     python = bin_folder / "python"
     bare = {name for name, _ in imports([python, "-X", "importtime", "-c", "pass"])}
     script = bin_folder / "tenantcron"
     ours: dict[str, int] = {}
-    for _ in range(5):  # the least of several runs, for single imports are easily disturbed
+    for _ in range(5):  # the minimum of several runs, because single imports vary
         for name, own in imports([python, "-X", "importtime", script, "validate", file]):
             if name not in bare:
                 ours[name] = min(own, ours.get(name, own))
     total = sum(ours.values())
-    print(f"## Imports: {len(ours)} modules beyond the bare interpreter's, the ten dearest\n")
+    print(f"## Imports: {len(ours)} modules beyond the bare interpreter's, top ten\n")
     print("| module | own time | share |\n|---|---|---|")
     for name in sorted(ours, key=lambda name: -ours[name])[:10]:
         print(f"| `{name}` | {ours[name] / 1e3:.1f} ms | {ours[name] / total:.0%} |")
@@ -168,7 +170,7 @@ def show_imports(bin_folder: Path, file: Path) -> None:
 
 
 def imports(command: Command) -> Iterator[tuple[str, int]]:
-    """Yield every import with its own microseconds, children not counted."""
+    """Yield every import with its own microseconds, without its children."""
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     for line in done.stderr.splitlines():
         own, _, rest = line.removeprefix("import time:").partition("|")
@@ -176,24 +178,24 @@ def imports(command: Command) -> Iterator[tuple[str, int]]:
             yield rest.rpartition("|")[2].strip(), int(own)
 
 
-def in_turns(commands: dict[str, Command]) -> dict[str, list[Usage]]:
-    """Run the commands one after the other, again and again, so that noise hits all alike."""
+def interleaved(commands: dict[str, Command]) -> dict[str, list[Usage]]:
+    """Run the commands one after the other, repeatedly, so that noise affects all alike."""
     usages: dict[str, list[Usage]] = {name: [] for name in commands}
     for turn in range(RUNS + 1):
         for name, command in commands.items():
             usage = finish(command)
-            if turn:  # the first turn warms the caches of the disk
+            if turn:  # the first turn warms the disk cache
                 usages[name].append(usage)
     return usages
 
 
 def processor_time(usages: Sequence[Usage]) -> float:
-    """Return the median of the processor's time."""
+    """Return the median CPU time."""
     return statistics.median(usage.processor_seconds for usage in usages)
 
 
 def finish(command: Command, cwd: Path | None = None) -> Usage:
-    """Run a command to its end, which must be a good one."""
+    """Run a command, which must succeed, to completion."""
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -205,17 +207,17 @@ def finish(command: Command, cwd: Path | None = None) -> Usage:
 
 
 def peak(usages: Sequence[Usage]) -> float:
-    """Return the most memory that any of the runs took."""
+    """Return the maximum memory of all runs."""
     return max(usage.peak_mib for usage in usages)
 
 
 def verdict(met: bool, wanted: str) -> str:
-    """Say whether a figure is what was wanted."""
-    return f"{'met' if met else 'MISSED'}, the aim is {wanted}"
+    """Return whether a figure meets its goal, as text."""
+    return f"{'met' if met else 'MISSED'}, the goal is {wanted}"
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file, and its folder if need be."""
+    """Write a file, and create its folder if needed."""
     file.parent.mkdir(exist_ok=True)
     file.write_text(text, encoding="utf-8")
 
@@ -231,7 +233,7 @@ def manifest(tenant: str, rng: random.Random) -> str:
 
 
 def saga(number: int, rng: random.Random) -> str:
-    """Return one saga; the first two are in one line, the others in full."""
+    """Return one saga; the first two use the short form."""
     name = f"saga_{number:02}"
     if number == 0:
         return f"  - name: {name}\n    trigger: scheduled:nightly\n"
@@ -259,7 +261,7 @@ def saga(number: int, rng: random.Random) -> str:
 
 
 def timetable(number: int, rng: random.Random) -> str:
-    """Return one of the ways to say when; two in three are cron, with fields of many kinds."""
+    """Return one form of timetable; two in three are cron, with many kinds of fields."""
     minute, hour = rng.randrange(60), rng.randrange(24)
     at = f'at: "{hour:02}:{minute:02}"'
     forms = (

@@ -65,7 +65,7 @@ def details(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for kind in CHECKS:
         yield f"| {kind} | {examined[kind]:,} | {counts[kind]:,} |"
     yield ""
-    yield "| quick executions of steady tenants | counts | median s | 99% s | max s |"
+    yield "| quick executions of steady tenants | number | median s | 99% s | max s |"
     yield "|---|---|---|---|---|"
     for place, name in enumerate(("never lost with a worker", "lost at least once")):
         ends = sorted(end for verdict in verdicts for end in verdict.ends[place])

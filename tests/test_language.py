@@ -25,6 +25,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CLEAN: Final = (
     *("docs/decisions/*", "docs/reliability.md"),
     *("cron/**/*", "tests/cron/*", "faults/**/*", "tests/faults/*"),
+    *("bench/**/*", "tests/test_bench.py", "docs/performance.md"),
 )
 
 # A word or phrase as a regular expression, and its replacement.

@@ -8,14 +8,14 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import BaseScheduler
 from apscheduler.schedulers.blocking import BlockingScheduler
 from apscheduler.triggers.cron import CronTrigger
-from noting import asked, ready, url
+from recording import arguments, mark_ready, url
 
 THREADS = 20
 
 
 def _with_store(scheduler: BaseScheduler) -> BaseScheduler:
     store = SQLAlchemyJobStore(url=url().replace("postgresql:", "postgresql+psycopg:"))
-    # Late is better than never: what is compared must run all that is due.
+    # Run late jobs: the comparison requires all due jobs to run.
     defaults = {"misfire_grace_time": None, "coalesce": True}
     scheduler.configure(
         jobstores={"default": store},
@@ -26,7 +26,7 @@ def _with_store(scheduler: BaseScheduler) -> BaseScheduler:
     return scheduler
 
 
-def _hold(number: int, due: float) -> None:
+def _load(number: int, due: float) -> None:
     scheduler = _with_store(BackgroundScheduler())
     scheduler.start(paused=True)
     at = datetime.fromtimestamp(due, UTC)
@@ -34,19 +34,19 @@ def _hold(number: int, due: float) -> None:
         month=at.month, day=at.day, hour=at.hour, minute=at.minute, second=at.second, timezone=UTC
     )
     for _ in range(number):
-        scheduler.add_job("noting:note", trigger)
+        scheduler.add_job("recording:record_start", trigger)
     scheduler.shutdown()
 
 
 def _work() -> None:
     scheduler = _with_store(BlockingScheduler())
-    scheduler.add_listener(lambda _: ready(), 1)  # EVENT_SCHEDULER_STARTED
+    scheduler.add_listener(lambda _: mark_ready(), 1)  # EVENT_SCHEDULER_STARTED
     scheduler.start()
 
 
 if __name__ == "__main__":
-    action, _, number, due = asked()
-    if action == "hold":
-        _hold(number, due)
+    action, _, number, due = arguments()
+    if action == "load":
+        _load(number, due)
     else:
         _work()

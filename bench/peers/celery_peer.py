@@ -1,9 +1,9 @@
 """Celery with Redis: beat, and tasks with an eta.
 
-One worker with two processes, nothing kept of results, a hundred tasks fetched ahead for each
-process, and without the talk between workers. Beat keeps its schedules in a file, as it does by
-default. Entries have an interval and a last run, so that all come due at the same second: that is
-cheaper for beat than its crontab.
+One worker with two processes, results ignored, a hundred tasks prefetched per process, and no
+communication between workers. Beat keeps its schedules in a file, as it does by default. Entries
+have an interval and a last run, so all are due at the same second: that is cheaper for beat than
+its crontab.
 """
 
 import os
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from celery import Celery
 from celery.schedules import schedule
 from celery.signals import beat_init, worker_ready
-from noting import asked, note, ready
+from recording import arguments, mark_ready, record_start
 
 HOUR = timedelta(hours=1)
 
@@ -29,17 +29,17 @@ app.conf.update(
 
 @app.task(name="noop")
 def noop() -> None:
-    """Do nothing but note the time."""
-    note()
+    """Only record the time."""
+    record_start()
 
 
 @worker_ready.connect
 @beat_init.connect
 def _ready(**_: object) -> None:
-    ready()
+    mark_ready()
 
 
-def _hold(kind: str, number: int, due: float) -> None:
+def _load(kind: str, number: int, due: float) -> None:
     """Send the tasks; the schedules of beat are part of its configuration."""
     if kind != "eta":
         return
@@ -50,24 +50,24 @@ def _hold(kind: str, number: int, due: float) -> None:
 
 
 def _work() -> None:
-    words = ["worker", "--pool", "prefork", "--concurrency", "2", "--loglevel", "ERROR"]
-    app.worker_main([*words, "--without-gossip", "--without-mingle", "--without-heartbeat"])
+    options = ["worker", "--pool", "prefork", "--concurrency", "2", "--loglevel", "ERROR"]
+    app.worker_main([*options, "--without-gossip", "--without-mingle", "--without-heartbeat"])
 
 
 def _beat(number: int, due: float) -> None:
     last = datetime.fromtimestamp(due, UTC) - HOUR
     entry = {"task": "noop", "schedule": schedule(HOUR, app=app), "last_run_at": last}
-    app.conf.beat_schedule = {str(one): entry for one in range(number)}
-    file = os.path.join(os.environ["BENCH_NOTES"], "beat")  # noqa: PTH118 -- beat takes a string
+    app.conf.beat_schedule = {str(index): entry for index in range(number)}
+    file = os.path.join(os.environ["BENCH_RECORDS"], "beat")  # noqa: PTH118 -- beat requires a string
     app.Beat(schedule=file, loglevel="ERROR", quiet=True).run()
 
 
 if __name__ == "__main__":
-    # The processes of the pool look the module up by its name.
+    # The processes of the pool look up the module by name.
     sys.modules["celery_peer"] = sys.modules["__main__"]
-    action, kind, number, due = asked()
-    if action == "hold":
-        _hold(kind, number, due)
+    action, kind, number, due = arguments()
+    if action == "load":
+        _load(kind, number, due)
     elif action == "beat":
         _beat(number, due)
     else:

@@ -1,9 +1,9 @@
-"""pg_cron: the server itself runs statements; there is no worker, and no work but SQL."""
+"""pg_cron: the server itself runs statements; there are no workers, and the work is SQL."""
 
 from datetime import UTC, datetime
 
 import psycopg
-from noting import asked, url
+from recording import arguments, url
 
 _SCHEDULE = (
     "SELECT cron.schedule('noop' || i, %(cron)s, 'SELECT 1')"
@@ -11,7 +11,7 @@ _SCHEDULE = (
 )
 
 
-def _hold(number: int, due: float) -> None:
+def _load(number: int, due: float) -> None:
     cron = datetime.fromtimestamp(due, UTC).strftime("%-M %-H %-d %-m *")
     with psycopg.connect(url()) as connection:
         connection.execute("CREATE EXTENSION pg_cron")
@@ -19,5 +19,5 @@ def _hold(number: int, due: float) -> None:
 
 
 if __name__ == "__main__":
-    _, _, number, due = asked()
-    _hold(number, due)
+    _, _, number, due = arguments()
+    _load(number, due)

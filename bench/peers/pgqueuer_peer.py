@@ -1,4 +1,4 @@
-"""PGQueuer: schedules, and jobs with a time. With asyncpg and uvloop, a hundred jobs a batch."""
+"""PGQueuer: schedules, and delayed jobs. With asyncpg and uvloop, a hundred jobs per batch."""
 
 import asyncio
 import time
@@ -6,21 +6,21 @@ from datetime import timedelta
 
 import asyncpg
 import uvloop
-from noting import asked, cron_with_seconds, note, ready, url
 from pgqueuer import AsyncpgDriver, Job, PgQueuer, Queries
 from pgqueuer.models import Schedule
+from recording import arguments, cron_with_seconds, mark_ready, record_start, url
 
-JOBS_A_CALL = 1_000
+JOBS_PER_CALL = 1_000
 
 
-async def _hold(kind: str, number: int, due: float) -> None:
-    """Make the tables, and the jobs; schedules are part of the worker's code."""
+async def _load(kind: str, number: int, due: float) -> None:
+    """Create the tables and the jobs; schedules are part of the worker's code."""
     connection = await asyncpg.connect(url())
     queries = Queries(AsyncpgDriver(connection))
     await queries.install()
     if kind == "jobs":
-        for first in range(0, number, JOBS_A_CALL):
-            await _enqueue(queries, min(JOBS_A_CALL, number - first), due)
+        for first in range(0, number, JOBS_PER_CALL):
+            await _enqueue(queries, min(JOBS_PER_CALL, number - first), due)
     await connection.close()
 
 
@@ -34,38 +34,38 @@ async def _work(kind: str, number: int, due: float) -> None:
     queue = PgQueuer(AsyncpgDriver(connection))
     if kind == "schedules":
         _add_schedules(queue, number, due)
-        told = asyncio.create_task(_tell(number))
+        reported = asyncio.create_task(_mark_ready_when_stored(number))
         await queue.sm.run()
-        await told
+        await reported
     else:
         _add_entrypoint(queue)
-        ready()
+        mark_ready()
         await queue.run(batch_size=100)
 
 
 def _add_schedules(queue: PgQueuer, number: int, due: float) -> None:
     async def noop(_: Schedule) -> None:
-        note()
+        record_start()
 
-    for one in range(number):
-        queue.schedule(f"noop{one}", cron_with_seconds(due))(noop)
+    for index in range(number):
+        queue.schedule(f"noop{index}", cron_with_seconds(due))(noop)
 
 
-async def _tell(number: int) -> None:
-    """Say `ready` when all schedules are in the table."""
+async def _mark_ready_when_stored(number: int) -> None:
+    """Report that this process is ready when all schedules are in the table."""
     connection = await asyncpg.connect(url())
     while await connection.fetchval("SELECT count(*) FROM pgqueuer_schedules") < number:
         await asyncio.sleep(0.05)
     await connection.close()
-    ready()
+    mark_ready()
 
 
 def _add_entrypoint(queue: PgQueuer) -> None:
     @queue.entrypoint("noop")
     async def noop(_: Job) -> None:
-        note()
+        record_start()
 
 
 if __name__ == "__main__":
-    action, *rest = asked()
-    uvloop.run((_hold if action == "hold" else _work)(*rest))
+    action, *rest = arguments()
+    uvloop.run((_load if action == "load" else _work)(*rest))

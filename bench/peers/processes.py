@@ -1,4 +1,4 @@
-"""Processes of one session, and what they cost."""
+"""Processes of one session, and their resource usage."""
 
 import os
 import signal
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A process, its session, and its children: those of Postgres have sessions of their own."""
+    """A process, its session, and its children: those of Postgres have their own sessions."""
 
     leader: int
 
     def seconds(self) -> float:
-        """Return the computing time of all, those that have ended included."""
+        """Return the CPU time of all, including those that have ended."""
         return sum(sum(map(int, stat[11:15])) for stat in self.members().values()) / _TICK
 
     def megabytes(self) -> float:
-        """Return the memory of all; what several share counts once."""
+        """Return the memory of all; shared memory counts once."""
         return sum(map(_proportional, self.members())) / 1_024
 
     def members(self) -> dict[int, list[str]]:
-        """Return what `/proc/*/stat` says of each, behind its name, which may have blanks."""
+        """Return the fields of `/proc/*/stat` after the name, which may contain spaces."""
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -48,7 +48,7 @@ def _proportional(pid: int) -> int:
 def start(
     command: Sequence[str | Path], environment: Mapping[str, str], log: Path
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own."""
+    """Start a process in a new session."""
     with log.open("ab") as output:
         return subprocess.Popen(
             command, env=environment, stdout=output, stderr=output, start_new_session=True
@@ -56,13 +56,13 @@ def start(
 
 
 def stop(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask all to end; end those that do not."""
-    for one in started:
-        one.send_signal(signal.SIGTERM)
-    for one in started:
+    """Ask all processes to end; kill those that do not."""
+    for process in started:
+        process.send_signal(signal.SIGTERM)
+    for process in started:
         try:
-            one.wait(_PATIENCE)
+            process.wait(_TIMEOUT)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
-                os.killpg(one.pid, signal.SIGKILL)
-            one.wait()
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,8 +1,8 @@
-"""Procrastinate: periodic tasks, and jobs with a time.
+"""Procrastinate: periodic tasks, and delayed jobs.
 
-Ten jobs at a time in each worker, and its pool of connections as large. Nothing wakes a worker when
-the time of a job has come, so it looks for those ten times a second instead of every five seconds;
-of periodic tasks it is told.
+Ten concurrent jobs in each worker, and a connection pool of the same size. Nothing wakes a worker
+when a delayed job is due, so it polls for those ten times a second instead of every five seconds.
+It is notified of periodic tasks.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ import logging
 from datetime import UTC, datetime
 
 import procrastinate
-from noting import asked, cron_with_seconds, note, ready, url
+from recording import arguments, cron_with_seconds, mark_ready, record_start, url
 
 CONCURRENCY = 10
 POLLING = {"jobs": 0.1, "periodic": 5.0}
-JOBS_A_CALL = 1_000
+JOBS_PER_CALL = 1_000
 
 
 def _app() -> procrastinate.App:
@@ -23,13 +23,13 @@ def _app() -> procrastinate.App:
 
     @app.task(name="noop")
     async def noop(**_: object) -> None:
-        note()
+        record_start()
 
     return app
 
 
-async def _hold(app: procrastinate.App, kind: str, number: int, due: float) -> None:
-    """Make the tables, and the jobs; periodic tasks are part of the worker's code."""
+async def _load(app: procrastinate.App, kind: str, number: int, due: float) -> None:
+    """Create the tables and the jobs; periodic tasks are part of the worker's code."""
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
         if kind == "jobs":
@@ -38,23 +38,23 @@ async def _hold(app: procrastinate.App, kind: str, number: int, due: float) -> N
 
 async def _defer(app: procrastinate.App, number: int, due: float) -> None:
     at = datetime.fromtimestamp(due, UTC)
-    for first in range(0, number, JOBS_A_CALL):
-        some = [{} for _ in range(min(JOBS_A_CALL, number - first))]
-        await app.configure_task("noop", schedule_at=at).batch_defer_async(*some)
+    for first in range(0, number, JOBS_PER_CALL):
+        batch = [{} for _ in range(min(JOBS_PER_CALL, number - first))]
+        await app.configure_task("noop", schedule_at=at).batch_defer_async(*batch)
 
 
 async def _work(app: procrastinate.App, kind: str, number: int, due: float) -> None:
     if kind == "periodic":
-        for one in range(number):
-            app.periodic(cron=cron_with_seconds(due), periodic_id=str(one))(app.tasks["noop"])
+        for index in range(number):
+            app.periodic(cron=cron_with_seconds(due), periodic_id=str(index))(app.tasks["noop"])
     async with app.open_async():
-        ready()
+        mark_ready()
         await app.run_worker_async(
             concurrency=CONCURRENCY, fetch_job_polling_interval=POLLING[kind]
         )
 
 
 if __name__ == "__main__":
-    logging.disable(logging.WARNING)  # it would rather not be started as a script
-    action, *rest = asked()
-    asyncio.run((_hold if action == "hold" else _work)(_app(), *rest))
+    logging.disable(logging.WARNING)  # it warns about being started as a script
+    action, *rest = arguments()
+    asyncio.run((_load if action == "load" else _work)(_app(), *rest))

@@ -1,4 +1,4 @@
-"""The servers that peers run on: Postgres for nearly all, Redis, and a Postgres with pg_cron."""
+"""The servers of the peers: Postgres for nearly all, Redis, and a Postgres with pg_cron."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 from peers import processes
-from peers.installing import HOME
+from peers.environment import HOME
 from psycopg.sql import SQL, Identifier
 
 from tenantcron.store.accounts import server_account
@@ -22,7 +22,7 @@ _TRANSACTIONS = SQL(
     "SELECT xact_commit + xact_rollback FROM pg_catalog.pg_stat_database WHERE datname = %s"
 )
 _PG_CRON = "lib/pg_cron.so"
-# Each change is on disk before it is answered, as with Postgres.
+# Each change is on disk before the response, as with Postgres.
 _DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
 
 
@@ -31,12 +31,12 @@ class Postgres:
     """A server that listens on a socket."""
 
     data: Path
-    # pg_cron works in the one database that the server was told of.
+    # pg_cron uses the one database that its setting names.
     database: str = _DATABASE
 
     @property
     def url(self) -> str:
-        """Return the address of the database that peers work in."""
+        """Return the URL of the database of the peers."""
         return self._url(self.database)
 
     def _url(self, database: str) -> str:
@@ -50,63 +50,65 @@ class Postgres:
         """Return the processes of the server."""
         return processes.Session(int(self._postmaster()[0]))
 
-    def renew(self) -> None:
-        """Make the database anew, and let nothing of the one before be written meanwhile."""
+    def recreate(self) -> None:
+        """Create the database again, after a checkpoint of the previous one."""
         with psycopg.connect(self._url("template1"), autocommit=True) as connection:
             name = Identifier(self.database)
             connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
             connection.execute(SQL("CREATE DATABASE {}").format(name))
             connection.execute("CHECKPOINT")
 
-    def settle(self) -> None:
-        """Do now what the server would do in the background after many rows were added."""
+    def vacuum(self) -> None:
+        """Do now what the server would do in the background after many inserts."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE)")
             connection.execute("CHECKPOINT")
 
-    def questions(self) -> int:
-        """Return how many transactions the database has seen."""
+    def queries(self) -> int:
+        """Return the number of transactions of the database."""
         with psycopg.connect(self._url("template1")) as connection:
             row = connection.execute(_TRANSACTIONS, [self.database]).fetchone()
         return int(row[0]) if row else 0
 
     def number(self, statement: str) -> int:
-        """Ask the database for one number."""
+        """Query one number."""
         with psycopg.connect(self.url) as connection:
             row = connection.execute(statement.encode()).fetchone()
         return int(row[0]) if row else 0
 
     def numbers(self, statement: str) -> list[float]:
-        """Ask the database for a column of numbers."""
+        """Query a column of numbers."""
         with psycopg.connect(self.url) as connection:
             return [float(row[0]) for row in connection.execute(statement.encode())]
 
 
 @dataclass(frozen=True, slots=True)
 class Redis:
-    """A Redis that listens on the loopback."""
+    """A Redis that listens on loopback."""
 
     port: int
     session: processes.Session
 
     @property
     def url(self) -> str:
-        """Return its address."""
+        """Return its URL."""
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def renew(self) -> None:
-        """Forget everything."""
-        self._ask("FLUSHALL")
+    def recreate(self) -> None:
+        """Remove everything."""
+        self._send("FLUSHALL")
 
-    def questions(self) -> int:
-        """Return how many commands it has seen."""
-        lines = self._ask("INFO stats").splitlines()
-        return next(int(x.split(":")[1]) for x in lines if x.startswith("total_commands_processed"))
+    def queries(self) -> int:
+        """Return the number of commands it has processed."""
+        lines = self._send("INFO stats").splitlines()
+        return next(
+            int(line.split(":")[1]) for line in lines if line.startswith("total_commands_processed")
+        )
 
-    def _ask(self, words: str) -> str:
+    def _send(self, command: str) -> str:
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as line:
-            line.sendall(f"{words}\r\n".encode())
-            time.sleep(0.1)  # it has no word for the end of an answer
+            line.sendall(f"{command}\r\n".encode())
+            time.sleep(0.1)  # the protocol has no end marker for a response
             return line.recv(65_536).decode()
 
 
@@ -136,17 +138,17 @@ def _wait_for(port: int) -> None:
             if line.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
-    raise RuntimeError("redis-server does not answer")
+    raise RuntimeError("redis-server does not respond")
 
 
 @contextmanager
 def postgres_with_pg_cron(folder: Path) -> Iterator[Postgres | None]:
-    """Run the machine's Postgres that has pg_cron, on a folder of its own; None if there is none.
+    """Run the machine's Postgres that has pg_cron, on a separate data folder; None without one.
 
-    Debian's is found where its packages put it; BENCH_PG_CRON names another installation.
+    Debian's is found where its packages install it; BENCH_PG_CRON names another installation.
     """
     places = [os.environ.get("BENCH_PG_CRON", ""), *map(str, Path("/usr/lib/postgresql").glob("*"))]
-    home = next((Path(one) for one in places if one and Path(one, _PG_CRON).exists()), None)
+    home = next((Path(place) for place in places if place and Path(place, _PG_CRON).exists()), None)
     if home is None:
         yield None
         return
@@ -175,11 +177,11 @@ def postgres_with_pg_cron(folder: Path) -> Iterator[Postgres | None]:
 
 
 class _PgCron(Postgres):
-    """Its database cannot be dropped while pg_cron works in it."""
+    """Its database cannot be dropped while pg_cron uses it."""
 
     __slots__ = ()
 
-    def renew(self) -> None:
-        """Forget all schedules."""
+    def recreate(self) -> None:
+        """Remove all schedules."""
         with psycopg.connect(self.url) as connection:
             connection.execute("DROP EXTENSION IF EXISTS pg_cron")

@@ -1,4 +1,4 @@
-"""The peers' own environment, made when it is first needed; what cannot be had is not compared."""
+"""The environment of the peers, created on first use; a peer may be missing from it."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ _LISTS = (_HERE / "requirements.txt", _HERE / "constraints.txt")
 
 
 def install() -> None:
-    """Install what is listed, all at once; if something cannot be had, all but that."""
+    """Install all requirements at once; if that fails, one by one."""
     mark = HOME / ".installed"
     wanted = "".join(file.read_text(encoding="utf-8") for file in _LISTS)
     if mark.exists() and mark.read_text(encoding="utf-8") == wanted:
@@ -39,7 +39,7 @@ def _pip(what: Iterable[str]) -> bool:
 
 @cache
 def installed(modules: tuple[str, ...]) -> bool:
-    """Whether a peer's modules are there, and can be imported."""
+    """Whether a peer's modules can be imported."""
     if not PYTHON.exists():
         return False
     command = [PYTHON, "-c", f"import {', '.join(modules)}"]
