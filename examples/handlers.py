@@ -1,6 +1,6 @@
-"""Handlers for the sagas of the example manifests: short, and each shows one thing.
+"""Handlers for the sagas of the example manifests. Each is short and shows one feature.
 
-They come to life with `--handlers handlers` in this folder. None of them needs a table.
+Load them with `--handlers handlers` in this folder. None of them needs a table.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 @saga("reconcile")
 async def reconcile(execution: Execution) -> None:
-    """Ask the database who acts: inside `connection()` it knows, and so do audit triggers."""
+    """Read the actor from the database: it is set inside `connection()`, also for triggers."""
     async with execution.connection() as connection:
         who = await connection.scalar(text("select current_setting('tenantcron.actor')"))
         schema = await connection.scalar(text("select current_schema()"))
@@ -27,7 +27,7 @@ async def reconcile(execution: Execution) -> None:
 
 @saga("rollup")
 def rollup(execution: Execution) -> None:
-    """A plain function: it runs in a thread, takes a few seconds, and stops when it is told to."""
+    """A synchronous handler: it runs in a thread, takes a few seconds, and can be cancelled."""
     for _ in range(6):
         execution.raise_if_cancelled()
         time.sleep(0.5)
@@ -36,15 +36,15 @@ def rollup(execution: Execution) -> None:
 
 @saga("poll_prices")
 async def poll_prices(execution: Execution) -> None:
-    """The exchange is flaky: the first attempt always fails, the second one gets through."""
+    """The exchange is flaky: the first attempt always fails, the second one succeeds."""
     if execution.attempt == 1:
-        raise ConnectionError("the exchange hung up")
+        raise ConnectionError("the exchange closed the connection")
     log.info("prices_polled", attempt=execution.attempt)
 
 
 @saga("refresh_forecast")
 async def refresh_forecast(execution: Execution) -> None:
-    """Who knows better than the backoff says so: come back in five seconds."""
+    """A handler can override the backoff: retry in five seconds."""
     if execution.attempt < 3:
         raise Retry("the weather model is still running", after=timedelta(seconds=5))
     log.info("forecast_refreshed", attempts=execution.attempt)
@@ -52,13 +52,13 @@ async def refresh_forecast(execution: Execution) -> None:
 
 @saga("retire_legacy_tariff")
 async def retire_legacy_tariff(execution: Execution) -> None:
-    """Some failures stay what they are, so there is no second attempt."""
+    """A permanent failure: there is no second attempt."""
     raise Fail(f"{execution.tenant_id} has no tariff of that name")
 
 
 @saga("import_meter_readings")
 async def import_meter_readings(execution: Execution) -> None:
-    """Takes as long as it takes, but the same for every attempt of one execution."""
+    """The duration is random, but the same for every attempt of an execution."""
     meters = random.Random(execution.id.int).randint(50, 500)  # noqa: S311 -- only a demo
     await asyncio.sleep(meters / 250)
     log.info("readings_imported", meters=meters, until=execution.deadline.isoformat())
@@ -66,27 +66,27 @@ async def import_meter_readings(execution: Execution) -> None:
 
 @saga("collect_readings")
 async def collect_readings(execution: Execution) -> None:
-    """Logs carry tenant, schedule, saga, execution and attempt by themselves."""
+    """Log events include tenant, schedule, saga, execution and attempt automatically."""
     log.info("readings_collected", planned_for=execution.scheduled_for.isoformat())
 
 
 @saga("sync_customers")
 async def sync_customers(execution: Execution) -> None:
-    """The id is the same for every attempt: pass it on as the idempotency key."""
+    """The id is the same for every attempt: use it as the idempotency key."""
     log.info("customers_synced", idempotency_key=str(execution.id))
 
 
 @saga("hand_over_dispatch")
 async def hand_over_dispatch(execution: Execution) -> None:
-    """Notes for the next shift come from the manifest's payload, placeholders filled in."""
+    """The notes come from the manifest's payload, with placeholders filled in."""
     log.info("dispatch_handed_over", notes=execution.payload.get("notes", "all quiet"))
 
 
 @saga("balance_reservoirs")
 async def balance_reservoirs(execution: Execution) -> None:
-    """Some nights are worse than others: at 2 and 3 o'clock nobody answers."""
+    """Fails at night: at 2 and 3 o'clock the sensor does not respond."""
     if execution.scheduled_for.hour in (2, 3):
-        raise Fail("the sensor of reservoir 4 does not answer")
+        raise Fail("the sensor of reservoir 4 does not respond")
     await asyncio.sleep(0.2)
     log.info("reservoirs_balanced")
 
@@ -108,6 +108,6 @@ async def balance_reservoirs(execution: Execution) -> None:
 @saga("inspect_turbines")
 @saga("backfill_weather")
 async def pretend(execution: Execution) -> None:
-    """One handler may run many sagas; it sees which one in `saga_name`."""
+    """One handler may run several sagas; `saga_name` has the current one."""
     await asyncio.sleep(0.1)
     log.info("pretended", work=execution.saga_name.replace("_", " "))

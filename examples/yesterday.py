@@ -1,7 +1,7 @@
-"""Let the schedules of the tenant meadow count from yesterday, as if no scheduler had run since.
+"""Start the schedules of the tenant meadow yesterday, as if no scheduler had run since.
 
-The scheduler then catches up as it does after a night without it: what the dashboard shows of the
-last hours did run, only later. Nothing is put into the history by hand.
+The scheduler then catches up as after a night of downtime: the executions that the dashboard shows
+for the last hours did run, only later. Nothing is inserted into the history manually.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from sqlalchemy import text
 from tenantcron.core.settings import load_settings
 from tenantcron.store.engine import open_database
 
-COUNT_FROM_YESTERDAY = text(
+START_YESTERDAY = text(
     "UPDATE tenant_meadow.tenant_schedule SET effective_from = now() - interval '23 hours'"
 )
 
 
 async def main() -> None:
-    """Change when they count from; the audit puts it on record as a change by hand."""
+    """Change the start time; the audit records it as a manual change."""
     settings = load_settings(os.environ, Path.cwd())
     async with open_database(settings) as database, database.transaction() as connection:
-        await connection.execute(COUNT_FROM_YESTERDAY)
+        await connection.execute(START_YESTERDAY)
 
 
 if __name__ == "__main__":

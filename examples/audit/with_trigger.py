@@ -1,4 +1,4 @@
-"""A history that the database writes: `set_actor` and the trigger of `schema.sql`.
+"""A history written by the database: `set_actor` and the trigger of `schema.sql`.
 
 python examples/audit/with_trigger.py [postgresql://…]
 """
@@ -17,7 +17,7 @@ SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
 def main() -> None:
-    """Change rows by plain SQL and show the history."""
+    """Change rows with plain SQL and show the history."""
     with example_engine() as engine:
         with engine.begin() as connection:
             connection.exec_driver_sql(SCHEMA)
@@ -28,7 +28,7 @@ def main() -> None:
             connection.execute(text("insert into invoice (customer, amount) values ('Acme', 120)"))
             connection.execute(text("update invoice set amount = 100"))
 
-        # The same pooled connection: nothing of ada is left on it.
+        # The same pooled connection: the actor is not set any more.
         with engine.begin() as connection:
             connection.execute(text("delete from invoice"))
 

@@ -1,4 +1,4 @@
-"""What a platform plugs into tenantcron: its tenants, and schedules of its own.
+"""Plug-ins of a platform for tenantcron: its tenants, and additional schedules.
 
 `pip install ./examples/platform` installs both entry points; `tenantcron.toml` names them:
 
@@ -25,7 +25,7 @@ NAMESPACE = UUID("7f0c3a52-6a7e-5f0e-8b3a-2d9f1c4e6b10")
 
 
 async def tenants() -> list[dict[str, object]]:
-    """Return the tenants of the platform; a real one would ask its registry."""
+    """Return the tenants of the platform; a real one would query its registry."""
     return [
         {"id": "acme", "status": "active", "labels": {"tier": "gold"}},
         {"id": "globex", "status": "active", "labels": {"tier": "trial"}},
@@ -35,19 +35,19 @@ async def tenants() -> list[dict[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class TrialReminders:
-    """Gives each tenant on trial a daily reminder; when the trial is over, it goes."""
+    """Gives each tenant on trial a daily reminder, until the trial ends."""
 
     name: str = "trials"
 
     async def has_moved(self, database: Database) -> bool:
-        """Compare each time: there are few tenants on trial."""
+        """Compare every time: there are few tenants on trial."""
         del database
         return True
 
     async def tenants(
         self, connection: AsyncConnection, scope: Scope, after: TenantId | None
     ) -> Sequence[ProvidedTenant]:
-        """Return the next tenants, each with its reminder or without."""
+        """Return the next tenants, each with or without a reminder."""
         del scope
         labelled = TenantsWanted(labels=[LabelFilter("tier")])
         rows = await tenant_rows.page(connection, labelled, after=after, limit=TENANTS_A_BATCH)
@@ -55,7 +55,7 @@ class TrialReminders:
         return [_provided(row) for row in found.values()]
 
     async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
-        """Nothing to keep: each refresh compares all."""
+        """Do nothing: each refresh compares all tenants."""
 
 
 def _provided(tenant: TenantRow) -> ProvidedTenant:

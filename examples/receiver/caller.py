@@ -1,4 +1,4 @@
-"""A saga that calls the service: a token where it is used, and the execution's id as key."""
+"""A saga that calls the service with a token, and the execution id as idempotency key."""
 
 import json
 import os
@@ -12,8 +12,8 @@ AUDIENCE = "https://billing.internal"
 
 @saga("charge")
 def charge(execution: Execution) -> None:
-    """Charge the tenant; another attempt is the same charge, not a second one."""
-    request = Request(  # noqa: S310 -- the address is ours
+    """Charge the tenant; a retry repeats the same charge and does not add a second one."""
+    request = Request(  # noqa: S310 -- our own URL
         f"{BILLING}/tenants/{execution.tenant_id}/charges",
         data=json.dumps({"amount": 120}).encode(),
         headers={
@@ -22,5 +22,5 @@ def charge(execution: Execution) -> None:
             "Idempotency-Key": str(execution.id),
         },
     )
-    with urlopen(request, timeout=10) as answer:  # noqa: S310 -- as above
-        answer.read()
+    with urlopen(request, timeout=10) as response:  # noqa: S310 -- as above
+        response.read()

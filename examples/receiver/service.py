@@ -1,9 +1,9 @@
-"""A service that executions call: it asks for proof, and does each piece of work once.
+"""A service that executions call: it verifies tokens, and does each piece of work once.
 
     BILLING_DATABASE_URL=postgresql://… BILLING_KEYS=https://cron.internal/.well-known/jwks.json \\
         uvicorn --app-dir examples/receiver --factory service:create_app
 
-`BILLING_KEYS` is the address of a key set, or a file with what `tenantcron keys jwks` prints.
+`BILLING_KEYS` is the URL of a key set, or a file with the output of `tenantcron keys jwks`.
 """
 
 import json
@@ -37,7 +37,7 @@ create table if not exists charge (
     execution uuid not null default current_setting('tenantcron.correlation_id')::uuid
 );
 """
-# Whoever comes second waits here until the first one has committed, and then finds its row.
+# A concurrent request waits here until the first one has committed, and then finds its row.
 RECEIVE = text(
     "insert into received values (:tenant, :key, :amount) on conflict do nothing returning true"
 )
@@ -46,19 +46,19 @@ CHARGE = text("insert into charge (tenant, amount) values (:tenant, :amount)")
 
 
 class Charge(BaseModel):
-    """What is to be done."""
+    """The request."""
 
     amount: int = Field(gt=0)
 
 
 class Delivered(BaseModel):
-    """What an HTTP target is sent, as far as this service cares."""
+    """The part of an HTTP target request that this service uses."""
 
     payload: Charge
 
 
 class Charged(BaseModel):
-    """What was done, now or earlier."""
+    """The result, of this or an earlier request."""
 
     tenant: str
     amount: int
@@ -67,7 +67,7 @@ class Charged(BaseModel):
 
 
 def create_app() -> FastAPI:
-    """Put the service together."""
+    """Create the application."""
     engine = _engine(os.environ["BILLING_DATABASE_URL"])
     issuer = os.environ.get("BILLING_ISSUER", "tenantcron")
     verifier = Verifier(keys=_keys(os.environ["BILLING_KEYS"]), issuer=issuer, audience=AUDIENCE)
@@ -97,7 +97,7 @@ def create_app() -> FastAPI:
 
 
 def _charge(engine: Engine, proof: Proof, tenant: str, key: str, wanted: Charge) -> Charged:
-    """Charge in the name of whoever has proven to act, once for each key."""
+    """Charge on behalf of the authenticated actor, once for each key."""
     with acting_as(proof.actor), correlation(proof.execution), engine.begin() as connection:
         set_actor(connection)
         is_new = _receive(connection, tenant, key, wanted.amount)
@@ -109,12 +109,12 @@ def _charge(engine: Engine, proof: Proof, tenant: str, key: str, wanted: Charge)
 
 
 def _receive(connection: Connection, tenant: str, key: str, amount: int) -> bool:
-    """Whether this comes for the first time; it is remembered by the transaction that does it."""
+    """Return whether the key is new; it is stored in the same transaction as the charge."""
     values = {"tenant": tenant, "key": key, "amount": amount}
     if connection.execute(RECEIVE, values).scalar_one_or_none():
         return True
     if connection.execute(RECEIVED, values).scalar_one() != amount:
-        raise HTTPException(422, "this Idempotency-Key was used for something else")
+        raise HTTPException(422, "this Idempotency-Key was used for a different request")
     return False
 
 
@@ -125,7 +125,7 @@ def _engine(url: str) -> Engine:
     return engine
 
 
-def _keys(place: str) -> KeySet:
-    if place.startswith(("https://", "http://")):
-        return FetchedKeys(place)
-    return FixedKeys(json.loads(Path(place).read_text(encoding="utf-8")))
+def _keys(location: str) -> KeySet:
+    if location.startswith(("https://", "http://")):
+        return FetchedKeys(location)
+    return FixedKeys(json.loads(Path(location).read_text(encoding="utf-8")))
