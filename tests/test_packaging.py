@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -107,6 +108,10 @@ def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: 
     wheel = build_wheel(tmp_path / "sources")
     with ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        metadata = message_from_bytes(archive.read("tenantcron-0.1.0.dist-info/METADATA"))
+        license_text = archive.read("tenantcron-0.1.0.dist-info/licenses/LICENSE").decode()
+    assert metadata["License-Expression"] == "Apache-2.0 AND 0BSD"
+    assert license_text == (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert held == files_to_ship()
     assert "tenantcron/manifests/manifest.schema.json" in held
     assert "tenantcron/web/static/htmx.min.js" in held
