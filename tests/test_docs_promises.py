@@ -144,6 +144,18 @@ def test_decisions_are_short_numbered_and_have_the_same_parts() -> None:
             assert re.search(rf"^(## )?\**{part}\b", text, re.MULTILINE), (decision, part)
 
 
+def test_every_promise_on_security_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?!promise|---)(.+?) \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) >= 40
+    for promise, shown_by in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", shown_by)
+        assert len(named) == shown_by.count("`") // 2 > 0, promise
+        for file, test in named:
+            source = (ROOT / file).read_text(encoding="utf-8")
+            assert re.search(rf"^(async )?def {test}\(", source, re.MULTILINE), f"{file}::{test}"
+
+
 def leads_somewhere(page: Path, target: str) -> bool:
     path, _, anchor = target.partition("#")
     file = (page.parent / path).resolve() if path else page

@@ -15,6 +15,8 @@ README = ROOT / "README.md"
 PAGES = [
     README,
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     ROOT / "bench" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
