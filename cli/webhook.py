@@ -253,7 +253,7 @@ def _cells(row: Webhook, backlog: Backlog | None) -> Iterator[str]:
     # A path or a query may hold what is nobody's business.
     url = read_url(row.url)
     yield row.name
-    yield url.origin if url else "?"
+    yield url.origin if url else "?" if row.url else "hidden"
     all_types = row.event_types == EVENT_TYPES
     short = (one.removeprefix(PREFIX) for one in row.event_types)
     yield "all" if all_types else ", ".join(short)

@@ -2,11 +2,11 @@
 
 Who locks what:
 
-1. **Control.** One transaction takes the lock CONTROL_MIGRATION and only then reads the version,
+1. **Control.** One transaction takes the lock CONTROL and only then reads the version,
    runs what is missing and stamps it. A second run waits, reads the new version and does nothing.
    Nobody takes the lock when the version is current: that is the case of nearly every start.
 2. **Tenants.** A query per fifty tenants, each in its own transaction, finds those that are behind.
-   Each of these has a transaction of its own, which takes TENANT_MIGRATION for that tenant and
+   Each of these has a transaction of its own, which takes the lock TENANT for that tenant and
    reads its version again before it acts. A handful run at a time.
 
 Each failure:
@@ -35,10 +35,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.errors import TenantcronError
 from tenantcron.migrations.outcome import ControlOutcome, Outcome, TenantOutcome, TenantState
 from tenantcron.store import api_role
-from tenantcron.store.ddl import ensure_control_schema
+from tenantcron.store.ddl import close_functions, ensure_control_schema
 from tenantcron.store.engine import Database
 from tenantcron.store.explain import first_line
-from tenantcron.store.locks import Lock, take_lock, wait_at_most
+from tenantcron.store.locks import MigrationLock, lock_migration, wait_at_most
 from tenantcron.store.tables import CONTROL_SCHEMA
 from tenantcron.store.tenant_versions import TenantVersion, tenant_versions, version_in
 from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
@@ -77,7 +77,7 @@ async def open_to_api(database: Database) -> None:
 
 async def _has_role(connection: AsyncConnection) -> bool:
     """Two runs at once would both change the same rights: one waits for the other."""
-    await take_lock(connection, Lock.CONTROL_MIGRATION)
+    await lock_migration(connection, MigrationLock.CONTROL)
     return await api_role.ensure(connection)
 
 
@@ -87,12 +87,13 @@ async def migrate_control(database: Database) -> ControlOutcome:
         before = await control_version(connection)
         if before is not None and before >= CONTROL_VERSION:
             return ControlOutcome(before, before)
-        await take_lock(connection, Lock.CONTROL_MIGRATION)
+        await lock_migration(connection, MigrationLock.CONTROL)
         before = await control_version(connection)
         if before is None or before < CONTROL_VERSION:
             await wait_at_most(connection, _PATIENCE)
             await ensure_control_schema(connection)
             await connection.run_sync(_upgrade, "control", CONTROL_SCHEMA)
+            await close_functions(connection)
         return ControlOutcome(before, max(before or "", CONTROL_VERSION))
 
 
@@ -133,7 +134,7 @@ async def _migrate_tenant(database: Database, tenant: TenantVersion) -> TenantOu
 
 
 async def _migrate_schema(connection: AsyncConnection, schema: str) -> TenantState:
-    await take_lock(connection, Lock.TENANT_MIGRATION, schema)
+    await lock_migration(connection, MigrationLock.TENANT, schema)
     version = await version_in(connection, schema)
     if version is not None and version >= TENANT_VERSION:
         return TenantState.CURRENT

@@ -20,8 +20,8 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 from psycopg.sql import Literal as Quoted
 
 from tenantcron.migrations.history import history
-from tenantcron.store.ddl import VERSION_SCRIPT, tenant_script
-from tenantcron.store.locks import Lock, key_of
+from tenantcron.store.ddl import CLOSE_FUNCTIONS, VERSION_SCRIPT, tenant_script
+from tenantcron.store.locks import MigrationLock, key_of
 from tenantcron.store.scripts import for_schema
 from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION
 
@@ -62,13 +62,14 @@ class SchemaState:
 
 def control_script(state: SchemaState) -> str:
     """Return what brings the control schema up to date."""
-    lock = _locked(Lock.CONTROL_MIGRATION, "")
-    return _transaction("control schema", state, CONTROL_VERSION, lock, _migrated("control", state))
+    lock = _locked(MigrationLock.CONTROL, "")
+    body = _migrated("control", state) + CLOSE_FUNCTIONS
+    return _transaction("control schema", state, CONTROL_VERSION, lock, body)
 
 
 def tenant_upgrade(tenant: str, state: SchemaState) -> str:
     """Return what brings a tenant's schema up to date, or makes what `tenant create` makes."""
-    lock = _locked(Lock.TENANT_MIGRATION, state.name)
+    lock = _locked(MigrationLock.TENANT, state.name)
     body = _migrated("tenant", state) if state.has_versions else _fresh(state)
     return _transaction(f"tenant {tenant}", state, TENANT_VERSION, lock, body)
 
@@ -78,7 +79,7 @@ def _transaction(title: str, state: SchemaState, target: str, lock: str, body: s
     return f"{heading}{_BEGIN}{lock}{body}COMMIT;\n"
 
 
-def _locked(what: Lock, name: str) -> str:
+def _locked(what: MigrationLock, name: str) -> str:
     first, second = key_of(what, name)
     return _do(_LOCK.format(what=Quoted(first), which=Quoted(second)))
 

@@ -64,6 +64,13 @@ SELECT
     n.nspname,
     'function ' || p.proname || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid)
     || ')' || CASE WHEN p.prosecdef THEN ' security definer' ELSE '' END
+    || CASE WHEN EXISTS (
+        SELECT
+        FROM pg_catalog.aclexplode(
+            coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))
+        ) AS a
+        WHERE a.grantee = 0
+    ) THEN ' for public' ELSE '' END
     || CASE WHEN p.prosrc = '' THEN '' ELSE ' md5 ' || pg_catalog.md5(p.prosrc) END
 FROM pg_catalog.pg_proc AS p
 JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace

@@ -1,10 +1,10 @@
 """Claim, as the database sees it: the step from waiting to running.
 
-Only this step makes anything RUNNING, and only one replica at a time takes it, under an advisory
-lock that ends with the transaction. It counts the rows that run, in a statement of its own after
-the lock was taken, so it sees every start that was committed before. Ends may go on meanwhile; they
-only make room. So at no moment do more run than the limits allow, with any number of replicas, and
-no counter can come apart from what it counts.
+Only this step makes anything RUNNING, and only one replica at a time takes it, under a lock that
+ends with the transaction (see `locks`). It counts the rows that run, in a statement of its own
+after the lock was taken, so it sees every start that was committed before. Ends may go on
+meanwhile; they only make room. So at no moment do more run than the limits allow, with any number
+of replicas, and no counter can come apart from what it counts.
 
 A claim considers only executions whose requirement is among those that the replica gives, so a
 replica never starts what it cannot run, and what others run costs it nothing. The limits and the

@@ -57,6 +57,9 @@ CREATE TABLE {schema}.schema_version (
 );
 """
 _CREATE_SCHEMA = "CREATE SCHEMA {schema};\n"
+# PUBLIC may execute each new function, and default privileges of one schema cannot change that. So
+# it is undone after the migrations, whichever functions they add.
+CLOSE_FUNCTIONS = "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenantcron FROM PUBLIC;\n"
 # Never CASCADE: what others have built on our tables is theirs (docs/decisions/0026).
 _DROP_TABLES = """
 DROP TABLE {schema}.tenant_schedule, {schema}.audit_record, {schema}.schema_version;
@@ -93,6 +96,11 @@ async def ensure_control_schema(connection: AsyncConnection) -> None:
         await connection.run_sync(run_script, for_schema("CREATE SCHEMA {schema}", CONTROL_SCHEMA))
 
 
+async def close_functions(connection: AsyncConnection) -> None:
+    """Let only roles that were granted it execute functions of the control schema."""
+    await connection.run_sync(run_script, CLOSE_FUNCTIONS)
+
+
 async def drop_control_schema(connection: AsyncConnection) -> None:
     """Drop the control schema, of which all migrations were undone; anything else stops it."""
     await connection.run_sync(run_script, for_schema(_DROP_CONTROL, CONTROL_SCHEMA))
@@ -115,9 +123,9 @@ def tenant_script() -> LiteralString:
         _declared(),
         _APPEND_ONLY,
         _RECORDING,
-        _SEEN,
         VERSION_SCRIPT,
         _stamp(),
+        _SEEN,
     ]
     # Nothing of it comes from outside: declared tables and the constants above.
     return "\n".join(parts)

@@ -386,6 +386,15 @@ execution_attempt = Table(
     postgresql_partition_by="RANGE (scheduled_for)",
 )
 
+# One row for each step that one process at a time may take; see `locks`.
+lock = Table(
+    "lock",
+    control,
+    Column("name", String(32), primary_key=True),
+    # The advisory lock of the same step in the release before.
+    Column("advisory_key", Integer, nullable=False),
+)
+
 # The replicas of the scheduler, as they report themselves.
 worker = Table(
     "worker",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from sqlalchemy import Row, delete, func, select, update
+from sqlalchemy import Row, delete, func, literal, null, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -15,11 +15,14 @@ from tenantcron.store.tables import webhook
 
 # Why a webhook is off that no operator has switched off.
 GONE: Final = "the receiver answered 410 Gone"
+# What a role that only plans gets in place of these columns.
+_HIDDEN: Final = {"url": literal("").label("url"), "secret_ref": null().label("secret_ref")}
+_SEES_URLS: Final = text("SELECT has_table_privilege('tenantcron.webhook', 'SELECT')")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """One webhook; no tenants means all of them."""
+    """One webhook; no tenants means all of them, an empty URL one that the role may not read."""
 
     name: str
     url: str
@@ -58,8 +61,10 @@ async def lock(connection: AsyncConnection) -> None:
 
 
 async def list_all(connection: AsyncConnection) -> list[Webhook]:
-    """Return all webhooks by name."""
-    found = await connection.execute(select(webhook).order_by(webhook.c.name))
+    """Return all webhooks by name; without URL and secret if the role may not read those."""
+    sees_all = await connection.scalar(_SEES_URLS)
+    columns = list(webhook.c) if sees_all else [_HIDDEN.get(c.name, c) for c in webhook.c]
+    found = await connection.execute(select(*columns).order_by(webhook.c.name))
     return [_read(row) for row in found]
 
 

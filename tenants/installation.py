@@ -25,7 +25,7 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.store import api_role, ddl, tenant_objects, tenants, workers
 from tenantcron.store.engine import Database
 from tenantcron.store.errors import MissingRightsError
-from tenantcron.store.locks import Lock, take_lock, wait_at_most
+from tenantcron.store.locks import MigrationLock, lock_migration, wait_at_most
 from tenantcron.store.tables import CONTROL_SCHEMA
 from tenantcron.store.tenants import TenantRow
 from tenantcron.store.versions import CONTROL_VERSION, control_version
@@ -101,7 +101,7 @@ async def _remove_tenants(database: Database, rows: Sequence[TenantRow]) -> None
 async def _remove_control(database: Database) -> None:
     with _refusing():
         async with database.transaction() as connection:
-            await take_lock(connection, Lock.CONTROL_MIGRATION)
+            await lock_migration(connection, MigrationLock.CONTROL)
             await wait_at_most(connection, _PATIENCE)
             await connection.run_sync(_downgrade)
             await ddl.drop_control_schema(connection)

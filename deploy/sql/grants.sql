@@ -4,6 +4,8 @@
 BEGIN;
 REVOKE ALL ON ALL TABLES IN SCHEMA tenantcron
     FROM tenantcron_run, tenantcron_operate, tenantcron_plan;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenantcron
+    FROM tenantcron_run, tenantcron_operate, tenantcron_plan;
 GRANT USAGE ON SCHEMA tenantcron TO tenantcron_run, tenantcron_operate, tenantcron_plan;
 
 -- All of them read what the scheduler does, and the version that the tables are at.
@@ -11,14 +13,36 @@ GRANT SELECT ON
     tenantcron.schema_version, tenantcron.tenant, tenantcron.limits, tenantcron.manifest_version,
     tenantcron.schedule_definition, tenantcron.schedule_cursor, tenantcron.execution,
     tenantcron.execution_attempt, tenantcron.worker, tenantcron.failover, tenantcron.failover_loss,
-    tenantcron.service, tenantcron.identity, tenantcron.audit_record, tenantcron.webhook,
-    tenantcron.webhook_lane, tenantcron.webhook_event, tenantcron.outbox, tenantcron.tenant_label,
+    tenantcron.service, tenantcron.identity, tenantcron.audit_record, tenantcron.tenant_label,
     tenantcron.tenant_source, tenantcron.tenant_source_problem
     TO tenantcron_run, tenantcron_operate, tenantcron_plan;
 GRANT SELECT ON tenantcron.metering TO tenantcron_operate, tenantcron_plan;
+-- Row-level security calls the first three for each role that reads.
+GRANT EXECUTE ON FUNCTION
+    tenantcron.sees(text), tenantcron.sees_schema(text), tenantcron.schema_of(text),
+    tenantcron.running_now()
+    TO tenantcron_run, tenantcron_operate, tenantcron_plan;
+-- A plan's role sees the state of webhooks, but neither their addresses nor what is sent to them.
+GRANT SELECT ON
+    tenantcron.webhook, tenantcron.webhook_lane, tenantcron.webhook_event, tenantcron.outbox
+    TO tenantcron_run, tenantcron_operate;
+GRANT SELECT (
+    name, event_types, tenant_ids, in_batches, created_by, created_at, disabled_at,
+    disabled_reason, dropped, dropped_at
+) ON tenantcron.webhook TO tenantcron_plan;
+GRANT SELECT (webhook_name, tenant_id, last_placed, last_delivered, failures, last_error)
+    ON tenantcron.webhook_lane TO tenantcron_plan;
+GRANT SELECT (webhook_name, tenant_id, place, placed_at)
+    ON tenantcron.webhook_event TO tenantcron_plan;
 
 -- Triggers write the audit with the rights of the role that makes a change. It is append only.
 GRANT INSERT ON tenantcron.audit_record TO tenantcron_run, tenantcron_operate;
+GRANT EXECUTE ON FUNCTION
+    tenantcron.acting(), tenantcron.put_on_record(text, text, text, jsonb, jsonb)
+    TO tenantcron_run, tenantcron_operate;
+-- Steps that one process at a time may take.
+GRANT EXECUTE ON FUNCTION tenantcron.take_lock(text) TO tenantcron_run, tenantcron_operate;
+GRANT EXECUTE ON FUNCTION tenantcron.try_lock(text) TO tenantcron_run;
 
 -- The scheduler fires, claims, runs and records. Operators trigger, retry and cancel.
 GRANT INSERT, UPDATE ON tenantcron.execution TO tenantcron_run, tenantcron_operate;
@@ -34,7 +58,7 @@ GRANT INSERT, UPDATE, DELETE ON tenantcron.worker TO tenantcron_run;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenantcron.capability TO tenantcron_run;
 GRANT INSERT ON tenantcron.failover TO tenantcron_run;
 GRANT INSERT, DELETE ON tenantcron.failover_loss TO tenantcron_run;
-GRANT INSERT ON tenantcron.service, tenantcron.identity TO tenantcron_run;
+GRANT INSERT ON tenantcron.service TO tenantcron_run;
 GRANT UPDATE ON tenantcron.limits TO tenantcron_run, tenantcron_operate;
 -- Months of history are made ahead, and dropped when they are old. The history is locked for a
 -- moment before a month is dropped, so that nothing ends in it meanwhile.
@@ -48,13 +72,17 @@ GRANT DELETE ON tenantcron.outbox TO tenantcron_run;
 GRANT USAGE ON SEQUENCE tenantcron.outbox_id_seq TO tenantcron_run;
 GRANT INSERT, UPDATE ON tenantcron.webhook_lane TO tenantcron_run;
 GRANT INSERT, DELETE ON tenantcron.webhook_event TO tenantcron_run;
-GRANT UPDATE ON tenantcron.webhook TO tenantcron_run;
+GRANT UPDATE (disabled_at, disabled_reason, dropped, dropped_at) ON tenantcron.webhook
+    TO tenantcron_run;
 -- Execution tokens are signed; the first token makes the first key. Operators rotate keys.
 GRANT SELECT, INSERT, UPDATE ON tenantcron.signing_key TO tenantcron_run, tenantcron_operate;
 
 -- Operators and the API apply manifests to tenants that exist, and change status and limits.
 GRANT INSERT ON tenantcron.manifest_version TO tenantcron_operate;
-GRANT UPDATE ON tenantcron.tenant, tenantcron.identity TO tenantcron_operate;
+GRANT UPDATE ON tenantcron.tenant TO tenantcron_operate;
+GRANT EXECUTE ON FUNCTION
+    tenantcron.recording(text, text), tenantcron.notice_change_by_hand(text, bigint)
+    TO tenantcron_operate;
 -- A trigger keeps the labels. `tenant refresh` follows a tenant source.
 GRANT INSERT, DELETE ON tenantcron.tenant_label TO tenantcron_operate;
 GRANT INSERT, UPDATE, DELETE ON tenantcron.tenant_source, tenantcron.tenant_source_problem
@@ -63,4 +91,18 @@ GRANT INSERT, UPDATE, DELETE ON tenantcron.webhook TO tenantcron_operate;
 -- The API looks tokens up, counts requests, and keeps the answers of writes for a day.
 GRANT SELECT, INSERT, UPDATE ON tenantcron.api_token, tenantcron.api_usage TO tenantcron_operate;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenantcron.idempotency_key TO tenantcron_operate;
+
+-- Rights on the tables of tenants follow those on manifest_version when a tenant is created. These
+-- tenants were created before the roles.
+DO $$
+BEGIN
+    PERFORM tenantcron.open_to_api(t.schema_name)
+    FROM tenantcron.tenant AS t
+    JOIN pg_namespace AS n ON n.nspname = t.schema_name
+    JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'tenant_schedule'
+    WHERE
+        NOT has_table_privilege('tenantcron_run', c.oid, 'SELECT')
+        OR NOT has_table_privilege('tenantcron_operate', c.oid, 'INSERT')
+        OR NOT has_table_privilege('tenantcron_plan', c.oid, 'SELECT');
+END $$;
 COMMIT;

@@ -11,16 +11,3 @@ GRANT tenantcron_api TO tenantcron_operate;
 
 -- migrate creates the schema tenantcron, tenant create the schemas of tenants that are not adopted.
 GRANT CREATE ON DATABASE :"DBNAME" TO tenantcron_deploy;
-
--- Only a member of a role may say what the role grants by default.
-GRANT tenantcron_deploy TO CURRENT_USER;
--- Every schema and table that tenantcron_deploy creates: the tenants' schedules and their audit.
--- grants.sql narrows it down for the schema tenantcron.
-ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
-    GRANT USAGE ON SCHEMAS TO tenantcron_run, tenantcron_operate, tenantcron_plan;
-ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
-    GRANT SELECT ON TABLES TO tenantcron_run, tenantcron_operate, tenantcron_plan;
--- An apply writes schedules, and a trigger writes the audit with the rights of the role that applies.
-ALTER DEFAULT PRIVILEGES FOR ROLE tenantcron_deploy
-    GRANT INSERT, UPDATE, DELETE ON TABLES TO tenantcron_operate;
-REVOKE tenantcron_deploy FROM CURRENT_USER;

@@ -8,6 +8,5 @@ GRANT INSERT, UPDATE, DELETE ON tenantcron.tenant_source, tenantcron.tenant_sour
 GRANT UPDATE (
     status, status_reason, weight, labels, sourced, missing_since, schedule_revision, updated_at
 ) ON tenantcron.tenant TO tenantcron_run;
-GRANT UPDATE ON tenantcron.identity TO tenantcron_run;
 GRANT INSERT, DELETE ON tenantcron.tenant_label TO tenantcron_run;
 COMMIT;

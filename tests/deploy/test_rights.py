@@ -6,23 +6,18 @@ with what the roles before it have done, as on a platform.
 
 import asyncio
 import json
-from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
-from support.builds import chosen_build
-from support.database import own_server
-from support.fleet import Called, Shell, manifest
+from support.fleet import manifest
 from support.processes import query
-from support.programs import run_script
+from support.roles import DEPLOY, OPERATE, PLAN, RUN, SCHEDULES, Site
 from support.serve_process import serving
 
 from tenantcron.cli.main import COMMANDS
@@ -30,106 +25,13 @@ from tenantcron.core.settings import Settings
 from tenantcron.store import history
 from tenantcron.store.engine import Database, open_database
 
-ROOT = Path(__file__).parents[2]
-SQL, DOCS = ROOT / "deploy" / "sql", ROOT / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}
-DEPLOY, RUN, OPERATE, PLAN = (f"tenantcron_{name}" for name in ("deploy", "run", "operate", "plan"))
-# Owns the database and may create roles; it is no superuser.
-DBA = "dba"
-SCHEDULES = {
-    "good": 'cron: "0 * * * *", catch_up: all, catch_up_window: 6h',
-    "bad": 'cron: "0 * * * *", catch_up: all, catch_up_window: 6h, overlap: allow,'
-    " retry: {max_attempts: 1}, auto_pause_after: 3",
-}
-HANDLERS = """
-from tenantcron import saga
-
-@saga("good")
-async def good(execution):
-    return {"token": bool(await execution.token("https://billing.internal"))}
-
-@saga("bad")
-async def bad(execution):
-    raise ValueError("no")
-"""
 # As if no scheduler had run for three hours.
 MAKE_DUE = (
     "UPDATE tenantcron.schedule_cursor SET effective_from = now() - interval '1 day',"
     " next_run_at = date_trunc('hour', now()) - interval '3 hours'"
 )
-# A schema as a platform has it: another role's, which grants what roles need to adopt it.
-PLATFORM = f"""
-CREATE ROLE platform;
-CREATE SCHEMA org_umbra AUTHORIZATION platform;
-GRANT USAGE, CREATE ON SCHEMA org_umbra TO {DEPLOY};
-GRANT USAGE ON SCHEMA org_umbra TO {RUN}, {OPERATE}, {PLAN}, tenantcron_api;
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A database with the roles of deploy/sql."""
-
-    url: str
-    folder: Path
-
-    def url_of(self, role: str) -> str:
-        parts = urlsplit(self.url)
-        return urlunsplit(parts._replace(netloc=f"{role}@"))
-
-    def shell(self, role: str) -> Shell:
-        return Shell(self.folder, self.url_of(role))
-
-    def call(self, role: str, *arguments: str) -> Called:
-        key = b64encode(bytes(range(32))).decode()
-        return self.shell(role)(*arguments, TENANTCRON_MASTER_KEY=key, PYTHONPATH=str(self.folder))
-
-    def succeed(self, role: str, *arguments: str) -> Called:
-        done = self.call(role, *arguments)
-        assert done.code == 0, (role, arguments, done)
-        succeeded.add((role, arguments[0]))
-        return done
-
-    def refuse(self, role: str, *arguments: str) -> None:
-        done = self.call(role, *arguments)
-        assert done.code in (1, 2), (role, arguments, done)
-        assert "permission denied" in done.out + done.err, (role, arguments, done)
-
-
-# Which commands have succeeded, and as which role.
-succeeded: set[tuple[str, str]] = set()
-
-
-@pytest.fixture(scope="module")
-def site(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("rights")
-    with own_server(run_folder, {}, chosen_build()) as server:
-        server.execute("CREATE ROLE {} LOGIN CREATEROLE", DBA)
-        server.execute("CREATE DATABASE {} OWNER {}", "product", DBA)
-        made = Site(server.url("product"), folder)
-        set_up(made)
-        yield made
-
-
-def set_up(site: Site) -> None:
-    """Go through the steps of the documents, up to the first schedules."""
-    for tenant in ("acme", "umbra"):
-        (site.folder / f"{tenant}.yaml").write_text(manifest(tenant, SCHEDULES), encoding="utf-8")
-    (site.folder / "rights_work.py").write_text(HANDLERS, encoding="utf-8")
-    policy = '[policy]\nallowed_hosts = ["hooks.internal"]\n'
-    (site.folder / "tenantcron.toml").write_text(policy, encoding="utf-8")
-    run_file(site.url_of(DBA), "roles.sql")
-    query(site.url, PLATFORM)
-    site.succeed(DEPLOY, "migrate")
-    run_file(site.url_of(DEPLOY), "grants.sql")
-    site.succeed(DEPLOY, "tenant", "create", "acme")
-    site.succeed(DEPLOY, "tenant", "create", "umbra", "--schema", "org_umbra")
-    site.succeed(DEPLOY, "apply-manifest", "acme.yaml")
-
-
-def run_file(url: str, name: str) -> None:
-    done = run_script(url, (SQL / name).read_text(encoding="utf-8"))
-    assert (done.returncode, done.stderr) == (0, ""), done
 
 
 def what_changes_tables_needs_the_role_that_deploys(site: Site) -> None:
@@ -149,7 +51,7 @@ def what_changes_tables_needs_the_role_that_deploys(site: Site) -> None:
 
 
 def the_grants_can_be_run_again(site: Site) -> None:
-    run_file(site.url_of(DEPLOY), "grants.sql")
+    site.run_file(DEPLOY, "grants.sql")
 
 
 def operators_apply_and_change_what_exists(site: Site) -> None:
@@ -240,7 +142,7 @@ def who_plans_reads_and_changes_nothing(site: Site) -> None:
     for command in ("health", "audit"):
         found = site.call(PLAN, command)
         assert (found.code, found.err) == (1, ""), found
-        succeeded.add((PLAN, command))
+        site.succeeded.add((PLAN, command))
     [row] = query(site.url, "SELECT id FROM tenantcron.execution LIMIT 1")
     as_planner("execution", "show", str(row["id"]))
     site.refuse(PLAN, "schedule", "pause", "acme/good", "--reason", "x")
@@ -251,7 +153,7 @@ def who_plans_reads_and_changes_nothing(site: Site) -> None:
 
 def the_api_serves_as_the_operators_role_with_row_level_security(site: Site) -> None:
     created = site.succeed(OPERATE, "token", "create", "web", "--role", "admin", "--format", "json")
-    succeeded.add((OPERATE, "serve"))
+    site.succeeded.add((OPERATE, "serve"))
     headers = {"Authorization": f"Bearer {json.loads(created.out)['token']}"}
     with (
         serving(site.shell(OPERATE)) as (url, _),
@@ -284,7 +186,7 @@ def the_scheduler_follows_a_tenant_source_with_rights_of_its_own(site: Site) -> 
     site.succeed(OPERATE, "tenant", "label", "acme", "tier=gold")
     query(site.url, "UPDATE public.tenants SET status = 'suspended'")
     query(site.url, "INSERT INTO public.tenants VALUES ('newcomer', 'active')")
-    run_file(site.url_of(DEPLOY), "tenant_source.sql")
+    site.run_file(DEPLOY, "tenant_source.sql")
     query(site.url, "UPDATE tenantcron.tenant_source SET started_at = NULL")
     site.succeed(RUN, "run", "--handlers", "rights_work", "--once")
     statuses = query(site.url, "SELECT id FROM tenantcron.tenant WHERE status = 'suspended'")
@@ -322,8 +224,8 @@ def test_every_command_runs_with_the_rights_of_its_role_and_no_others(site: Site
     for step in STEPS:
         step(site)
 
-    assert {command for _, command in succeeded} == COMMANDS.keys() - WITHOUT_DATABASE
-    for role, command in succeeded:
+    assert {command for _, command in site.succeeded} == COMMANDS.keys() - WITHOUT_DATABASE
+    for role, command in site.succeeded:
         assert f"`{command}`" in runs(role), (role, command)
 
 

@@ -117,6 +117,9 @@ async def _any(_: Ran) -> None:
         ("DELETE FROM tenantcron.schedule_cursor", "UPDATE tenantcron.tenant SET id = id", False),
         ("SELECT 1 FROM tenantcron.audit_record", "UPDATE tenantcron.tenant SET id = id", False),
         ("SELECT pg_advisory_xact_lock(1)", "SELECT pg_advisory_xact_lock(1)", False),
+        ("SELECT tenantcron.take_lock('claim')", "SELECT tenantcron.take_lock('claim')", False),
+        ("SELECT tenantcron.take_lock('claim')", "INSERT INTO tenantcron.worker", False),
+        ("SELECT tenantcron.take_lock('claim')", "SELECT pg_advisory_xact_lock(1)", False),
     ],
 )
 def test_steps_commute_if_neither_can_see_or_block_the_other(

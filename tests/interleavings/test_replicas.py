@@ -7,10 +7,11 @@ import pytest
 from interleavings.conftest import Theatre
 from support.interleaving import Ran
 from support.scheduling import NOON
-from support.stages import HOURLY
+from support.stages import HOURLY, lock_as_the_release_of_the_session
 
 from tenantcron.scheduler.attempts import AttemptOutcome
 from tenantcron.scheduler.fire import Fired
+from tenantcron.store import claiming
 from tenantcron.store.claiming import Claim
 from tenantcron.store.finishing import Finished
 
@@ -42,6 +43,23 @@ async def test_two_replicas_never_start_more_than_the_limit(theatre: Theatre, li
         assert set(started) == running
 
     assert await theatre.every_order({"a": stage.claim("a"), "b": stage.claim("b")}, check) > 1
+
+
+async def test_a_replica_of_the_release_before_never_claims_at_the_same_time(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started in the midst of a claim of this release."""
+    monkeypatch.setattr(claiming, "take_lock", lock_as_the_release_of_the_session)
+    stage = theatre.stage
+    await stage.limit(1)
+    await stage.scheduling.waiting(2)
+
+    async def check(ran: Ran) -> None:
+        claims = [end for end in ran.results.values() if isinstance(end, Claim)]
+        assert sum(len(claim.started) for claim in claims) == 1
+
+    programs = {"new": stage.claim("new"), "before": stage.register_and_claim_as_before("before")}
+    assert await theatre.every_order(programs, check) > 1
 
 
 async def test_a_slot_is_free_only_after_its_result_is_committed(theatre: Theatre) -> None:

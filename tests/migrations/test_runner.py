@@ -16,7 +16,7 @@ from tenantcron.migrations.runner import migrate, migrate_control, migrate_tenan
 from tenantcron.store import tenant_versions
 from tenantcron.store.ddl import create_tenant_schema
 from tenantcron.store.engine import Database, open_database
-from tenantcron.store.locks import Lock, take_lock
+from tenantcron.store.locks import MigrationLock, lock_migration
 from tenantcron.store.versions import CONTROL_VERSION
 
 
@@ -191,7 +191,7 @@ async def test_a_run_waits_for_another_that_migrates_the_control_schema(
     settings = Settings(database_url=empty_database_url, folder=Path())
     async with open_database(settings) as database:
         async with database.transaction() as connection:
-            await take_lock(connection, Lock.CONTROL_MIGRATION)
+            await lock_migration(connection, MigrationLock.CONTROL)
             waiting = asyncio.create_task(migrate_control(database))
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(waiting), 0.2)

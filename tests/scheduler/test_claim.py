@@ -218,6 +218,7 @@ async def test_where_the_role_may_not_read_tenants_nothing_starts_and_nothing_is
     await scheduling.execute("CREATE ROLE half_blind")
     await scheduling.execute("GRANT USAGE ON SCHEMA tenantcron TO half_blind")
     await scheduling.execute("GRANT ALL ON ALL TABLES IN SCHEMA tenantcron TO half_blind")
+    await scheduling.execute("GRANT ALL ON ALL FUNCTIONS IN SCHEMA tenantcron TO half_blind")
     await scheduling.execute("REVOKE ALL ON tenantcron.tenant FROM half_blind")
 
     async def claim_half_blind() -> None:

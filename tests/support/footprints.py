@@ -8,6 +8,7 @@ same state, and one of the two orders is enough. The rules err on the side of "t
 - Plain reads commute with each other.
 - Everything else is a write, and so is a read that locks. A write commutes with a step that names
   none of its tables. A table stands for those that it references, too: a foreign key locks them.
+- `take_lock` and `try_lock` lock a row, read the workers, and may take an advisory lock.
 - Triggers only append, to tables of their own. A read of such a table commutes with no write.
 - A COMMIT commutes only if its transaction has neither written nor locked anything.
 """
@@ -22,7 +23,7 @@ _LOCAL = re.compile(
 )
 _PLAIN_READ = re.compile(r"\s*SELECT\b", re.IGNORECASE)
 _EFFECT = re.compile(
-    r"\bFOR (NO KEY )?(UPDATE|SHARE|KEY SHARE)\b|\b(pg_advisory|nextval|setval)",
+    r"\bFOR (NO KEY )?(UPDATE|SHARE|KEY SHARE)\b|\b(pg_advisory|nextval|setval|take_lock|try_lock)",
     re.IGNORECASE,
 )
 _TABLE = re.compile(r"\b(tenantcron|tenant_\w+)\.(\w+)")
@@ -62,6 +63,8 @@ def footprint(statement: str) -> Footprint:
     tables = {"execution" if _EXECUTION.fullmatch(name) else name for name in names}
     if "pg_advisory" in statement:
         tables.add("advisory lock")
+    if "take_lock" in statement or "try_lock" in statement:
+        tables |= {"lock", "worker", "advisory lock"}
     is_plain = _PLAIN_READ.match(statement) and not _EFFECT.search(statement)
     for table in tuple(tables):
         tables |= REFERENCES.get(table, set())

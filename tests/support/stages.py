@@ -1,11 +1,13 @@
 """A stage for interleavings: one tenant with one schedule, and the programs that act on it."""
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncConnection
 from support.fleet import DEPLOYER, Fleet
 from support.interleaving import Program
 from support.scheduling import NOON, Row, Scheduling
@@ -21,13 +23,30 @@ from tenantcron.scheduler.fire import fire_batch
 from tenantcron.scheduler.operate import Operator
 from tenantcron.scheduler.situation import ScheduleRef
 from tenantcron.store import finishing
-from tenantcron.store.claiming import Claimed, Lease
+from tenantcron.store.claiming import Claim, Claimed, Lease
 from tenantcron.store.engine import Database
+from tenantcron.store.locks import Lock, take_lock
 from tenantcron.store.tenants import Limits
 from tenantcron.tenants.registry import Registry
 
 ACME = TenantId("acme")
 HOURLY = "cron: '0 * * * *'"
+# It declares no capabilities.
+_REGISTER_AS_BEFORE = """
+INSERT INTO tenantcron.worker (id, service, started_at, seen_at)
+VALUES (%(id)s, 'scheduler', statement_timestamp(), statement_timestamp())
+"""
+_LOCK_AS_BEFORE = "SELECT pg_catalog.pg_advisory_xact_lock(1952672002, -2147483648)"
+# Whether the session is one of the release before.
+locks_as_before = ContextVar("locks_as_before", default=False)
+
+
+async def lock_as_the_release_of_the_session(connection: AsyncConnection, what: Lock) -> None:
+    """Take a lock; in the place of `take_lock`."""
+    if locks_as_before.get():
+        await connection.exec_driver_sql(_LOCK_AS_BEFORE)
+    else:
+        await take_lock(connection, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +104,17 @@ class Stage:
     def claim(self, worker: str = "claims", *sagas: str) -> Program:
         """Claim what may start, of these sagas or of any."""
         return lambda database: claim_batch(self._on(database).replica(worker, *sagas))
+
+    def register_and_claim_as_before(self, worker: str) -> Program:
+        """Claim as a replica of the release before, which has just been started."""
+
+        async def run(database: Database) -> Claim:
+            async with database.transaction() as connection:
+                await connection.exec_driver_sql(_REGISTER_AS_BEFORE, {"id": worker})
+            locks_as_before.set(True)
+            return await claim_batch(self._on(database).replica(worker))
+
+        return run
 
     def finish(self, claimed: Claimed, outcome: AttemptOutcome) -> Program:
         """Record how an attempt ended."""

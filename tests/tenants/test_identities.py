@@ -128,10 +128,10 @@ async def test_a_tenant_and_a_service_that_come_at_the_same_moment_meet(
 
 
 async def until_waiting(database: Database) -> None:
-    """Wait until somebody waits for an advisory lock."""
+    """Wait until a session waits for another one to end its transaction."""
     waiting = text(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid"
+        " WHERE NOT l.granted AND a.datname = current_database()"
     )
     async with asyncio.timeout(PATIENCE):
         while True:

@@ -351,6 +351,7 @@ async def test_tenants_whose_tables_may_not_be_created_wait_and_are_reported(
     platform.sql("CREATE ROLE without_ddl LOGIN")
     platform.sql("GRANT USAGE ON SCHEMA tenantcron, public TO without_ddl")
     platform.sql("GRANT ALL ON ALL TABLES IN SCHEMA tenantcron, public TO without_ddl")
+    platform.sql("GRANT ALL ON ALL FUNCTIONS IN SCHEMA tenantcron TO without_ddl")
     try:
         url = platform.url.replace("postgres@", "without_ddl@")
         settings = Settings(database_url=url, folder=tmp_path)
