@@ -21,7 +21,7 @@ DEMO_PORT := 8080
 # How long its scheduler runs before the demo shows what came of it.
 DEMO_RUN := 20s
 # One that misses an aim ends with 1; the others are run all the same.
-BENCHES := cron loading validate apply provider scheduler servers http_targets api limits growth idle compare
+BENCHES := cron loading validate apply provider scheduler servers http_targets api plans limits growth idle compare
 QUICK ?=
 
 .PHONY: help setup demo test lint types unit test-postgres format generated lock sbom audit-dependencies screenshots bench bench-peers faults faults-mutants test-bare clean

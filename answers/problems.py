@@ -112,7 +112,7 @@ _ALL = (
         Rule(
             "TC710",
             "unavailable",
-            "The database, or the issuer of tokens, does not answer in time.",
+            "The database, the issuer of tokens or a check of a manifest does not answer in time.",
             "Waiting longer would only pile requests up.",
             "Try again after `Retry-After`; `Idempotency-Key` makes that safe for writes.",
         ),
@@ -197,6 +197,16 @@ _ALL = (
             "Send shorter headers; filters and cookies are the usual cause.",
         ),
         HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    ),
+    Kind(
+        Rule(
+            "TC719",
+            "too-many-manifests",
+            "The server works on as many manifests of the caller as it may at a time.",
+            "Checking a manifest takes processor time that other requests wait for.",
+            "Wait for an answer, or as long as `Retry-After` says, before you send the next one.",
+        ),
+        HTTPStatus.TOO_MANY_REQUESTS,
     ),
 )
 

@@ -68,10 +68,12 @@ async def plan(
     file: FileName = None,
 ) -> Response:
     """Tell what applying a manifest would change; nothing is written."""
-    manifest = await _manifest(request, work, seen_tenant(work, tenant), file)
-    prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
-    outcomes = await plan_all(work.reading, prepared, Rules(create_tenants, max_deletes))
-    return done(await _answer(work.reading, outcomes))
+    of = seen_tenant(work, tenant)
+    with work.manifest_slot():
+        manifest = await _manifest(request, work, of, file)
+        prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
+        outcomes = await plan_all(work.reading, prepared, Rules(create_tenants, max_deletes))
+        return done(await _answer(work.reading, outcomes))
 
 
 @router.post(
@@ -96,19 +98,20 @@ async def apply(
     of = seen_tenant(work, tenant)
     if create_tenants:
         work.require(Permission.MANAGE)
-    manifest = await _manifest(request, work, of, file)
-    prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
     rules = Rules(create_tenants, max_deletes)
     ref = visible(source_ref) if source_ref else None
+    create = partial(create_tenant, pattern=work.settings.schema_pattern)
+    with work.manifest_slot():
+        manifest = await _manifest(request, work, of, file)
+        prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
 
-    async def step(database: Database) -> Done:
-        await require_unchanged(request, database, of)
-        create = partial(create_tenant, pattern=work.settings.schema_pattern)
-        applier = Applier(database, rules, work.who, ref, create)
-        outcomes = await apply_all(applier, prepared, _nothing)
-        return Done(await _answer(database, outcomes))
+        async def step(database: Database) -> Done:
+            await require_unchanged(request, database, of)
+            applier = Applier(database, rules, work.who, ref, create)
+            outcomes = await apply_all(applier, prepared, _nothing)
+            return Done(await _answer(database, outcomes))
 
-    return await write(request, work, step)
+        return await write(request, work, step)
 
 
 async def _manifest(
@@ -136,7 +139,7 @@ async def _prepared(
     work: Work, manifest: ManifestFile, reviewed: Reviewed | None
 ) -> list[Prepared]:
     """Prepare a manifest; a plan that was reviewed counts only for the state it was made from."""
-    found = await prepare_all(work.reading, [manifest], _nothing)
+    found = await prepare_all(work.reading, [manifest], _nothing, work.service.checking)
     return [
         replace(one, wanted=replace(one.wanted, reviewed=reviewed)) if one.wanted else one
         for one in found

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from tenantcron.answers.problems import PROBLEMS
 from tenantcron.core.errors import UsageError
+from tenantcron.reconciler.checking import CheckLostError
 from tenantcron.reconciler.refusals import REFUSALS, RefusedError
 from tenantcron.scheduler.operate import OperationError
 from tenantcron.scheduler.situation import UnknownError
@@ -96,6 +97,8 @@ def problem_of(error: Exception) -> Problem | None:
         return error
     if isinstance(error, RefusedError):
         return Problem(error.code, error.message)
+    if isinstance(error, CheckLostError):
+        return unavailable(f"{error}: try again")
     if isinstance(error, DBAPIError):
         cause = error.orig
         given_up = isinstance(cause, psycopg.Error) and cause.sqlstate in _GIVEN_UP

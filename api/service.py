@@ -1,16 +1,19 @@
 """The service behind the API: the database as each caller sees it, and all that requests share."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.api.callers import Caller, Callers
+from tenantcron.api.manifest_slots import ManifestSlots
 from tenantcron.api.problems import Problem
 from tenantcron.api.roles import Permission, may
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.policy import Policy
+from tenantcron.reconciler.checking import Checking
 from tenantcron.scheduler.situation import UnknownError
 from tenantcron.store.engine import Database
 
@@ -29,6 +32,8 @@ class Service:
     metrics: Callable[[], Awaitable[bytes]]
     # The public keys of our execution tokens; None: not told here.
     key_set: Callable[[], Awaitable[Mapping[str, object]]] | None = None
+    checking: Checking = field(default_factory=lambda: Checking(serving=True))
+    slots: ManifestSlots = field(default_factory=ManifestSlots)
 
     def work(self, caller: Caller, correlation_id: UUID) -> "Work":
         """Return what one request works with."""
@@ -63,6 +68,10 @@ class Work:
     def bound_to(self) -> TenantId | None:
         """The one tenant that the caller sees; None: all."""
         return self.caller.grant.tenant
+
+    def manifest_slot(self) -> AbstractContextManager[None]:
+        """Return one of the caller's slots for work on a manifest."""
+        return self.service.slots.take(self.caller.key)
 
     def require(self, permission: Permission) -> None:
         """Refuse what the caller's role does not allow."""

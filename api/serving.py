@@ -102,7 +102,8 @@ def _issuer(settings: Settings) -> OidcIssuer | None:
 async def serve(app: ASGIApp, service: Service, address: Address) -> None:
     """Serve an application until SIGTERM or Ctrl-C; requests that have begun are answered."""
     async with _sweeping(service.database):
-        await _Server(server_config(app, service, address), service).serve()
+        with service.checking:
+            await _Server(server_config(app, service, address), service).serve()
     log.info("api_stopped")
 
 

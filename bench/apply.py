@@ -23,6 +23,7 @@ from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.manifests.files import Policies, find_files, read_files
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.reconciler.apply import Applier
+from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_all, prepare_all
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Rules
@@ -133,7 +134,8 @@ async def _measure(
 async def _apply(database: Database, fleet: Fleet) -> list[Outcome]:
     """Do what `apply-manifest` does, except for its output."""
     files = list(read_files(find_files([fleet.folder]), Policies(None), None))
-    prepared = await prepare_all(database, files, _nothing)
+    with Checking() as checking:
+        prepared = await prepare_all(database, files, _nothing, checking)
     applier = Applier(
         database=database,
         rules=Rules(create_tenants=True),

@@ -18,6 +18,7 @@ from tenantcron.cli.report import Report, progress
 from tenantcron.cli.sources import manifest_paths, read_manifests
 from tenantcron.manifests.files import ManifestFile, Policies, read_files
 from tenantcron.reconciler.apply import Applier
+from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_each, plan_each, prepare
 from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
@@ -125,13 +126,13 @@ async def _prepare(
     manifests: Iterable[ManifestFile],
     keep: Callable[[Prepared], None],
 ) -> None:
-    with progress("Checking", number) as step:
+    with progress("Checking", number) as step, Checking() as checking:
 
         def kept(prepared: Prepared) -> None:
             keep(prepared)
             step()
 
-        await prepare(database, manifests, kept)
+        await prepare(database, manifests, kept, checking)
 
 
 async def _prepare_saved(

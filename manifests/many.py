@@ -1,14 +1,12 @@
 """Checks many manifests on all cores; a few are checked here, for a process is not free either."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tenantcron.core.memory import collect_rarely
 from tenantcron.manifests.files import CheckedFile, Policies, read_files
 
 # From here on the time saved is worth the processes: about two seconds' work.
@@ -31,13 +29,11 @@ class Checker(NamedTuple):
         if len(paths) < WORTH_PROCESSES or cores == 1:
             yield from self._check(paths, Policies(self.policy))
             return
-        from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- a hook needs none
-        from multiprocessing import get_context  # noqa: PLC0415 -- as above
+        # Only here: a hook pays for no pool.
+        from tenantcron.core.processes import forks_safely, process_pool  # noqa: PLC0415
 
-        method = "fork" if forks_safely() else "spawn"
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
-        context = get_context(method)
-        with ProcessPoolExecutor(cores, context, initializer=collect_rarely) as pool:
+        with process_pool("fork" if forks_safely() else "spawn") as pool:
             for files in pool.map(self._check_chunk, chunks):
                 yield from files
 
@@ -51,16 +47,6 @@ class Checker(NamedTuple):
         if self.keeps_desired:
             return list(files)
         return [file._replace(checked=file.checked._replace(desired=None)) for file in files]
-
-
-def forks_safely() -> bool:
-    """Whether processes may begin as copies of this one, with everything imported already.
-
-    A fork beside another thread, such as a progress bar's, can hang, and on macOS any can.
-    """
-    from threading import active_count  # noqa: PLC0415 -- a hook needs none
-
-    return sys.platform == "linux" and active_count() == 1
 
 
 @cache

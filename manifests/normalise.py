@@ -11,7 +11,7 @@ from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.target_views import read_target
 from tenantcron.manifests.targets import judge_retention, judge_target
 from tenantcron.manifests.timing import FORMS, NamedTimings, TimingReader
-from tenantcron.manifests.trigger import OneLine, read_one_line
+from tenantcron.manifests.trigger import OURS, OneLine, read_one_line
 from tenantcron.manifests.view import View
 
 # Not all settings: a saga may well have a description, a timeout or a priority of another tool.
@@ -28,6 +28,8 @@ _ONLY_OF_SCHEDULES = frozenset(
         "auto_pause_after",
     }
 )
+# Somewhat over the cap, all mistakes are reported; further over it, only the number.
+_EXCESS_CHECKED = 100
 
 
 class _Declared(NamedTuple):
@@ -42,9 +44,12 @@ class _Declared(NamedTuple):
 
 def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[DesiredSchedule, ...]:
     """Return the sound schedules of a manifest by name; faults go to the reader's list."""
-    own = _own_timings(manifest.get("schedules"), policy, reader)
     sagas = manifest.get("sagas")
     views = list(sagas.items()) if sagas else []
+    if (excess := _far_too_many(views, policy)) is not None:
+        reader.faults.append(excess)
+        return ()
+    own = _own_timings(manifest.get("schedules"), policy, reader)
     named = {**policy.presets, **own}
     declared = [one for saga in views if (one := _declared(saga, named, reader)) is not None]
     reader.faults.extend(_misplaced_settings(declared))
@@ -154,7 +159,29 @@ def _unused(own: NamedTimings, declared: list[_Declared]) -> Iterator[Fault]:
 
 
 def _too_many(declared: list[_Declared], policy: Policy) -> Iterator[Fault]:
+    if len(declared) > policy.max_schedules_per_tenant:
+        yield _over_the_cap([schedule.at for schedule in declared], policy)
+
+
+def _far_too_many(sagas: list[View], policy: Policy) -> Fault | None:
+    """Refuse a manifest before its schedules are read, which takes long for thousands of them."""
+    triggers = [view for saga in sagas if (view := _scheduled(saga)) is not None]
+    if len(triggers) <= policy.max_schedules_per_tenant + _EXCESS_CHECKED:
+        return None
+    return _over_the_cap([trigger.pointer for trigger in triggers], policy)
+
+
+def _scheduled(saga: View) -> View | None:
+    """Return the trigger of a saga if it is a schedule, whether sound or not."""
+    trigger = saga.get("trigger")
+    if trigger is None:
+        return None
+    if isinstance(trigger.value, str):
+        return trigger if trigger.value.partition(":")[0] == OURS else None
+    return trigger.get(OURS)
+
+
+def _over_the_cap(places: list[Pointer], policy: Policy) -> Fault:
     cap = policy.max_schedules_per_tenant
-    if len(declared) > cap:
-        message = f"the tenant has {number_of(len(declared), 'schedule')}, {cap} are allowed"
-        yield Fault("TC302", message, declared[cap].at)
+    message = f"the tenant has {number_of(len(places), 'schedule')}, {cap} are allowed"
+    return Fault("TC302", message, places[cap])

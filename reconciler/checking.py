@@ -5,7 +5,6 @@ Nothing here may import a database driver: each of the processes would pay for i
 
 import asyncio
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from tenantcron.core.batches import batches
-from tenantcron.core.memory import FLEET, collect_rarely
+from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.manifests.desired import Desired
 from tenantcron.manifests.diagnostics import Diagnostic
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 # Small enough that all cores end at about the same time.
 _CHUNK = 20
+_MOST_SERVING = 4
+_NICENESS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,19 @@ class Check:
         return Found(found.checked.tenant, *_defined(wanted), diagnostics)
 
 
-class Checking:
-    """Checks manifests batch by batch; processes start with the first large batch and are kept."""
+class CheckLostError(TenantcronError):
+    """A process ended in the middle of a check; nothing is wrong with the manifest."""
 
-    def __init__(self, check: Check) -> None:
-        self.check = check
+
+class Checking:
+    """Checks manifests: a few in a thread, others in processes, which start when they are needed.
+
+    The processes are kept until the end. A server has all manifests checked by processes of low
+    priority, however few: one thread that checks would slow down all that the server does.
+    """
+
+    def __init__(self, *, serving: bool = False) -> None:
+        self._serving = serving
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -78,39 +87,45 @@ class Checking:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
-    async def all(self, files: Sequence[ManifestFile]) -> list[Found]:
+    async def all(self, check: Check, files: Sequence[ManifestFile]) -> list[Found]:
         """Check manifests in their order."""
-        if len(files) >= WORTH_PROCESSES and (os.cpu_count() or 1) > 1:
-            return await self._in_processes(files)
-        # One at a time, so that a server continues to serve meanwhile.
-        return [
-            found for file in files for found in await asyncio.to_thread(self.check.some, [file])
-        ]
+        is_fleet = len(files) >= WORTH_PROCESSES and (os.cpu_count() or 1) > 1
+        if is_fleet or self._serving:
+            return await self._in_processes(check, files)
+        # One at a time, so that other tasks continue meanwhile.
+        return [found for file in files for found in await asyncio.to_thread(check.some, [file])]
 
-    async def _in_processes(self, files: Sequence[ManifestFile]) -> list[Found]:
+    async def _in_processes(self, check: Check, files: Sequence[ManifestFile]) -> list[Found]:
+        from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415 -- few need it
+
         loop, pool = asyncio.get_running_loop(), self._processes()
         chunks = batches(files, _CHUNK)
-        running = [loop.run_in_executor(pool, self.check.some, chunk) for chunk in chunks]
-        return [found for chunk in running for found in await chunk]
+        try:
+            running = [loop.run_in_executor(pool, check.some, chunk) for chunk in chunks]
+            return [found for chunk in running for found in await chunk]
+        except BrokenProcessPool as error:
+            # The next call starts new processes.
+            if self._pool is pool:
+                self._pool = None
+            raise CheckLostError("a process that checked manifests was ended") from error
 
     def _processes(self) -> "ProcessPoolExecutor":
-        if self._pool is None:
-            from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 -- few need it
-            from multiprocessing import get_context  # noqa: PLC0415 -- as above
+        from tenantcron.core.processes import process_pool  # noqa: PLC0415 -- few need it
 
+        if self._pool is None and self._serving:
+            # One core is left to the server itself.
+            workers = max(1, min(_MOST_SERVING, (os.cpu_count() or 1) - 1))
+            self._pool = process_pool(
+                "forkserver", workers=workers, niceness=_NICENESS, preload=[__name__]
+            )
+        elif self._pool is None:
             # Fresh processes: a forked one would share the connections to the database.
-            self._pool = ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_settle)
+            self._pool = process_pool("spawn")
         return self._pool
 
 
 def _defined(desired: Desired) -> tuple[Stored, str]:
     written = document(map(define, desired.schedules))
     return stored(written), checksum(written)
-
-
-def _settle() -> None:
-    """Make a process fit for its work, which makes many objects and no cycles."""
-    # Ctrl-C reaches all processes of a terminal; the one that started them ends them.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    collect_rarely(FLEET)

@@ -54,20 +54,23 @@ Progress = Callable[[], None]
 
 
 async def prepare(
-    database: Database, files: Iterable[ManifestFile], keep: Callable[[Prepared], None]
+    database: Database,
+    files: Iterable[ManifestFile],
+    keep: Callable[[Prepared], None],
+    checking: Checking,
 ) -> None:
     """Check the manifests that the database does not know yet; hand over all in their order."""
     async with database.transaction() as connection:
         now = await database_time(connection)
         caps = await tenants.schedule_caps(connection)
-    with Checking(Check(caps, now)) as checking:
-        for batch in batches(files, FILES_A_BATCH):
-            for prepared in await _prepare_batch(database, batch, checking):
-                keep(prepared)
+    check = Check(caps, now)
+    for batch in batches(files, FILES_A_BATCH):
+        for source in await _prepare_batch(database, batch, checking, check):
+            keep(source)
 
 
 async def prepare_all(
-    database: Database, files: Sequence[ManifestFile], progress: Progress
+    database: Database, files: Sequence[ManifestFile], progress: Progress, checking: Checking
 ) -> list[Prepared]:
     """Prepare the manifests of few tenants, or of many where memory does not matter."""
     with Spool() as spool:
@@ -76,21 +79,20 @@ async def prepare_all(
             spool.add(prepared)
             progress()
 
-        await prepare(database, files, keep)
+        await prepare(database, files, keep, checking)
         return list(spool)
 
 
 async def _prepare_batch(
-    database: Database, files: Sequence[ManifestFile], checking: Checking
+    database: Database, files: Sequence[ManifestFile], checking: Checking, check: Check
 ) -> list[Prepared]:
     checksums = source_checksums(files)
     async with database.transaction() as connection:
         known = await manifest_versions.made_from(connection, checksums)
     sources = list(zip(files, checksums, strict=True))
-    caps = checking.check.caps
-    before = [_known(file, known.get(checksum), caps) for file, checksum in sources]
+    before = [_known(file, known.get(checksum), check.caps) for file, checksum in sources]
     new = [source for source, found in zip(sources, before, strict=True) if found is None]
-    checked = await checking.all([file for file, _ in new])
+    checked = await checking.all(check, [file for file, _ in new])
     fresh = (
         prepared(file, found, checksum)
         for (file, checksum), found in zip(new, checked, strict=True)

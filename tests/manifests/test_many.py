@@ -76,7 +76,7 @@ def test_a_policy_that_cannot_be_read_is_wrong_use_also_in_another_process(
 def test_processes_begin_as_copies_of_this_one_only_beside_no_other_thread() -> None:
     script = (
         "import threading\n"
-        "from tenantcron.manifests.many import forks_safely\n"
+        "from tenantcron.core.processes import forks_safely\n"
         "alone = forks_safely()\n"
         "done = threading.Event()\n"
         "threading.Thread(target=done.wait).start()\n"

@@ -181,3 +181,29 @@ def test_the_name_beside_a_timetable_is_the_schedules_identity() -> None:
     )
     schedule = only_schedule(checked)
     assert (schedule.name, schedule.saga) == ("x", "a")
+
+
+def broken(count: int) -> JsonValue:
+    return sagas(*(f"scheduled:s{index}:61 2 * * *" for index in range(count)))
+
+
+def test_a_little_over_the_cap_every_other_mistake_is_reported_too() -> None:
+    assert set(codes(check_data(broken(21)))) == {"TC201", "TC302"}
+
+
+def test_far_over_the_cap_no_schedule_is_checked() -> None:
+    (problem,) = check_data(broken(3_000)).problems
+    assert (problem.code, problem.pointer) == ("TC302", ("sagas", 20, "trigger"))
+    assert problem.message == "the tenant has 3000 schedules, 20 are allowed"
+    written_out = [
+        {"name": f"s{index}", "trigger": {"scheduled": {"cron": "61 2 * * *"}}}
+        for index in range(3_000)
+    ]
+    (problem,) = check_data({"sagas": written_out}).problems
+    assert problem.message == "the tenant has 3000 schedules, 20 are allowed"
+    assert "TC302" not in codes(check_data(broken(3_000), policy=policy_with(cap=3_000)))
+
+
+def test_triggers_of_others_do_not_count_however_many_there_are() -> None:
+    others = sagas(*("webhook:incoming" for _ in range(500)))
+    assert "TC302" not in codes(check_data(others))

@@ -24,6 +24,7 @@ from tenantcron.cli.main import main
 from tenantcron.core.standard_logging import forget_standard_logging
 from tenantcron.manifests.files import Policies, find_files, read_files
 from tenantcron.reconciler.apply import Applier
+from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
 from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
@@ -83,7 +84,8 @@ class Fleet:
     async def prepared(self) -> list[Prepared]:
         """Check all manifests."""
         files = list(read_files(find_files([self.folder]), Policies(None), None))
-        return await prepare_all(self.database, files, _nothing)
+        with Checking() as checking:
+            return await prepare_all(self.database, files, _nothing, checking)
 
     async def plan(self, rules: Rules = CREATING) -> list[Outcome]:
         """Plan all manifests."""

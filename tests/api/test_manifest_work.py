@@ -1,0 +1,152 @@
+"""Work on manifests: where it is done, and how much of it one caller may have at a time."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+import pytest
+from support.fleet import NIGHTLY, Shell, manifest
+from support.patience import PATIENCE
+from support.serve_process import serving
+from support.serving import YAML, Api, new_token
+
+from tenantcron.api.manifest_slots import EACH
+from tenantcron.cli import remote
+from tenantcron.manifests.files import ManifestFile
+
+PLAN = "/v1/tenants/acme/manifest:plan"
+BODY = manifest("acme", {"nightly": NIGHTLY})
+
+
+async def planned(api: Api, token: str) -> httpx.Response:
+    async with api.with_token(token) as client:
+        return await client.post(PLAN, content=BODY, headers=YAML)
+
+
+@asynccontextmanager
+async def unfinished(api: Api, token: str, action: str = "plan") -> AsyncIterator[asyncio.Event]:
+    """Send a manifest but for its last byte; the event sends that, too."""
+    parts, content, last = urlsplit(api.url), BODY.encode(), asyncio.Event()
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    head = (
+        f"POST /v1/tenants/acme/manifest:{action} HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/yaml\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    )
+    writer.write(head.encode() + content[:-1])
+
+    async def finish() -> None:
+        await last.wait()
+        writer.write(content[-1:])
+        await reader.readline()
+
+    finishing = asyncio.create_task(finish())
+    try:
+        yield last
+    finally:
+        last.set()
+        await finishing
+        writer.close()
+
+
+async def until(api: Api, token: str, status: int) -> httpx.Response:
+    """Plan until the answer has that status."""
+    async with asyncio.timeout(PATIENCE):
+        while (got := await planned(api, token)).status_code != status:
+            pass
+    return got
+
+
+@pytest.mark.parametrize("action", ["plan", "apply"])
+async def test_beyond_its_slots_a_caller_gets_429_and_others_are_served(
+    api: Api, action: str
+) -> None:
+    await api.tenants("acme")
+    token = await new_token(api.database, "deployer")
+    other = await new_token(api.database, "viewer")
+    async with AsyncExitStack() as stack:
+        begun = [
+            await stack.enter_async_context(unfinished(api, token, action)) for _ in range(EACH)
+        ]
+        refused = await until(api, token, 429)
+        served = await planned(api, other)
+        begun[0].set()
+        again = await until(api, token, 200)
+
+    assert refused.json()["code"] == "TC719"
+    assert int(refused.headers["retry-after"]) >= 1
+    assert (served.status_code, again.status_code) == (200, 200)
+    assert not api.service.slots._taken
+
+
+def test_a_caller_has_as_many_slots_as_the_command_uses() -> None:
+    assert remote._AT_A_TIME <= EACH
+
+
+async def test_manifests_are_checked_in_another_process(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.tenants("acme")
+    # This process could not: the patch is only here.
+    monkeypatch.setattr(ManifestFile, "check", None)
+    got = await planned(api, await new_token(api.database, "viewer"))
+    assert (got.status_code, got.json()["summary"]["create"]) == (200, 1)
+
+
+async def test_a_process_that_is_killed_costs_one_answer_and_is_replaced(api: Api) -> None:
+    await api.tenants("acme")
+    token = await new_token(api.database, "viewer")
+    assert (await planned(api, token)).status_code == 200
+    pool = api.service.checking._pool
+    assert pool is not None
+    for pid in list(pool._processes):
+        os.kill(pid, signal.SIGKILL)
+    got = await planned(api, token)
+    if got.status_code != 200:  # the pool had not noticed yet
+        assert (got.status_code, got.json()["code"]) == (503, "TC710")
+        assert int(got.headers["retry-after"]) >= 1
+    assert (await until(api, token, 200)).json()["summary"]["create"] == 1
+
+
+def test_no_process_outlives_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
+    shell = Shell(tmp_path, database_url)
+    made = shell("token", "create", "ci", "--role", "viewer", "--format", "json")
+    headers = {"Authorization": f"Bearer {json.loads(made.out)['token']}", **YAML}
+    with serving(shell) as (url, process):
+        httpx.post(
+            f"{url}{PLAN}?create_tenants=true", content=BODY, headers=headers, timeout=PATIENCE
+        ).raise_for_status()
+        workers = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert workers
+    _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
+    assert not alive
+
+
+def test_a_server_that_is_stopped_takes_its_processes_with_it(
+    database_url: str, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path, database_url)
+    made = shell("token", "create", "ci", "--role", "viewer", "--format", "json")
+    headers = {"Authorization": f"Bearer {json.loads(made.out)['token']}", **YAML}
+    with serving(shell) as (url, process):
+        httpx.post(
+            f"{url}{PLAN}?create_tenants=true", content=BODY, headers=headers, timeout=PATIENCE
+        ).raise_for_status()
+        workers = psutil.Process(process.pid).children(recursive=True)
+        # As a service manager does, to all of them.
+        for each in workers:
+            each.terminate()
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
+    assert not alive
