@@ -15,7 +15,7 @@ from support.database import Server
 from support.fleet import Shell, manifest, query
 from support.patience import PATIENCE
 from support.receivers import EXAMPLE, published, running
-from support.tokens import ISSUER, KEY, by_hand, payload, seconds, signed
+from support.tokens import ISSUER, KEY, forged, payload, seconds, signed
 
 from tenantcron.actor.keys import Algorithm, generate, jwks
 
@@ -133,7 +133,7 @@ def test_without_a_key_nothing_is_done(service: Service) -> None:
 WRONG: dict[str, tuple[Callable[[], str | None], str]] = {
     "no token": (lambda: None, ""),
     "an unsigned one": (
-        lambda: by_hand({"alg": "none", "kid": KEY.public.kid}, payload()),
+        lambda: forged({"alg": "none", "kid": KEY.public.kid}, payload()),
         "algorithm",
     ),
     "an expired one": (lambda: signed(payload(exp=seconds(minutes=-5))), "expired"),

@@ -18,8 +18,8 @@ from support.tokens import (
     KEY,
     KEYS,
     VERIFIER,
-    by_hand,
     encoded,
+    forged,
     payload,
     seconds,
     signed,
@@ -131,22 +131,22 @@ def without(claim: str) -> dict[str, object]:
 
 
 FORGERIES: dict[str, tuple[Callable[[], str], Refusal]] = {
-    "no algorithm": (lambda: by_hand({"alg": "none", "kid": KID}, payload()), Refusal.ALGORITHM),
+    "no algorithm": (lambda: forged({"alg": "none", "kid": KID}, payload()), Refusal.ALGORITHM),
     "no algorithm, in capitals": (
-        lambda: by_hand({"alg": "NONE", "kid": KID}, payload()),
+        lambda: forged({"alg": "NONE", "kid": KID}, payload()),
         Refusal.ALGORITHM,
     ),
-    "algorithm is missing": (lambda: by_hand({"kid": KID}, payload()), Refusal.ALGORITHM),
+    "algorithm is missing": (lambda: forged({"kid": KID}, payload()), Refusal.ALGORITHM),
     "HMAC with the public key as PEM": (
-        lambda: by_hand({"alg": "HS256", "kid": KID}, payload(), public_pem(KEY)),
+        lambda: forged({"alg": "HS256", "kid": KID}, payload(), public_pem(KEY)),
         Refusal.ALGORITHM,
     ),
     "HMAC with the raw public key": (
-        lambda: by_hand({"alg": "HS256", "kid": KID}, payload(), public_raw(KEY)),
+        lambda: forged({"alg": "HS256", "kid": KID}, payload(), public_raw(KEY)),
         Refusal.ALGORITHM,
     ),
     "HMAC that says it is EdDSA": (
-        lambda: by_hand({"alg": "EdDSA", "kid": KID}, payload(), public_raw(KEY)),
+        lambda: forged({"alg": "EdDSA", "kid": KID}, payload(), public_raw(KEY)),
         Refusal.SIGNATURE,
     ),
     "RSA": (with_rsa, Refusal.ALGORITHM),

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, text
 from support.cursors import cursor, cursors, run, set_cursor, set_schedule, utc, versions
 from support.fleet import CREATING, DEPLOYER, Fleet, numbered, query, schedules, statements
-from support.sessions import SOMEBODY_WAITS, until_found
+from support.sessions import LOCK_WAITS, until_found
 
 from tenantcron.core.names import TenantId
 from tenantcron.provider.protocol import TENANTS_A_BATCH
@@ -414,7 +414,7 @@ async def test_a_cursor_that_is_being_fired_is_waited_for(
             text("UPDATE tenantcron.schedule_cursor SET last_run_at = :fired"), {"fired": fired}
         )
         refreshing = asyncio.create_task(refresh(database, PROVIDER, at=utc(2031, 5, 5, 3)))
-        await until_found(database_url, SOMEBODY_WAITS)
+        await until_found(database_url, LOCK_WAITS)
     await refreshing
 
     assert cursor(database_url)["next_run_at"] == utc(2031, 5, 6, 4), "not what was just fired"

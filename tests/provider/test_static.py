@@ -56,7 +56,7 @@ async def acme(database: Database) -> Database:
                 "catch_up": "all",
                 "catch_up_window": "90m",
                 "start_within": "60s",
-                "timeout": "2h",
+                "timeout": "50m",
                 "retry": {"max_attempts": 5, "backoff": "90s"},
                 "auto_pause_after": 0,
                 "priority": "low",
@@ -66,7 +66,7 @@ async def acme(database: Database) -> Database:
             (
                 "description: The report, timezone: Europe/London, enabled: false, spread: 10m,"
                 " overlap: queue, catch_up: all, catch_up_window: 90m, start_within: 60s,"
-                " timeout: 2h,"
+                " timeout: 50m,"
                 " retry: {max_attempts: 5, backoff: 90s}, auto_pause_after: 0, priority: low,"
                 " owner: 'user:maria', payload: {part: 1, of: [a, {b: null}]}"
             ),

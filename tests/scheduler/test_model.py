@@ -85,7 +85,7 @@ Manifest = dict[str, tuple[Timetable | None, str]]
 
 def written(name: str, timetable: Timetable | None, policies: str) -> str:
     """Write what `scheduled:` says. Pauses for failures are left out: the model has none."""
-    when = timetable.written if timetable else f"{TIMETABLES[0].written}, enabled: false"
+    when = timetable.text if timetable else f"{TIMETABLES[0].text}, enabled: false"
     return f"{when}, {policies}, {NAMES[name]}, auto_pause_after: 0"
 
 
@@ -293,9 +293,9 @@ class Scheduler(RuleBasedStateMachine):
         """A replica that stops will not start what it has claimed."""
         for claimed in self.chosen(number):
             if self.model.end(claimed.lease):
-                self.world.give_back(claimed)
+                self.world.release(claimed)
             else:
-                self.unchanged(lambda one=claimed: self.world.give_back(one))
+                self.unchanged(lambda one=claimed: self.world.release(one))
 
     @rule(replica=REPLICA)
     def heartbeat(self, replica: str) -> None:

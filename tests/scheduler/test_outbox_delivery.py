@@ -273,7 +273,7 @@ async def test_two_replicas_share_the_work_and_no_tenant_is_told_out_of_order(
         replicas = [hooks.outbox("one"), hooks.outbox("two")]
         for _ in range(10):
             await asyncio.gather(*(one.deliver_once() for one in replicas))
-        told = hooks.told()
+        told = hooks.events()
     assert {tenant: subjects(told, tenant) for tenant in tenants} == dict.fromkeys(tenants, names)
 
 
@@ -292,7 +292,7 @@ async def test_a_receiver_that_never_answers_takes_no_slot_of_another(
             await hooks.happen("two")
             await outbox.step(tasks)
             await hooks.receiver.arrived.wait()
-            assert subjects(hooks.told()) == ["two"]
+            assert subjects(hooks.events()) == ["two"]
             assert len(dead.received) <= LANES_A_WEBHOOK
             await dead.close()
 
@@ -333,14 +333,14 @@ async def test_a_replica_at_work_delivers_and_lets_what_is_being_sent_end(
         async with at_work(real, works, outbox=outbox):
             await due(real, "quick", start_within="1m")
             await until(lambda: _told(hooks, 2))
-    assert [str(one["type"]).removeprefix(PREFIX) for one in hooks.told()] == [
+    assert [str(one["type"]).removeprefix(PREFIX) for one in hooks.events()] == [
         "tenant.changed", "execution.succeeded",
     ]  # fmt: skip
     assert await real.rows("webhook_event", "place") == []
 
 
 async def _told(hooks: Hooks, number: int) -> bool:
-    return len(hooks.told()) == number
+    return len(hooks.events()) == number
 
 
 async def test_a_forbidden_address_is_not_called_and_the_lane_says_why(

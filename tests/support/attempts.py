@@ -1,4 +1,4 @@
-"""A claimed execution, the settings of its schedule, and a clock that only tests move."""
+"""A claimed execution, the settings of its schedule, and a manual clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ def claimed(
     execution_id: UUID | None = None,
     actor: Actor = SCHEDULER,
 ) -> Claimed:
-    """Return an execution as a replica gets it."""
+    """Return an execution as a replica claims it."""
     return Claimed(
         id=execution_id or uuid4(),
         scheduled_for=SCHEDULED_FOR,
@@ -69,35 +69,35 @@ def claimed(
 
 @dataclass(eq=False)
 class HandTimer:
-    """A timer that goes off when the test says so."""
+    """A timer that fires when the test says so."""
 
     seconds: float
     callback: Callable[[], None]
     cancelled: bool = False
 
     def cancel(self) -> None:
-        """Let it not go off."""
+        """Cancel it."""
         self.cancelled = True
 
     def go_off(self) -> None:
-        """Do what is due; a cancelled timer cannot."""
+        """Run the callback; a cancelled timer must not fire."""
         assert not self.cancelled, "the timer was cancelled"
         self.callback()
 
 
 @dataclass(eq=False)
 class HandClock:
-    """In place of `loop.call_later`: it collects timers and waits for none."""
+    """A replacement for `loop.call_later` that collects timers."""
 
     timers: list[HandTimer] = field(default_factory=list)
 
     def __call__(self, seconds: float, callback: Callable[[], None]) -> HandTimer:
-        """Take a timer."""
+        """Add a timer."""
         timer = HandTimer(seconds, callback)
         self.timers.append(timer)
         return timer
 
     @property
     def pending(self) -> list[HandTimer]:
-        """The timers that were not cancelled."""
+        """The timers that are not cancelled."""
         return [timer for timer in self.timers if not timer.cancelled]

@@ -1,7 +1,7 @@
 """A real browser: Debian's chromium, driven by Playwright.
 
-Where there is none, the tests that need it are reported as not run. With `BROWSER_TESTS=required`,
-as in CI, they fail instead.
+Without chromium, the tests that need it are skipped. With `BROWSER_TESTS=required`, as in CI, they
+fail instead.
 """
 
 import os
@@ -27,14 +27,14 @@ ARGUMENTS = [
 DESK: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 Theme = Literal["light", "dark"]
-# In milliseconds, as everything in there.
+# In milliseconds, as everywhere in Playwright.
 expect.set_options(timeout=PATIENCE * 1000)
 
 
 @asynccontextmanager
 async def browser() -> AsyncIterator[Browser]:
     """Start a browser."""
-    # Before the driver starts: a test that is skipped while it runs ends with the driver's error.
+    # Before the driver starts: a skip while it is running ends with an error of the driver.
     executable = _chromium()
     async with async_playwright() as playwright:
         running = await playwright.chromium.launch(
@@ -50,7 +50,7 @@ async def browser() -> AsyncIterator[Browser]:
 async def page_of(
     running: Browser, *, on: ViewportSize = DESK, theme: Theme = "light"
 ) -> AsyncIterator[Page]:
-    """Open a page with cookies and cache of its own."""
+    """Open a page with separate cookies and cache."""
     context = await running.new_context(viewport=on, color_scheme=theme)
     try:
         context.set_default_timeout(PATIENCE * 1000)
@@ -62,7 +62,7 @@ async def page_of(
 def _chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
-        why = "no chromium here: install it to run the tests of the dashboard"
+        why = "chromium is missing: install it to run the tests of the dashboard"
         if os.environ.get("BROWSER_TESTS") == "required":
             pytest.fail(why)
         pytest.skip(why)
@@ -70,7 +70,7 @@ def _chromium() -> str:
 
 
 def complaints(page: Page) -> list[str]:
-    """Collect what the browser complains about: scripts that fail, and what a policy refuses."""
+    """Collect browser errors: failing scripts, and violations of the content security policy."""
     found: list[str] = []
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on(
@@ -81,7 +81,7 @@ def complaints(page: Page) -> list[str]:
 
 
 async def sign_in(page: Page, url: str, token: str) -> None:
-    """Sign in as a person does."""
+    """Sign in through the form."""
     await page.goto(f"{url}/ui")
     await page.get_by_label("API token").fill(token)
     await page.get_by_role("button", name="Sign in").click()
@@ -89,5 +89,5 @@ async def sign_in(page: Page, url: str, token: str) -> None:
 
 
 async def is_signed_in(page: Page) -> None:
-    """Wait for the first page behind the form."""
+    """Wait for the first page after the sign-in form."""
     await expect(page.get_by_role("navigation", name="Main")).to_be_visible()

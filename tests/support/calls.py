@@ -1,4 +1,4 @@
-"""Calls of HTTP targets: a caller, a request, and how it ended."""
+"""Calls of HTTP targets: a caller, a request, and the result."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -30,20 +30,20 @@ TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlc2lnbmF0dXJl"  # noqa:
 
 
 class NoTransactions:
-    """A call needs none."""
+    """Transactions that are not used."""
 
     def begin(self) -> AsyncTransaction:
-        """Refuse."""
+        """Fail."""
         raise NotImplementedError
 
     def begin_plain(self) -> Transaction:
-        """Refuse."""
+        """Fail."""
         raise NotImplementedError
 
 
 @dataclass(slots=True)
 class FixedTokens:
-    """Gives out one token, or none."""
+    """Returns a fixed token, or none."""
 
     token: str | None = TOKEN
     audiences: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class FixedTokens:
 
 
 def an_execution(attempt: int = 1, payload: JsonObject | None = None) -> Execution:
-    """Return one attempt of an execution."""
+    """Return an attempt of an execution."""
     return Execution(
         id=ID,
         tenant_id=TenantId("acme"),
@@ -77,7 +77,7 @@ def an_execution(attempt: int = 1, payload: JsonObject | None = None) -> Executi
 
 
 def a_request(url: str, **fields: object) -> Request:
-    """Return what one attempt sends."""
+    """Return the request of an attempt."""
     values: dict[str, object] = {
         "url": url,
         "method": "POST",
@@ -101,7 +101,7 @@ def egress_to(port: int, *hosts: str) -> Egress:
 
 
 def resolving(*answers: Sequence[str]) -> Callable[[str], object]:
-    """Return a resolver that gives one answer after the other, and counts."""
+    """Return a resolver that returns one answer after the other, and records its calls."""
 
     async def resolve(host: str) -> Sequence[str]:
         resolve.asked.append(host)  # type: ignore[attr-defined] # a function that remembers
@@ -113,7 +113,7 @@ def resolving(*answers: Sequence[str]) -> Callable[[str], object]:
 
 @asynccontextmanager
 async def calling(port: int, **options: object) -> AsyncIterator[Caller]:
-    """Have a caller for as long as the block lasts."""
+    """Provide a caller for the duration of the block."""
     egress = options.pop("egress", egress_to(port))
     caller = Caller(egress, **options)  # type: ignore[arg-type] # as given
     try:
@@ -124,20 +124,20 @@ async def calling(port: int, **options: object) -> AsyncIterator[Caller]:
 
 @dataclass(slots=True)
 class Ended:
-    """How a call ended."""
+    """The result of a call."""
 
     answer: Answer
     error: BaseException | None = None
 
     @property
     def reason(self) -> str:
-        """What is said about a failure."""
+        """The reason of a failure."""
         assert isinstance(self.error, Retry | Fail)
         return self.error.reason
 
 
 async def called(at: Service, behaviour: Behaviour | None = None, **fields: object) -> Ended:
-    """Make one call of a service."""
+    """Call a service once."""
     if behaviour is not None:
         at.behaviour = behaviour
     path = fields.pop("path", "/run")
@@ -146,7 +146,7 @@ async def called(at: Service, behaviour: Behaviour | None = None, **fields: obje
 
 
 async def ended(caller: Caller, request: Request, execution: Execution | None = None) -> Ended:
-    """Make a call, and return how it ended."""
+    """Make a call, and return its result."""
     end = Ended(Answer())
     try:
         await caller.call(request, execution or an_execution(), end.answer)

@@ -1,4 +1,4 @@
-"""A schema as the database's own catalog describes it, to be compared with another."""
+"""A schema as described by the database's catalog, for comparison with another."""
 
 from functools import reduce
 
@@ -56,12 +56,12 @@ _PARTS = {
 
 
 async def describe(connection: AsyncConnection, schema: str) -> Description:
-    """Describe everything in a schema, sorted, without the schema's own name."""
+    """Describe everything in a schema, sorted, without the name of the schema."""
     return {part: await _lines(connection, part, schema) for part in _PARTS}
 
 
 def without(description: Description, table: str) -> Description:
-    """Leave a table out."""
+    """Remove a table from a description."""
     return {
         part: [line for line in lines if table not in line] for part, lines in description.items()
     }

@@ -1,4 +1,4 @@
-"""Runs the command line as a user does: in a process of its own, in a folder of its own."""
+"""Run the command line as a user does: in a separate process and folder."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ def tenantcron(
     env: dict[str, str] | None = None,
     python: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command and return what it said."""
+    """Run a command and return its result."""
     return subprocess.run(
         [sys.executable, *python, "-m", "tenantcron", *map(str, arguments)],
         cwd=cwd,
@@ -25,7 +25,7 @@ def tenantcron(
 
 
 def plain_environment() -> dict[str, str]:
-    """Return the environment without what decides on colours."""
+    """Return the environment without variables that affect colours."""
     return {key: value for key, value in os.environ.items() if key not in _COLOURS}
 
 

@@ -1,4 +1,4 @@
-"""Random cron expressions together with what they mean, told slowly and plainly."""
+"""Random cron expressions together with their meaning, in a slow and simple implementation."""
 
 import calendar
 from collections.abc import Callable
@@ -16,7 +16,7 @@ MONTHS = tuple(name.lower() for name in calendar.month_abbr if name)
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term: its text, and the values that it means."""
+    """One term: its text, and its values."""
 
     text: str
     values: frozenset[int]
@@ -47,7 +47,7 @@ class Meaning:
         return self.text.split()[1].startswith("*")
 
     def matches_day(self, day: date) -> bool:
-        """Judge a date by both day fields."""
+        """Whether a date matches both day fields."""
         by_number = any(term.matches(day) for term in self.day_terms)
         by_weekday = any(term.matches(day) for term in self.weekday_terms)
         _, _, days, _, weekdays = self.text.split()
@@ -62,7 +62,7 @@ def weekday(day: date) -> int:
 
 
 def month_days(day: date) -> list[date]:
-    """Return all days of the month that the day lies in."""
+    """Return all days of the month of a day."""
     return _month_from(day.replace(day=1))
 
 
@@ -78,42 +78,42 @@ def is_workday(day: date) -> bool:
 
 
 def nearest_workday(number: int) -> DayTest:
-    """Judge `nW`: of the month's workdays the one with the least distance to day n."""
+    """Check `nW`: the workday of the month that is closest to day n."""
 
     def matches(day: date) -> bool:
         days = month_days(day)
         if number > len(days):
             return False
-        workdays = [one.day for one in days if is_workday(one)]
-        # From a Saturday the Friday is nearer and from a Sunday the Monday, so there are no ties.
+        workdays = [other.day for other in days if is_workday(other)]
+        # From a Saturday the Friday is closer and from a Sunday the Monday, so there are no ties.
         return day.day == min(workdays, key=lambda n: abs(n - number))
 
     return matches
 
 
 def last_workday(day: date) -> bool:
-    """Judge `LW`."""
-    return day == max(one for one in month_days(day) if is_workday(one))
+    """Check `LW`."""
+    return day == max(other for other in month_days(day) if is_workday(other))
 
 
 def days_before_last(number: int) -> DayTest:
-    """Judge `L` and `L-n`."""
+    """Check `L` and `L-n`."""
     return lambda day: day.day == len(month_days(day)) - number
 
 
 def nth_weekday(number: int, nth: int) -> DayTest:
-    """Judge `d#n`."""
+    """Check `d#n`."""
 
     def matches(day: date) -> bool:
-        same = [one for one in month_days(day) if weekday(one) == number]
+        same = [other for other in month_days(day) if weekday(other) == number]
         return day in same and same.index(day) == nth - 1
 
     return matches
 
 
 def last_weekday(number: int) -> DayTest:
-    """Judge `dL`."""
-    return lambda day: day == max(one for one in month_days(day) if weekday(one) == number)
+    """Check `dL`."""
+    return lambda day: day == max(other for other in month_days(day) if weekday(other) == number)
 
 
 @st.composite
@@ -165,7 +165,7 @@ def number_day_terms(draw: st.DrawFn) -> DayTerm:
 
 @st.composite
 def weekday_terms(draw: st.DrawFn) -> DayTerm:
-    """Draw a term of the weekday field, into Sunday and Sunday as 7 included."""
+    """Draw a term of the weekday field, including ranges into Sunday and Sunday as 7."""
     plain = draw(plain_terms(0, 6))
     number = draw(st.integers(1, 6))
     nth = draw(st.integers(1, 6))
@@ -197,17 +197,17 @@ def _text(terms: list[Term] | list[DayTerm]) -> str:
 
 @st.composite
 def meanings(draw: st.DrawFn) -> Meaning:
-    """Draw an expression of the whole dialect, with its meaning."""
+    """Draw an expression of the full dialect, with its meaning."""
     every_day = [DayTerm("*", lambda _: True)]
-    no_matter = [DayTerm("?", lambda _: True)]
+    question_mark = [DayTerm("?", lambda _: True)]
     minutes = draw(st.lists(plain_terms(0, 59), min_size=1, max_size=3))
     hours = draw(st.lists(plain_terms(0, 23), min_size=1, max_size=3))
     some_months = st.lists(plain_terms(1, 12) | named_months(), min_size=1, max_size=3)
     months = draw(st.just([Term("*", frozenset(range(1, 13)))]) | some_months)
     number_days = st.lists(number_day_terms(), min_size=1, max_size=3)
-    days = draw(st.just(every_day) | st.just(no_matter) | number_days)
+    days = draw(st.just(every_day) | st.just(question_mark) | number_days)
     some_weekdays = st.lists(weekday_terms(), min_size=1, max_size=3)
-    weekdays = draw(st.just(every_day) | st.just(no_matter) | some_weekdays)
+    weekdays = draw(st.just(every_day) | st.just(question_mark) | some_weekdays)
     return Meaning(
         text=" ".join(_text(terms) for terms in (minutes, hours, days, months, weekdays)),
         minutes=_values(minutes),

@@ -1,6 +1,6 @@
 """A walk through real time: what a zone's clock showed, step by step, around a transition.
 
-Nothing here knows about folds or gaps. What was skipped and what came twice is read off the walk.
+This code has no notion of folds or gaps. Skipped and repeated values are derived from the walk.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from tenantcron.cron.zones import zone
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 
-# Instants, each with a value of the wall clock.
+# Instants with their wall-clock values.
 Steps = tuple[tuple[datetime, datetime], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time around a transition; zones with odd seconds are walked by the second."""
+    """A time range around a transition; zones with offsets in seconds are walked by the second."""
 
     zone: str
     middle: str
@@ -45,7 +45,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Whole minutes that the clock showed, in real order, and the ones that it skipped."""
+    """The minutes that the clock showed, in real order, and those that it skipped."""
 
     shown: Steps
     skipped: Steps
@@ -87,7 +87,7 @@ WINDOWS = (
 
 @cache
 def walk(window: Window) -> Walk:
-    """Take the walk."""
+    """Do the walk."""
     clock = zone(window.zone)
     shown: list[tuple[datetime, datetime]] = []
     skipped: list[tuple[datetime, datetime]] = []
@@ -105,7 +105,7 @@ def walk(window: Window) -> Walk:
 
 
 def _minutes_between(before: datetime, after: datetime) -> list[datetime]:
-    """Return the whole minutes that the clock jumped over."""
+    """Return the minutes that the clock skipped."""
     minutes = []
     minute = before.replace(second=0) + MINUTE
     while minute < after:
@@ -115,7 +115,7 @@ def _minutes_between(before: datetime, after: datetime) -> list[datetime]:
 
 
 def expected_occurrences(meaning: Meaning, window: Window) -> list[datetime]:
-    """Return all occurrences in the window by the rule that holds for the expression."""
+    """Return all occurrences in the window by the rule for the expression."""
     taken = walk(window)
     shown = _matching(meaning, taken.shown)
     if meaning.follows_clock:
@@ -128,7 +128,7 @@ def expected_occurrences(meaning: Meaning, window: Window) -> list[datetime]:
 
 
 def _matching(meaning: Meaning, steps: Steps) -> list[tuple[datetime, datetime]]:
-    """Keep the steps whose wall-clock value matches; each day is judged once."""
+    """Return the steps with a matching wall-clock value; each day is checked once."""
     days = {wall.date() for _, wall in steps}
     matching_days = {day for day in days if meaning.matches_day(day)}
     return [

@@ -1,4 +1,4 @@
-"""Cursors in the database, looked at and changed as the scheduler or an operator would."""
+"""Cursors in the database, read and changed as by the scheduler or an operator."""
 
 from datetime import UTC, datetime
 
@@ -9,14 +9,14 @@ CURSORS = "SELECT * FROM tenantcron.schedule_cursor ORDER BY tenant_id, schedule
 
 
 def run(url: str, statement: str, *values: object) -> list[DictRow]:
-    """Run a statement by hand, with values for its `%s`."""
+    """Run a statement directly, with values for its `%s`."""
     with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
         cursor = connection.execute(statement.encode(), values or None)
         return cursor.fetchall() if cursor.description else []
 
 
 def cursors(url: str, tenant: str = "acme") -> dict[str, DictRow]:
-    """Return a tenant's cursors by the name of the schedule."""
+    """Return a tenant's cursors by schedule name."""
     return {row["schedule_name"]: row for row in run(url, CURSORS) if row["tenant_id"] == tenant}
 
 
@@ -26,21 +26,21 @@ def cursor(url: str, name: str = "nightly") -> DictRow:
 
 
 def set_cursor(url: str, name: str = "nightly", **values: object) -> None:
-    """Change columns of a cursor, as the scheduler would have."""
+    """Change columns of a cursor, as the scheduler would."""
     columns = ", ".join(f"{column} = %s" for column in values)
-    statement = f"UPDATE tenantcron.schedule_cursor SET {columns} WHERE schedule_name = %s"  # noqa: S608 -- names of columns, from tests
+    statement = f"UPDATE tenantcron.schedule_cursor SET {columns} WHERE schedule_name = %s"  # noqa: S608 -- column names from tests
     run(url, statement, *values.values(), name)
 
 
 def set_schedule(url: str, name: str = "nightly", tenant: str = "acme", **values: object) -> None:
-    """Change columns of a tenant's schedule by hand."""
+    """Change columns of a tenant's schedule manually."""
     columns = ", ".join(f"{column} = %s" for column in values)
-    statement = f"UPDATE tenant_{tenant}.tenant_schedule SET {columns} WHERE schedule_name = %s"  # noqa: S608 -- names of columns, from tests
+    statement = f"UPDATE tenant_{tenant}.tenant_schedule SET {columns} WHERE schedule_name = %s"  # noqa: S608 -- column names from tests
     run(url, statement, *values.values(), name)
 
 
 def versions(url: str) -> list[DictRow]:
-    """Return every row of cursors, definitions and tenants with its version: equal is no write."""
+    """Return all rows of cursors, definitions and tenants with versions: equal means no write."""
     found: list[DictRow] = []
     for table in ("schedule_cursor", "schedule_definition", "tenant"):
         columns = "xmin::text, ctid::text, t::text"

@@ -1,4 +1,4 @@
-"""A fleet with something to see: tenants, versions, outcomes of all kinds, and who may look."""
+"""A fleet for the dashboard: tenants, versions, executions in all states, and users."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -40,7 +40,7 @@ _ATTEMPT = text(
 
 
 async def furnish(api: Api) -> None:
-    """Make two tenants: one with two versions and outcomes of all kinds, one that is others'."""
+    """Create two tenants: one with two versions and all states, and one of other users."""
     await api.tenants("acme", "globex")
     nightly = 'cron: "30 1 * * *", timezone: Europe/London'
     await apply(api, "acme", {"nightly": nightly, "old_report": 'cron: "0 6 * * 1"'})
@@ -69,7 +69,7 @@ async def furnish(api: Api) -> None:
 async def execution(
     api: Api, of: UUID, tenant: str, schedule: str, state: str, *, hours: int
 ) -> None:
-    """Put one execution on record."""
+    """Insert an execution."""
     values = {
         "id": of,
         "tenant": tenant,

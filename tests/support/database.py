@@ -1,4 +1,4 @@
-"""A PostgreSQL for the tests: one embedded server for the whole run, one database for each test."""
+"""A PostgreSQL for the tests: one embedded server per run, one database per test."""
 
 import asyncio
 import fcntl
@@ -28,10 +28,10 @@ TEMPLATE = "migrated"
 GUARDED = "guarded"
 
 _SETTINGS = {
-    # The sessions of killed schedulers stay until the server notices, which takes a busy machine
-    # a while; and all workers share it.
+    # The sessions of killed schedulers stay until the server notices, which takes a while on a busy
+    # machine; and all workers share the server.
     "max_connections": "500",
-    # Nothing here outlives the run, so nothing has to reach the disk; a copy is ten times faster.
+    # Nothing here outlives the run, so no data has to reach the disk; a copy is ten times faster.
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
@@ -43,7 +43,7 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The running server; databases come and go in it."""
+    """The running server, in which databases are created and dropped."""
 
     sockets: str
     major: int
@@ -53,7 +53,7 @@ class Server:
         return f"postgresql://postgres@/{database}?host={quote(self.sockets, safe='')}"
 
     def execute(self, statement: str, *names: str) -> list[tuple[object, ...]]:
-        """Run a statement on the server itself; `{}` stand for names."""
+        """Run a statement on the server itself; `{}` are placeholders for names."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             cursor = connection.execute(SQL(statement).format(*map(Identifier, names)))
             return cursor.fetchall() if cursor.description else []
@@ -70,11 +70,11 @@ class Server:
 
     @property
     def _strategy(self) -> str:
-        """PostgreSQL 14 knows only the one that is fast here, and no word for it."""
+        """PostgreSQL 14 supports only the strategy that is fast here, and has no option for it."""
         return "" if self.major < 15 else "STRATEGY FILE_COPY"
 
     def _drop(self, database: str) -> None:
-        """Drop a database; it waits five seconds for sessions to end, which may be too short."""
+        """Drop a database; the server waits five seconds for sessions, which may be too short."""
         patience = monotonic() + PATIENCE
         while True:
             try:
@@ -92,7 +92,7 @@ def shared_server(
 ) -> Iterator[Server]:
     """Join the server of this test run; the last process that leaves stops it.
 
-    A build other than the embedded one has a folder of its own.
+    A build other than the embedded one has a separate folder.
     """
     programs = build.programs() if build else None
     use = ServerUse(folder / FOLDER, programs)
@@ -129,7 +129,7 @@ def _joined(use: ServerUse) -> Server:
 
 
 def _ensure_settings(home: Path, settings: Mapping[str, str], programs: Path | None) -> None:
-    """Set the server up for tests, before it is started for good; only who comes first does it."""
+    """Configure the server for tests before its first use; only the first process does it."""
     if (home / DATA).exists():
         return
     first = ServerUse(home, programs)
@@ -140,7 +140,7 @@ def _ensure_settings(home: Path, settings: Mapping[str, str], programs: Path | N
 
 
 def _ensure_template(server: Server) -> None:
-    """Migrate one database, for the tests to copy; only who comes first does it."""
+    """Migrate one database as a template; only the first process does it."""
     if server.execute("SELECT datname FROM pg_database WHERE datname = 'migrated'"):
         return
     _ask_for_a_password(server)
@@ -151,7 +151,7 @@ def _ensure_template(server: Server) -> None:
 
 
 def _ask_for_a_password(server: Server) -> None:
-    """Let everybody in as before, except the role GUARDED, which needs its password."""
+    """Accept all roles as before, except GUARDED, which needs its password."""
     server.execute("CREATE ROLE {} LOGIN PASSWORD 'right:/@%'", GUARDED)
     rules = Path(str(server.execute("SHOW hba_file")[0][0]))
     before = rules.read_text(encoding="utf-8")
@@ -159,6 +159,6 @@ def _ask_for_a_password(server: Server) -> None:
 
 
 async def migrate_url(url: str) -> None:
-    """Bring the database of a URL up to date."""
+    """Migrate the database of a URL."""
     async with open_database(Settings(database_url=url, folder=Path())) as database:
         await migrate(database)

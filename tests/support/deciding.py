@@ -1,4 +1,4 @@
-"""Authorisers that answer what a test wants."""
+"""Authorisers with the result that a test needs."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ Decide = Callable[[AuthorisationRequest], Awaitable[object]]
 
 @dataclass(slots=True)
 class Deciding:
-    """An authoriser that answers what the test wants, and remembers the questions."""
+    """An authoriser with a fixed result, which records its requests."""
 
     decide: Decide
     asked: list[AuthorisationRequest] = field(default_factory=list)
 
     async def authorise(self, request: AuthorisationRequest) -> Allowed | Refused:
         self.asked.append(request)
-        return await self.decide(request)  # type: ignore[return-value] # also what is no answer
+        return await self.decide(request)  # type: ignore[return-value] # invalid results, too
 
 
 def saying(answer: object) -> Deciding:

@@ -1,11 +1,11 @@
-"""An installed distribution with entry points, as pip leaves it in a folder of the path."""
+"""An installed distribution with entry points, as pip installs it."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 
 def install(folder: Path, module: str, text: str, entry_points: Mapping[str, str]) -> None:
-    """Put a module and the metadata of its distribution into a folder.
+    """Write a module and the metadata of its distribution into a folder.
 
     Entry points are given by group, each as `name = module:object`.
     """

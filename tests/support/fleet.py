@@ -1,4 +1,4 @@
-"""Manifests, applied as the commands do it, and what becomes of them in the database."""
+"""Manifests, applied as by the commands, and the resulting rows."""
 
 import io
 import os
@@ -44,7 +44,7 @@ _PIPELINE_VARIABLES = ("GITHUB_", "GITLAB_", "CI", "TENANTCRON_")
 
 
 def manifest(tenant: str, schedules: Mapping[str, str]) -> str:
-    """Write a manifest: each schedule by its name, with what `scheduled:` says."""
+    """Return a manifest: each schedule by name, with the content of `scheduled:`."""
     head = f'version: "1.0"\ntenant: {tenant}\n'
     if not schedules:
         return f"{head}sagas: []\n"
@@ -61,7 +61,7 @@ def numbered(count: int, timetable: str = NIGHTLY) -> dict[str, str]:
 
 
 def _nothing() -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def _heed_interrupts() -> None:
@@ -70,7 +70,7 @@ def _heed_interrupts() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A folder of manifests and the database that they are applied to."""
+    """A folder of manifests and their database."""
 
     database: Database
     folder: Path
@@ -96,7 +96,7 @@ class Fleet:
         return await apply_all(self.applier(rules), await self.prepared(), _nothing)
 
     def applier(self, rules: Rules = CREATING) -> Applier:
-        """Return what applies in the name of the deployer."""
+        """Return an applier that acts as the deployer."""
         return Applier(
             database=self.database,
             rules=rules,
@@ -107,7 +107,7 @@ class Fleet:
 
 
 def query(url: str, statement: str, *names: str) -> list[DictRow]:
-    """Run a statement by hand, as somebody at a prompt would; `{}` stand for names."""
+    """Run a statement directly, as a user at a prompt would; `{}` are placeholders for names."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         return _query(connection, statement, *names)
 
@@ -128,12 +128,12 @@ def names(url: str, tenant: str) -> list[str]:
 
 
 def audit(url: str, tenant: str) -> list[DictRow]:
-    """Return a tenant's audit records in the order they were made."""
+    """Return a tenant's audit records in order of creation."""
     return audit_of(url, f"tenant_{tenant}")
 
 
 def audit_of(url: str, schema: str) -> list[DictRow]:
-    """Return the audit records of a schema in the order they were made."""
+    """Return the audit records of a schema in order of creation."""
     return query(url, "SELECT * FROM {}.audit_record ORDER BY id", schema)
 
 
@@ -150,7 +150,7 @@ def revision(url: str, tenant: str) -> int:
 
 
 def footprint(url: str) -> dict[str, list[DictRow]]:
-    """Return every row of every table of ours with its physical place: equal means no write."""
+    """Return every row of all our tables with its physical position: equal means no write."""
     statement = "SELECT ctid::text, xmin::text, t::text FROM {}.{} AS t ORDER BY 1"
     with psycopg.connect(url, row_factory=dict_row) as connection:
         tables = _query(
@@ -168,7 +168,7 @@ def footprint(url: str) -> dict[str, list[DictRow]]:
 
 @contextmanager
 def statements(database: Database) -> Iterator[list[str]]:
-    """Collect what is sent to the database."""
+    """Collect the statements that are sent to the database."""
     sent: list[str] = []
 
     def collect(_: object, __: object, statement: str, *___: object) -> None:
@@ -181,7 +181,7 @@ def statements(database: Database) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a command answered."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -195,7 +195,7 @@ def call(
     out: TextIO,
     err: TextIO,
 ) -> int:
-    """Call a command in this process, as if it were one of its own; return its exit code."""
+    """Call a command in this process as if it were a separate one; return its exit code."""
     with (
         chdir(folder),
         _environment(environment),
@@ -211,19 +211,19 @@ def call(
 
 
 def _forget_logs() -> None:
-    """Undo what a scheduler does to the log of its process, which is the tests' own here."""
+    """Undo the logging set-up of a scheduler, because this is the process of the tests."""
     forget_standard_logging()
     structlog.reset_defaults()
     kind = type(structlog.get_logger())
     for module in tuple(sys.modules.values()):
         log = vars(module).get("log")
         if isinstance(log, kind):
-            vars(log).pop("bind", None)  # what it has kept of the settings
+            vars(log).pop("bind", None)  # its cached settings
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A place to call commands from: a folder, and a database or none."""
+    """A folder to call commands from, with a database or without."""
 
     folder: Path
     url: str | None = None
@@ -235,7 +235,7 @@ class Shell:
         return Called(code, out.getvalue(), err.getvalue())
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-        """Start a command as a process of its own."""
+        """Start a command as a separate process."""
         return subprocess.Popen(
             [sys.executable, "-m", "tenantcron", *arguments],
             cwd=self.folder,
@@ -244,12 +244,12 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell that runs the tests in the background has its children ignore Ctrl-C.
+            # A shell that runs the tests in the background makes its children ignore Ctrl-C.
             preexec_fn=_heed_interrupts,  # noqa: PLW1509 -- no threads hold locks here
         )
 
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Leave out what the machine that runs the tests says about itself."""
+        """Return the environment without variables of the machine that runs the tests."""
         kept = {
             name: value
             for name, value in os.environ.items()

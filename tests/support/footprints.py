@@ -1,15 +1,15 @@
-"""What a statement of the product touches: enough to know which steps can swap places.
+"""The tables that a statement of the product touches: enough to know which steps commute.
 
 Two steps commute if neither can see or block the other. Then an order with both swapped ends in the
 same state, and one of the two orders is enough. The rules err on the side of "they do not commute":
 
 - A statement that only changes its own session (`SET LOCAL`, `set_config`) commutes with
-  everything, and so does `pg_notify`, which Postgres sends at the COMMIT.
+  everything, and so does `pg_notify`, which Postgres sends at COMMIT.
 - Plain reads commute with each other.
-- Everything else is a write, and so is a read that locks. A write commutes with a step that names
-  none of its tables. A table stands for those that it references, too: a foreign key locks them.
+- Everything else is a write, and so is a locking read. A write commutes with a step that names none
+  of its tables. A table includes those that it references, because a foreign key locks them.
 - `take_lock` and `try_lock` lock a row, read the workers, and may take an advisory lock.
-- Triggers only append, to tables of their own. A read of such a table commutes with no write.
+- Triggers only append, to their own tables. A read of such a table commutes with no write.
 - A COMMIT commutes only if its transaction has neither written nor locked anything.
 """
 
@@ -27,9 +27,9 @@ _EFFECT = re.compile(
     re.IGNORECASE,
 )
 _TABLE = re.compile(r"\b(tenantcron|tenant_\w+)\.(\w+)")
-# The partitions of a table are the table.
+# The partitions of a table count as the table.
 _EXECUTION = re.compile(r"execution(_live|_past\w*|_\d\w*)?")
-# By table: those that its foreign keys lock.
+# Tables that foreign keys lock, by table.
 REFERENCES = {
     "manifest_version": {"tenant"},
     "schedule_cursor": {"tenant"},
@@ -45,7 +45,7 @@ class Footprint:
 
     tables: frozenset[str]
     writes: bool
-    # The end of a transaction: what it wrote becomes visible, its locks go.
+    # The end of a transaction: its writes become visible, its locks are released.
     publishes: bool = False
 
 

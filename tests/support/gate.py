@@ -1,6 +1,6 @@
-"""A gate between clients and servers: it can fall silent, and lead to another server.
+"""A proxy between clients and servers that can go silent, and switch to another server.
 
-A silent gate keeps all connections open and accepts new ones, and passes nothing on: like a server
+A silent proxy keeps all connections open and accepts new ones, and passes nothing: like a server
 whose machine stalls, or a proxy whose backend is gone. Clients see no RST and no FIN.
 """
 
@@ -18,7 +18,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A server behind the gate: a socket, or a port of this machine."""
+    """A server behind the proxy: a socket, or a port of this machine."""
 
     place: Path | int
 
@@ -31,12 +31,12 @@ class Upstream:
 
 @dataclass
 class Gate:
-    """Call its methods from any thread."""
+    """The proxy; its methods may be called from any thread."""
 
     upstream: Upstream
     database: str
     port: int = 0
-    # Connections that were opened through it.
+    # Number of connections opened through it.
     opened: int = 0
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,19 +45,19 @@ class Gate:
 
     @property
     def url(self) -> str:
-        """The URL of the database through the gate."""
+        """The URL of the database through the proxy."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{self.database}?gssencmode=disable"
 
     def fall_silent(self) -> None:
-        """Pass nothing on, in both directions, from now on."""
+        """Pass nothing in either direction from now on."""
         self._call(self._open.clear)
 
     def speak(self) -> None:
-        """Pass on again, what was held back first."""
+        """Pass data again, starting with what was held back."""
         self._call(self._open.set)
 
     def lead_to(self, upstream: Upstream) -> None:
-        """Lead new connections elsewhere, and end the old ones."""
+        """Route new connections to another server, and end the old ones."""
 
         def switch() -> None:
             self.upstream = upstream
@@ -100,9 +100,9 @@ class Gate:
 
     async def _pass_on(self, reader: StreamReader, writer: StreamWriter) -> None:
         with suppress(ConnectionError):
-            while words := await reader.read(_CHUNK):
+            while data := await reader.read(_CHUNK):
                 await self._open.wait()
-                writer.write(words)
+                writer.write(data)
         writer.transport.abort()
 
     async def serve(self, started: threading.Event) -> None:
@@ -113,15 +113,15 @@ class Gate:
         self.port = server.sockets[0].getsockname()[1]
         started.set()
         await self._ending.wait()
-        # A server that is closed between the accept of a connection and its first step drops the
-        # connection's socket without closing it (Python before 3.12), so it only stops listening.
+        # If a server is closed between accepting a connection and its first step, Python before
+        # 3.12 drops the connection's socket without closing it. So it only stops listening.
         for listening in server.sockets:
             self._loop.remove_reader(listening)
         await self._end_connections()
         server.close()
 
     async def _end_connections(self) -> None:
-        """Close all sockets, and wait until the tasks that served them have ended by themselves.
+        """Close all sockets, and wait until the tasks that served them have ended.
 
         asyncio reports a cancelled task of a stream server as an error, so none is cancelled.
         """
@@ -140,7 +140,7 @@ class Gate:
 
 @contextmanager
 def gate(url: str) -> Iterator[Gate]:
-    """Open a gate in front of the server of a URL that names a socket or a port."""
+    """Open a proxy in front of the server of a URL with a socket or a port."""
     parts = urlsplit(url)
     named = parse_qs(parts.query).get("host")
     place = Path(named[0]) / ".s.PGSQL.5432" if named else (parts.port or 5432)

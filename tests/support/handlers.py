@@ -1,4 +1,4 @@
-"""Handlers for tests, and an executor for them whose clock the test moves by hand."""
+"""Handlers for tests, and an executor with a manual clock."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Plac
 
 
 class NoDatabase:
-    """For handlers that need none."""
+    """For handlers that need no database."""
 
     def begin(self) -> AsyncTransaction:
         raise AssertionError
@@ -29,7 +29,7 @@ def handler(function: HandlerFunction, saga: str = "reconcile") -> Handler:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """An executor whose clock the test moves by hand."""
+    """An executor with a manual clock."""
 
     executor: Executor
     clock: HandClock
@@ -39,13 +39,13 @@ class Runs:
         return asyncio.create_task(self.executor.run(of, SETTINGS))
 
     def time_is_up(self) -> None:
-        """Let the one timer go off that is there."""
+        """Fire the only timer, the timeout."""
         (timer,) = self.clock.pending
         assert timer.seconds == SETTINGS.timeout.total_seconds()
         timer.go_off()
 
     def grace_is_over(self) -> None:
-        """Let the one timer go off that is there."""
+        """Fire the only timer, the grace period."""
         (timer,) = self.clock.pending
         assert timer.seconds == GRACE.total_seconds()
         timer.go_off()
@@ -83,7 +83,7 @@ def doing_nothing(_: Execution) -> None:
 
 
 def tasks_at_work() -> set[asyncio.Task[object]]:
-    """Return the tasks in which an executor asks or runs a handler, also what it has abandoned."""
+    """Return the tasks of handlers and their authorisation, abandoned ones included."""
     steps = ("_in_task", "_ask_first")
     tasks = asyncio.all_tasks()
     return {task for task in tasks if any(step in repr(task.get_coro()) for step in steps)}

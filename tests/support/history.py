@@ -1,4 +1,4 @@
-"""A long history of executions, written at once."""
+"""A long history of executions, inserted at once."""
 
 from uuid import uuid4
 

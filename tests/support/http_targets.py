@@ -1,4 +1,4 @@
-"""HTTP targets of manifests, and a policy to judge them by."""
+"""HTTP targets of manifests, and a policy to check them."""
 
 from support.manifests import check_data, codes, manifest, policy_with
 

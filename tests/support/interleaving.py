@@ -1,20 +1,20 @@
 """Every order of two or three sessions, run on a real Postgres.
 
 The idea is that of PostgreSQL's isolation tester, applied to the product's own code. A session is a
-coroutine of the product with a connection pool of its own. It halts before each statement and each
+coroutine of the product with its own connection pool. It stops before each statement and each
 COMMIT that it sends (BEGIN belongs to the first statement). The explorer lets one session take one
 step at a time, so a list of session names is an order.
 
 Which sessions can take a step depends on the locks: a step that waits for another session is
-blocked, and its session is not offered again until Postgres says that it moves. `pg_blocking_pids`
-decides that, so no order depends on timing. If all sessions are blocked, Postgres ends the
-deadlock, and the run continues with what is left.
+blocked, and its session is not offered again until Postgres reports that it is not blocked.
+`pg_blocking_pids` decides that, so no order depends on timing. If all sessions are blocked,
+Postgres ends the deadlock, and the run continues with the remaining sessions.
 
 The explorer walks all orders depth first. It cannot copy a database in the middle of an order, so
 it restores the database and replays the order up to the point where the next one differs. Of orders
-that differ only in steps that commute (`footprints`) it runs one: sleep sets, as model checkers for
-processes use them. A session sleeps at a point if all orders in which it takes the next step were
-covered by an order before.
+that differ only in steps that commute (`footprints`) it runs one, using sleep sets as model
+checkers do. A session sleeps at a point if all orders in which it takes the next step are covered
+by an earlier order.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ from support.patience import PATIENCE
 from tenantcron.core.settings import Settings
 from tenantcron.store.engine import Database, open_database
 
-# How long a step may take before Postgres is asked whether it is blocked.
+# How long a step may take before the explorer checks whether it is blocked.
 _GLANCE = 0.003
 
 _IS_BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 
-# What a session does; it gets a database whose statements halt.
+# The program of a session; it receives a database whose statements stop.
 Program = Callable[[Database], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One statement of one session, in the order in which the steps were let go."""
+    """One statement of one session, in the order in which the steps were released."""
 
     session: str
     statement: str
@@ -56,11 +56,11 @@ class Step:
 
 @dataclass(slots=True)
 class Session:
-    """One program on one connection, halting before each of its steps."""
+    """One program on one connection, which stops before each of its steps."""
 
     name: str
     database: Database
-    # The statement that it is about to send; None while it runs or when it has ended.
+    # The statement that it is about to send; None while it is running or after it has ended.
     halted_at: str | None = None
     is_blocked: bool = False
     pid: int = 0
@@ -71,7 +71,7 @@ class Session:
     _let_go: asyncio.Event = field(default_factory=asyncio.Event)
 
     def begin(self, program: Program) -> None:
-        """Start the program; it halts at its first statement."""
+        """Start the program; it stops at its first statement."""
         self.halted_at, self.is_blocked, self.has_effects = None, False, False
         self._halted.clear()
         self._let_go.clear()
@@ -89,7 +89,7 @@ class Session:
         return self.task is not None and self.task.done()
 
     async def halt(self, statement: str, pid: int) -> None:
-        """Wait before a statement until the explorer lets it go."""
+        """Wait before a statement until the explorer releases it."""
         self.halted_at, self.pid = statement, pid
         self._halted.set()
         await self._let_go.wait()
@@ -97,7 +97,7 @@ class Session:
 
     @property
     def next_footprint(self) -> Footprint:
-        """What the step touches that it halts at."""
+        """The footprint of the step at which it stopped."""
         if self.halted_at != COMMIT:
             return footprint(self.halted_at or "")
         if not self.has_effects:
@@ -105,7 +105,7 @@ class Session:
         return Footprint(frozenset(), writes=True, publishes=True)
 
     def let_go(self) -> None:
-        """Send the statement that it halts at."""
+        """Send the statement at which it stopped."""
         self.has_effects = self.halted_at != COMMIT and (
             self.has_effects or self.next_footprint.writes
         )
@@ -114,7 +114,7 @@ class Session:
         self._let_go.set()
 
     async def halts_or_ends(self, seconds: float) -> bool:
-        """Wait for the next halt or the end, for a moment; return whether it came."""
+        """Wait briefly for the next stop or the end; return whether it was reached."""
         try:
             async with asyncio.timeout(seconds):
                 await self._halted.wait()
@@ -125,7 +125,7 @@ class Session:
         return True
 
     def listen(self) -> None:
-        """Halt before each statement and COMMIT of the session's engine."""
+        """Stop before each statement and COMMIT of the session's engine."""
         engine = self.database.engine.sync_engine
         event.listen(engine, "before_cursor_execute", self._before_statement)
         event.listen(engine, "commit", self._before_commit)
@@ -148,7 +148,7 @@ def _pid(connection: Connection) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One order, as it happened: the steps, and what each program returned or raised."""
+    """One order as executed: the steps, and the result or exception of each program."""
 
     steps: tuple[Step, ...]
     results: Mapping[str, object]
@@ -178,10 +178,10 @@ class Ran:
 
 @dataclass(slots=True)
 class _Point:
-    """A point of an order: the sessions that could take a step there, and the one that did."""
+    """A point in an order: the sessions that could take a step there, and the one that did."""
 
     ready: dict[str, Footprint]
-    # Those whose step leads to nothing new from here.
+    # Sessions whose step leads to nothing new from here.
     asleep: set[str]
     taken: str
 
@@ -210,7 +210,7 @@ class Explorer:
     async def orders(
         self, restore: Callable[[], Awaitable[None]], programs: Mapping[str, Program]
     ) -> AsyncIterator[Ran]:
-        """Yield each order after it has run; the database is as it left it until the next."""
+        """Yield each order after it has run; the database stays as it is until the next one."""
         self._path = []
         while True:
             await restore()
@@ -223,14 +223,16 @@ class Explorer:
                 return
 
     async def _run(self, programs: Mapping[str, Program]) -> Ran | None:
-        """Run one order to its end; None if it only repeats what another one has shown."""
+        """Run one order to its end; None if it only repeats another one."""
         running = [self.sessions[name] for name in programs]
         for session in running:
             session.begin(programs[session.name])
         steps, is_new = list[Step](), True
-        await self._settle(running)
+        await self._stabilise(running)
         while remaining := [session for session in running if not session.has_ended]:
-            ready = {each.name: each for each in remaining if each.halted_at is not None}
+            ready = {
+                session.name: session for session in remaining if session.halted_at is not None
+            }
             if not ready:
                 await self._until_one_moves(remaining)
                 continue
@@ -238,15 +240,16 @@ class Explorer:
             session = ready[self._path[len(steps)].taken] if is_new else next(iter(ready.values()))
             steps.append(Step(session.name, session.halted_at or ""))
             session.let_go()
-            await self._settle(remaining)
+            await self._stabilise(remaining)
         ends = {session.name: _end(session) for session in running}
         return Ran(tuple(steps), ends) if is_new else None
 
     def _continue_path(self, place: int, ready: Mapping[str, Session]) -> bool:
-        """Know which session goes next; False if each of them sleeps."""
+        """Choose the next session; return False if all of them sleep."""
         if place < len(self._path) and self._path[place].taken in ready:
             return True
-        # The same steps lead to another point only after a deadlock: Postgres chooses its victim.
+        # The same steps lead to another point only after a deadlock, because Postgres chooses its
+        # victim.
         del self._path[place:]
         asleep = self._path[-1].sleeping_after() if self._path else set()
         awake = [name for name in ready if name not in asleep]
@@ -255,13 +258,13 @@ class Explorer:
             self._path.append(_Point(footprints, asleep & footprints.keys(), awake[0]))
         return bool(awake)
 
-    async def _settle(self, sessions: Sequence[Session]) -> None:
-        """Wait until each session halts, has ended, or waits for a lock."""
+    async def _stabilise(self, sessions: Sequence[Session]) -> None:
+        """Wait until each session has stopped, has ended, or waits for a lock."""
         for session in sessions:
             if session.halted_at is None and not session.has_ended:
-                await self._settle_one(session)
+                await self._wait_until_stopped(session)
 
-    async def _settle_one(self, session: Session) -> None:
+    async def _wait_until_stopped(self, session: Session) -> None:
         if session.is_blocked and await self._is_blocked(session):
             return
         session.is_blocked = False
@@ -278,7 +281,7 @@ class Explorer:
         for wait in waits:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
-        await self._settle(sessions)
+        await self._stabilise(sessions)
 
     async def _is_blocked(self, session: Session) -> bool:
         cursor = await self.monitor.execute(_IS_BLOCKED, [session.pid])
@@ -287,14 +290,14 @@ class Explorer:
 
 
 def _end(session: Session) -> object:
-    """Return what a program returned, or the exception that it raised."""
+    """Return the result of a program, or its exception."""
     assert session.task is not None
     return session.task.exception() or session.task.result()
 
 
 @asynccontextmanager
 async def explorer(url: str, settings: Settings, names: Sequence[str]) -> AsyncIterator[Explorer]:
-    """Open a connection pool for each session, and one connection that looks at their locks."""
+    """Open a connection pool for each session, and a connection that monitors their locks."""
     async with AsyncExitStack() as stack:
         sessions = {}
         for name in names:

@@ -1,4 +1,4 @@
-"""What must hold in the control tables at every moment in which no transaction is open.
+"""Invariants of the control tables while no transaction is open.
 
 An invariant is a query for the rows that violate it.
 """
@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from tenantcron.store.engine import Database
 
-# By what each one promises.
+# By name.
 INVARIANTS: Mapping[str, str] = {
     "one execution per occurrence": """
         SELECT schedule_id, scheduled_for, count(*) FROM tenantcron.execution
@@ -32,7 +32,7 @@ INVARIANTS: Mapping[str, str] = {
         SELECT id, state FROM tenantcron.execution
         WHERE (state = 'RUNNING') <> (lease_token IS NOT NULL AND lease_until IS NOT NULL)
     """,
-    "what has ended says when": """
+    "every ended execution has an end time": """
         SELECT id, state FROM tenantcron.execution
         WHERE (state IN ('SUCCEEDED', 'DEAD', 'SKIPPED', 'CANCELLED')) AND finished_at IS NULL
     """,

@@ -1,4 +1,4 @@
-"""Three judges of a document's structure: the JSON Schema, the models, and our own check."""
+"""Three validators of structure: the JSON Schema, the models, and our own check."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ Rule = dict[str, Any]
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Match as JSON Schema has it: to Python's own `re`, `$` also stands before a last newline."""
+    """Match as JSON Schema does: in Python's `re`, `$` also matches before a final newline."""
     return regress.Regex(pattern).find(text) is not None
 
 
@@ -37,10 +37,12 @@ def _pattern_properties(validator: Any, patterns: Rule, value: object, _: Rule) 
                 yield from validator.descend(value[key], rule)
 
 
-def _additional_properties(validator: Any, rule: Rule | bool, value: object, whole: Rule) -> Errors:
+def _additional_properties(
+    validator: Any, rule: Rule | bool, value: object, parent: Rule
+) -> Errors:
     for key in value if isinstance(value, dict) else ():
-        known = key in whole.get("properties", {})
-        if known or any(_matches(pattern, key) for pattern in whole.get("patternProperties", {})):
+        known = key in parent.get("properties", {})
+        if known or any(_matches(pattern, key) for pattern in parent.get("patternProperties", {})):
             continue
         yield from validator.descend(value[key], rule)
 
@@ -64,26 +66,26 @@ _MODELS: dict[SchemaName, TypeAdapter[Any]] = {
 
 
 def schema_accepts(name: SchemaName, data: JsonValue) -> bool:
-    """Ask jsonschema."""
+    """Validate with jsonschema."""
     return bool(_SCHEMAS[name].is_valid(data))
 
 
 def models_accept(name: SchemaName, data: JsonValue) -> bool:
-    """Ask pydantic, without conversions; 3.0 is a whole number to JSON Schema, not to pydantic."""
+    """Validate with pydantic, strictly; 3.0 is an integer in JSON Schema, not in pydantic."""
     try:
-        _MODELS[name].validate_python(_with_whole_numbers(data), strict=True)
+        _MODELS[name].validate_python(_with_integers(data), strict=True)
     except ModelError:
         return False
     return True
 
 
 def structure_accepts(name: SchemaName, data: JsonValue) -> bool:
-    """Ask our own check; near misses of our keys are its alone."""
+    """Validate with our own check; near misses of keys are reported only there."""
     return all(fault.code == "TC105" for fault in check_structure(name, data))
 
 
 def verdicts(name: SchemaName, data: JsonValue) -> dict[str, bool]:
-    """Return what each judge says."""
+    """Return the result of each validator."""
     return {
         "jsonschema": schema_accepts(name, data),
         "pydantic": models_accept(name, data),
@@ -91,11 +93,11 @@ def verdicts(name: SchemaName, data: JsonValue) -> dict[str, bool]:
     }
 
 
-def _with_whole_numbers(value: JsonValue) -> JsonValue:
+def _with_integers(value: JsonValue) -> JsonValue:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
+        return [_with_integers(item) for item in value]
     if isinstance(value, dict):
-        return {key: _with_whole_numbers(item) for key, item in value.items()}
+        return {key: _with_integers(item) for key, item in value.items()}
     return value

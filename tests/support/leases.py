@@ -6,7 +6,7 @@ from tenantcron.scheduler.replica import Replica
 
 
 async def keep_up(replica: Replica, executor: Executor) -> None:
-    """Renew the leases, and stop what was cancelled or lost, as thread and loop do together."""
+    """Renew the leases, and stop cancelled or lost executions, as thread and loop do together."""
     beat = await renew(replica, executor)
     flag_ended(executor, beat)
     stop_ended(executor, replica.counts, beat)

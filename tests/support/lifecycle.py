@@ -1,6 +1,6 @@
-"""The life of one tenant from `migrate` to `deprovision`, through the commands and the API.
+"""The life cycle of a tenant from `migrate` to `deprovision`, through the commands and the API.
 
-It runs on servers and settings of any kind, and looks at the database by a connection of its own.
+It runs on any server with any settings, and inspects the database through a separate connection.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ EFFECTS = (
     "CREATE TABLE tenant_acme.effect (id uuid PRIMARY KEY, at timestamptz DEFAULT now(),"
     " late interval DEFAULT '1 day 2 hours')"
 )
-# So that one occurrence is due, or two.
+# So that one or two occurrences are due.
 COUNT_FROM_EARLIER = (
     "UPDATE tenant_acme.tenant_schedule SET effective_from = now() - interval '70 minutes'"
 )
@@ -42,7 +42,7 @@ WITHOUT_EFFECT = (
 
 
 def live(folder: Path, url: str, by_hand: str) -> None:
-    """Let a tenant live on an empty database; `by_hand` is a URL to it with plain settings."""
+    """Run the life cycle on an empty database; `by_hand` is a URL to it with plain settings."""
     shell = Shell(folder, url)
     have_one_success_each(shell, by_hand)
     assert all_have_succeeded(asyncio.run(read_by_api(shell, new_token(shell))))
@@ -54,7 +54,7 @@ def live(folder: Path, url: str, by_hand: str) -> None:
 
 
 def have_one_success_each(shell: Shell, by_hand: str) -> None:
-    """Migrate, apply, and run what is due at once: one execution of each schedule, or two."""
+    """Migrate, apply, and run due executions: one or two per schedule."""
     succeed(shell, "migrate")
     apply(shell)
     query(by_hand, EFFECTS)
@@ -66,7 +66,7 @@ def have_one_success_each(shell: Shell, by_hand: str) -> None:
 
 @contextmanager
 def scheduler(shell: Shell) -> Iterator[None]:
-    """Run a scheduler as a process of its own; it is at work when the block begins."""
+    """Run a scheduler as a separate process; it is running when the block begins."""
     process = shell.start("run", "--handlers", HANDLERS, PYTHONPATH=str(Path(__file__).parents[1]))
     try:
         until(lambda: _is_up(shell, process))
@@ -83,12 +83,12 @@ def _is_up(shell: Shell, process: subprocess.Popen[str]) -> bool:
 
 
 def executions(url: str) -> list[DictRow]:
-    """Return what there is of executions, in the order of their ids."""
+    """Return all executions ordered by id."""
     return query(url, EXECUTIONS)
 
 
 def succeed(shell: Shell, *arguments: str) -> Called:
-    """Call a command that has to succeed."""
+    """Call a command that must succeed."""
     called = shell(*arguments)
     assert called.code == 0, (arguments, called)
     return called
@@ -101,20 +101,20 @@ def apply(shell: Shell) -> None:
 
 
 def all_have_succeeded(rows: Sequence[Mapping[str, object]]) -> bool:
-    """Whether each schedule has run, and nothing but successes is there."""
+    """Whether each schedule has run, and all executions succeeded."""
     return {(row["schedule"], row["state"]) for row in rows} == {
         (saga, "SUCCEEDED") for saga in SAGAS
     }
 
 
 def new_token(shell: Shell) -> str:
-    """Make a token that may read."""
+    """Create a viewer token."""
     made = succeed(shell, "token", "create", "ci", "--role", "viewer", "--format", "json")
     return str(json.loads(made.out)["token"])
 
 
 async def read_by_api(shell: Shell, token: str) -> list[dict[str, object]]:
-    """Read the executions, as the role that row-level security holds for."""
+    """Read the executions as the role with row-level security."""
     headers = {"Authorization": f"Bearer {token}"}
     settings = Settings(database_url=shell.url, folder=shell.folder)
     async with (

@@ -1,4 +1,4 @@
-"""Handlers of `support.lifecycle`, one async and one plain; each writes to the tenant's schema."""
+"""Handlers of `support.lifecycle`, async and synchronous; each writes to the tenant's schema."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ WRITE = text("INSERT INTO effect VALUES (:id) RETURNING at, late")
 
 
 def check(row: Any) -> None:
-    """Fail if the driver could not read what a platform's tables have."""
+    """Fail if the driver could not parse values of a platform's tables."""
     if not isinstance(row.at, datetime) or row.late != timedelta(days=1, hours=2):
         raise ValueError(f"{row.at} {row.late}")
 

@@ -1,4 +1,4 @@
-"""The lock files: which versions, with which hashes, are installed."""
+"""The lock files: locked versions with their hashes."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 FOLDER = Path(__file__).resolve().parents[2] / "locks"
 NAMES = ("build", "dev", "runtime", "tools")
-# Versions and hashes stand on lines that are continued, one package after the other.
+# Each package has continued lines with its version and hashes.
 _ENTRY = re.compile(
     r"^(?P<requirement>[^#\s].*?)(?P<hashes>(?: \\\n    --hash=\S+)*)$", re.MULTILINE
 )
@@ -34,7 +34,7 @@ class Locked:
 
     @property
     def is_wanted_here(self) -> bool:
-        """Whether this Python on this platform needs it."""
+        """Whether it applies to this Python on this platform."""
         marker = self.requirement.marker
         return marker is None or marker.evaluate()
 

@@ -1,4 +1,4 @@
-"""Checks manifests in tests: short to write, the same clock every time."""
+"""Check manifests in tests, concisely and with a fixed clock."""
 
 import json
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def policy_with(
     audiences: tuple[str, ...] = (),
     retention: timedelta = timedelta(hours=24),
 ) -> Policy:
-    """Return a policy that differs from the default in what is given."""
+    """Return the default policy with changes."""
     egress = Egress(hosts, networks, ports)
     return Policy(
         floor,
@@ -82,7 +82,7 @@ def check_scheduled(scheduled: JsonValue, *, policy: Policy | None = None) -> Ch
 
 
 def only_schedule(checked: Checked) -> DesiredSchedule:
-    """Return the one schedule of a manifest without errors."""
+    """Return the only schedule of a valid manifest."""
     assert checked.desired is not None, checked.problems
     (schedule,) = checked.desired.schedules
     return schedule
@@ -90,7 +90,7 @@ def only_schedule(checked: Checked) -> DesiredSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """An example of what one rule is there for."""
+    """An example that breaks a rule."""
 
     code: str
     content: bytes
@@ -99,11 +99,11 @@ class Mistake:
 
     @property
     def asked_for(self) -> str | None:
-        """The only rule that needs an option to be broken."""
+        """The option for the only rule that needs one to be broken."""
         return "umbrella" if self.code == "TC114" else None
 
     def check(self) -> Checked:
-        """Check it by the policy of the examples."""
+        """Check it with the policy of the examples."""
         policy = load_policy(MISTAKES / "tenantcron.toml")
         return check(
             self.content,

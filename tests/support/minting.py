@@ -1,4 +1,4 @@
-"""Tokens of executions, as tests ask for them and read them."""
+"""Tokens of executions: request and decode them in tests."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ def kid_of(token: str) -> str:
 
 
 async def read(token: str, keys: SigningKeys) -> Payload:
-    """Return what a token says, verified but for its times: those are the fake clock's."""
+    """Return the claims of a token, verified except for its times, which are of the fake clock."""
     key = FixedKeys(await keys.key_set()).find(kid_of(token))
     assert key is not None
     unchecked = {f"verify_{name}": False for name in ("exp", "nbf", "iat", "aud")}

@@ -1,4 +1,4 @@
-"""One scheduler as a real process, with handlers that misbehave, and its log."""
+"""A scheduler as a real process, with misbehaving handlers, and its log."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ class Scheduler:
     seen: str = ""
 
     def start(self) -> subprocess.Popen[str]:
-        """Start it, and wait until it has reported itself."""
+        """Start it, and wait for its first heartbeat."""
         fleet = Fleet(Shell(self.folder, self.url), self.url)
         process = self.process = fleet.shell.start(
             "run",
@@ -49,7 +49,7 @@ class Scheduler:
         return process
 
     def refused(self, **variables: str) -> Called:
-        """Start it where it cannot run, and return what it answers."""
+        """Start it where it cannot run, and return its result."""
         process = Shell(self.folder, self.url).start(
             "run", "--handlers", "work", PYTHONPATH=str(self.folder), **variables
         )
@@ -57,18 +57,18 @@ class Scheduler:
         return Called(process.returncode, out, err)
 
     def make_due(self, *sagas: str) -> None:
-        """Let schedules be due now."""
+        """Make schedules due now."""
         for saga in sagas:
             until(lambda saga=saga: make_due(self.url, saga) is not None)  # type: ignore[misc] # bound at once
 
     def until_noted(self, name: str) -> Path:
-        """Wait until a handler has made a file."""
+        """Wait until a handler has created a file."""
         file = self.folder / name
         until(file.exists)
         return file
 
     def note(self, name: str) -> None:
-        """Make a file that a handler waits for."""
+        """Create a file that a handler waits for."""
         (self.folder / name).touch()
 
     def execution(self, saga: str) -> DictRow:
@@ -81,7 +81,7 @@ class Scheduler:
         return query(self.url, "SELECT * FROM tenantcron.execution WHERE saga_name = %s", saga)
 
     def attempts(self, saga: str) -> list[DictRow]:
-        """Return what is recorded of the attempts of a saga."""
+        """Return the recorded attempts of a saga."""
         return query(
             self.url,
             "SELECT a.* FROM tenantcron.execution_attempt AS a JOIN tenantcron.execution AS e"
@@ -95,14 +95,14 @@ class Scheduler:
         return self.execution(saga)
 
     def end(self) -> list[Line]:
-        """Stop it if it still runs, and return the lines of its log."""
+        """Stop it if it is still running, and return its log."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()
         return self.ended()
 
     def ended(self) -> list[Line]:
-        """Wait until it has ended by itself, and return the lines of its log."""
+        """Wait until it has ended by itself, and return its log."""
         assert self.process is not None
         _, self.seen = self.process.communicate(timeout=PATIENCE)
         return [json.loads(line) for line in self.seen.splitlines()]
@@ -119,12 +119,12 @@ def scheduler(
 ) -> Iterator[Scheduler]:
     """Write handlers and a manifest, apply it, and kill what is left at the end.
 
-    `common` is what all schedules say, and a mapping of sagas what some say besides.
+    `common` is added to all schedules, and the values of a mapping to single sagas.
     """
     (folder / "work.py").write_text(PREAMBLE + handlers, encoding="utf-8")
     timetable = f'cron: "0 0 1 1 *", start_within: 1h{common}'
-    said = sagas if isinstance(sagas, Mapping) else dict.fromkeys(sagas, "")
-    schedules = {saga: timetable + more for saga, more in said.items()}
+    settings = sagas if isinstance(sagas, Mapping) else dict.fromkeys(sagas, "")
+    schedules = {saga: timetable + more for saga, more in settings.items()}
     (folder / "acme.yaml").write_text(manifest("acme", schedules), encoding="utf-8")
     shell = Shell(folder, url)
     called = shell("apply-manifest", "acme.yaml", "--create-tenants")

@@ -1,6 +1,6 @@
-"""What the scheduler promises, as a model that is short enough to be read as its specification.
+"""A model of the guarantees of the scheduler, short enough to be read as its specification.
 
-It knows nothing of cron expressions, statements and rows: a timetable is an interval since 1970.
+It knows nothing about cron expressions, statements and rows: a timetable is an interval since 1970.
 """
 
 from collections import Counter, defaultdict
@@ -14,14 +14,14 @@ from tenantcron.store.claiming import Lease
 FOREVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Name = tuple[str, str]  # of a schedule: its tenant's and its own
+Name = tuple[str, str]  # tenant and schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """Multiples of an interval; `written` is how a manifest says the same."""
+    """Multiples of an interval; `text` is the equivalent text of a manifest."""
 
-    written: str
+    text: str
     interval: timedelta
     offset: timedelta = timedelta(0)
 
@@ -38,7 +38,7 @@ class Timetable:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A schedule as its manifest has it; without a timetable it is disabled."""
+    """A schedule in its manifest; without a timetable it is disabled."""
 
     id: UUID
     timetable: Timetable | None
@@ -47,7 +47,7 @@ class Declared:
 
 @dataclass(slots=True)
 class Cursor:
-    """A schedule as the scheduler has it: nothing up to `after` is owed any more."""
+    """A schedule in the scheduler: all occurrences up to `after` are accounted for."""
 
     timetable: Timetable | None
     after: datetime
@@ -62,7 +62,7 @@ class Cursor:
 
 @dataclass(slots=True)
 class Model:
-    """Which occurrences are on record, exactly once each, and who holds a lease until when."""
+    """The occurrences that are recorded, exactly once each, and the leases with their end."""
 
     declared: dict[Name, Declared] = field(default_factory=dict)
     cursors: dict[UUID, Cursor] = field(default_factory=dict)
@@ -79,21 +79,21 @@ class Model:
             self.declared[name] = Declared(schedule, timetable, now)
 
     def refresh(self) -> None:
-        """What is declared no more owes nothing; what was settled before an edit stays settled."""
-        followed = {}
-        for one in self.declared.values():
-            before = self.cursors.get(one.id, Cursor(None, one.since))
-            after = max(one.since, before.after)
-            followed[one.id] = Cursor(one.timetable, after, before.paused_until)
-        self.cursors = followed
+        """A removed schedule has no due occurrences; an edit never fires past ones again."""
+        cursors = {}
+        for declared in self.declared.values():
+            before = self.cursors.get(declared.id, Cursor(None, declared.since))
+            after = max(declared.since, before.after)
+            cursors[declared.id] = Cursor(declared.timetable, after, before.paused_until)
+        self.cursors = cursors
 
     def fire(self, now: datetime) -> None:
-        """Every occurrence that has come is on record, also of what is paused or suspended."""
+        """Every due occurrence is recorded, even of paused and suspended schedules."""
         for schedule in self.cursors:
             self._account(schedule, now)
 
     def resume(self, schedule: UUID, now: datetime) -> None:
-        """What came under the pause is on record, so that nothing is fired back."""
+        """Occurrences during the pause are recorded, so none is fired later."""
         until, self.cursors[schedule].paused_until = self.cursors[schedule].paused_until, None
         self._account(schedule, min(now, (until or now) - timedelta.resolution))
 
@@ -104,34 +104,34 @@ class Model:
         cursor.after = max([cursor.after, *come])
 
     def end(self, lease: Lease) -> bool:
-        """Only who holds the lease has a say; return whether that is so."""
+        """Only the holder of the lease can end it; return whether the lease was held."""
         return self.leases.pop(lease, None) is not None
 
     def expired(self, now: datetime) -> list[Lease]:
-        """A lease that has run out is gone; return those that have."""
+        """An expired lease is gone; return those that have expired."""
         return [lease for lease, until in self.leases.items() if until < now]
 
     def come_back(self, execution: UUID) -> None:
-        """A worker that reports how an attempt ended was not killed by it."""
+        """A worker that reports the end of an attempt was not killed by it."""
         self.suspicion[execution] = 0
 
     def lose(self, execution: UUID) -> None:
-        """One more attempt was lost; it is no attempt that counts."""
+        """One more attempt was lost; it does not count as an attempt."""
         self.losses[execution] += 1
         self.suspicion[execution] += 1
 
     def is_killer(self, execution: UUID) -> bool:
-        """Lost once among others, once among a few, and three times as the only suspect."""
+        """Lost once among many, once among a few, and three times as the only suspect."""
         return self.suspicion[execution] >= 5
 
     def retry(self, execution: UUID) -> None:
-        """Who is retried by an operator has a clean record, and runs alone if it was suspected."""
+        """A manual retry clears the losses; a suspect then runs alone."""
         self.losses[execution] = 0
         self.suspicion[execution] = min(self.suspicion[execution], 2)
 
     def has_room(self, running: Iterable[UUID], another: UUID) -> bool:
-        """Eight that were lost once may run beside each other, or a single one lost more often."""
-        suspects = [self.suspicion[one] for one in running if self.suspicion[one]]
+        """Eight suspects that were lost once may run together, or a single one lost more often."""
+        suspects = [self.suspicion[other] for other in running if self.suspicion[other]]
         if not suspects or not self.suspicion[another]:
             return True
         return len(suspects) < 8 and max(*suspects, self.suspicion[another]) == 1

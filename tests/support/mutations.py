@@ -1,4 +1,4 @@
-"""Good documents, damaged at random: keys dropped or renamed, values replaced."""
+"""Valid documents with random damage: keys removed or renamed, values replaced."""
 
 from copy import deepcopy
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tenantcron.manifests.diagnostics import Pointer
 from tenantcron.manifests.document import JsonValue
 
-# Everyday mistakes and edges of our rules, and values of every type.
+# Common mistakes, edge cases of our rules, and values of every type.
 _VALUES: tuple[JsonValue, ...] = (
     None, True, False, 0, 1, 1.0, 2, 3, 3.0, 31, 32, 100, 101, -1, 0.5, 20.0, 1e300,
     "", "1.0", "1", "true", "last", "first", "mon", "skip", "once", "POST", "GET", "critical",
@@ -30,7 +30,7 @@ _KEYS = (
 
 @st.composite
 def damaged(draw: st.DrawFn, good: list[JsonValue]) -> JsonValue:
-    """Return one of the documents with a few places changed."""
+    """Return one of the documents with a few changes."""
     data = deepcopy(draw(st.sampled_from(good)))
     for _ in range(draw(st.integers(1, 3))):
         data = _damage(draw, data)

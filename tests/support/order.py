@@ -1,13 +1,12 @@
-"""The order of the tests: the few that take long come first.
+"""The order of the tests: the few slow ones come first.
 
-The first ones go to workers in long rows, so those of one file stay together and share what its
-fixtures make; the last ones go out by twos, and the workers end at about the same time.
+The first tests are sent to workers in long batches, so those of one file stay together and share
+its fixtures. The last ones are sent in pairs, so the workers end at about the same time.
 """
 
 import pytest
 
-# Files and tests: whole environments are installed, schedulers run or processes are killed for many
-# seconds.
+# Files and tests that install environments, run schedulers or kill processes for many seconds.
 _LONGEST = (
     "test_pre_commit.py",
     "test_short_run.py",
@@ -18,13 +17,13 @@ _LONGEST = (
     "test_a_retry_never_starts_work_of_a_deleted_schedule",
     "test_rolling_upgrade.py",
     "test_demo.py",
-    "test_what_a_page_shows_is_what_comes_out",
+    "test_generated_parts_of_a_page_are_current",
     "test_the_commands_in_pipelines_work",
     "test_the_second_signal_ends_it_at_once",
 )
 
 
 def longest_first(item: pytest.Item) -> int:
-    """Return the place of a test among the longest; all others come after them, as they were."""
+    """Return the rank of a test among the slowest; all others follow in their order."""
     places = (place for place, name in enumerate(_LONGEST) if name in item.nodeid)
     return next(places, len(_LONGEST))

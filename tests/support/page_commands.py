@@ -1,4 +1,4 @@
-"""The commands that pages show: run, and their output compared with what the page has."""
+"""The commands shown on pages: run them, and compare their output with the page."""
 
 import io
 import os
@@ -35,12 +35,12 @@ MOMENT = re.compile(
     r"(?: [A-Z]{3,4}\b|[+-]\d\d:\d\d)?"
 )
 DISTANCE = re.compile(r"\bin \d+ (?:d|h|min|s)\b(?: \d+ (?:h|min)\b)?")
-# What would make a command act for a pipeline, or on somebody's database.
+# Variables that would make a command act for a pipeline, or on another database.
 FOREIGN = ("TENANTCRON_", "GITHUB_", "GITLAB_", "CI_")
 
 
 def refreshed(text: str, folder: Path) -> str:
-    """Return a page with everything that is made from the code made anew."""
+    """Return a page with all generated parts regenerated."""
     examples(folder)
     text = TABLE.sub(made_table, text)
     with served(COMMAND.findall(text), folder) as database:
@@ -48,7 +48,7 @@ def refreshed(text: str, folder: Path) -> str:
 
 
 def examples(folder: Path) -> None:
-    """Make the folder that a page's commands run in."""
+    """Create the folder in which the commands of a page run."""
     shutil.copytree(ROOT / "examples", folder)
 
 
@@ -66,15 +66,15 @@ def served(commands: Iterable[str], folder: Path) -> Iterator[Target | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """How a command ended, and both of its outputs in one."""
+class Output:
+    """The exit code of a command, and both of its outputs combined."""
 
     code: int
     text: str
 
 
-def run(command: str, folder: Path, variables: dict[str, str] | None = None) -> Said:
-    """Run a command as a shell would; in this process, where nothing needs a shell or another."""
+def run(command: str, folder: Path, variables: dict[str, str] | None = None) -> Output:
+    """Run a command as a shell would; in this process if it needs no shell."""
     own_commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     kept = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
     environment = kept | {"PATH": own_commands, "NO_COLOR": "1", "COLUMNS": "80"}
@@ -82,7 +82,7 @@ def run(command: str, folder: Path, variables: dict[str, str] | None = None) -> 
     if is_plain(command):
         both = io.StringIO()
         code = call(shlex.split(command)[1:], folder, environment, both, both)
-        return Said(code, both.getvalue())
+        return Output(code, both.getvalue())
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
@@ -92,30 +92,30 @@ def run(command: str, folder: Path, variables: dict[str, str] | None = None) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    return Said(done.returncode, done.stdout)
+    return Output(done.returncode, done.stdout)
 
 
 def is_plain(command: str) -> bool:
-    """Whether a command is one of ours, without anything that a shell would make of it.
+    """Whether a command is ours and contains nothing that a shell would interpret.
 
-    A scheduler is no such command: it sets up the log of its process.
+    A scheduler does not qualify: it configures the logging of its process.
     """
     bare = QUOTED.sub("''", command)
     program, action = bare.split()[:2]
     return program == "tenantcron" and action != "run" and not SHELL.search(bare)
 
 
-def settled(text: str) -> str:
-    """Take out what moves with the clock: moments, and how far ahead they lie."""
+def without_times(text: str) -> str:
+    """Replace what depends on the clock: moments, and distances to them."""
     return DISTANCE.sub("in DISTANCE", MOMENT.sub("MOMENT", text))
 
 
 def _block(match: re.Match[str], folder: Path, database: Target | None) -> str:
-    """Do what a block asks for, and write it with what comes out now."""
+    """Process a block, and return it with its current output."""
     mark = match["mark"] or ""
     put(match, folder)
     if match["language"] == "sql" and mark == BY_HAND:
-        assert database, "a page without commands on a database has none to change by hand"
+        assert database, "a page without database commands has no database to change"
         with psycopg.connect(**database.parameters) as connection:
             connection.execute(match["body"])
     if match["language"] != "console" or mark.startswith("not run: "):
@@ -123,7 +123,7 @@ def _block(match: re.Match[str], folder: Path, database: Target | None) -> str:
     shown = _outputs(match["body"], folder)
     if mark.endswith(CUT):
         shown = DEFINITION.sub(r'\1"definition": {…}', shown)
-    if mark.startswith(MOVES) and settled(shown) == settled(match["body"]):
+    if mark.startswith(MOVES) and without_times(shown) == without_times(match["body"]):
         return match[0]
     return match[0].replace(match["body"], shown)
 
@@ -137,10 +137,10 @@ def put(match: re.Match[str], folder: Path) -> None:
 
 
 def _outputs(body: str, folder: Path) -> str:
-    """Run the commands of a block and return it with what they say."""
+    """Run the commands of a block and return it with their output."""
     commands = [line for line in body.splitlines() if line.startswith("$ ")]
     foreign = [command for command in commands if not command.startswith("$ tenantcron ")]
     assert commands, f"no command in a console block:\n{body}"
-    assert not foreign, f"not ours, so use a sh block: {foreign}"
+    assert not foreign, f"not a tenantcron command, so use a sh block: {foreign}"
     shown = (f"{command}\n{run(command[2:], folder).text}" for command in commands)
     return "".join(f"{line.rstrip()}\n" for text in shown for line in text.splitlines())

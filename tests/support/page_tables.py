@@ -1,9 +1,8 @@
-"""The tables of the pages that are made from the code.
+"""The generated tables of the pages.
 
 - `fields: SCHEMA DEFINITION` lists the keys of one part of a JSON Schema.
-- `checked: KIND` has questions on the left and computed answers on the right; `ANSWERS` has the
-  kinds.
-- `listed: KIND` has a row for each of what there is, and no other; `LISTS` has the kinds.
+- `checked: KIND` has inputs on the left and computed results on the right; `ANSWERS` has the kinds.
+- `listed: KIND` has exactly one row for each existing item; `LISTS` has the kinds.
 """
 
 import json
@@ -36,7 +35,7 @@ from tenantcron.store import tables
 
 
 def made_table(match: re.Match[str]) -> str:
-    """Write a table with what is true now."""
+    """Regenerate a table."""
     head, line, *rows = match["table"].splitlines()
     if match["kind"] == "fields":
         rows = [_row(cells) for cells in fields(*match["what"].split())]
@@ -66,7 +65,7 @@ def schema(name: str) -> Json:
 
 
 def fields(name: str, definition: str | None = None) -> Iterator[list[str]]:
-    """Yield key, what it takes, its default and its meaning, as the schema has them."""
+    """Yield key, accepted values, default and meaning, from the schema."""
     root = schema(name)
     part = root["$defs"][definition] if definition else root
     for key, field in part["properties"].items():
@@ -82,7 +81,7 @@ def fields(name: str, definition: str | None = None) -> Iterator[list[str]]:
 
 
 def default(field: Json, referred: Json) -> str:
-    """Say what holds for an absent key."""
+    """Return the default of an absent key."""
     if "default" in field:
         return "`{}`".format(json.dumps(field["default"]).strip('"'))
     inner = any("default" in part for part in referred.get("properties", {}).values())
@@ -90,7 +89,7 @@ def default(field: Json, referred: Json) -> str:
 
 
 def takes(root: Json, field: Json) -> str:
-    """Say what a key takes, in words."""
+    """Describe the accepted values of a key."""
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return "anything" if name == "JsonValue" else f"[a mapping]({place(root, name)})"
@@ -104,7 +103,7 @@ def takes(root: Json, field: Json) -> str:
 
 
 def place(root: Json, definition: str) -> str:
-    """Return where a definition is described; the policy's page borrows from the manifest's."""
+    """Return where a definition is described; the policy's page links to the manifest's."""
     is_borrowed = root is schema("policy") and definition in schema("manifest")["$defs"]
     page = "docs/manifest.md" if is_borrowed else ""
     # An entry of `schedules:` and a preset are schedules without a name.
@@ -145,14 +144,14 @@ TYPES: dict[str, Callable[[Json, Json], str]] = {
 
 
 class Answer:
-    """How cells of a table follow from the first `asks` cells of their row."""
+    """Computes cells of a table from the first `asks` cells of their row."""
 
     def __init__(self, asks: int, find: Callable[..., list[str]]) -> None:
         self.asks = asks
         self._find = find
 
     def complete(self, cells: list[str]) -> list[str]:
-        """Return the row as it should be; cells behind the answers are words for people."""
+        """Return the corrected row; cells after the results are free text."""
         questions, rest = cells[: self.asks], cells[self.asks :]
         plain = [question.replace("`", "") for question in questions]
         answers = self._find(*plain, count=rest[0].count(",") + 1)
@@ -162,8 +161,8 @@ class Answer:
 def _fires(expression: str, place: str, after: str, *, count: int) -> list[str]:
     moment = datetime.fromisoformat(after).replace(tzinfo=zone(place)).astimezone(UTC)
     found = islice(upcoming(parse(expression), zone(place), moment), count)
-    local = (one.astimezone(zone(place)) for one in found)
-    return [", ".join(_shown(one, moment.year) for one in local)]
+    local = (occurrence.astimezone(zone(place)) for occurrence in found)
+    return [", ".join(_shown(occurrence, moment.year) for occurrence in local)]
 
 
 def _shown(moment: datetime, year: int) -> str:
@@ -188,7 +187,7 @@ def _translated(interval: str, **_: int) -> list[str]:
 
 
 def _limits(key: str, low: str, high: str, **_: int) -> list[str]:
-    """Return the code of what lies beyond; the limits must be where the table has them."""
+    """Return the code for values beyond the limits; the limits must match the table."""
     least, most = parse_duration(low), parse_duration(high)
     second = timedelta(seconds=1)
     inside, outside = [least, most], [most + second, *([least - second] if least else [])]
@@ -199,7 +198,7 @@ def _limits(key: str, low: str, high: str, **_: int) -> list[str]:
 
 
 def _is_in_range(key: str, value: str) -> bool:
-    # The first wait must not be longer than the longest, so it is as short as can be.
+    # The first wait must not exceed the longest one, so use the shortest.
     retry = {"retry": {"backoff": "0s", key: value}}
     setting = retry if key.endswith("backoff") else {key: value}
     scheduled = {"once": "2099-01-01T00:00:00Z", **setting}
@@ -224,11 +223,11 @@ ANSWERS = {
 
 
 def listed(what: str, rows: Iterable[list[str]], columns: int) -> Iterator[list[str]]:
-    """Yield a row for each thing that there is, with the words that the page has for it."""
+    """Yield a row for each existing item, with the free text of the page."""
     words = {cells[0]: cells for cells in rows}
     for known in LISTS[what]():
         cells = [*known, *words.get(known[0], [])[len(known) :]]
-        assert len(cells) == columns and all(cells), f"write a row for {known[0]}"  # noqa: PT018 -- one sentence for both
+        assert len(cells) == columns and all(cells), f"write a row for {known[0]}"  # noqa: PT018 -- one message for both
         yield cells
 
 
@@ -245,7 +244,7 @@ def listed_tables() -> list[list[str]]:
 
 
 def listed_settings() -> list[list[str]]:
-    """All but `folder`, which is the working folder, and `schedules`, which are no one value."""
+    """All settings except `folder`, the working folder, and `schedules`, which are several."""
     settings = [field for field in fields_of(Settings) if field.name not in ("folder", "schedules")]
     return [
         [f"`{field.name}`", f"`{PREFIX}{field.name.upper()}`", shown_default(field.default)]
@@ -255,13 +254,18 @@ def listed_settings() -> list[list[str]]:
 
 def listed_metrics() -> list[list[str]]:
     return [
-        [f"`{one.full_name}`", one.kind.value, ", ".join(one.labels) or "none", one.tells]
-        for one in METRICS
+        [
+            f"`{metric.full_name}`",
+            metric.kind.value,
+            ", ".join(metric.labels) or "none",
+            metric.tells,
+        ]
+        for metric in METRICS
     ]
 
 
 def listed_reasons() -> list[list[str]]:
-    states = {kind: [state for state, one in ENDS if one is kind] for kind in ReasonKind}
+    states = {kind: [state for state, reason in ENDS if reason is kind] for kind in ReasonKind}
     return [[f"`{kind}`", ", ".join(states[kind]) or "any"] for kind in ReasonKind]
 
 
@@ -280,7 +284,10 @@ def listed_problems() -> list[list[str]]:
 
 def listed_roles() -> list[list[str]]:
     return [
-        [f"`{role}`", *("yes" if one in ALLOWED[role] else "no" for one in Permission)]
+        [
+            f"`{role}`",
+            *("yes" if permission in ALLOWED[role] else "no" for permission in Permission),
+        ]
         for role in Role
     ]
 

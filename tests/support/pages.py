@@ -1,4 +1,4 @@
-"""The pages of the documentation: where they are, and what their parts are."""
+"""The pages of the documentation and their parts."""
 
 import json
 import re
@@ -20,7 +20,7 @@ PAGES = [
     ROOT / "bench" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-# This page is made of mistakes, of which some cannot even be read; it has tests of its own.
+# This page consists of mistakes, some of which cannot be parsed; it has separate tests.
 MISTAKES = ROOT / "docs" / "diagnostics.md"
 
 BLOCK = re.compile(
@@ -48,7 +48,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 def data_blocks(page: Path) -> list[tuple[str, str]]:
-    """Return the blocks of a page that are data, with their language."""
+    """Return the data blocks of a page, with their language."""
     if page == MISTAKES:
         return []
     blocks = BLOCK.finditer(page.read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def yaml_blocks(page: Path) -> Iterator[Json]:
 
 
 def pipeline_commands(page: Path) -> Iterator[str]:
-    """Yield our commands in the pipelines that a page shows."""
+    """Yield our commands in the pipelines of a page."""
     for data in yaml_blocks(page):
         for text in strings(data):
             yield from re.findall(r"^tenantcron .*$", text, re.MULTILINE)
@@ -80,12 +80,12 @@ def strings(value: object) -> Iterator[str]:
 
 
 def each_page_with(part: Callable[[Path], object]) -> pytest.MarkDecorator:
-    """Take the pages that have such a part, so that no test has nothing to look at."""
+    """Parametrise with the pages that have such a part, so that no test is empty."""
     return pytest.mark.parametrize("page", [page for page in PAGES if part(page)], ids=page_id)
 
 
 def marked(page: str, mark: str) -> str:
-    """Return the block of a page that stands behind a mark."""
+    """Return the block of a page after a mark."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     (body,) = (match["body"] for match in BLOCK.finditer(text) if match["mark"] == mark)
     return body

@@ -1,5 +1,5 @@
-"""How long the tests wait for what must come."""
+"""How long the tests wait for a condition."""
 
-# Seconds. It only costs time where something is wrong: on a busy machine a process may take ten
-# times as long to start as on an idle one, and stand still for some seconds in between.
+# Seconds. It costs time only if a test fails: on a busy machine a process may take ten times as
+# long to start as on an idle one, and stall for some seconds.
 PATIENCE = 120.0

@@ -18,7 +18,7 @@ from support.processes import until
 
 from tenantcron.store.accounts import server_account
 
-# Set where PgBouncer must be installed; elsewhere the tests are skipped without it.
+# Set where PgBouncer is required; elsewhere the tests are skipped without it.
 REQUIRED = "PGBOUNCER_TESTS"
 POOL = 4
 _CONFIGURATION = """\
@@ -51,8 +51,8 @@ class PgBouncer:
         return f"postgresql://postgres@/{database}?host={host}&port=6432"
 
     def pools(self) -> list[DictRow]:
-        """Return what it says about its pools."""
-        # Its console knows the simple protocol only.
+        """Return the statistics of its pools."""
+        # Its console supports the simple protocol only.
         with psycopg.connect(
             self.url("pgbouncer"),
             autocommit=True,
@@ -62,7 +62,7 @@ class PgBouncer:
             return console.execute("SHOW POOLS").fetchall()
 
     def answers(self) -> bool:
-        """Whether it lets clients in."""
+        """Whether it accepts clients."""
         try:
             self.pools()
         except psycopg.OperationalError:
@@ -72,7 +72,7 @@ class PgBouncer:
 
 @contextmanager
 def pooling(server: Server, run_folder: Path) -> Iterator[PgBouncer]:
-    """Run PgBouncer in front of a server, under the account that is not root's."""
+    """Run PgBouncer in front of a server, under an account that is not root."""
     account = server_account()
     folder = Path(mkdtemp(prefix="pgbouncer-", dir=run_folder))
     account.hand_over(folder)
@@ -93,7 +93,7 @@ def pooling(server: Server, run_folder: Path) -> Iterator[PgBouncer]:
 
 
 def _program() -> str:
-    # Debian keeps it among the programs of the administrator.
+    # Debian installs it in /usr/sbin.
     path = f"{os.environ.get('PATH', '')}:/usr/sbin"
     found = shutil.which("pgbouncer", path=path)
     if found is not None:

@@ -1,4 +1,4 @@
-"""A platform that was there first: its table of tenants, followed by tenantcron."""
+"""An existing platform: its table of tenants, synced by tenantcron."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,10 +38,10 @@ class Platform:
     def add(self, *tenants: str) -> None:
         """Add active tenants to the platform's registry."""
         values = ", ".join(f"('{tenant}')" for tenant in tenants)
-        self.sql(f"INSERT INTO public.tenants (id) VALUES {values}")  # noqa: S608 -- of the tests
+        self.sql(f"INSERT INTO public.tenants (id) VALUES {values}")  # noqa: S608 -- from tests
 
     def refresher(self, source: str = "public.tenants") -> Refresher:
-        """Return what follows a source."""
+        """Return a refresher for a source."""
         return Refresher(self.database, tenant_source(source), DEPLOYER)
 
     async def turn(self, source: str = "public.tenants") -> UUID:
@@ -59,7 +59,7 @@ class Platform:
         return await self.refresher(source).refresh(await self.turn(source), max_missing)
 
     def registered(self) -> Mapping[str, DictRow]:
-        """Return the tenants as tenantcron has them."""
+        """Return tenantcron's tenants."""
         return {row["id"]: row for row in self.sql("SELECT * FROM tenantcron.tenant ORDER BY id")}
 
     def statuses(self) -> dict[str, tuple[str, str | None]]:

@@ -1,12 +1,12 @@
-"""Ports for processes that have to be told where to listen."""
+"""Ports for processes that need a port to listen on."""
 
 import os
 import socket
 from contextlib import suppress
 from random import SystemRandom
 
-# Below those that the system hands out by itself: between the moment in which one is found to be
-# free and the one in which a process listens there, nobody gets it by chance.
+# Below the ephemeral ports of the system, so no client gets one by chance between this check and
+# the moment in which the process listens on it.
 _PORTS = range(20_000, 30_000)
 # Each worker of a run has its own share of them.
 _WORKERS = 16
@@ -14,7 +14,7 @@ _random = SystemRandom()
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at now."""
+    """Return a port that is free now."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     own = _PORTS[worker % _WORKERS :: _WORKERS]
     while True:

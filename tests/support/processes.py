@@ -15,22 +15,22 @@ from support.fleet import Shell
 from support.patience import PATIENCE
 
 FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
-# Seconds that a process stands still at most, and until it does even if nothing runs in it.
-LONGEST_STAND, LATEST_STAND = 30.0, 5.0
+# Maximum seconds that a process is stopped, and until it is stopped even if nothing runs in it.
+LONGEST_STOP, LATEST_STOP = 30.0, 5.0
 
 
 def query(url: str, statement: str, *values: object) -> list[DictRow]:
-    """Run a statement by hand."""
+    """Run a statement directly."""
     with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
         cursor = connection.execute(statement.encode(), values or None)
         return cursor.fetchall() if cursor.description else []
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for what must come."""
-    patience = monotonic() + PATIENCE
+    """Wait for a condition that must become true."""
+    deadline = monotonic() + PATIENCE
     while not condition():
-        assert monotonic() < patience, "it never came"
+        assert monotonic() < deadline, "the condition never became true"
         sleep(0.02)
 
 
@@ -43,14 +43,14 @@ class Fleet:
         self.running: list[subprocess.Popen[str]] = []
 
     def start(self) -> subprocess.Popen[str]:
-        """Start one more."""
+        """Start another one."""
         process = self.shell.start(
             "run",
             *self.options,
             **{
                 "TENANTCRON_LEASE": "5s",
                 "TENANTCRON_LOG_LEVEL": "error",
-                # Workers are killed all the time here, and nothing that they run is to blame.
+                # Workers are killed all the time here, and their executions are not to blame.
                 "TENANTCRON_KILLS_ALLOWED": "100",
                 "PYTHONPATH": str(self.shell.folder),
                 **self.variables,
@@ -60,13 +60,13 @@ class Fleet:
         return process
 
     def kill(self, process: subprocess.Popen[str]) -> None:
-        """End one as a crash does."""
+        """End one as in a crash."""
         self.running.remove(process)
         process.kill()
         process.communicate()
 
     def is_up(self, process: subprocess.Popen[str]) -> bool:
-        """Whether it has reported itself."""
+        """Whether it has sent a heartbeat."""
         assert process.poll() is None, process.communicate()
         pid = f"%:{process.pid}:%"
         return bool(query(self.url, "SELECT 1 FROM tenantcron.worker WHERE id LIKE %s", pid))
@@ -74,7 +74,7 @@ class Fleet:
     def kill_at_random(self, random: Random, sagas: Sequence[str], seconds: float) -> "Chaos":
         """Make schedules due, kill schedulers and set cursors back, all at random, for that long.
 
-        One scheduler stands still in between, for longer than its leases.
+        One scheduler is stopped meanwhile, for longer than its leases.
         """
         chaos, stalled = Chaos(), Stalled(self, self.start(), since=monotonic() + 2.0)
         end, next_kill = monotonic() + seconds, monotonic() + 0.5
@@ -87,7 +87,7 @@ class Fleet:
             sleep(random.uniform(0.0, 0.02))
             stalled.look()
             if monotonic() > next_kill:
-                others = [one for one in self.running if one is not stalled.process]
+                others = [process for process in self.running if process is not stalled.process]
                 self.kill(random.choice(others))
                 self.start()
                 chaos.kills += 1
@@ -95,15 +95,15 @@ class Fleet:
         return chaos
 
     def is_at_work(self, process: subprocess.Popen[str]) -> bool:
-        """Whether a process has begun something lately that takes a while."""
+        """Whether a process has recently started a longer execution."""
         statement = (
             "SELECT 1 FROM tenantcron.execution WHERE state = 'RUNNING' AND worker_id LIKE %s"
             " AND started_at BETWEEN now() - interval '1 second' AND now() - interval '0.1 second'"
         )
         return bool(query(self.url, statement, f"%:{process.pid}:%"))
 
-    def somebody_holds_others_up(self) -> bool:
-        """Whether a session stands still inside a transaction."""
+    def is_blocking_others(self) -> bool:
+        """Whether a session is stopped inside a transaction."""
         sleep(0.3)
         statement = (
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
@@ -112,7 +112,7 @@ class Fleet:
         return bool(query(self.url, statement))
 
     def lost_work_runs(self, process: subprocess.Popen[str]) -> bool:
-        """Whether something that a process has lost is at work elsewhere."""
+        """Whether an execution that a process has lost is running elsewhere."""
         statement = (
             "SELECT 1 FROM tenantcron.execution AS e JOIN tenantcron.execution_attempt AS a"
             " ON a.execution_id = e.id AND a.scheduled_for = e.scheduled_for"
@@ -121,54 +121,54 @@ class Fleet:
         return bool(query(self.url, statement, f"%:{process.pid}:%"))
 
     def close(self) -> None:
-        """Kill those that are left."""
+        """Kill the remaining ones."""
         for process in self.running:
             process.kill()
             process.communicate()
 
 
 class Stalled:
-    """A process that stands still until others have taken over what it ran, and then goes on."""
+    """A process that is stopped until others have taken over its executions, and then continues."""
 
     def __init__(self, fleet: Fleet, process: subprocess.Popen[str], since: float) -> None:
         self.fleet, self.process, self.since = fleet, process, since
-        self.stands = self.is_over = False
+        self.is_stopped = self.is_over = False
 
     def look(self) -> None:
-        """Stop it or let it go on, if it is time for that."""
+        """Stop or continue it, if it is time for that."""
         if self.is_over or monotonic() < self.since:
             return
-        if not self.stands:
-            is_late = monotonic() > self.since + LATEST_STAND
+        if not self.is_stopped:
+            is_late = monotonic() > self.since + LATEST_STOP
             if self.fleet.is_at_work(self.process) or (is_late and self.fleet.is_up(self.process)):
-                self.stand()
-        elif self.fleet.lost_work_runs(self.process) or monotonic() > self.since + LONGEST_STAND:
+                self.stop()
+        elif self.fleet.lost_work_runs(self.process) or monotonic() > self.since + LONGEST_STOP:
             self.process.send_signal(signal.SIGCONT)
             self.is_over = True
 
-    def stand(self) -> None:
-        """Stop it, unless that was within a transaction that all others wait for."""
+    def stop(self) -> None:
+        """Stop it, unless that was within a transaction that blocks all others."""
         self.process.send_signal(signal.SIGSTOP)
-        self.stands = not self.fleet.somebody_holds_others_up()
-        if not self.stands:
+        self.is_stopped = not self.fleet.is_blocking_others()
+        if not self.is_stopped:
             self.process.send_signal(signal.SIGCONT)
 
 
 @dataclass(slots=True)
 class Chaos:
-    """What was due meanwhile, and how often somebody was killed."""
+    """The occurrences that were due, and the number of kills."""
 
     expected: list[tuple[UUID, datetime]] = field(default_factory=list)
     kills: int = 0
 
     @property
     def is_enough(self) -> bool:
-        """Whether it shows something."""
+        """Whether the run is meaningful."""
         return self.kills >= FEWEST_KILLS and len(self.expected) >= FEWEST_EXECUTIONS
 
 
 def make_due(url: str, saga: str) -> tuple[UUID, datetime] | None:
-    """Let the schedule be due now; None if it still is, or has no cursor yet."""
+    """Make the schedule due now; None if it still is, or has no cursor yet."""
     rows = query(
         url,
         "UPDATE tenantcron.schedule_cursor SET next_run_at = date_trunc('milliseconds', now())"
@@ -179,7 +179,7 @@ def make_due(url: str, saga: str) -> tuple[UUID, datetime] | None:
 
 
 def restore(url: str, saga: str) -> None:
-    """Put a cursor back by one occurrence, as an old backup of its table would."""
+    """Set a cursor back by one occurrence, as by an old backup of its table."""
     query(
         url,
         "UPDATE tenantcron.schedule_cursor SET next_run_at = last_run_at, last_run_at = NULL"
@@ -194,7 +194,7 @@ def executions(url: str) -> list[DictRow]:
 
 
 def all_ended(url: str) -> bool:
-    """Whether nothing runs, waits or is due."""
+    """Whether no execution is running or pending, and none is due."""
     return not query(
         url,
         "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'RUNNING', 'FAILED')"

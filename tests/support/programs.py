@@ -1,4 +1,4 @@
-"""The client programs of PostgreSQL, of the same build as the server of the tests."""
+"""The client programs of PostgreSQL, of the same build as the test server."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tenantcron.store import binaries
 def client(
     name: str, *arguments: str, stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `psql`, `pg_dump` and the like without the settings of this machine's user."""
+    """Run `psql`, `pg_dump` and the like without the user's settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
     return subprocess.run(
         [_program(name), *arguments],
@@ -25,12 +25,12 @@ def client(
 
 
 def run_script(url: str, script: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Let psql run a script as a DBA would: it ends at the first error."""
+    """Run a script with psql as a DBA would: stop at the first error."""
     return client("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *options, "-d", url, stdin=script)
 
 
 def _program(name: str) -> Path:
-    """Find a program; builds that have a server only are served by the embedded one's clients."""
+    """Find a program; builds without clients use those of the embedded one."""
     build = chosen_build()
     own = build.programs() / name if build else None
     return own if own and own.exists() else binaries.programs(Path("/nowhere")) / name

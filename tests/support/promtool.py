@@ -1,4 +1,4 @@
-"""Prometheus' own tool, which checks metrics and runs the tests of alert rules."""
+"""Prometheus' promtool, which checks metrics and tests alert rules."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import pytest
 
 
 def promtool() -> str:
-    """Return the command; without it the test is skipped, but never where PROMTOOL names one."""
+    """Return the command; skip the test without it, or fail if PROMTOOL is set."""
     named = os.environ.get("PROMTOOL")
     found = shutil.which(named or "promtool")
     if named and found is None:

@@ -1,4 +1,4 @@
-"""A network between a client and the server that loses what it is told to lose."""
+"""A proxy between a client and the server that drops chosen messages."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -13,10 +13,10 @@ _CHUNK = 1 << 16
 
 @dataclass
 class Network:
-    """Passes everything on, until somebody says the words that it was told to wait for.
+    """Passes everything, until a client sends the configured text.
 
-    `lose_answer`: the next COMMIT of that connection reaches the server, its answer gets lost.
-    `lose_request`: not even the words reach it.
+    `lose_answer`: the next COMMIT of that connection reaches the server, its response is dropped.
+    `lose_request`: the request with the text is dropped as well.
     """
 
     sockets: Path
@@ -26,7 +26,7 @@ class Network:
     _passing: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def connect(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Join a client to the server, until one of them closes its connection."""
+        """Connect a client to the server, until one of them closes its connection."""
         theirs, ours = await asyncio.open_unix_connection(self.sockets / ".s.PGSQL.5432")
         back = asyncio.create_task(self._pass_back(theirs, writer))
         self._passing.add(back)
@@ -46,20 +46,20 @@ class Network:
         back: asyncio.Task[None],
     ) -> None:
         in_doubt = False
-        while said := await reader.read(_CHUNK):
-            if self.lose_request is not None and self.lose_request in said:
+        while data := await reader.read(_CHUNK):
+            if self.lose_request is not None and self.lose_request in data:
                 self.lose_request, self.lost = None, self.lost + 1
                 return
-            if self.lose_answer is not None and self.lose_answer in said:
+            if self.lose_answer is not None and self.lose_answer in data:
                 self.lose_answer, in_doubt = None, True
-            if in_doubt and b"COMMIT" in said:
+            if in_doubt and b"COMMIT" in data:
                 back.cancel()
                 await asyncio.wait([back])
-                ours.write(said)
+                ours.write(data)
                 await theirs.read(_CHUNK)
                 self.lost += 1
                 return
-            ours.write(said)
+            ours.write(data)
 
     async def _pass_back(self, reader: StreamReader, writer: StreamWriter) -> None:
         with suppress(ConnectionError):
@@ -69,7 +69,7 @@ class Network:
 
 @asynccontextmanager
 async def network(url: str) -> AsyncIterator[tuple[Network, str]]:
-    """Open a network to the server of a URL; yield it and the URL of the database through it."""
+    """Open a proxy to the server of a URL; yield it and the URL through it."""
     parts = urlsplit(url)
     (sockets,) = parse_qs(parts.query)["host"]
     between = Network(Path(sockets))

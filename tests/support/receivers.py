@@ -1,4 +1,4 @@
-"""The example of a receiving service as a process, and a site for its keys."""
+"""The example service as a process, and a web server for its keys."""
 
 import os
 import re
@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "receiver"
 
 @contextmanager
 def running(database_url: str, keys: str) -> Iterator[str]:
-    """Run the example as a process, with keys from an address or a file; yield where it is."""
+    """Run the example as a process, with keys from a URL or a file; yield its URL."""
     command = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLE), "--port", "0"]
     process = subprocess.Popen(
         [*command, "--factory", "service:create_app"],
@@ -34,12 +34,12 @@ def running(database_url: str, keys: str) -> Iterator[str]:
 
 def _address(process: subprocess.Popen[str]) -> str:
     assert process.stderr
-    said = []
+    output = []
     for line in process.stderr:
-        said.append(line)
+        output.append(line)
         if found := re.search(r"running on (http://127\.0\.0\.1:\d+)", line):
             return found[1]
-    raise AssertionError("".join(said))
+    raise AssertionError("".join(output))
 
 
 @contextmanager
@@ -47,10 +47,10 @@ def published(folder: Path) -> Iterator[str]:
     """Serve a folder on loopback."""
 
     class Quiet(SimpleHTTPRequestHandler):
-        """Says nothing."""
+        """Logs nothing."""
 
         def log_message(self, *_: object) -> None:
-            """Be quiet."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     Thread(target=server.serve_forever, daemon=True).start()

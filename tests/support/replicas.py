@@ -1,4 +1,4 @@
-"""Replicas at work in the tests' own process: real loops on a real clock."""
+"""Replicas in the tests' own process: real loops on a real clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,7 +23,7 @@ from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Plac
 
 @dataclass
 class Works:
-    """What ran, and gates for handlers that wait."""
+    """Records executions, and blocks handlers until released."""
 
     calls: list[Execution] = field(default_factory=list)
     called: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,7 +54,7 @@ class Works:
 
 
 async def due(real: Scheduling, saga: str, **definition: str) -> UUID:
-    """Add a schedule whose cursor has just come due."""
+    """Add a schedule whose cursor is due."""
     schedule_id = await real.schedule(saga, "0 0 1 1 *", **definition)  # type: ignore[arg-type] # the rest is the definition
     await make_due(real, schedule_id)
     return schedule_id

@@ -17,7 +17,7 @@ DATABASE = "postgres"
 _PORT = "5432"
 _SETTINGS = {
     "fsync": "off",
-    # A commit is on the standby before it is reported.
+    # A commit is on the standby before it is acknowledged.
     "synchronous_standby_names": "'*'",
     "listen_addresses": "''",
 }
@@ -37,7 +37,7 @@ class Node:
         return f"postgresql://postgres@/{DATABASE}?host={quote(str(self.data), safe='')}"
 
     def initialise(self) -> None:
-        """Make the data folder."""
+        """Create the data folder."""
         self.data.mkdir(mode=0o700)
         self.account.hand_over(self.data)
         self.run("initdb", "--auth=trust", "--username=postgres", "--no-locale", "--encoding=UTF8")
@@ -48,23 +48,23 @@ class Node:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it and wait until it responds."""
         options = f"-k {self.data} -p {_PORT}"
         self.run("pg_ctl", "-w", "-l", str(self.data / "log"), "-o", options, "start")
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """End it as in a crash."""
         self.run("pg_ctl", "-m", "immediate", "stop")
 
     def is_running(self) -> bool:
         return (self.data / "postmaster.pid").exists()
 
     def copy_to(self, other: "Node") -> None:
-        """Copy the folder of this server, which must not run."""
+        """Copy the folder of this server, which must not be running."""
         self.run("/bin/cp", "-a", str(self.data), str(other.data))
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run a program, one of the server if no path is named, under the server's account."""
+        """Run a program under the server's account; without a path, one of the server."""
         done = subprocess.run(
             [self.programs / program, *arguments],
             env={"PGDATA": str(self.data), "LC_ALL": "C"},
@@ -81,19 +81,19 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A primary and the standby that follows it."""
+    """A primary and its standby."""
 
     primary: Node
     standby: Node
 
     @property
     def url(self) -> str:
-        """Return the URL of whichever takes writes."""
+        """Return the URL of both, with the writable one selected."""
         hosts = quote(f"{self.primary.data},{self.standby.data}", safe=",")
         return f"postgresql://postgres@/{DATABASE}?host={hosts}&target_session_attrs=read-write"
 
     def fail_over(self) -> None:
-        """Kill the primary and promote the standby, which waits for no other one any more."""
+        """Kill the primary and promote the standby."""
         self.primary.kill()
         with psycopg.connect(self.standby.url, autocommit=True) as session:
             session.execute("SELECT pg_promote()")
@@ -102,7 +102,7 @@ class Pair:
 
 @contextmanager
 def replicating(folder: Path, build: Build) -> Iterator[Pair]:
-    """Run a primary, and a standby that has all of it, in a folder that the account may write."""
+    """Run a primary and a synced standby, in a folder that the account can write."""
     account, programs = server_account(), build.programs()
     account.let_use(programs)
     primary, standby = (Node(folder / name, programs, account) for name in ("primary", "standby"))
@@ -113,7 +113,7 @@ def replicating(folder: Path, build: Build) -> Iterator[Pair]:
         standby.configure(
             {
                 "primary_conninfo": f"'host={primary.data} port={_PORT} user=postgres'",
-                # It has no standby of its own.
+                # It has no standby itself.
                 "synchronous_standby_names": "''",
             }
         )

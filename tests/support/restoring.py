@@ -1,6 +1,6 @@
-"""A database that is put back to an earlier state within milliseconds, as often as needed.
+"""A database that can be restored to an earlier state within milliseconds, repeatedly.
 
-Audit records stay: they are append only, for superusers too.
+Audit records stay: they are append-only, even for superusers.
 """
 
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ _COPIES = "copies"
 
 @dataclass(frozen=True, slots=True)
 class Restorer:
-    """Remembers the rows of all tables of the product, and brings them back."""
+    """Stores the rows of all tables of the product, and restores them."""
 
     connection: psycopg.AsyncConnection[Any]
     script: Composed
 
     async def restore(self) -> None:
-        """Put all rows back; triggers and foreign keys take no part."""
+        """Restore all rows; triggers and foreign keys are disabled."""
         async with self.connection.transaction():
             await self.connection.execute(self.script)
 
 
 async def remember(connection: psycopg.AsyncConnection[Any]) -> Restorer:
-    """Keep a copy of every row, inside the database; the connection must be a superuser's."""
+    """Copy every row, inside the database; the connection must be of a superuser."""
     tables = await (await connection.execute(_TABLES)).fetchall()
     await connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(_COPIES)))
     script = [SQL("SET LOCAL session_replication_role TO replica;")]

@@ -1,4 +1,4 @@
-"""A scheduler for tests: steps on a real database, at whatever time the test says it is."""
+"""A scheduler for tests: steps on a real database, at the time that the test sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ Row = Mapping[str, object]
 
 @dataclass(slots=True)
 class FakeClock:
-    """Stands still until it is told to go on."""
+    """A clock that only the test moves."""
 
     now: datetime = NOON
 
@@ -46,7 +46,7 @@ class FakeClock:
         return self.now
 
     def go_on(self, **duration: float) -> datetime:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += timedelta(**duration)
         return self.now
 
@@ -60,7 +60,7 @@ class Scheduling:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def replica(self, name: str = "one", *sagas: str) -> Replica:
-        """Return a replica that shares the database and the time; it runs these sagas, or any."""
+        """Return a replica that shares the database and the clock; it runs these sagas, or any."""
         random = Random(1)  # noqa: S311 -- the same for every test
         named = Capabilities(tuple(f"saga:{saga}" for saga in sagas))
         return Replica(
@@ -73,7 +73,7 @@ class Scheduling:
         )
 
     async def prepare(self) -> None:
-        """Make history for the time that it is."""
+        """Create history partitions for the current time."""
         await prepare_history(self.replica())
 
     async def tenant(self, name: str = "acme", **columns: object) -> TenantId:
@@ -96,7 +96,7 @@ class Scheduling:
         columns: Mapping[str, object] | None = None,
         **definition: JsonValue,
     ) -> UUID:
-        """Add a cursor that counts from now; the rest is the definition."""
+        """Add a cursor that counts from now; other arguments are the definition."""
         await self.tenant(tenant)
         document = {**DEFINITION, **definition}
         schedule_id, definition_id = uuid4(), schedule_definitions.definition_id(document)
@@ -134,7 +134,7 @@ class Scheduling:
         )
 
     async def waiting(self, count: int = 1, *, tenant: str = "acme", **columns: object) -> None:
-        """Add executions that wait, each of a schedule of its own, unless the columns say more."""
+        """Add pending executions, each with its own schedule unless the columns set one."""
         await self.tenant(tenant)
         document: JsonObject = dict(DEFINITION)
         definition_id = schedule_definitions.definition_id(document)
@@ -160,14 +160,14 @@ class Scheduling:
             {"id": uuid4(), "schedule_id": uuid4(), "tenant_id": tenant, **row}
             for _ in range(count)
         ]
-        cursors = [self._idle_cursor(one) for one in values]
+        cursors = [self._idle_cursor(pending) for pending in values]
         async with self.database.transaction() as connection:
             await schedule_definitions.add(connection, {definition_id: document})
             await connection.execute(insert(schedule_cursor).on_conflict_do_nothing(), cursors)
             await connection.execute(execution.insert(), values)
 
     def _idle_cursor(self, of: Mapping[str, object]) -> dict[str, object]:
-        """Return the cursor of an execution's schedule, which fires nothing by itself."""
+        """Return a cursor for an execution's schedule, which never fires."""
         return {
             "schedule_id": of["schedule_id"],
             "tenant_id": of["tenant_id"],
@@ -184,13 +184,13 @@ class Scheduling:
         }
 
     async def limit(self, overall: int, per_tenant: int = 100) -> None:
-        """Set the limits of the cluster."""
+        """Set the cluster limits."""
         async with self.database.transaction() as connection:
             values: dict[str, int | None] = {"operator": overall, "operator_per_tenant": per_tenant}
             await limits.set_by_operator(connection, values)
 
     async def fire(self, replica: Replica | None = None) -> int:
-        """Fire all that is due; return how many executions that made."""
+        """Fire everything that is due; return the number of executions."""
         fired = 0
         while True:
             batch = await fire_batch(replica or self.replica())
@@ -210,20 +210,20 @@ class Scheduling:
             started += claim.started
             if not sweep.goes_on(claim):
                 return started
-        raise AssertionError("it never comes to an end")
+        raise AssertionError("the claims do not end")
 
     async def work(self, replica: Replica, executor: Executor) -> list[Row]:
         """Fire, claim, run and finish once, as the loops do; return the executions."""
         await self.fire(replica)
         started = await self.claim_all(replica)
         async with self.database.transaction() as connection:
-            ids = {one.definition_id for one in started}
+            ids = {claimed.definition_id for claimed in started}
             definitions = await replica.definitions.read(connection, ids)
         attempts = []
-        for one in started:
-            definition = definitions[one.definition_id]
+        for claimed in started:
+            definition = definitions[claimed.definition_id]
             assert not isinstance(definition, Exception)
-            attempts.append(await executor.run(one, definition.settings, definition.target))
+            attempts.append(await executor.run(claimed, definition.settings, definition.target))
         await finish_batch(replica, attempts)
         return await self.rows()
 
@@ -240,16 +240,16 @@ class Scheduling:
 
     async def rows(self, table: str = "execution", order: str = "scheduled_for, id") -> list[Row]:
         """Return the rows of a control table."""
-        return await self.query(f"SELECT * FROM tenantcron.{table} ORDER BY {order}")  # noqa: S608 -- a test's own words
+        return await self.query(f"SELECT * FROM tenantcron.{table} ORDER BY {order}")  # noqa: S608 -- text of a test
 
     async def query(self, statement: str, **values: object) -> list[Row]:
-        """Return what a statement finds."""
+        """Return the rows of a statement."""
         async with self.database.transaction() as connection:
             found = await connection.execute(text(statement), values)
             return [row._mapping for row in found]
 
     async def attempts(self, execution: Claimed | UUID) -> list[AttemptRow]:
-        """Return the attempts of an execution, as people are shown them."""
+        """Return the attempts of an execution, as shown to users."""
         execution_id = execution.id if isinstance(execution, Claimed) else execution
         async with self.database.transaction() as connection:
             (found,) = await execution_history.with_ids_between(
@@ -263,13 +263,13 @@ class Scheduling:
         return (await self.query(statement, id=schedule_id))[0]
 
     async def set_cursor(self, schedule_id: UUID, **columns: object) -> None:
-        """Change columns of a cursor by hand."""
+        """Change columns of a cursor manually."""
         async with self.database.transaction() as connection:
             this = schedule_cursor.c.schedule_id == schedule_id
             await connection.execute(update(schedule_cursor).where(this).values(**columns))
 
     async def count(self, **columns: object) -> int:
-        """Return how many executions have these values."""
+        """Return the number of executions with these values."""
         return sum(
             all(row[name] == value for name, value in columns.items()) for row in await self.rows()
         )
@@ -279,6 +279,6 @@ class Scheduling:
         return [(row["state"], row["reason"]) for row in await self.rows()]
 
     async def execute(self, statement: str, **values: object) -> None:
-        """Run a statement by hand."""
+        """Run a statement directly."""
         async with self.database.transaction() as connection:
             await connection.execute(text(statement), values)

@@ -1,4 +1,4 @@
-"""What is in a schema that tenantcron shares with a platform, to be compared before and after."""
+"""The contents of a schema that tenantcron shares with a platform, for comparison."""
 
 import psycopg
 

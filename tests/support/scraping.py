@@ -12,13 +12,13 @@ from support.patience import PATIENCE
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """What one scrape has found, as families and by the names of the samples."""
+    """The result of a scrape, as families and by sample name."""
 
     families: dict[str, Family]
     samples: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
 
     def value(self, name: str, **labels: str) -> float | None:
-        """Return a sample; None if there is none."""
+        """Return a sample; None if it does not exist."""
         return self.samples.get((f"tenantcron_{name}", tuple(sorted(labels.items()))))
 
     def values(self, name: str, label: str) -> dict[str, float]:
@@ -26,16 +26,16 @@ class Scraped:
         found = self.samples.items()
         return {
             dict(labels)[label]: value
-            for (one, labels), value in found
-            if one == f"tenantcron_{name}"
+            for (sample, labels), value in found
+            if sample == f"tenantcron_{name}"
         }
 
     @property
     def names(self) -> set[str]:
-        """The names that the metrics are asked for by."""
+        """The names under which the metrics are queried."""
         return {
-            f"{one.name}_total" if one.type == "counter" else one.name
-            for one in self.families.values()
+            f"{family.name}_total" if family.type == "counter" else family.name
+            for family in self.families.values()
         }
 
 
@@ -54,7 +54,7 @@ def _samples(
 
 
 def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
-    """Ask a page; return the status, its type and its text."""
+    """Request a path; return the status, the content type and the text."""
     connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request(method, path)
@@ -65,7 +65,7 @@ def get(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
 
 
 def until_served(port: int, path: str = "/readyz") -> None:
-    """Wait until a page is there."""
+    """Wait until a path is served."""
     patience = monotonic() + PATIENCE
     while monotonic() < patience:
         try:
@@ -74,4 +74,4 @@ def until_served(port: int, path: str = "/readyz") -> None:
         except OSError:
             pass
         sleep(0.05)
-    raise AssertionError(f"{path} never came")
+    raise AssertionError(f"{path} is not served")

@@ -1,7 +1,7 @@
-"""Where a run of the tests keeps its files: in memory, where there is room enough for them.
+"""The temporary files of a test run: in memory, if there is enough space.
 
-A copy of a database is some three hundred small files. On a disk they are most of what a test on a
-database costs, and nothing here outlives the run.
+A copy of a database is about three hundred small files. On a disk they are most of the cost of a
+database test, and nothing here outlives the run.
 """
 
 import os
@@ -10,19 +10,19 @@ import tempfile
 from pathlib import Path
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 -- every file in it is made by `tempfile`
-# A run with two workers needs about a quarter of it. A container may have 64 MB of such memory.
+# A run with two workers needs about a quarter of it. A container may have only 64 MB of it.
 _ROOM = 2 * 1024**3
 
 
 def prefer_memory() -> None:
-    """Have temporary files made in memory, here and in all processes started from now on.
+    """Create temporary files in memory, here and in all processes started from now on.
 
-    Whoever says TMPDIR has decided.
+    TMPDIR takes precedence if it is set.
     """
     if "TMPDIR" in os.environ or not _has_room(_MEMORY):
         return
     os.environ["TMPDIR"] = str(_MEMORY)
-    tempfile.tempdir = None  # it remembers what it found before
+    tempfile.tempdir = None  # clear its cache
 
 
 def _has_room(folder: Path) -> bool:

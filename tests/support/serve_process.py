@@ -1,4 +1,4 @@
-"""`tenantcron serve` as a process of its own."""
+"""`tenantcron serve` as a separate process."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ from support.ports import free_port
 
 @contextmanager
 def serving(shell: Shell, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """Start the command, and wait until it answers."""
+    """Start the command, and wait until it responds."""
     port = free_port()
     process = shell.start("serve", "--port", str(port), *arguments)
     url = f"http://127.0.0.1:{port}"
@@ -28,7 +28,7 @@ def serving(shell: Shell, *arguments: str) -> Iterator[tuple[str, "subprocess.Po
 
 
 def _wait_for(url: str, process: "subprocess.Popen[str]") -> None:
-    """A process of its own has its own clock: this is the one thing to wait for."""
+    """Poll until the process responds, because a separate process has its own clock."""
     patience = monotonic() + PATIENCE
     while monotonic() < patience:
         assert process.poll() is None, process.communicate()
@@ -38,4 +38,4 @@ def _wait_for(url: str, process: "subprocess.Popen[str]") -> None:
             sleep(0.1)
         else:
             return
-    raise AssertionError("it never answers")
+    raise AssertionError("the server does not respond")

@@ -1,4 +1,4 @@
-"""Real HTTP services on loopback, which behave as a test wants them to."""
+"""Real HTTP services on loopback, with the behaviour that a test needs."""
 
 import asyncio
 import ssl
@@ -12,13 +12,13 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it came; the names of headers are in small letters."""
+    """A received request; header names are in lower case."""
 
     method: str
     target: str
     headers: Mapping[str, str]
     body: bytes
-    # Requests on one connection have the same number.
+    # Requests on the same connection have the same number.
     connection: int
 
 
@@ -26,7 +26,7 @@ Behaviour = Callable[[Received, StreamWriter], Awaitable[None]]
 
 
 def answering(status: int = 200, body: bytes = b"", **headers: str) -> Behaviour:
-    """Answer every request in one way; headers with `_` for `-`."""
+    """Respond to every request in the same way; use `_` for `-` in headers."""
 
     async def answer(_: Received, writer: StreamWriter) -> None:
         lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -38,7 +38,7 @@ def answering(status: int = 200, body: bytes = b"", **headers: str) -> Behaviour
 
 
 def writing(*parts: bytes) -> Behaviour:
-    """Answer with these bytes, and close."""
+    """Respond with these bytes, and close."""
 
     async def write(_: Received, writer: StreamWriter) -> None:
         for part in parts:
@@ -50,31 +50,31 @@ def writing(*parts: bytes) -> Behaviour:
 
 
 async def forever(_: Received, __: StreamWriter) -> None:
-    """Never answer."""
+    """Never respond."""
     await asyncio.Event().wait()
 
 
 @dataclass(slots=True)
 class Service:
-    """A service that takes down what it receives."""
+    """A service that records its requests."""
 
     behaviour: Behaviour
     port: int = 0
     received: list[Received] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    # Set when a client goes away before it was answered.
+    # Set when a client disconnects before the response.
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     connections: int = 0
     open: dict[StreamWriter, "asyncio.Task[None] | None"] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Its URL."""
         return f"http://{LOOPBACK}:{self.port}"
 
     @property
     def only(self) -> Received:
-        """The one request that came."""
+        """The only request."""
         (request,) = self.received
         return request
 
@@ -92,7 +92,7 @@ class Service:
         writer.close()
 
     async def close(self) -> None:
-        """Close what clients have left open."""
+        """Close open connections."""
         for writer, task in self.open.items():
             if task is not None:
                 task.cancel()
@@ -101,7 +101,7 @@ class Service:
                 await writer.wait_closed()
 
     async def _behave(self, request: Received, reader: StreamReader, writer: StreamWriter) -> None:
-        """Answer, unless the client leaves before."""
+        """Respond, unless the client disconnects first."""
         answer = asyncio.ensure_future(self.behaviour(request, writer))
         left = asyncio.ensure_future(_end(reader))
         try:
@@ -117,7 +117,7 @@ class Service:
 
 
 async def _end(reader: StreamReader) -> None:
-    """Wait until the client closes; it sends nothing before it is answered."""
+    """Wait until the client closes; it sends nothing before the response."""
     while not reader.at_eof():
         await asyncio.sleep(0.005)
 
@@ -136,7 +136,7 @@ async def _request(reader: StreamReader, connection: int) -> Received:
 async def service(
     behaviour: Behaviour | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Service]:
-    """Serve on a port of its own, until the end of the block."""
+    """Serve on a free port, until the end of the block."""
     made = Service(behaviour or answering())
     server = await asyncio.start_server(made.serve, LOOPBACK, 0, ssl=tls)
     made.port = server.sockets[0].getsockname()[1]

@@ -37,11 +37,11 @@ Json = dict[str, Any]
 
 @asynccontextmanager
 async def served(service: Service, bounds: Bounds | None = None) -> AsyncIterator[str]:
-    """Serve on a port of the system's choice; yield the address."""
+    """Serve on a free port; yield the URL."""
     address = Address("127.0.0.1", 0)
     config = server_config(create_app(service), service, address, bounds)
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[method-assign,attr-defined] # signals are for whoever runs the tests
+    server.install_signal_handlers = lambda: None  # type: ignore[method-assign,attr-defined] # signals are for the test runner
     task = asyncio.create_task(server.serve())
     with service.checking:
         try:
@@ -55,7 +55,7 @@ async def served(service: Service, bounds: Bounds | None = None) -> AsyncIterato
 
 
 async def minute(database: Database) -> datetime:
-    """Return the minute that the database counts requests in."""
+    """Return the minute in which the database counts requests."""
     async with database.transaction() as connection:
         return (await database_time(connection)).replace(second=0, microsecond=0)
 
@@ -68,7 +68,7 @@ async def new_token(
     name: str | None = None,
     lives: timedelta = timedelta(days=1),
 ) -> str:
-    """Make a token as the command does."""
+    """Create a token as the command does."""
     new = make_token()
     async with database.transaction() as connection:
         await audit_records.act(connection, ADA)
@@ -96,14 +96,14 @@ class Api:
         return self.with_token(await new_token(self.database, role, tenant))
 
     def with_token(self, token: str | None) -> httpx.AsyncClient:
-        """Return a client that presents a token, or none."""
+        """Return a client with a token, or without."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE)
 
     async def tenants(self, *ids: str) -> None:
         """Create tenants."""
-        for one in ids:
-            await Registry(self.database, ADA).create(TenantId(one), {})
+        for tenant in ids:
+            await Registry(self.database, ADA).create(TenantId(tenant), {})
 
 
 async def apply(api: Api, tenant: str, schedules: Mapping[str, str]) -> None:
@@ -117,7 +117,7 @@ async def apply(api: Api, tenant: str, schedules: Mapping[str, str]) -> None:
 async def pages(
     client: httpx.AsyncClient, path: str, name: str, limit: int = 2, **wanted: str
 ) -> list[Json]:
-    """Follow a list to its end."""
+    """Read all pages of a list."""
     rows: list[Json] = []
     parameters: dict[str, str | int] = {"limit": limit, **wanted}
     while True:
@@ -141,7 +141,7 @@ _EXECUTIONS = text(
 
 
 async def executions(api: Api, tenant: str, count: int, state: str = "SUCCEEDED") -> None:
-    """Put executions on record, several of them at the same moment."""
+    """Insert executions, several of them at the same time."""
     async with api.database.transaction() as connection:
         await history.prepare(connection, await database_time(connection), timedelta(days=1))
         parameters = {"tenant": tenant, "count": count, "state": state}

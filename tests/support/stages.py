@@ -1,4 +1,4 @@
-"""A stage for interleavings: one tenant with one schedule, and the programs that act on it."""
+"""A fixture for interleavings: one tenant with one schedule, and the programs that act on it."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -51,14 +51,14 @@ async def lock_as_the_release_of_the_session(connection: AsyncConnection, what: 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A database at noon, and what sessions do to it; each method returns a session's program."""
+    """A database at noon; each method returns the program of a session."""
 
     scheduling: Scheduling
 
-    # Preparing, outside of any session.
+    # Set-up, outside any session.
 
     async def prepare(self) -> None:
-        """Make history, and a tenant with its schema."""
+        """Create history, and a tenant with its schema."""
         await self.scheduling.prepare()
         await Registry(self.scheduling.database, DEPLOYER).create(ACME, Limits())
 
@@ -91,14 +91,14 @@ class Stage:
         await operator.set_limits({"operator": number}, None)
 
     async def start(self, worker: str = "first") -> Claimed:
-        """Claim the one execution that waits."""
+        """Claim the only pending execution."""
         (claimed,) = (await claim_batch(self.scheduling.replica(worker))).started
         return claimed
 
-    # What replicas do.
+    # Replicas.
 
     def fire(self) -> Program:
-        """Fire what is due."""
+        """Fire everything that is due."""
         return lambda database: fire_batch(self._on(database).replica("fires"))
 
     def claim(self, worker: str = "claims", *sagas: str) -> Program:
@@ -141,7 +141,7 @@ class Stage:
         at = self.scheduling.clock.now
         return lambda database: refresh(database, TenantScheduleProvider(), at=at)
 
-    # What people do.
+    # Users.
 
     def apply(self, wanted: Wanted) -> Program:
         """Apply a manifest that was checked before."""
@@ -166,7 +166,7 @@ class Stage:
         """Suspend the tenant."""
         return lambda database: Registry(database, DEPLOYER).suspend(ACME, "unpaid")
 
-    # What is there afterwards.
+    # Results.
 
     async def executions(self) -> list[Row]:
         """Return all executions in the order of their occurrences."""

@@ -1,4 +1,4 @@
-"""A primary and a standby with real streaming replication, on ports of this machine."""
+"""A primary and a standby with real streaming replication, on local ports."""
 
 import asyncio
 import shutil
@@ -40,11 +40,11 @@ class Postgres:
 
     @property
     def upstream(self) -> Upstream:
-        """It as what a gate can lead to."""
+        """It as the upstream of a proxy."""
         return Upstream(self.port)
 
     def start(self) -> None:
-        """Start it; this returns when it answers."""
+        """Start it, and wait until it responds."""
         log = str(self.data / "log")
         options = f"-p {self.port}"
         self.run("pg_ctl", "-w", "-D", str(self.data), "-l", log, "-o", options, "start")
@@ -54,7 +54,7 @@ class Postgres:
         self.run("pg_ctl", "-w", "-m", mode, "-D", str(self.data), "stop")
 
     def promote(self) -> None:
-        """Make a primary of a standby."""
+        """Promote the standby to primary."""
         self.run("pg_ctl", "-w", "-D", str(self.data), "promote")
 
     def follow_no_longer(self) -> None:
@@ -65,7 +65,7 @@ class Postgres:
         until(lambda: not query(self.url, "SELECT 1 FROM pg_stat_wal_receiver"))
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run a program of the server, as the account that servers run under."""
+        """Run a server program under the account of the servers."""
         with tempfile.TemporaryFile() as output:
             subprocess.run(
                 [programs(self.data) / program, *arguments],
@@ -93,7 +93,7 @@ class Pair:
         return f"postgresql://postgres@{hosts}/postgres?{options}"
 
     def wait_for_standby(self) -> None:
-        """Wait until the standby has replayed all that the primary has written."""
+        """Wait until the standby has replayed everything that the primary has written."""
         (now,) = query(self.primary.url, "SELECT pg_current_wal_lsn()::text AS lsn")
         statement = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn AS done"
         until(lambda: bool(query(self.standby.url, statement, now["lsn"])[0]["done"]))

@@ -1,4 +1,4 @@
-"""Replicas that die with what they run, on rows and by a clock that the test moves."""
+"""Replicas that die with their executions, on rows and with a manual clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,32 +10,32 @@ from tenantcron.scheduler.attempts import AttemptOutcome
 from tenantcron.scheduler.finish import recover_lost
 from tenantcron.store.claiming import Claimed
 
-# What an attempt does: an outcome that its worker reports, or None if it kills the worker.
+# The outcome that its worker reports, or None if the attempt kills the worker.
 Behaviour = Callable[[Claimed], AttemptOutcome | None]
 LONGER_THAN_A_LEASE = 61.0
 
 
 @dataclass(slots=True)
 class Supervised:
-    """A few replicas, each of which is started again under a new name when it was killed."""
+    """A few replicas, each of which is restarted under a new name after a kill."""
 
     scheduling: Scheduling
     behaviour: Behaviour
     replicas: int = 2
     kills: int = 0
-    # The most suspects that one replica ran at a time, by their suspicion at that time.
+    # The suspicions of the suspects of each claim.
     together: list[list[int]] = field(default_factory=list)
     _names: "count[int]" = field(default_factory=count)
 
     async def run(self) -> None:
-        """Work until nothing waits or runs any more."""
+        """Work until no execution is pending or running."""
         for _ in range(200):
             if not await self._round():
                 return
-        raise AssertionError(f"it never comes to an end: {await self.scheduling.states()}")
+        raise AssertionError(f"the executions do not end: {await self.scheduling.states()}")
 
     async def _round(self) -> bool:
-        """Let each replica start what it may and run it to its end; False if there was nothing."""
+        """Let each replica start and finish what it may; False if there was nothing."""
         claims = [await self._claimed() for _ in range(self.replicas)]
         for claimed in claims:
             await self._end(claimed)
@@ -47,14 +47,16 @@ class Supervised:
     async def _claimed(self) -> list[Claimed]:
         name = f"worker {next(self._names)}"
         claimed = await self.scheduling.claim_all(self.scheduling.replica(name))
-        self.together.append(sorted(one.suspicion for one in claimed if one.suspicion))
+        self.together.append(
+            sorted(execution.suspicion for execution in claimed if execution.suspicion)
+        )
         return claimed
 
     async def _end(self, claimed: list[Claimed]) -> None:
-        outcomes = {one: self.behaviour(one) for one in claimed}
+        outcomes = {execution: self.behaviour(execution) for execution in claimed}
         if None in outcomes.values():
             self.kills += 1
             return
-        for one, outcome in outcomes.items():
+        for execution, outcome in outcomes.items():
             assert outcome is not None
-            await self.scheduling.finish(one, outcome)
+            await self.scheduling.finish(execution, outcome)

@@ -1,4 +1,4 @@
-"""Tenants put into a database by hand, for the tests of migrations."""
+"""Tenants inserted directly into a database, for the tests of migrations."""
 
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -9,7 +9,7 @@ from tenantcron.store.ddl import create_tenant_schema
 
 
 async def add_row(connection: AsyncConnection, tenant: str, status: str = "active") -> str:
-    """Register a tenant without making its schema; return the schema's name."""
+    """Register a tenant without creating its schema; return the name of the schema."""
     schema = f"tenant_{tenant}"
     times = {"created_at": func.now(), "updated_at": func.now()}
     values = {"id": tenant, "schema_name": schema, "status": status}
@@ -25,7 +25,7 @@ async def add_current(connection: AsyncConnection, tenant: str) -> str:
 
 
 async def add_behind(connection: AsyncConnection, tenant: str) -> str:
-    """Add a tenant whose schema has seen no migration yet."""
+    """Add a tenant whose schema has no migrations yet."""
     schema = await add_current(connection, tenant)
     await connection.run_sync(history("tenant").downgrade, schema)
     return schema

@@ -1,4 +1,4 @@
-"""Tokens put together by hand, right ones and wrong ones."""
+"""Manually built tokens, valid and invalid."""
 
 import hmac
 import json
@@ -23,12 +23,12 @@ VERIFIER = Verifier(keys=KEYS, issuer=ISSUER, audience=AUDIENCE)
 
 
 def seconds(**from_now: float) -> int:
-    """Return a moment as tokens write it."""
+    """Return a time in the format of tokens."""
     return int((datetime.now(UTC) + timedelta(**from_now)).timestamp())
 
 
 def payload(**changes: object) -> dict[str, object]:
-    """Return what a valid token says, with changes."""
+    """Return the claims of a valid token, with changes."""
     return {
         "iss": ISSUER,
         "sub": "system:scheduler:scheduler",
@@ -45,18 +45,18 @@ def payload(**changes: object) -> dict[str, object]:
 
 
 def signed(content: dict[str, object], key: SigningKey = KEY, **header: object) -> str:
-    """Sign it as tenantcron does; the header may say something else."""
+    """Sign it as tenantcron does; the header may differ."""
     headers = {"kid": key.public.kid, **header}
     return jwt.encode(content, key.private, key.public.algorithm.value, headers=headers)
 
 
-def by_hand(header: dict[str, object], content: dict[str, object], secret: bytes = b"") -> str:
-    """Put a token together that no library would: signed by an HMAC with any secret, or not."""
+def forged(header: dict[str, object], content: dict[str, object], secret: bytes = b"") -> str:
+    """Build a token that no library would: signed with an HMAC, or not at all."""
     parts = ".".join(encoded(json.dumps(part).encode()) for part in (header, content))
     signature = hmac.new(secret, parts.encode(), sha256).digest() if secret else b""
     return f"{parts}.{encoded(signature)}"
 
 
 def encoded(data: bytes) -> str:
-    """Write bytes as tokens do."""
+    """Encode bytes as in tokens."""
     return urlsafe_b64encode(data).rstrip(b"=").decode()

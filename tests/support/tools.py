@@ -1,4 +1,4 @@
-"""Programs that look at the project from outside; `make test` installs them into build/tools."""
+"""External tools that check the project; `make test` installs them into build/tools."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ FOLDER = ROOT / "build" / "tools"
 
 
 def tool(name: str) -> Path:
-    """Return the path of a tool; skip the test where the tools are not installed."""
+    """Return the path of a tool; skip the test if the tools are not installed."""
     if not (FOLDER / ".ready").exists():
         pytest.skip("the tools are not installed: make build/tools/.ready")
     return FOLDER / "bin" / name

@@ -1,12 +1,12 @@
-# ruff: noqa: S608 -- statements are made from constants of this file
-"""Everything that a database holds, by its catalogs and tables, to be compared after a removal."""
+# ruff: noqa: S608 -- statements are built from constants of this file
+"""All contents of a database, from catalogs and tables, for comparison after a removal."""
 
 import psycopg
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-# Rights that are the default are written like rights that were granted: revoking what was granted
-# leaves the default spelled out.
+# Default rights are written out like granted rights: revoking a grant leaves the default written
+# out.
 _RIGHTS = (
     "(SELECT string_agg(a::text, ',' ORDER BY a::text)"
     " FROM aclexplode(coalesce({acl}, acldefault('{kind}', {owner}))) AS a)"

@@ -1,4 +1,4 @@
-"""Webhooks of a test: their rows, their receivers on loopback, and what those were told."""
+"""Webhooks of a test: their rows, their receivers on loopback, and the received events."""
 
 import json
 from asyncio import StreamWriter
@@ -21,13 +21,13 @@ SECRETS = ("env:HOOK_*",)
 
 
 def events_of(request: Received) -> list[JsonObject]:
-    """Return the events of a request, be it one or a batch."""
+    """Return the events of a request, single or batch."""
     document = json.loads(request.body)
     return document if isinstance(document, list) else [document]
 
 
 def choosing(choose: Callable[[JsonObject], int]) -> Behaviour:
-    """Answer each event with the status that is chosen for it."""
+    """Respond to each event with the status that is chosen for it."""
 
     async def answer(request: Received, writer: StreamWriter) -> None:
         await answering(choose(events_of(request)[0]))(request, writer)
@@ -44,7 +44,7 @@ class Hooks:
     callers: list[Caller] = field(default_factory=list)
 
     async def add(self, name: str = "ops", url: str | None = None, **fields: object) -> None:
-        """Add a webhook for all events, unless the fields say more."""
+        """Add a webhook for all events, unless the fields say otherwise."""
         values: dict[str, object] = {
             "url": url or f"{self.receiver.url}/{name}",
             "event_types": EVENT_TYPES,
@@ -55,23 +55,23 @@ class Hooks:
             assert await webhooks.add(connection, Webhook(name=name, **values))  # type: ignore[arg-type] # as given
 
     def outbox(self, name: str = "one", *ports: int) -> Outbox:
-        """Return what delivers in one replica, to the receiver and other ports."""
+        """Return the outbox of one replica, for the receiver and other ports."""
         egress = egress_to(self.receiver.port)
         caller = Caller(egress._replace(ports=(self.receiver.port, *ports)))
         self.callers.append(caller)
         return Outbox(self.scheduling.replica(name), Courier(caller, SECRETS))
 
     async def deliver(self, outbox: Outbox | None = None) -> list[JsonObject]:
-        """Deliver what is due; return all that the receiver was told so far."""
+        """Deliver due events; return all events received so far."""
         await (outbox or self.outbox()).deliver_once()
-        return self.told()
+        return self.events()
 
-    def told(self) -> list[JsonObject]:
-        """Return what the receiver was told, in the order in which it came."""
+    def events(self) -> list[JsonObject]:
+        """Return the received events, in order."""
         return [event for request in self.receiver.received for event in events_of(request)]
 
     async def happen(self, *subjects: str, tenant: str = "acme") -> None:
-        """Let something happen, in one transaction: rows as the triggers write them."""
+        """Insert events in one transaction, as the triggers do."""
         for subject in subjects:
             await self.scheduling.execute(
                 "INSERT INTO tenantcron.outbox (tenant_id, type, subject, happened_at, data)"
@@ -88,7 +88,7 @@ def subjects(events: Sequence[JsonObject], tenant: str = "acme") -> list[object]
 
 @asynccontextmanager
 async def hooked(scheduling: Scheduling) -> AsyncIterator[Hooks]:
-    """Have a receiver that takes everything, for as long as the block lasts."""
+    """Provide a receiver that accepts everything, for the duration of the block."""
     async with service(answering(204)) as receiver:
         hooks = Hooks(scheduling, receiver)
         try:

@@ -1,6 +1,6 @@
-"""A world for the steps of a model: people and replicas on one database, under a clock that waits.
+"""A system for the steps of a model: users and replicas on one database, with a manual clock.
 
-Steps of a state machine are plain functions, so the world has an event loop of its own.
+Steps of a state machine are synchronous functions, so the system has its own event loop.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ T = TypeVar("T")
 Step = Callable[[Scheduling], Awaitable[object]]
 
 TENANTS = ("acme", "beta")
-# Audit records stay, because they can only be added to; nothing here reads them.
+# Audit records stay, because they are append-only; nothing here reads them.
 _FORGET = """
 TRUNCATE tenantcron.execution, tenantcron.execution_attempt, tenantcron.schedule_cursor;
 DELETE FROM tenantcron.manifest_version;
@@ -59,7 +59,7 @@ _ALL_OF = {
 
 
 class DiedError(Exception):
-    """A process is gone in the middle of a transaction."""
+    """A process died in the middle of a transaction."""
 
 
 async def _refresh(scheduling: Scheduling) -> None:
@@ -80,29 +80,29 @@ STEPS: Mapping[str, Step] = {
 
 @dataclass(slots=True)
 class World:
-    """What the model is held against; every method is a step that somebody takes."""
+    """The system under test; every method is a step of a user or a replica."""
 
     runner: asyncio.Runner
     scheduling: Scheduling
     fleet: Fleet
     operator: Operator
     registry: Registry
-    # How many schedules were made.
+    # Number of schedules created.
     made: int = 0
 
     @property
     def clock(self) -> FakeClock:
-        """The time of everybody."""
+        """The time of all of them."""
         return self.scheduling.clock
 
     def run(self, step: Coroutine[object, None, T]) -> T:
-        """Take a step to its end."""
+        """Run a step to completion."""
         return self.runner.run(step)
 
-    # People.
+    # Users.
 
     def begin(self, overall: int, per_tenant: int) -> None:
-        """Forget all that was before, and begin at noon."""
+        """Reset everything, and start at noon."""
         self.clock.now, self.made = NOON, 0
         self.run(self._forget())
         for tenant in TENANTS:
@@ -122,8 +122,8 @@ class World:
 
     async def _apply(self, table: str, known: Collection[UUID]) -> dict[str, UUID]:
         outcomes = await self.fleet.apply()
-        assert all(one.status is not Status.FAILED for one in outcomes), outcomes
-        # An apply knows no time but the database's: here it becomes the time of this world.
+        assert all(outcome.status is not Status.FAILED for outcome in outcomes), outcomes
+        # An apply uses the time of the database: here it becomes the manual time.
         await self.scheduling.execute(
             f"UPDATE {table} SET effective_from = :now WHERE effective_from = updated_at",  # noqa: S608 -- a name from above
             now=self.clock.now,
@@ -137,7 +137,7 @@ class World:
         }
 
     async def _renumbered(self, table: str, random: object) -> UUID:
-        """Ids decide who is first among equals, and the same steps must lead to the same end."""
+        """Replace an id, because ids decide the order of equals and runs must be reproducible."""
         self.made += 1
         statement = f"UPDATE {table} SET id = :id WHERE id = :random"  # noqa: S608 -- as above
         await self.scheduling.execute(statement, id=UUID(int=self.made), random=random)
@@ -152,49 +152,49 @@ class World:
         self.run(self.operator.resume(_ref(name), None))
 
     def trigger(self, name: Name) -> None:
-        """Run a schedule by hand."""
+        """Trigger a schedule manually."""
         self.run(self.operator.trigger(_ref(name), None))
 
     def retry(self, execution: UUID) -> None:
-        """Let an execution that has ended wait again."""
+        """Retry an execution that has ended."""
         self.run(self.operator.retry(str(execution)))
 
     def cancel(self, execution: UUID) -> None:
-        """End an execution, or ask it to stop."""
+        """Cancel an execution, or ask it to stop."""
         self.run(self.operator.cancel(str(execution), None))
 
     def suspend(self, tenant: str) -> None:
-        """Keep a tenant from starting anything."""
+        """Suspend a tenant."""
         self.run(self.registry.suspend(TenantId(tenant), None))
 
     def reinstate(self, tenant: str) -> None:
-        """Let it start again."""
+        """Resume a tenant."""
         self.run(self.registry.resume(TenantId(tenant), None))
 
     def limit(self, overall: int, per_tenant: int) -> None:
-        """Set the limits of the cluster."""
+        """Set the cluster limits."""
         self.run(self.scheduling.limit(overall, per_tenant))
 
     def limit_tenant(self, tenant: str, most: int | None) -> None:
-        """Set a tenant's own limit, or give it back."""
+        """Set or remove the limit of a tenant."""
         self.run(self.registry.set_limits(TenantId(tenant), Limits(max_concurrent=most)))
 
     def set_back(self, schedule: UUID, occurrence: datetime) -> None:
-        """Point a cursor by hand at what was fired."""
+        """Set a cursor manually to a past occurrence."""
         self.run(self.scheduling.set_cursor(schedule, next_run_at=occurrence))
 
     # Replicas.
 
     def refresh(self) -> None:
-        """Bring the cursors in line."""
+        """Sync the cursors."""
         self.run(_refresh(self.scheduling))
 
     def fire(self) -> None:
-        """Fire what is due."""
+        """Fire everything that is due."""
         self.run(self.scheduling.fire())
 
     def fire_together(self) -> None:
-        """Fire what is due, two replicas at once."""
+        """Fire everything that is due, with two replicas at once."""
         self.run(self._fire_together())
 
     async def _fire_together(self) -> None:
@@ -202,7 +202,7 @@ class World:
         await asyncio.gather(*map(self.scheduling.fire, replicas))
 
     def fire_again(self) -> None:
-        """Fire what is due, and again after a backup of the cursors was restored."""
+        """Fire, and again after a backup of the cursors was restored."""
         cursors = self.rows("schedule_cursor")
         self.fire()
         for row in cursors:
@@ -213,32 +213,32 @@ class World:
     def claim(self, replica: str) -> list[Claimed]:
         """Claim until nothing more starts."""
         started = self.run(self.scheduling.claim_all(self.scheduling.replica(replica)))
-        return sorted(started, key=lambda one: (one.schedule_id, one.scheduled_for))
+        return sorted(started, key=lambda claimed: (claimed.schedule_id, claimed.scheduled_for))
 
     def finish(self, claimed: Claimed, outcome: AttemptOutcome) -> frozenset[Lease]:
-        """End an attempt; return what was refused."""
+        """End an attempt; return the rejected leases."""
         return self.run(self.scheduling.finish(claimed, outcome)).refused
 
-    def give_back(self, claimed: Claimed) -> None:
-        """Let others start what was claimed."""
+    def release(self, claimed: Claimed) -> None:
+        """Release a claimed execution for others."""
         self.run(give_back(self.scheduling.replica(), [claimed]))
 
     def heartbeat(self, claimed: Sequence[Claimed]) -> set[Lease]:
-        """Keep leases up; return those that are still there."""
+        """Renew leases; return those that are still held."""
         return self.run(self._heartbeat(claimed))
 
     async def _heartbeat(self, claimed: Sequence[Claimed]) -> set[Lease]:
         async with self.scheduling.database.transaction(by_key=True) as connection:
             lease = self.scheduling.settings.lease
             held = await finishing.heartbeat(connection, claimed, lease=lease, at=self.clock.now)
-        return {(one.id, one.lease_token) for one in held}
+        return {(execution.id, execution.lease_token) for execution in held}
 
     def recover(self) -> int:
-        """End the attempts of replicas that were not heard of; return how many."""
+        """End the attempts of replicas without a heartbeat; return how many."""
         return self.run(_recover(self.scheduling))
 
     def die_amid(self, step: str) -> None:
-        """Take a step and be gone before its commit."""
+        """Run a step and die before its commit."""
         self.run(self._die_amid(STEPS[step]))
 
     async def _die_amid(self, step: Step) -> None:
@@ -248,15 +248,15 @@ class World:
                 await step(replace(self.scheduling, database=database.joining(connection)))
                 raise DiedError
 
-    # What there is to see.
+    # Observation.
 
     def rows(self, table: str = "execution") -> list[Row]:
-        """Return the rows of a control table, in the order of time where they have one."""
+        """Return the rows of a control table, ordered by time if possible."""
         (found,) = self.run(self._rows(table))
         return found
 
     def everything(self) -> list[list[Row]]:
-        """Return all that a step of a replica may change: executions, attempts, cursors."""
+        """Return everything that a step of a replica may change: executions, attempts, cursors."""
         return self.run(self._rows("execution", "execution_attempt", "schedule_cursor"))
 
     async def _rows(self, *tables: str) -> list[list[Row]]:
@@ -272,7 +272,7 @@ def _ref(name: Name) -> ScheduleRef:
 
 @contextmanager
 def opened_world(url: str, folder: Path) -> Iterator[World]:
-    """A world with its tenants, and nothing else in it."""
+    """A system with its tenants and nothing else."""
     settings = Settings(database_url=url, folder=folder)
     with asyncio.Runner() as runner:
         opening = open_database(settings)
