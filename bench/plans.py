@@ -1,12 +1,12 @@
-"""How much slower the API answers reads while one viewer sends many plans at once.
+"""How much slower reads of the API are while one viewer sends many plans at once.
 
     .venv/bin/python bench/plans.py [--quick]
 
-One process of `tenantcron serve`. A viewer keeps 40 plans of a manifest of 192 KB under way; a
-request that is refused is sent again after a second. Meanwhile another caller reads, one request
-after the other. Two manifests: one within all limits, and one with 3,270 schedules where 20 are
-allowed. Idle and busy seconds take turns, and the figure is the ratio of their medians. Ends with
-1 if reads take 5 times as long as on an idle server, or more. The client needs a core, too.
+Runs one `tenantcron serve` process. A viewer keeps 40 plans of a 192 KB manifest in progress; a
+rejected request is sent again after a second. Meanwhile another caller reads, one request after the
+other. There are two manifests: one within all limits, and one with 3,270 schedules where 20 are
+allowed. Idle and busy seconds alternate, and the figure is the ratio of their medians. Exits with 1
+if reads take at least 5 times as long as on an idle server. The client needs a core, too.
 """
 
 import argparse
@@ -146,9 +146,9 @@ async def measure(workspace: Workspace, *, quick: bool) -> bool:
 
 
 def main() -> int:
-    """Measure on a server of its own."""
+    """Measure on a separate server."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="run for a few seconds only")
     add_database_url(parser)
     arguments = parser.parse_args()
     with server(arguments.database_url) as workspace:

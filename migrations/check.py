@@ -1,9 +1,9 @@
-"""Whether the database is as this program expects it: `tenantcron migrate --check`.
+"""Check whether the database is as this program expects it: `tenantcron migrate --check`.
 
-It reads versions and the catalog and changes nothing, so a role that may only read can run it. A
-schema that is newer than the program is fine, as it is for `migrate`: its objects are not compared.
-Transactions are as small as those of `migrate`. Objects are compared by one query of the catalog
-for a few hundred schemas at a time, which locks none of their tables.
+It reads versions and the catalog and changes nothing, so a read-only role can run it. A schema that
+is newer than the program is fine, as it is for `migrate`: its objects are not compared.
+Transactions are as small as those of `migrate`. Objects are compared by one catalog query for a few
+hundred schemas at a time, which locks none of their tables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,10 @@ _SCHEMAS_A_QUERY = 500
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as expected."""
+    """A difference to what is expected."""
 
     schema: str
-    # None: it concerns the control schema.
+    # None: it is about the control schema.
     tenant: str | None
     problem: str
 
@@ -88,7 +88,7 @@ async def _tenant_objects(database: Database, tenants: Sequence[TenantVersion]) 
 
 
 async def _closed_to_api(database: Database, tenants: Sequence[TenantVersion]) -> list[Difference]:
-    """Where the role of the API exists, it must be able to read each tenant's tables."""
+    """Report tenants whose tables the role of the API, if it exists, cannot read."""
     by_schema = {tenant.schema: tenant.tenant for tenant in tenants if tenant.broken is None}
     async with database.transaction() as connection:
         closed = await api_role.unreadable_schemas(connection)

@@ -1,7 +1,7 @@
-"""What is in a schema after all migrations: the lines of `objects.txt` beside each history.
+"""The contents of a schema after all migrations: the lines of `objects.txt` beside each history.
 
 `make generated` writes the two files from a migrated database, and a test compares them with one.
-A review of a migration shows what it changed there.
+They show in a review what a migration changes.
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""Writes `objects.txt` of both histories: `python -m tenantcron.migrations.generate migrations`.
+"""Write `objects.txt` of both histories: `python -m tenantcron.migrations.generate migrations`.
 
 It migrates an embedded server in a temporary folder and reads its catalog.
 """
@@ -20,7 +20,7 @@ _SAMPLE = "tenant_sample"
 
 
 async def built_objects(database: Database) -> dict[str, list[str]]:
-    """Return what migrations and the creation of a tenant build, by history."""
+    """Return the objects that migrations and the creation of a tenant build, by history."""
     await migrate(database)
     async with database.transaction() as connection:
         await create_tenant_schema(connection, _SAMPLE)

@@ -41,17 +41,17 @@ class History:
         return head
 
     def upgrade(self, connection: Connection, schema: str) -> None:
-        """Run what is missing, in the connection's transaction."""
+        """Run missing migrations, in the connection's transaction."""
         self._run(connection, schema, "up")
 
     def downgrade(self, connection: Connection, schema: str) -> None:
-        """Undo everything, in the connection's transaction. The empty version table stays."""
+        """Revert everything, in the connection's transaction. The empty version table stays."""
         self._run(connection, schema, "down")
 
     def scripts_from(self, version: str | None, schema: str) -> list[str]:
-        """Return what is missing since a version as scripts, without running anything."""
+        """Return the migrations after a version as scripts, without running anything."""
         missing = list(self.scripts.iterate_revisions("head", version or BASE))
-        return [_written(revision, schema) for revision in reversed(missing)]
+        return [_script(revision, schema) for revision in reversed(missing)]
 
     def _run(self, connection: Connection, schema: str, direction: Literal["up", "down"]) -> None:
         def steps(heads: tuple[str, ...], _: MigrationContext) -> Iterable[RevisionStep]:
@@ -69,7 +69,7 @@ class History:
 
 
 class _Writer:
-    """Takes the place of a connection and keeps the scripts that it is given."""
+    """Replaces a connection and collects the scripts that are executed."""
 
     def __init__(self) -> None:
         self.scripts: list[str] = []
@@ -79,7 +79,7 @@ class _Writer:
 
 
 class _WritingOperations(Operations):
-    """Operations of a migration that runs nowhere; only plain SQL can be written down."""
+    """Operations of a migration that is not run; only plain SQL is supported."""
 
     def __init__(self, writer: _Writer) -> None:
         super().__init__(MigrationContext.configure(dialect_name="postgresql"))
@@ -94,7 +94,7 @@ class _WritingOperations(Operations):
         self.writer.scripts.append(sqltext)
 
 
-def _written(revision: Script, schema: str) -> str:
+def _script(revision: Script, schema: str) -> str:
     writer = _Writer()
     revision.module.upgrade(op=_WritingOperations(writer), schema=schema)
     return ";\n".join(script.strip().rstrip(";") for script in writer.scripts)

@@ -1,4 +1,4 @@
-"""What a migration did, as data."""
+"""The result of a migration, as data."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +13,7 @@ class ControlOutcome:
 
 
 class TenantState(Enum):
-    """How one tenant's migration ended."""
+    """The result of one tenant's migration."""
 
     CURRENT = "current"
     MIGRATED = "migrated"
@@ -22,7 +22,7 @@ class TenantState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TenantOutcome:
-    """One tenant, how it ended, and why if it failed."""
+    """One tenant, its result, and the reason of a failure."""
 
     tenant: str
     state: TenantState
@@ -31,7 +31,7 @@ class TenantOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A whole run; the tenants are in the order of their ids."""
+    """A complete run; the tenants are ordered by id."""
 
     control: ControlOutcome
     tenants: tuple[TenantOutcome, ...]
@@ -39,8 +39,8 @@ class Outcome:
     @property
     def failed(self) -> tuple[TenantOutcome, ...]:
         """The tenants that are not up to date."""
-        return tuple(one for one in self.tenants if one.state is TenantState.FAILED)
+        return tuple(tenant for tenant in self.tenants if tenant.state is TenantState.FAILED)
 
     def count(self, state: TenantState) -> int:
-        """Return how many tenants ended like that."""
-        return sum(one.state is state for one in self.tenants)
+        """Return the number of tenants with this result."""
+        return sum(tenant.state is state for tenant in self.tenants)

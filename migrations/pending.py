@@ -1,4 +1,4 @@
-"""Which scripts would bring a database up to date, found without changing it."""
+"""The scripts that would bring a database up to date, computed without changing it."""
 
 from collections.abc import AsyncIterator
 
@@ -21,7 +21,7 @@ async def pending_control(database: Database) -> str | None:
 
 
 async def pending_tenants(database: Database) -> AsyncIterator[tuple[TenantVersion, str | None]]:
-    """Yield each tenant that is not up to date with its script; None if it cannot have one."""
+    """Yield each outdated tenant with its script; None if it cannot have one."""
     async with database.transaction() as connection:
         if not await has_control_versions(connection):
             return

@@ -1,26 +1,26 @@
-"""Brings the control schema and all tenant schemas up to date.
+"""Migrate the control schema and all tenant schemas.
 
-Who locks what:
+Locks:
 
-1. **Control.** One transaction takes the lock CONTROL and only then reads the version,
-   runs what is missing and stamps it. A second run waits, reads the new version and does nothing.
-   Nobody takes the lock when the version is current: that is the case of nearly every start.
-2. **Tenants.** A query per fifty tenants, each in its own transaction, finds those that are behind.
-   Each of these has a transaction of its own, which takes the lock TENANT for that tenant and
-   reads its version again before it acts. A handful run at a time.
+1. **Control.** One transaction takes the lock CONTROL and only then reads the version, runs missing
+   migrations and stamps it. A second run waits, reads the new version and does nothing. The lock is
+   not taken if the version is current, as in nearly every start.
+2. **Tenants.** A query per fifty tenants, each in its own transaction, finds the outdated ones.
+   Each of these has its own transaction, which takes the lock TENANT for that tenant and reads its
+   version again before it acts. A few run at a time.
 
-Each failure:
+Failures:
 
-- A tenant's migration fails: its transaction is undone, it is reported, the others go on. Run
-  again, and only what is missing is done.
-- The tenant's tables are in use: a migration waits for them at most `_PATIENCE`, because everybody
-  else who wants them waits behind it. Then it fails as above.
-- Killed anywhere: every schema is at one of its versions, never in between. The database lets go of
-  the locks. Run again.
+- A tenant's migration fails: its transaction is rolled back, it is reported, and the others
+  continue. Run it again, and only the missing migrations are run.
+- The tenant's tables are in use: a migration waits for them at most `_PATIENCE`, because all other
+  sessions that need them queue behind it. Then it fails as above.
+- Killed anywhere: every schema is at one of its versions, never in between. The database releases
+  the locks. Run it again.
 - Two runs at once: each tenant is migrated by one of them, the other finds it current.
-- A schema is missing, or was not made by tenantcron: reported as failed, not touched.
-- A schema is newer than this program: left as it is. Migrations are made so that the code before
-  them can live with them, and a deployment has both for a while.
+- A schema is missing, or was not created by tenantcron: reported as failed, not touched.
+- A schema is newer than this program: left as it is. The previous release works with every
+  migration, and a deployment runs both for a while.
 - The control migration fails: nothing else is tried.
 """
 
@@ -47,16 +47,16 @@ _PATIENCE = "10s"
 _SCHEMAS_A_TRANSACTION = 50
 
 Kind = Literal["control", "tenant"]
-# Called with what has ended, and how many there are in all.
+# Called with each outcome, and the total number.
 OnProgress = Callable[[TenantOutcome, int], None]
 
 
-def _say_nothing(_: TenantOutcome, __: int) -> None:
-    """Progress that nobody watches."""
+def _ignore_progress(_: TenantOutcome, __: int) -> None:
+    """Ignore progress."""
 
 
 async def migrate(
-    database: Database, *, on_progress: OnProgress = _say_nothing, concurrency: int = 4
+    database: Database, *, on_progress: OnProgress = _ignore_progress, concurrency: int = 4
 ) -> Outcome:
     """Migrate the control schema, then the tenants."""
     control = await migrate_control(database)
@@ -66,7 +66,7 @@ async def migrate(
 
 
 async def open_to_api(database: Database) -> None:
-    """Make the role of the API if that is allowed now, and let it read what it could not yet."""
+    """Create the role of the API if that is allowed now, and grant it missing rights."""
     async with database.transaction() as connection:
         closed = await api_role.closed_schemas(connection) if await _has_role(connection) else []
     for start in range(0, len(closed), _SCHEMAS_A_TRANSACTION):
@@ -76,7 +76,7 @@ async def open_to_api(database: Database) -> None:
 
 
 async def _has_role(connection: AsyncConnection) -> bool:
-    """Two runs at once would both change the same rights: one waits for the other."""
+    """Whether the role exists; a lock keeps concurrent runs from changing the same rights."""
     await lock_migration(connection, MigrationLock.CONTROL)
     return await api_role.ensure(connection)
 
@@ -98,15 +98,15 @@ async def migrate_control(database: Database) -> ControlOutcome:
 
 
 async def migrate_tenants(
-    database: Database, *, on_progress: OnProgress = _say_nothing, concurrency: int = 4
+    database: Database, *, on_progress: OnProgress = _ignore_progress, concurrency: int = 4
 ) -> tuple[TenantOutcome, ...]:
-    """Migrate the tenants that are behind, several at a time; return all, in order of their ids."""
+    """Migrate outdated tenants, several at a time; return all, ordered by id."""
     found = await tenant_versions(database)
     slots = asyncio.Semaphore(concurrency)
 
     async def bring_up_to_date(tenant: TenantVersion) -> TenantOutcome:
         async with slots:
-            outcome = _settled(tenant) or await _migrate_tenant(database, tenant)
+            outcome = _without_migration(tenant) or await _migrate_tenant(database, tenant)
         on_progress(outcome, len(found))
         return outcome
 
@@ -115,15 +115,15 @@ async def migrate_tenants(
     return tuple(task.result() for task in tasks)
 
 
-def _settled(tenant: TenantVersion) -> TenantOutcome | None:
-    """Return how it ends for a tenant that needs no migration or cannot have one."""
+def _without_migration(tenant: TenantVersion) -> TenantOutcome | None:
+    """Return the outcome of a tenant that needs no migration or cannot have one."""
     if tenant.broken is not None:
         return TenantOutcome(tenant.tenant, TenantState.FAILED, tenant.broken)
     return TenantOutcome(tenant.tenant, TenantState.CURRENT) if tenant.is_current else None
 
 
 async def _migrate_tenant(database: Database, tenant: TenantVersion) -> TenantOutcome:
-    """Migrate one tenant in a transaction of its own; what goes wrong becomes its outcome."""
+    """Migrate one tenant in its own transaction; a failure becomes its outcome."""
     try:
         async with database.transaction() as connection:
             state = await _migrate_schema(connection, tenant.schema)
@@ -144,7 +144,7 @@ async def _migrate_schema(connection: AsyncConnection, schema: str) -> TenantSta
 
 
 def _upgrade(connection: Connection, kind: Kind, schema: str) -> None:
-    # A start with nothing to migrate does not pay for Alembic.
-    from tenantcron.migrations.history import history  # noqa: PLC0415 -- as it says
+    # A start without pending migrations does not import Alembic.
+    from tenantcron.migrations.history import history  # noqa: PLC0415 -- see above
 
     history(kind).upgrade(connection, schema)

@@ -1,15 +1,15 @@
 """Migrations as a script, for a DBA or another tool: `tenantcron migrate --sql`.
 
-The script has one transaction for the control schema and one for each tenant that is behind, as
+The script has one transaction for the control schema and one for each outdated tenant, like
 `migrate` itself. Each transaction
 
-1. pins the settings that the statements depend on, so that those of the role make no difference;
-2. takes the lock that `migrate` takes, so that the two cannot run at once;
-3. ends with an error unless the schema is at the version that the script was written for: a script
+1. pins the settings that the statements depend on, so those of the role have no effect;
+2. takes the same lock as `migrate`, so that the two cannot run at once;
+3. raises an error unless the schema is at the version for which the script was written: a script
    that is run twice, or too late, changes nothing;
 4. runs the statements of the migrations, and records the new version.
 
-It has no commands of psql in it, so that any client can run it.
+It contains no psql commands, so any client can run it.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ SET LOCAL standard_conforming_strings TO on;
 SET LOCAL search_path TO pg_catalog;
 SET LOCAL lock_timeout TO '10s';
 """
-# The body of DO is text, quoted as a literal, because a name in it may hold any character.
+# The body of DO is quoted as a literal, because a name in it may contain any character.
 _DO: Final = SQL("DO {body};\n")
 _LOCK: Final = SQL("BEGIN PERFORM pg_catalog.pg_advisory_xact_lock({what}, {which}); END")
 _REQUIRE: Final = SQL("""\
@@ -51,7 +51,7 @@ _STAMP: Final = SQL(
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """A schema as it was found."""
+    """The current state of a schema."""
 
     name: str
     is_there: bool = True
@@ -61,14 +61,14 @@ class SchemaState:
 
 
 def control_script(state: SchemaState) -> str:
-    """Return what brings the control schema up to date."""
+    """Return the script that brings the control schema up to date."""
     lock = _locked(MigrationLock.CONTROL, "")
     body = _migrated("control", state) + CLOSE_FUNCTIONS
     return _transaction("control schema", state, CONTROL_VERSION, lock, body)
 
 
 def tenant_upgrade(tenant: str, state: SchemaState) -> str:
-    """Return what brings a tenant's schema up to date, or makes what `tenant create` makes."""
+    """Return the script that brings a tenant's schema up to date, or creates it."""
     lock = _locked(MigrationLock.TENANT, state.name)
     body = _migrated("tenant", state) if state.has_versions else _fresh(state)
     return _transaction(f"tenant {tenant}", state, TENANT_VERSION, lock, body)

@@ -1,1 +1,1 @@
-"""Where the scheduler gets schedules: the protocol, the tenants' tables, and fixed ones."""
+"""Where the scheduler gets schedules from: the protocol, the tenants' tables, and static ones."""

@@ -1,17 +1,20 @@
-"""Align: what a cursor must be, given its schedule and what it was. Values in, values out.
+"""Align: compute a cursor from its schedule and its previous state. Values in, values out.
 
-- A new schedule counts from `effective_from`, the moment of the apply: nothing before it fires, and
-  what came due since then, because nothing ran, is the fire step's to judge as missed.
-- A tenant that was deprovisioned and returns counts from its return: nothing is fired back.
-- A timetable is `cron_expr`, `timezone` and `enabled`. While it stays, the cursor keeps its next
-  occurrence, its history and its pause; the rest follows the schedule.
-- A changed timetable counts from its `effective_from`, if that moved along, else (a change by hand)
-  from now; never from before the last occurrence that was fired. So an edit neither fires back nor
-  fires again. The same holds for a timetable that was changed and changed back in the meantime.
-- A schedule that cannot be evaluated has a fault and no next occurrence. The fault goes when the
-  schedule is mended. A fault that somebody else found stays until the schedule changes.
-- A tenant that cannot be read: its cursors keep all they have, and get a fault that holds them.
-  When it can be read again they go on from there, and what was missed is up to the catch-up.
+- A new schedule counts from `effective_from`, the moment of the apply: nothing before it fires.
+  Occurrences that have come due since then, because no scheduler ran, are handled as missed by the
+  fire step.
+- A tenant that was deprovisioned and returns counts from its return: past occurrences are not
+  fired.
+- A timetable is `cron_expr`, `timezone` and `enabled`. While it is unchanged, the cursor keeps its
+  next occurrence, its history and its pause; the other columns are copied from the schedule.
+- A changed timetable counts from its `effective_from`, if that changed as well, otherwise (a manual
+  change) from now; never from before the last fired occurrence. So an edit neither fires past
+  occurrences nor fires one again. The same applies to a timetable that was changed and reverted in
+  the meantime.
+- A schedule that cannot be evaluated has a fault and no next occurrence. The fault is cleared when
+  the schedule is fixed. A fault that another step found stays until the schedule changes.
+- If a tenant cannot be read, its cursors keep their state, and get a fault that holds them. When it
+  can be read again they continue from there, and the catch-up decides about missed occurrences.
 """
 
 from dataclasses import dataclass, replace
@@ -33,20 +36,20 @@ UNREADABLE = "the tenant's schedules cannot be read"
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the schedules of a tenant have in common when they are looked at."""
+    """What the schedules of a tenant have in common during a refresh."""
 
     provider: str
     tenant_id: TenantId
     now: datetime
     tz_version: str
-    # Nothing new is counted from before it: the tenant was away until then.
+    # New schedules count from this time at the earliest: the tenant was deprovisioned until then.
     returned_at: datetime | None = None
 
 
 def align(
     provided: ProvidedSchedule, cursor: CursorRow | None, circumstances: Circumstances
 ) -> CursorRow:
-    """Return the cursor that the schedule asks for; equal to the one given if all is in line."""
+    """Return the cursor for the schedule; equal to the one given if it is in sync."""
     if cursor is None:
         return _fresh(provided, circumstances)
     changed = replace(
@@ -61,16 +64,16 @@ def align(
     return _recounted(changed, provided, _counts_from(provided, cursor, circumstances))
 
 
-def set_aside(cursor: CursorRow, why: str) -> CursorRow:
-    """Return the cursor of a tenant that cannot be read: held where it is."""
+def quarantine(cursor: CursorRow, why: str) -> CursorRow:
+    """Return the cursor of a tenant that cannot be read: quarantined where it is."""
     return replace(cursor, fault=f"{UNREADABLE}: {why}")
 
 
 def rezone(cursor: CursorRow, now: datetime, tz_version: str) -> CursorRow:
-    """Return the cursor with what lies ahead placed by another version of the zones.
+    """Return the cursor with its future occurrences computed with another version of the zones.
 
-    Where that makes a difference it counts from now: what the older zones have placed before is not
-    to be held against the newer ones.
+    If that makes a difference it counts from now: occurrences that the older zones computed for the
+    past are not compared with the newer zones.
     """
     fault = _timetable_fault(cursor.cron_expr, cursor.timezone)
     upcoming = None if fault else _first_after(cursor.cron_expr, cursor.timezone, now)
@@ -85,7 +88,7 @@ def rezone(cursor: CursorRow, now: datetime, tz_version: str) -> CursorRow:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """From when a timetable counts, and what its cursor says about it."""
+    """The time from which a timetable counts, and what its cursor stores about it."""
 
     after: datetime
     effective_from: datetime
@@ -131,7 +134,7 @@ def _recounted(row: CursorRow, provided: ProvidedSchedule, start: _Start) -> Cur
 
 
 def _is_same_timetable(provided: ProvidedSchedule, cursor: CursorRow) -> bool:
-    """Whether it stayed; a later `effective_from` tells of a change that was undone."""
+    """Whether it is unchanged; a later `effective_from` means a change that was reverted."""
     since = provided.effective_from
     return (
         provided.cron_expr == cursor.cron_expr
@@ -144,16 +147,16 @@ def _is_same_timetable(provided: ProvidedSchedule, cursor: CursorRow) -> bool:
 def _counts_from(
     provided: ProvidedSchedule, cursor: CursorRow, circumstances: Circumstances
 ) -> _Start:
-    said, now = provided.effective_from, circumstances.now
-    since = said if said is not None and said > cursor.effective_from else now
+    start, now = provided.effective_from, circumstances.now
+    since = start if start is not None and start > cursor.effective_from else now
     after = max(since, cursor.last_run_at) if cursor.last_run_at else since
-    return _Start(after, said or now, circumstances.tz_version)
+    return _Start(after, start or now, circumstances.tz_version)
 
 
 def _kept(
     changed: CursorRow, provided: ProvidedSchedule, cursor: CursorRow, circumstances: Circumstances
 ) -> CursorRow:
-    """Keep the next occurrence, unless a fault takes it away or has taken it and is gone now."""
+    """Keep the next occurrence, unless a fault removes it or has removed it and is gone now."""
     fault = _fault(provided)
     if fault is not None:
         return replace(changed, fault=fault, next_run_at=None)
@@ -165,7 +168,7 @@ def _kept(
 
 
 def _found_by_others(cursor: CursorRow, changed: CursorRow) -> bool:
-    """Whether the fault is the fire step's, which keeps the next occurrence, and still holds."""
+    """Whether the fault is from the fire step, which keeps the next occurrence, and still holds."""
     unreadable = cursor.fault is not None and cursor.fault.startswith(UNREADABLE)
     same = changed.definition_id == cursor.definition_id
     return cursor.next_run_at is not None and not unreadable and same
@@ -195,5 +198,5 @@ def _first_after(cron_expr: str, timezone: str, after: datetime) -> datetime | N
 
 @lru_cache(maxsize=4096)
 def _timetable(cron_expr: str) -> Timetable:
-    """Parse a timetable; the schedules of a platform share a few of them."""
+    """Parse a timetable; cached, because the schedules of a platform share a few of them."""
     return parse(cron_expr)

@@ -1,9 +1,9 @@
-"""Bounds: schedules of any provider obey the floor and the cap of the platform, like manifests.
+"""Bounds: the minimum interval and the schedule limit of the platform, for any provider.
 
-A manifest is checked before it is applied. What other providers return is checked here, at each
-refresh: a schedule that fires too often, or one too many for its tenant, is skipped and reported,
-and the others are served. The cap counts the schedules of all providers; those of the manifest go
-first, then by name.
+A manifest is checked before it is applied. The schedules of other providers are checked here, at
+each refresh: a schedule that fires too often, or exceeds the limit of its tenant, is skipped and
+reported, and the others are served. The limit counts the schedules of all providers; those of the
+manifest come first, then by name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from tenantcron.store.errors import DatabaseError
 from tenantcron.store.explain import first_line
 from tenantcron.store.tenants import Scope, Synced
 
-# The database is away, busy or locked: not the provider's fault. A statement that is wrong is.
+# The database is unavailable, busy or locked: not a failure of the provider. A wrong statement is.
 _DATABASE_ERRORS = (
     *(DatabaseError, OperationalError, InterfaceError, PendingRollbackError),
     *(NoConnectionError, BudgetSpentError),
@@ -47,7 +47,7 @@ class ProviderError(TenantcronError):
 
 @contextmanager
 def _blaming(provider: str) -> Iterator[None]:
-    """Let whatever a provider raises be its own failure, except what the database raises."""
+    """Treat any exception of a provider as its failure, except database errors."""
     try:
         yield
     except _DATABASE_ERRORS:
@@ -61,13 +61,13 @@ class Bounds:
     """What the platform allows."""
 
     floor: timedelta
-    # For tenants without a cap of their own.
+    # For tenants without their own limit.
     cap: int
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedProvider:
-    """A provider whose schedules obey the bounds, and whose failures are its own."""
+    """A provider whose schedules obey the bounds, and whose failures are isolated."""
 
     provider: ScheduleProvider
     bounds: Bounds
@@ -85,13 +85,13 @@ class BoundedProvider:
     async def tenants(
         self, connection: AsyncConnection, scope: Scope, after: TenantId | None
     ) -> Sequence[ProvidedTenant]:
-        """Return the next tenants, each with the schedules that it may have."""
+        """Return the next tenants, each with its allowed schedules."""
         with _blaming(self.name):
             found = await self.provider.tenants(connection, scope, after)
         return await self._bounded(connection, found)
 
     async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
-        """Report to the provider what the cursors follow."""
+        """Report to the provider which revisions are synced."""
         with _blaming(self.name):
             await self.provider.settle(connection, synced)
 
@@ -113,7 +113,7 @@ class BoundedProvider:
 def within(
     tenant: ProvidedTenant, bounds: Bounds, own_cap: int | None, others: int
 ) -> ProvidedTenant:
-    """Return a tenant with the schedules that it may have, and why others were refused."""
+    """Return a tenant with its allowed schedules, and why others were refused."""
     cap = bounds.cap if own_cap is None else own_cap
     by_name = sorted(tenant.schedules, key=lambda schedule: schedule.schedule_name)
     gaps = {
@@ -148,7 +148,7 @@ def _too_frequent(schedule: ProvidedSchedule, gap: timedelta | None, floor: time
 
 @lru_cache(maxsize=4096)
 def _gap_below(cron_expr: str, floor: timedelta) -> timedelta | None:
-    """A timetable that cannot be read gives its cursor a fault, see `align`."""
+    """Return the gap if it is too short; an invalid timetable becomes a fault in `align`."""
     try:
         return gap_below(parse(cron_expr), floor)
     except CronError:

@@ -1,11 +1,11 @@
-"""Listen: hints that something has changed, so that nobody has to wait for the next look.
+"""Listen: notifications of changes, so that replicas need not wait for the next poll.
 
-A hint is never the truth: what moved is known by its revision, what is due by its row. So a hint
-may be lost, doubled or late. Whenever listening begins or begins again, `on_listening` says so, for
-what was said before was not heard: look then.
+A notification is only a hint: changes are found by revision, due schedules by their rows. So a
+notification may be lost, duplicated or late. Whenever listening starts or resumes, `on_listening`
+is called, because earlier notifications were missed: poll then.
 
-A lost connection is made again after a wait that doubles from `FIRST_WAIT` up to `LONGEST_WAIT`,
-with a random part, so that replicas do not come back all at once. Cancelling closes the connection.
+A lost connection is replaced after a wait that doubles from `FIRST_WAIT` up to `LONGEST_WAIT`, with
+jitter, so that replicas do not reconnect all at once. Cancelling closes the connection.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Wait = Callable[[float], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What to do about hints. The calls must be short: set an event, and look elsewhere."""
+    """Callbacks for notifications. They must be short: set an event, and work elsewhere."""
 
     on_schedules: Callable[[TenantId], None]
     on_work: Callable[[str], None]
@@ -40,15 +40,15 @@ class Hints:
 
 
 async def listen(target: Target, hints: Hints, random: Random, wait: Wait = asyncio.sleep) -> None:
-    """Pass hints on until cancelled."""
+    """Dispatch notifications until cancelled."""
     backoff = Backoff(random)
     while True:
         try:
             async with listening(target, SCHEDULES_CHANGED, WORK, TENANTS_CHANGED) as heard:
                 hints.on_listening()
                 backoff = Backoff(random)
-                async for one in heard:
-                    _pass_on(one, hints)
+                async for notification in heard:
+                    _dispatch(notification, hints)
         except ListeningError as error:
             hints.on_lost(str(error))
         await wait(backoff.draw())
@@ -57,7 +57,7 @@ async def listen(target: Target, hints: Hints, random: Random, wait: Wait = asyn
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before the next try."""
+    """The wait before the next try."""
 
     random: Random
     seconds: float = FIRST_WAIT
@@ -71,7 +71,7 @@ class Backoff:
         return Backoff(self.random, min(self.seconds * 2, LONGEST_WAIT))
 
 
-def _pass_on(heard: Heard, hints: Hints) -> None:
+def _dispatch(heard: Heard, hints: Hints) -> None:
     if heard.channel == WORK:
         hints.on_work(heard.payload)
     elif heard.channel == TENANTS_CHANGED:

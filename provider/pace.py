@@ -1,4 +1,4 @@
-"""Pace: how long until the next periodic refresh."""
+"""Pace: the time until the next periodic refresh."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,12 +7,12 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """An interval and a random part, drawn anew every time, so that replicas are not in step."""
+    """An interval with jitter, drawn each time, so that replicas do not refresh in lockstep."""
 
     random: Random
     interval: timedelta = timedelta(seconds=60)
     jitter: timedelta = timedelta(seconds=10)
 
     def draw(self) -> timedelta:
-        """Return how long to wait this time."""
+        """Return the next wait."""
         return self.interval + self.jitter * self.random.random()

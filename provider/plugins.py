@@ -4,8 +4,8 @@
     crm = "my_platform.schedules:provider"
 
 The setting `providers = "crm"` names those to use. The entry point is a callable without arguments
-that returns a `ScheduleProvider`. One that cannot be loaded fails the start: a scheduler that ran
-without it would leave its schedules unattended, and no one would notice.
+that returns a `ScheduleProvider`. If one cannot be loaded, the start fails: a scheduler without it
+would silently ignore its schedules.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from tenantcron.provider.protocol import ScheduleProvider
 
 GROUP = "tenantcron.providers"
 _LONGEST_NAME = 32
-# The providers that are always there.
-_OUR_OWN = ("tenant", "static")
+# The built-in providers.
+_BUILT_IN = ("tenant", "static")
 _METHODS = ("has_moved", "tenants", "settle")
 
 
 def load_providers(names: Sequence[str]) -> tuple[ScheduleProvider, ...]:
-    """Load the providers that the settings name; a UsageError says what is wrong with one."""
+    """Load the providers that the settings name; raise a UsageError if one is invalid."""
     loaded = tuple(_load(name) for name in names)
-    taken = set(_OUR_OWN)
+    taken = set(_BUILT_IN)
     for provider in loaded:
         if provider.name in taken:
             raise UsageError(
@@ -44,7 +44,7 @@ def _load(entry: str) -> ScheduleProvider:
         provider = make()
     except Exception as error:
         kind = type(error).__name__
-        raise UsageError(f"providers: {entry!r} cannot be made: {kind}: {error}") from error
+        raise UsageError(f"providers: {entry!r} cannot be created: {kind}: {error}") from error
     return _checked(entry, provider)
 
 
@@ -52,7 +52,7 @@ def _checked(entry: str, provider: ScheduleProvider) -> ScheduleProvider:
     missing = [name for name in _METHODS if not callable(getattr(provider, name, None))]
     if missing:
         raise UsageError(
-            f"providers: {entry!r} is no schedule provider: it has no {', '.join(missing)}"
+            f"providers: {entry!r} is not a schedule provider: it has no {', '.join(missing)}"
         )
     name = getattr(provider, "name", None)
     if not isinstance(name, str) or not is_name(name) or len(name) > _LONGEST_NAME:

@@ -1,16 +1,16 @@
-"""ScheduleProvider: where the scheduler gets its schedules.
+"""ScheduleProvider: where the scheduler gets its schedules from.
 
-A provider says what schedules there are; it knows nothing of occurrences. `refresh` asks it, batch
-by batch, and brings the cursors in line. All calls of one batch happen in one transaction, which
-the refresh owns:
+A provider returns schedules; it knows nothing about occurrences. `refresh` queries it, batch by
+batch, and syncs the cursors. All calls of one batch happen in one transaction, which the refresh
+owns:
 
-1. `tenants` returns some tenants with all their schedules, and locks whatever keeps another replica
-   from doing the same tenants at the same time.
+1. `tenants` returns some tenants with all their schedules, and takes locks that keep other replicas
+   from processing the same tenants at the same time.
 2. The refresh writes the cursors.
-3. `settle` is told what became of each tenant, so that the provider knows what the cursors follow.
+3. `settle` receives the result for each tenant, so the provider knows which revisions are synced.
 
-Killed before the commit: the cursors are as before and the provider still has the tenants on its
-list. Killed after it: all of it is done.
+Killed before the commit: the cursors are unchanged and the provider still returns the tenants.
+Killed after it: everything is done.
 """
 
 from collections.abc import Sequence
@@ -31,19 +31,19 @@ TENANTS_A_BATCH = 50
 
 
 class ProvidedSchedule(NamedTuple):
-    """One schedule as its provider has it."""
+    """One schedule of a provider."""
 
-    # The schedule's identity: whatever is deleted and made anew has another one.
+    # The identity of the schedule: one that is deleted and created again has a new one.
     schedule_id: UUID
     schedule_name: str
     saga_name: str
     cron_expr: str
     timezone: str
     enabled: bool
-    # An object, unless a hand has put something else there.
+    # An object, unless a manual change has written something else.
     definition: JsonValue
-    # Since when cron_expr, timezone and enabled are what they are. None: the provider cannot tell,
-    # so that a timetable counts from the refresh that notices it.
+    # The time of the last change of cron_expr, timezone and enabled. None: unknown, so a timetable
+    # counts from the refresh that notices it.
     effective_from: datetime | None
 
 
@@ -54,38 +54,39 @@ class ProvidedTenant:
     tenant_id: TenantId
     revision: int
     schedules: tuple[ProvidedSchedule, ...] = ()
-    # Why the schedules cannot be read; then none are given, and the cursors are set aside.
+    # Why the schedules cannot be read; then there are none, and the cursors are quarantined.
     fault: str | None = None
-    # Only for now: somebody holds a lock on them. The cursors go on as they are, and the tenant is
-    # not settled.
+    # Temporary: another session holds a lock on them. The cursors continue unchanged, and the
+    # tenant is not marked as synced.
     is_locked: bool = False
-    # If the tenant has no cursors: since when it is here (again). None: its schedules tell.
+    # If the tenant has no cursors: when it was created or returned. None: its schedules define it.
     returned_at: datetime | None = None
-    # What the provider has left out, and why, a sentence each.
+    # The schedules that the provider skipped, and why, one sentence each.
     refused: tuple[str, ...] = ()
 
 
 class ScheduleProvider(Protocol):
-    """A source of schedules. It promises:
+    """A source of schedules. It guarantees:
 
-    - All or nothing per tenant: a tenant that is returned comes with all its schedules of this
-      provider. What is missing has been deleted, and its cursor goes.
+    - All or nothing per tenant: a returned tenant comes with all its schedules of this provider. A
+      missing schedule has been deleted, and its cursor is removed.
     - A tenant that cannot be read is returned with a `fault`, never without schedules and never as
-      an exception: the others are served. Nobody is waited for who holds a lock on it.
-    - At most `TENANTS_A_BATCH` tenants a call, by id and after the given one, an empty answer at
-      the end; so whoever calls until then holds one batch in memory and ends, whatever fails or
-      moves in the meantime.
-    - A fixed number of statements a batch.
-    - Whatever moves is returned in the scope MOVED until it is settled. NOTIFY is only a hint.
-    - Safe on many replicas at once: nobody else is given the same tenant before the commit.
+      an exception, so the others are served. A lock on it is never waited for.
+    - At most `TENANTS_A_BATCH` tenants per call, ordered by id and after the given one, and an
+      empty result at the end. So a caller holds one batch in memory and terminates, whatever fails
+      or changes in the meantime.
+    - A fixed number of statements per batch.
+    - Changed tenants are returned in the scope MOVED until `settle` marks them as synced. NOTIFY is
+      only a hint.
+    - Safe with many replicas: no other replica gets the same tenant before the commit.
     """
 
     @property
     def name(self) -> str:
-        """What the cursors of this provider say in `provider`; no provider touches another's."""
+        """The value of `provider` in its cursors; no provider touches the cursors of another."""
 
     async def has_moved(self, database: Database) -> bool:
-        """Whether a refresh may find anything in the scope MOVED_OR_BROKEN; asked when idle."""
+        """Whether a refresh may find anything in the scope MOVED_OR_BROKEN; called when idle."""
 
     async def tenants(
         self, connection: AsyncConnection, scope: Scope, after: TenantId | None
@@ -93,4 +94,4 @@ class ScheduleProvider(Protocol):
         """Return the next tenants of the scope, locked."""
 
     async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
-        """Take note that the cursors follow these revisions now, or why they cannot."""
+        """Record that the cursors are synced with these revisions, or why they are not."""

@@ -1,23 +1,24 @@
-"""Refresh: brings the cursors in line with what a provider has.
+"""Refresh: sync the cursors with a provider.
 
 One batch of tenants is one transaction, with a fixed number of statements however many schedules
 there are:
 
 1. The provider returns tenants with all their schedules, locked.
-2. Their cursors of this provider are locked and read, in the order of their ids. Whoever fires
-   passes over them for that long.
-3. `compare` says which cursors are new, changed or gone. If there are none, nothing is written.
-4. Deletes come first, so that a schedule that was deleted and made anew finds its name free; then
-   the changes, then the new ones. Whatever another provider's cursor keeps out is reported.
-5. Pending executions of a schedule that gets another saga or target, and has not begun, follow it;
-   those of schedules that are gone or disabled are ended, with the reason.
-6. The provider is told what became of each tenant, and the batch is committed.
+2. Their cursors of this provider are locked and read, ordered by id. The fire step skips them
+   meanwhile.
+3. `compare` returns which cursors are new, changed or gone. If there are none, nothing is written.
+4. Deletes come first, so that a schedule that was deleted and created again finds its name free;
+   then the changes, then the new ones. A cursor that conflicts with one of another provider is
+   reported.
+5. Executions that have not started are moved to the new definition if their schedule gets another
+   saga or target. Pending executions of removed or disabled schedules are ended, with the reason.
+6. The provider receives the result for each tenant, and the batch is committed.
 
-Killed at any point: what was committed is done, the rest is still on the provider's list. Two
+Killed at any point: what was committed is done, and the provider still returns the rest. Two
 replicas at once share the batches; neither sees the other's tenants.
 
-A backend remembers every table that it has read, some 26 kB a tenant. So after a thousand tenants
-the connection is given up for a new one.
+A backend caches every table that it has read, about 26 kB per tenant. So the connection is replaced
+after a thousand tenants.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.requirements import requirement, target_kind
 from tenantcron.core.values import JsonObject
 from tenantcron.cron.zones import tz_version
-from tenantcron.provider.align import Circumstances, align, set_aside
+from tenantcron.provider.align import Circumstances, align, quarantine
 from tenantcron.provider.protocol import (
     TENANTS_A_BATCH,
     ProvidedSchedule,
@@ -61,18 +62,18 @@ BATCHES_AT_A_TIME = 2
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What a refresh did, and the tenants that cannot be followed in full, with why."""
+    """The result of a refresh, and the tenants that could not be synced, with reasons."""
 
     tenants: int = 0
     created: int = 0
     updated: int = 0
     removed: int = 0
     broken: dict[TenantId, str] = field(default_factory=dict)
-    # Executions that waited and will not start, by how they ended and why.
+    # Pending executions that were ended, by final state and reason.
     ended: Counter[tuple[State, str]] = field(default_factory=Counter)
 
     def __add__(self, other: "Refreshed") -> "Refreshed":
-        """Sum up two batches."""
+        """Add the results of two batches."""
         return Refreshed(
             self.tenants + other.tenants,
             self.created + other.created,
@@ -89,7 +90,8 @@ class Changes:
 
     new: list[CursorRow] = field(default_factory=list)
     changed: list[CursorRow] = field(default_factory=list)
-    # Only a hand renames. Two may have swapped their names, so they are taken out and put back.
+    # Only manual changes rename. Two schedules may have swapped names, so they are removed and
+    # added again.
     renamed: list[CursorRow] = field(default_factory=list)
     gone: list[UUID] = field(default_factory=list)
 
@@ -102,28 +104,27 @@ async def refresh(
     retry_broken: bool = False,
     everything: bool = False,
 ) -> Refreshed:
-    """Bring the cursors of all tenants that have moved in line, batch by batch.
+    """Sync the cursors of all changed tenants, batch by batch.
 
-    `retry_broken` looks again at tenants that could not be followed, as the periodic refresh does.
-    `everything` looks at all tenants, also those that have not moved: it mends what somebody did to
-    the cursors by hand.
+    `retry_broken` tries tenants again that could not be synced, as the periodic refresh does.
+    `everything` compares all tenants, changed or not: it fixes manual changes of the cursors.
     """
     scope = Scope.MOVED_OR_BROKEN if retry_broken else Scope.MOVED
     scope = Scope.ALL if everything else scope
     if scope is Scope.MOVED_OR_BROKEN and not await provider.has_moved(database):
         return Refreshed()
     walk = _Walk(database, provider, scope, at)
-    if first := await walk.follow_batch():
-        # Few tenants have moved as a rule: a second batch at a time is for a fleet.
-        await walk.follow_all(BATCHES_AT_A_TIME if first == TENANTS_A_BATCH else 1)
+    if first := await walk.sync_batch():
+        # Usually few tenants have changed: a second concurrent batch is for a fleet.
+        await walk.sync_all(BATCHES_AT_A_TIME if first == TENANTS_A_BATCH else 1)
     return walk.done
 
 
 class _Walk:
-    """One refresh on its way through the tenants, in the order of their ids.
+    """A refresh on its way through the tenants, ordered by id.
 
-    Two batches are under way at a time: the server reads one while the other is compared here. They
-    are taken one after the other, so no tenant is taken twice.
+    Two batches are in progress at a time: the server reads one while the other is compared here.
+    They are taken one after the other, so no tenant is taken twice.
     """
 
     def __init__(
@@ -139,35 +140,35 @@ class _Walk:
         self._turn = asyncio.Lock()
         self.done = Refreshed()
 
-    async def follow_all(self, at_a_time: int) -> None:
-        """Follow batch after batch until none is left, so many at a time."""
+    async def sync_all(self, at_a_time: int) -> None:
+        """Sync batch after batch until none is left, with this concurrency."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(at_a_time):
-                    group.create_task(self._follow_rest())
+                    group.create_task(self._sync_rest())
         except ExceptionGroup as failed:
-            # What keeps one transaction from its work, such as a lost server, keeps both.
+            # A cause that fails one transaction, such as a lost server, fails both.
             raise failed.exceptions[0] from failed
 
-    async def _follow_rest(self) -> None:
-        while await self.follow_batch():
+    async def _sync_rest(self) -> None:
+        while await self.sync_batch():
             pass
 
-    async def follow_batch(self) -> int:
-        """Follow the next batch in one transaction; return how many tenants it had."""
+    async def sync_batch(self) -> int:
+        """Sync the next batch in one transaction; return its number of tenants."""
         async with self._database.transaction() as connection:
             async with self._turn:
                 batch = await self._provider.tenants(connection, self._scope, self._after)
                 self._after = batch[-1].tenant_id if batch else self._after
             if not batch:
                 return 0
-            followed = await _follow(connection, self._provider, batch, self._at)
+            synced = await _sync(connection, self._provider, batch, self._at)
             wear_out(connection, BATCHES_A_CONNECTION)
-        self.done += followed
+        self.done += synced
         return len(batch)
 
 
-async def _follow(
+async def _sync(
     connection: AsyncConnection,
     provider: ScheduleProvider,
     batch: Sequence[ProvidedTenant],
@@ -177,21 +178,21 @@ async def _follow(
     ids = [tenant.tenant_id for tenant in batch]
     cursors = await schedule_cursors.lock(connection, provider.name, ids)
     changes = compare(provider.name, batch, cursors, now)
-    kept_out = await _write(connection, batch, changes)
-    await _follow_runners(connection, batch, changes, cursors)
+    conflicts = await _write(connection, batch, changes)
+    await _move_pending(connection, batch, changes, cursors)
     ended = await _end_waiting(connection, changes, at)
-    reports = _reports(batch, kept_out)
+    reports = _reports(batch, conflicts)
     await provider.settle(
         connection,
         [
-            Synced(one.tenant_id, one.revision, reports.get(one.tenant_id))
-            for one in batch
-            if not one.is_locked
+            Synced(tenant.tenant_id, tenant.revision, reports.get(tenant.tenant_id))
+            for tenant in batch
+            if not tenant.is_locked
         ],
     )
     return Refreshed(
         tenants=len(batch),
-        created=len(changes.new) - len(kept_out),
+        created=len(changes.new) - len(conflicts),
         updated=len(changes.changed) + len(changes.renamed),
         removed=len(changes.gone),
         broken=reports,
@@ -202,7 +203,7 @@ async def _follow(
 def compare(
     provider: str, batch: Iterable[ProvidedTenant], cursors: Iterable[CursorRow], now: datetime
 ) -> Changes:
-    """Return what must be written so that the cursors follow the schedules."""
+    """Return what must be written to sync the cursors with the schedules."""
     of_tenant: dict[TenantId, dict[UUID, CursorRow]] = {}
     for cursor in cursors:
         of_tenant.setdefault(cursor.tenant_id, {})[cursor.schedule_id] = cursor
@@ -224,7 +225,7 @@ def _compare_tenant(
     if tenant.is_locked:
         return
     if tenant.fault is not None:
-        held = ((cursor, set_aside(cursor, tenant.fault)) for cursor in cursors.values())
+        held = ((cursor, quarantine(cursor, tenant.fault)) for cursor in cursors.values())
         changes.changed.extend(after for before, after in held if after != before)
         return
     for schedule in tenant.schedules:
@@ -243,7 +244,7 @@ def _compare_tenant(
 async def _write(
     connection: AsyncConnection, batch: Sequence[ProvidedTenant], changes: Changes
 ) -> list[CursorRow]:
-    """Write the changes; return the cursors that another one keeps out."""
+    """Write the changes; return the cursors that conflict with another one."""
     coming, going = [*changes.renamed, *changes.new], [row.schedule_id for row in changes.renamed]
     await schedule_definitions.add(connection, _definitions(batch, changes))
     await schedule_cursors.remove(connection, [*changes.gone, *going])
@@ -252,15 +253,15 @@ async def _write(
     return [row for row in coming if (row.tenant_id, row.schedule_id) not in added]
 
 
-async def _follow_runners(
+async def _move_pending(
     connection: AsyncConnection,
     batch: Sequence[ProvidedTenant],
     changes: Changes,
     before: Sequence[CursorRow],
 ) -> None:
-    """Pending executions follow a schedule that gets another saga or target.
+    """Move pending executions to the new saga or target of their schedule.
 
-    Otherwise a manifest that is fixed would leave behind what waits for a runner that never comes.
+    Otherwise they would wait for a runner that never comes, even after the manifest is fixed.
     """
     were = {row.schedule_id: (row.saga_name, row.definition_id) for row in before}
     moved = [
@@ -282,7 +283,7 @@ def _runner(row: CursorRow, definition: JsonObject) -> Runner:
 async def _end_waiting(
     connection: AsyncConnection, changes: Changes, at: datetime | None
 ) -> Counter[tuple[State, str]]:
-    """What waits of a schedule that is gone or disabled will not start; what runs may end."""
+    """End pending executions of removed or disabled schedules; running ones may finish."""
     skip_waiting = partial(executions.skip_waiting, connection)
     removed = await skip_waiting(changes.gone, "schedule removed", at, manual=True)
     kept = (*changes.changed, *changes.renamed)
@@ -291,9 +292,9 @@ async def _end_waiting(
 
 
 def _definitions(batch: Iterable[ProvidedTenant], changes: Changes) -> dict[UUID, JsonObject]:
-    """Return the definitions that the changes name; what is not an object is never run."""
-    written = (*changes.new, *changes.changed, *changes.renamed)
-    rows = {(row.tenant_id, row.schedule_id): row for row in written}
+    """Return the definitions of the changes; one that is not an object is never run."""
+    cursors = (*changes.new, *changes.changed, *changes.renamed)
+    rows = {(row.tenant_id, row.schedule_id): row for row in cursors}
     found: dict[UUID, JsonObject] = {}
     for tenant_id, schedule in _schedules(batch) if rows else ():
         row = rows.get((tenant_id, schedule.schedule_id))
@@ -308,15 +309,17 @@ def _schedules(batch: Iterable[ProvidedTenant]) -> Iterator[tuple[TenantId, Prov
             yield tenant.tenant_id, schedule
 
 
-def _reports(batch: Iterable[ProvidedTenant], kept_out: Iterable[CursorRow]) -> dict[TenantId, str]:
-    """Put into words why tenants cannot be followed in full."""
-    words: dict[TenantId, list[str]] = {
+def _reports(
+    batch: Iterable[ProvidedTenant], conflicts: Iterable[CursorRow]
+) -> dict[TenantId, str]:
+    """Describe why tenants could not be synced completely."""
+    reasons: dict[TenantId, list[str]] = {
         tenant.tenant_id: [*([tenant.fault] if tenant.fault else []), *tenant.refused]
         for tenant in batch
     }
-    for row in kept_out:
-        words[row.tenant_id].append(
+    for row in conflicts:
+        reasons[row.tenant_id].append(
             f"schedule `{row.schedule_name}`: another provider has one of this name for the "
             "tenant, or another tenant one of this id"
         )
-    return {tenant_id: "; ".join(some) for tenant_id, some in words.items() if some}
+    return {tenant_id: "; ".join(texts) for tenant_id, texts in reasons.items() if texts}

@@ -1,9 +1,10 @@
-"""What a new version of the time zones changes: what lies ahead, and nothing else.
+"""Recompute future occurrences for a new version of the time zones, and nothing else.
 
-Every cursor says by which version its next occurrence was placed. After an upgrade those that lie
-ahead are placed again, counted from now, so nothing is fired back. What is due already stays: it
-was planned for that moment. A replica that still has the older zones may go on; it never lowers the
-version of a cursor here, and what it places is found by the next call.
+Every cursor stores the zone version with which its next occurrence was computed. After an upgrade
+future ones are computed again, counted from now, so no past occurrence is fired. Occurrences that
+are already due stay: they were planned for that moment. A replica that still has the older zones
+may continue; it never lowers the version of a cursor here, and the next call finds what it
+computed.
 """
 
 from datetime import datetime
@@ -23,7 +24,7 @@ CURSORS_A_BATCH = 1_000
 async def recompute_for_new_zones(
     database: Database, at: datetime | None = None, version: str | None = None
 ) -> int:
-    """Place again what older zones have placed; return how many cursors that were."""
+    """Recompute what older zones have computed; return the number of cursors."""
     version, count, after = version or tz_version(), 0, UUID(int=0)
     while True:
         async with database.transaction() as connection:

@@ -1,15 +1,15 @@
 """StaticProvider: a few fixed schedules of the platform itself, from its settings.
 
-It provides all of them whenever it is asked: they are a handful, and comparing is cheap. Settings
-do not tell since when they hold, so a new schedule, or one whose timetable has changed, counts from
-the refresh that notices it. All replicas must have the same settings; while they differ, as in a
-rolling deploy, the last refresh wins.
+It returns all of them every time: they are few, and comparing is cheap. Settings have no time of
+change, so a new schedule, or one whose timetable has changed, counts from the refresh that notices
+it. All replicas must have the same settings; while they differ, as in a rolling deploy, the last
+refresh wins.
 
-- A tenant's own schedule goes before a static one of the same name: the static one is left out and
-  reported.
+- A tenant's own schedule takes precedence over a static one of the same name: the static one is
+  skipped and reported.
 - A tenant that does not exist is reported. A deprovisioned one has no schedules.
-- What leaves the settings is deleted: tenants that still have cursors of this provider are asked
-  about, too.
+- A schedule that is removed from the settings is deleted: tenants that still have cursors of this
+  provider are compared, too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,19 +45,20 @@ class StaticProvider:
     async def tenants(
         self,
         connection: AsyncConnection,
-        scope: Scope,  # noqa: ARG002 -- all of them, whatever the scope
+        scope: Scope,  # noqa: ARG002 -- all of them in every scope
         after: TenantId | None,
     ) -> Sequence[ProvidedTenant]:
-        """Return the next tenants that have static schedules or used to, locked."""
+        """Return the next tenants that have static schedules or had some, locked."""
         before = await schedule_cursors.tenants_of(connection, self.name)
-        ids = sorted({*before, *(one.tenant for one in self.schedules)})
-        batch = [one for one in ids if after is None or one > after][:TENANTS_A_BATCH]
+        ids = sorted({*before, *(schedule.tenant for schedule in self.schedules)})
+        batch = [tenant_id for tenant_id in ids if after is None or tenant_id > after]
+        batch = batch[:TENANTS_A_BATCH]
         found = await tenants.lock_many(connection, batch) if batch else {}
         own = await read_schedules(connection, list(found.values()))
-        return [self._provided(one, found.get(one), own) for one in batch]
+        return [self._provided(tenant_id, found.get(tenant_id), own) for tenant_id in batch]
 
     async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
-        """Do nothing: what the cursors follow is compared every time."""
+        """Do nothing: everything is compared every time."""
 
     def _provided(
         self, tenant_id: TenantId, tenant: TenantRow | None, own: Fleet
@@ -68,32 +69,32 @@ class StaticProvider:
         if tenant.status is TenantStatus.DEPROVISIONED:
             return ProvidedTenant(tenant_id, 0)
         taken = {row.schedule_name for row in own.rows.get(tenant_id, ())}
-        wanted = [one for one in self.schedules if one.tenant == tenant_id]
-        schedules = tuple(_schedule(one) for one in wanted if one.name not in taken)
+        wanted = [schedule for schedule in self.schedules if schedule.tenant == tenant_id]
+        schedules = tuple(_provided(schedule) for schedule in wanted if schedule.name not in taken)
         return ProvidedTenant(tenant_id, 0, schedules, refused=_clashes(wanted, taken))
 
 
 def static_provider(entries: Sequence[JsonObject]) -> StaticProvider:
-    """Build the provider from the entries of the settings; a UsageError names all that is wrong."""
+    """Build the provider from the entries of the settings; a UsageError lists all problems."""
     return StaticProvider(read_entries(entries))
 
 
 def _clashes(wanted: Iterable[StaticSchedule], taken: set[str]) -> tuple[str, ...]:
     return tuple(
-        f"static schedule `{one.name}`: the tenant has a schedule of this name of its own"
-        for one in wanted
-        if one.name in taken
+        f"static schedule `{schedule.name}`: the tenant has its own schedule of this name"
+        for schedule in wanted
+        if schedule.name in taken
     )
 
 
-def _schedule(one: StaticSchedule) -> ProvidedSchedule:
+def _provided(schedule: StaticSchedule) -> ProvidedSchedule:
     return ProvidedSchedule(
-        schedule_id=uuid5(_NAMESPACE, f"{one.tenant}|{one.name}"),
-        schedule_name=one.name,
-        saga_name=one.saga,
-        cron_expr=one.cron_expr,
-        timezone=one.timezone,
-        enabled=one.enabled,
-        definition=one.definition,
+        schedule_id=uuid5(_NAMESPACE, f"{schedule.tenant}|{schedule.name}"),
+        schedule_name=schedule.name,
+        saga_name=schedule.saga,
+        cron_expr=schedule.cron_expr,
+        timezone=schedule.timezone,
+        enabled=schedule.enabled,
+        definition=schedule.definition,
         effective_from=None,
     )

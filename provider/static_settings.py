@@ -1,8 +1,8 @@
-"""Reads the entries of `[[settings.schedules]]`: a schedule each, by the words of manifests.
+"""Read the entries of `[[settings.schedules]]`: one schedule each, with the keys of manifests.
 
-`tenant`, `name`, `saga` and `cron` must be there. What is silent has the defaults of a manifest,
-and the definition is spelled as an apply spells it; tests hold both against the manifests' own. All
-that is wrong is told at once, by the number of the entry and the key.
+`tenant`, `name`, `saga` and `cron` are required. Missing keys have the defaults of a manifest, and
+the definition has the format of an apply; tests compare both with manifests. All problems are
+reported at once, with the number of the entry and the key.
 """
 
 import json
@@ -29,7 +29,7 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import CronTimetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 
-# What holds where an entry is silent, spelled as it is stored.
+# The defaults of an entry, in the stored format.
 RETRY_DEFAULTS: JsonObject = {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"}
 DEFAULTS: JsonObject = {
     "description": "",
@@ -69,7 +69,7 @@ _LONGEST_PAYLOAD = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StaticSchedule:
-    """One schedule of the settings, checked, with every default filled in."""
+    """A valid schedule of the settings, with every default filled in."""
 
     tenant: TenantId
     name: str
@@ -81,18 +81,18 @@ class StaticSchedule:
 
 
 class _WrongError(ValueError):
-    """What is wrong with one value."""
+    """A problem with one value."""
 
 
 Reader = Callable[[JsonValue], JsonValue]
 
 
 def read_entries(entries: Sequence[JsonObject]) -> tuple[StaticSchedule, ...]:
-    """Read all entries; a UsageError tells everything that is wrong with them."""
+    """Read all entries; raise a UsageError that lists all problems."""
     problems: list[str] = []
     read = [_read_entry(number, entry, problems) for number, entry in enumerate(entries, start=1)]
-    schedules = tuple(one for one in read if one is not None)
-    problems.extend(_twice(schedules))
+    schedules = tuple(schedule for schedule in read if schedule is not None)
+    problems.extend(_duplicates(schedules))
     if problems:
         raise UsageError("settings.schedules is not valid\n" + "\n".join(problems))
     return schedules
@@ -102,7 +102,7 @@ def _read_entry(number: int, entry: JsonObject, problems: list[str]) -> StaticSc
     wrong: list[str] = [f"`{key}` is missing" for key in _REQUIRED if key not in entry]
     values = _read_keys(entry, _READERS, wrong)
     label = f"  entry {number} ({entry.get('tenant', '?')}/{entry.get('name', '?')})"
-    problems.extend(f"{label}: {one}" for one in wrong)
+    problems.extend(f"{label}: {problem}" for problem in wrong)
     if wrong:
         return None
     return StaticSchedule(
@@ -119,7 +119,7 @@ def _read_entry(number: int, entry: JsonObject, problems: list[str]) -> StaticSc
 def _read_keys(
     entry: Mapping[str, JsonValue], readers: Mapping[str, Reader], wrong: list[str]
 ) -> JsonObject:
-    """Read every key by its reader; what is wrong with it is noted, with the key's name."""
+    """Read every key with its reader; collect problems with the name of the key."""
     values: JsonObject = {}
     for key, value in entry.items():
         if key not in readers:
@@ -133,12 +133,13 @@ def _read_keys(
     return values
 
 
-def _twice(schedules: Sequence[StaticSchedule]) -> Iterator[str]:
+def _duplicates(schedules: Sequence[StaticSchedule]) -> Iterator[str]:
     seen: set[tuple[str, str]] = set()
-    for one in schedules:
-        if (one.tenant, one.name) in seen:
-            yield f"  {one.tenant}/{one.name}: `name` is there twice"
-        seen.add((one.tenant, one.name))
+    for schedule in schedules:
+        key = schedule.tenant, schedule.name
+        if key in seen:
+            yield f"  {schedule.tenant}/{schedule.name}: duplicate `name`"
+        seen.add(key)
 
 
 def _text(value: JsonValue) -> str:
@@ -223,13 +224,13 @@ def _choice(among: Sequence[str]) -> Reader:
 
 
 def _number(allowed: range, *, zero: bool = False) -> Reader:
-    words = f"must be a number from {allowed.start} to {allowed.stop - 1}"
+    message = f"must be a number from {allowed.start} to {allowed.stop - 1}"
 
     def read(value: JsonValue) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _WrongError(words)
+            raise _WrongError(message)
         if value not in allowed and not (zero and value == 0):
-            raise _WrongError(f"{words}{', or 0 for never' if zero else ''}")
+            raise _WrongError(f"{message}{', or 0 for never' if zero else ''}")
         return value
 
     return read

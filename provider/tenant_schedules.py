@@ -1,16 +1,18 @@
-"""TenantScheduleProvider: the schedules that manifests declare, from the tenants' own schemas.
+"""TenantScheduleProvider: the schedules that manifests declare, from the tenants' schemas.
 
-A tenant has moved when its `schedule_revision` is not its `synced_revision`. The revision goes up
-in the transaction that changes schedules, also by hand; the other follows in the transaction that
-writes the cursors. So no notification is needed to find what moved, and none can be lost.
+A tenant has changed if its `schedule_revision` differs from its `synced_revision`. The first
+increases in the transaction that changes schedules, manual changes included; the second is updated
+in the transaction that writes the cursors. So changes are found without a notification, and none
+can be lost.
 
 - The tenant's row is locked first, then its schedules are read: nothing older than the revision
-  that is settled can be read. A change that commits later raises the revision again.
-- A row that is locked is left out. Another replica is at it, or an apply, whose NOTIFY comes with
-  its commit.
-- A schema that somebody is dropping or altering is left for later: its cursors go on as they are.
-- A schema that cannot be read is settled, too, with its fault. It is not tried again until it moves
-  or a refresh asks for the broken ones, as the periodic one does.
+  that is marked as synced can be read. A later commit increases the revision again.
+- A locked row is skipped. Another replica is processing it, or an apply, which notifies when it
+  commits.
+- A schema that another session is dropping or altering is left for later: its cursors continue
+  unchanged.
+- A schema that cannot be read is marked as synced, too, with its fault. It is not tried again until
+  it changes or a refresh asks for broken tenants, as the periodic one does.
 - A deprovisioned tenant has no schedules.
 """
 
@@ -37,7 +39,7 @@ class TenantScheduleProvider:
     name: str = "tenant"
 
     async def has_moved(self, database: Database) -> bool:
-        """Whether any tenant has moved, or could not be followed."""
+        """Whether any tenant has changed, or could not be synced."""
         return await glances.anything_moved(database)
 
     async def tenants(
@@ -49,12 +51,12 @@ class TenantScheduleProvider:
         return [_provided(row, fleet) for row in rows]
 
     async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
-        """Store what the cursors follow."""
+        """Store which revisions are synced."""
         await tenants.set_synced(connection, synced)
 
 
 async def read_schedules(connection: AsyncConnection, rows: Sequence[TenantRow]) -> Fleet:
-    """Read the schedules of those tenants that can have any."""
+    """Read the schedules of all tenants that are not deprovisioned."""
     schemas = {
         row.id: row.schema_name for row in rows if row.status is not TenantStatus.DEPROVISIONED
     }
@@ -65,16 +67,16 @@ async def read_schedules(connection: AsyncConnection, rows: Sequence[TenantRow])
 
 
 async def _read_one_by_one(connection: AsyncConnection, schemas: dict[TenantId, str]) -> Fleet:
-    """Find the row that holds what no program can read, such as a time at infinity."""
+    """Find the tenant with unreadable values, such as a timestamp of infinity."""
     fleet = Fleet({}, {})
     for tenant_id, schema in schemas.items():
         try:
-            one = await schedule_rows.read_many(connection, {tenant_id: schema})
+            found = await schedule_rows.read_many(connection, {tenant_id: schema})
         except (DataError, ValueError) as error:
             cause = error.orig if isinstance(error, DataError) else error
-            one = Fleet({}, {tenant_id: first_line(cause)})
-        fleet.rows.update(one.rows)
-        fleet.broken.update(one.broken)
+            found = Fleet({}, {tenant_id: first_line(cause)})
+        fleet.rows.update(found.rows)
+        fleet.broken.update(found.broken)
     return fleet
 
 
@@ -87,7 +89,8 @@ def _provided(tenant: TenantRow, fleet: Fleet) -> ProvidedTenant:
         schedules=tuple(_schedule(row) for row in rows),
         fault=fault,
         is_locked=fault == LOCKED,
-        # Followed before and without cursors now: it was away. Its last step brought it back.
+        # Synced before and without cursors now: it was deprovisioned. Its last update brought it
+        # back.
         returned_at=tenant.updated_at if tenant.synced_revision else None,
     )
 

@@ -1,1 +1,1 @@
-"""Tenants: the registry, and the life of each from creation to deprovisioning."""
+"""Tenants: the registry, and their life cycle from creation to deprovisioning."""

@@ -1,21 +1,21 @@
-"""How a tenant gets its schema: created by us, or adopted from the platform.
+"""The schema of a tenant: created by us, or adopted from the platform.
 
-Which schema, and who it belongs to:
+Which schema, and who owns it:
 
-| asked for                      | schema is missing | schema is there                          |
+| requested                      | schema is missing | schema exists                            |
 |--------------------------------|-------------------|------------------------------------------|
 | by name (`--schema`, a source) | refused           | adopted                                  |
 | by the setting `schema_pattern`| created           | adopted                                  |
 | by the default pattern         | created           | refused: nothing says that it may be used|
 
-To adopt is to add our tables and to touch nothing else. If names that we need are taken, nothing is
-written. If our tables are there already, complete and at the current version, because the
-platform's own tool has made them or a backup was restored, the tenant is registered and nothing is
-created. The row remembers what was adopted, so that nothing of the platform's is ever dropped
+Adopting adds our tables and changes nothing else. If a name that we need is taken, nothing is
+written. If our tables exist already, complete and at the current version, because the platform's
+own tool created them or a backup was restored, the tenant is registered and nothing is created. The
+row stores that the schema was adopted, so objects of the platform are never dropped
 (docs/decisions/0026).
 
 Everything happens in the caller's transaction. A schema has at most one tenant: the table has a
-unique constraint, and of two that ask for one schema at once the second waits and is refused.
+unique constraint, and the second of two concurrent requests waits and is refused.
 """
 
 from psycopg.errors import DuplicateSchema
@@ -55,7 +55,7 @@ async def create_tenant(
 async def create_tenant_on(
     connection: AsyncConnection, tenant: TenantId, schema: SchemaName
 ) -> TenantRow | None:
-    """Create a tenant on a schema that must be there; None if the tenant exists."""
+    """Create a tenant on an existing schema; None if the tenant exists."""
     row = await _add(connection, tenant, schema)
     if row is None:
         return None
@@ -87,7 +87,7 @@ async def _create_schema(connection: AsyncConnection, schema: str) -> None:
 
 
 async def require_room(connection: AsyncConnection, schema: str) -> None:
-    """Raise a TenantError if a schema has something under a name that we need."""
+    """Raise a TenantError if a schema already uses a name that we need."""
     taken = await tenant_objects.taken_names(connection, schema)
     if taken:
         raise TenantError(
@@ -97,19 +97,19 @@ async def require_room(connection: AsyncConnection, schema: str) -> None:
 
 
 async def _adopt(connection: AsyncConnection, row: TenantRow) -> TenantRow:
-    """Add our tables to the tenant's schema, or find them complete."""
+    """Add our tables to the tenant's schema, or verify that they are complete."""
     if not await tenant_objects.has_tenant_tables(connection, row.schema_name):
         await require_room(connection, row.schema_name)
         await ddl.add_tenant_tables(connection, row.schema_name)
         return row
     await _require_complete(connection, row)
-    # The tables may have schedules in them, which no scheduler has seen.
+    # The tables may contain schedules that no scheduler has seen.
     await tenants.raise_revision(connection, row.id)
     return row
 
 
 async def _require_complete(connection: AsyncConnection, row: TenantRow) -> None:
-    """Tables of our names are registered as they are, so they must be what we would create."""
+    """Raise a TenantError unless existing tables are exactly what we would create."""
     expected = expected_objects("tenant")
     missing = await missing_objects(connection, [row.schema_name], expected)
     if missing:

@@ -1,10 +1,10 @@
-"""What can be wrong with a tenant, in words that say what to do next."""
+"""Errors of tenants, with what to do next."""
 
 from tenantcron.core.errors import TenantcronError
 
 
 class TenantError(TenantcronError):
-    """A tenant is not there, or not in a state that allows this."""
+    """A tenant does not exist, or is not in a state that allows this."""
 
 
 class UnknownTenantError(TenantError):

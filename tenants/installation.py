@@ -1,14 +1,15 @@
-"""What tenantcron has put into a database, and how it is taken out again.
+"""What tenantcron has installed in a database, and how to remove it.
 
-Order matters, because the tenants' tables use functions of the control schema:
+The order matters, because the tenants' tables use functions of the control schema:
 
-1. The tenants' tables, a few tenants in a transaction, so that the server's room for locks is
-   enough for any number of them. A schema goes with them if we created it and it is empty then.
-2. The control schema: all migrations are undone in one transaction.
+1. The tenants' tables, a few tenants per transaction, so that the server's lock table is large
+   enough for any number of them. A schema is dropped with them if we created it and it is empty
+   then.
+2. The control schema: all migrations are reverted in one transaction.
 3. The role of the API, if no database of the server uses it any more and we may drop it.
 
-Nothing is dropped with CASCADE. What depends on our tables stops the removal with its name. A
-removal that was stopped or killed is finished by running it again.
+Nothing is dropped with CASCADE. An object that depends on our tables stops the removal, and is
+named. A removal that was stopped or killed is completed by running it again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,7 @@ _PATIENCE = "10s"
 
 
 class UninstallError(TenantcronError):
-    """Something keeps tenantcron from being removed."""
+    """tenantcron cannot be removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,15 @@ class Installation:
     """What there is to remove."""
 
     version: str
-    # Those that have tables of ours.
+    # Those that have our tables.
     tenants: tuple[TenantRow, ...]
-    # Replicas that have sent a heartbeat lately.
+    # Replicas with a recent heartbeat.
     replicas: int
     has_role: bool
 
 
 async def find_installation(database: Database) -> Installation | None:
-    """Return what there is to remove, None if there is no tenantcron in the database."""
+    """Return what there is to remove, None if tenantcron is not installed in the database."""
     async with database.transaction() as connection:
         version = await control_version(connection)
         if version is None:
@@ -79,7 +80,7 @@ async def _tenants_with_tables(connection: AsyncConnection) -> tuple[TenantRow, 
 async def remove(
     database: Database, found: Installation, removed: Callable[[], None] = lambda: None
 ) -> bool:
-    """Remove everything; return whether the role of the API is gone, too.
+    """Remove everything; return whether the role of the API is removed as well.
 
     `removed` is called after each tenant.
     """

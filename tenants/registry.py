@@ -1,10 +1,10 @@
 """The tenant registry: the only writer of the `tenant` table.
 
 A tenant is created active, may be suspended and resumed, and ends deprovisioned. Deprovisioning
-keeps its tables unless they are dropped on purpose; while they are kept, the tenant can be resumed.
-Every step locks the tenant's row, says who acts, and is recorded by the database. The schedules of
-a deprovisioned tenant do not count, so its revision goes up when it becomes one and when it
-returns. A tenant's system identities begin, pause and end with it: triggers see to that, in the
+keeps its tables unless they are dropped explicitly; while they are kept, the tenant can be resumed.
+Every step locks the tenant's row, sets the actor, and is recorded by the database. The schedules of
+a deprovisioned tenant do not count, so its revision increases when it is deprovisioned and when it
+returns. A tenant's system identities are created, suspended and ended with it by triggers, in the
 same transaction.
 """
 
@@ -38,7 +38,7 @@ _ACTIVE, _SUSPENDED, _GONE = TenantStatus
 
 
 def tenant_id(text: str) -> TenantId:
-    """Check an id where it comes in; from here on it may become an identifier."""
+    """Validate an id from outside; afterwards it may be used as an identifier."""
     if not is_tenant_id(text):
         raise UsageError(f"{text!a} is not {TENANT_EXPECTED}")
     if is_reserved(text):
@@ -48,7 +48,7 @@ def tenant_id(text: str) -> TenantId:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Changes tenants in the name of somebody."""
+    """Changes tenants on behalf of an actor."""
 
     database: Database
     who: Attribution
@@ -62,7 +62,7 @@ class Registry:
         schema: SchemaName | None = None,
         pattern: SchemaPattern | None = None,
     ) -> TenantRow:
-        """Create a tenant, on a schema that is there or on the one that the pattern names."""
+        """Create a tenant, on an existing schema or on the one that the pattern names."""
         async with self._acting() as connection:
             if schema is None:
                 created = await create_tenant(connection, tenant, pattern)
@@ -76,17 +76,17 @@ class Registry:
             return await _locked(connection, tenant)
 
     async def suspend(self, tenant: TenantId, reason: str | None) -> TenantRow:
-        """Keep a tenant's schedules from starting anything."""
+        """Suspend a tenant: its executions do not start."""
         return await self._move(tenant, {_ACTIVE}, _SUSPENDED, reason)
 
     async def resume(self, tenant: TenantId, reason: str | None) -> TenantRow:
-        """Let a tenant's schedules start again; nothing is fired back."""
+        """Resume a tenant; past occurrences are not fired."""
         return await self._move(tenant, {_SUSPENDED, _GONE}, _ACTIVE, reason)
 
     async def deprovision(
         self, tenant: TenantId, reason: str | None, *, drop_schema: bool
     ) -> TenantRow:
-        """End a tenant's life; its tables and its schema are kept unless they are to be dropped."""
+        """Deprovision a tenant; its tables and its schema are kept unless `drop_schema` is set."""
         async with self._acting() as connection:
             row = await _locked(connection, tenant)
             if row.missing_since is None:
@@ -104,11 +104,11 @@ class Registry:
             return await _locked(connection, tenant)
 
     async def set_limits(self, tenant: TenantId, limits: Limits) -> TenantRow:
-        """Give a tenant limits of its own."""
+        """Set a tenant's own limits."""
         async with self._acting() as connection:
             await _locked(connection, tenant)
             await tenants.set_limits(connection, tenant, limits)
-            # What waits for a slot may have one now.
+            # Pending executions may have a slot now.
             await claiming.tell(connection, claiming.LIMITS)
             return await _locked(connection, tenant)
 
@@ -159,13 +159,13 @@ async def find_tenant(database: Database, tenant: TenantId) -> TenantRow:
 
 
 async def why_schema_kept(database: Database, row: TenantRow) -> str | None:
-    """Say why a tenant's schema is still there although its tables were dropped."""
+    """Return why a tenant's schema still exists although its tables were dropped."""
     async with database.transaction() as connection:
         return await why_kept(connection, row)
 
 
 async def find_identities(database: Database, tenant: TenantId) -> list[IdentityRow]:
-    """Return under which names schedulers act for a tenant."""
+    """Return the identities under which schedulers act for a tenant."""
     async with database.transaction() as connection:
         return await identities.of_tenant(connection, tenant)
 
@@ -188,7 +188,7 @@ async def _locked(connection: AsyncConnection, tenant: TenantId) -> TenantRow:
 
 
 async def _refuse_sourced(connection: AsyncConnection, row: TenantRow, column: str) -> None:
-    """Refuse to change what the next refresh would change back. Limits are never the source's."""
+    """Refuse a change that the next refresh would revert. Limits never belong to the source."""
     source = await tenant_sources.read(connection) if row.sourced else None
     if source is None or (column != "status" and column not in source.columns):
         return

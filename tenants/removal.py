@@ -1,8 +1,8 @@
-"""How a tenant's tables are taken away: ours only, and nothing that others have built on them.
+"""Remove the tables of a tenant: only ours, and no objects that depend on them.
 
-Our tables go without CASCADE, so that a view or a foreign key of the platform stops it. The schema
-goes with them only if we created it and nothing else is in it. What remains is said, never dropped
-(docs/decisions/0026).
+Our tables are dropped without CASCADE, so a view or a foreign key of the platform stops it. The
+schema is dropped with them only if we created it and it contains nothing else. Remaining objects
+are reported, never dropped (docs/decisions/0026).
 """
 
 from psycopg.errors import DependentObjectsStillExist
@@ -17,7 +17,7 @@ _SHOWN = 3
 
 
 async def remove_tables(connection: AsyncConnection, row: TenantRow) -> None:
-    """Drop a tenant's tables, and its schema if that is ours and empty then."""
+    """Drop a tenant's tables, and its schema if it is ours and empty then."""
     try:
         await ddl.drop_tenant_tables(connection, row.schema_name)
     except DBAPIError as error:
@@ -29,7 +29,7 @@ async def remove_tables(connection: AsyncConnection, row: TenantRow) -> None:
 
 
 async def why_kept(connection: AsyncConnection, row: TenantRow) -> str | None:
-    """Say why a tenant's schema is still there after its tables were dropped; None if it is not."""
+    """Return why a tenant's schema still exists after its tables were dropped; None if not."""
     if not await ddl.has_schema(connection, row.schema_name):
         return None
     if row.schema_adopted:

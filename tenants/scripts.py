@@ -1,4 +1,4 @@
-"""The script that makes or migrates one tenant's tables, for a role other than ours to run."""
+"""The script that creates or migrates one tenant's tables, to be run by another role."""
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 

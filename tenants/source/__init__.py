@@ -1,1 +1,1 @@
-"""The platform's own registry as the source of tenants: reading, checking and following it."""
+"""The platform's registry as the source of tenants: reading, checking and syncing it."""

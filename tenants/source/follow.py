@@ -1,8 +1,8 @@
-"""Follow: a replica's part in refreshing the tenants. It takes turns with the other replicas.
+"""Follow: the refresh of tenants on a replica. Replicas take turns.
 
-A notification reaches all replicas at about the same time. Each waits a moment before it asks for
-the turn, so all of them have received it by the time the first refresh begins, and one refresh
-serves all.
+A notification reaches all replicas at about the same time. Each waits a moment before it takes the
+turn, so all of them have received it by the time the first refresh begins, and one refresh serves
+all.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tenantcron.tenants.source.refresh import Refresher, SourceRefresh, TurnLost
 log = structlog.get_logger(__name__)
 
 _SHORTEST_DELAY, _RANDOM_DELAY = 0.2, 0.3
-# How soon to ask again while another refresh is in progress that began before the notification.
+# How soon to try again while a refresh is in progress that began before the notification.
 _AGAIN = 1.0
 
 
@@ -42,15 +42,15 @@ class Follower:
     pattern: SchemaPattern | None = None
     clock: Clock = database_clock
     random: Random = field(default_factory=Random)
-    # When the newest notification came that no refresh has served yet, by the loop's clock.
+    # Time of the newest notification that no refresh has served yet, by the loop's clock.
     _heard: float | None = None
 
     def hear(self) -> None:
-        """Take note that the platform's tenants have changed."""
+        """Record a notification that the platform's tenants have changed."""
         self._heard = asyncio.get_running_loop().time()
 
     async def step(self) -> float:
-        """Refresh if it is this replica's turn; return in how many seconds to ask again."""
+        """Refresh if it is this replica's turn; return the seconds until the next try."""
         early = self._delay()
         if early > 0:
             return early
@@ -84,7 +84,7 @@ class Follower:
         return timedelta(seconds=asyncio.get_running_loop().time() - heard)
 
     def _pace(self) -> float:
-        """Replicas that ask at different moments share the refreshes between them."""
+        """Return an interval with jitter, so that replicas share the refreshes."""
         return self.interval.total_seconds() * (1 + self.random.random() / 10)
 
 

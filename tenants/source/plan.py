@@ -1,7 +1,7 @@
-"""The plan of a refresh: what changes for which tenant. Values in, values out.
+"""The plan of a refresh: the changes of each tenant. Values in, values out.
 
-Tenants that the source does not have any more, or does not describe, are suspended. So are those
-that it calls deprovisioned. If that concerns too many at once, they are held: they stay as they
+Tenants that are no longer in the source, or have no valid row in it, are suspended. So are those
+that it marks as deprovisioned. If that affects too many at once, they are held: they stay as they
 are, because a broken view is more likely than a platform that lost half of its customers.
 """
 
@@ -23,7 +23,7 @@ from tenantcron.store.tenant_sources import (
 from tenantcron.store.tenants import TenantStatus
 from tenantcron.tenants.source.rows import CheckedRow, check_id, check_row, id_problem
 
-# So few may always go missing; beyond them at most half of the sourced tenants.
+# This many may always go missing; beyond that, at most half of the sourced tenants.
 ALWAYS_ALLOWED_MISSING: Final = 5
 UNKNOWN: Final = "the tenant source gives no valid status"
 
@@ -41,30 +41,30 @@ class Change:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the guard counts it: an active tenant that is lost, or that ends."""
+        """Whether the guard counts it: an active tenant that goes missing or is deprovisioned."""
         ends = self.after.status is TenantStatus.DEPROVISIONED
         return self.before.status is TenantStatus.ACTIVE and (ends or self.is_lost)
 
     @property
     def ends_or_returns(self) -> bool:
-        """Whether the tenant's schedules stop to count, or count again."""
+        """Whether the tenant's schedules stop counting, or count again."""
         gone = TenantStatus.DEPROVISIONED
         return (self.before.status is gone) is not (self.after.status is gone)
 
     @property
     def is_return(self) -> bool:
-        """Whether a deprovisioned tenant comes back, for which its tables must still exist."""
+        """Whether a deprovisioned tenant returns, for which its tables must still exist."""
         gone = TenantStatus.DEPROVISIONED
         return self.before.status is gone and self.after.status is not gone
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What a refresh does."""
+    """The changes of a refresh."""
 
     new: tuple[CheckedRow, ...] = ()
     changes: tuple[Change, ...] = ()
-    # These were to be suspended or ended, and stay as they are.
+    # These would be suspended or deprovisioned, and stay as they are.
     held: tuple[TenantId, ...] = ()
     problems: tuple[SourceProblem, ...] = ()
 
@@ -75,7 +75,7 @@ class SourcePlan:
 
 
 def make_plan(compared: Compared, max_missing: int | None = None) -> SourcePlan:
-    """Plan what differs; `max_missing` replaces the guard's own number."""
+    """Plan the differences; `max_missing` replaces the number of the guard."""
     new: list[CheckedRow] = []
     changes: list[Change] = []
     problems: list[SourceProblem] = []
@@ -107,7 +107,7 @@ def _allowed(sourced: int) -> int:
 
 
 def _checked(differing: Differing, problems: list[SourceProblem]) -> CheckedRow | None:
-    """Check the row of the source; what is wrong with it is noted."""
+    """Check the row of the source; collect its problems."""
     given = differing.given
     if given is None:
         return None
@@ -154,7 +154,7 @@ def _before(live: JsonObject) -> tuple[TenantChange, str]:
 
 
 def _closed(before: TenantChange, reason: str, *, is_missing: bool = False) -> TenantChange:
-    """Suspend a tenant, unless it has ended already."""
+    """Suspend a tenant, unless it is deprovisioned already."""
     if before.status is TenantStatus.DEPROVISIONED:
         return replace(before, is_missing=is_missing)
     return replace(
@@ -173,7 +173,7 @@ def _wanted(before: TenantChange, row: CheckedRow, status: TenantStatus) -> Tena
 
 
 def differences(change: Change) -> list[tuple[str, str, str]]:
-    """Return what a change changes: the column, and its values before and after, as text."""
+    """Return the changed columns with their values before and after, as text."""
     before, after = change.before, change.after
     pairs = (
         ("status", before.status.value, after.status.value),

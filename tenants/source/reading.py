@@ -1,14 +1,14 @@
 """What the setting `tenant_source` names: a table or view, a query, or a Python entry point.
 
-A Python source is a callable without arguments, sync or async, that returns one mapping a tenant.
+A Python source is a callable without arguments, sync or async, that returns one mapping per tenant.
 The keys are the columns of a query: `id`, and optionally `schema_name`, `status`, `status_reason`,
 `weight` and `labels`. Other keys are ignored. Its entry point is in the group `tenantcron.tenants`:
 
     [project.entry-points."tenantcron.tenants"]
     platform = "my_platform.tenants:all_tenants"
 
-and the setting is `tenant_source = "python:platform"`. It is called outside of any transaction, a
-sync one in a thread of its own. Whatever it raises makes the refresh fail, and nothing changes.
+and the setting is `tenant_source = "python:platform"`. It is called outside any transaction, a sync
+one in its own thread. If it raises an exception, the refresh fails, and nothing changes.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ GROUP: Final = "tenantcron.tenants"
 # For the statement, and for the call of a Python source.
 PATIENCE: Final = timedelta(seconds=30)
 KEYS: Final = ("id", "schema_name", "status", "status_reason", "weight", "labels")
-# What a row means that does not have a key; null means the same for the others.
+# The meaning of a missing key; for the other keys null means the same.
 _ABSENT: Final = {"status": "active"}
 EXPECTED: Final = (
     "a table or view with its schema (public.tenants), a query (SELECT id FROM public.tenants), or "
@@ -49,7 +49,7 @@ _PART: Final = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\x00]|"")+")'
 _RELATION: Final = re.compile(rf"{_PART}\.{_PART}")
 _QUERY: Final = re.compile(r"\s*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE)
 
-# What a source should return is one mapping a tenant; what it does return is checked.
+# A source should return one mapping per tenant; the actual result is checked.
 SourceFunction = Callable[[], Iterable[object] | Awaitable[Iterable[object]]]
 
 
@@ -65,14 +65,14 @@ class TenantSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What people know it by."""
+        """Its name for users."""
 
     async def compare(self, database: Database) -> Compared:
-        """Read it and compare it with the registered tenants; a SourceError says why not."""
+        """Read it and compare it with the registered tenants; raise a SourceError on failure."""
 
 
 def tenant_source(text: str) -> TenantSource:
-    """Return the source that a setting names; a UsageError says what is wrong with it."""
+    """Return the source that a setting names; raise a UsageError if it is invalid."""
     place = "tenant_source"
     if text.startswith(_PYTHON):
         name = text.removeprefix(_PYTHON)
@@ -119,11 +119,11 @@ class PythonSource:
 
     name: str
     function: SourceFunction
-    # The call that has not returned yet. Its thread cannot be stopped, so no other begins.
+    # The call that has not returned yet. Its thread cannot be stopped, so no other call begins.
     _call: Future[Iterable[object] | Awaitable[Iterable[object]]] | None = None
 
     async def compare(self, database: Database) -> Compared:
-        """Call the function, then compare what it returned inside the database."""
+        """Call the function, then compare its result inside the database."""
         rows = _as_json(await self._returned(), self.name)
         async with database.patient(PATIENCE).transaction() as connection:
             compared = await tenant_sources.compare_rows(connection, rows)
@@ -146,7 +146,7 @@ class PythonSource:
 
 
 def _as_json(rows: Iterable[object], name: str) -> str:
-    """Write the rows as JSON, each with the same keys: the statement reads them from the first."""
+    """Return the rows as JSON with equal keys: the statement reads the keys from the first row."""
     kept = []
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):

@@ -1,4 +1,4 @@
-"""Refresh: makes the registered tenants what the source has. Decision 27 has the protocol.
+"""Refresh: sync the registered tenants with the source. Decision 27 has the protocol.
 
 The caller has the turn. The comparison comes first, without a lock. The writes follow in
 transactions that begin by locking the turn, so a refresh that lost it writes nothing.
@@ -28,9 +28,9 @@ from tenantcron.tenants.source.plan import Change, SourcePlan, make_plan
 from tenantcron.tenants.source.reading import SourceError, TenantSource
 from tenantcron.tenants.source.rows import CheckedRow
 
-# Each change is recorded and its identities follow, so a fleet takes more than one transaction.
+# Each change is recorded and updates identities, so a fleet takes more than one transaction.
 CHANGES_A_TRANSACTION = 1_000
-# The turn is renewed after so many new tenants.
+# The turn is renewed after this many new tenants.
 _TENANTS_A_TURN = 100
 
 
@@ -38,7 +38,7 @@ _CANNOT_RETURN = "its tables were dropped, so it cannot come back"
 
 
 class TurnLostError(TenantcronError):
-    """Another refresh has taken the turn; it does what is left."""
+    """Another refresh has taken the turn; it does the rest."""
 
     def __init__(self) -> None:
         super().__init__("another refresh of the tenants has begun: it does the rest")
@@ -46,10 +46,10 @@ class TurnLostError(TenantcronError):
 
 @dataclass(frozen=True, slots=True)
 class SourceRefresh:
-    """What a refresh did."""
+    """The result of a refresh."""
 
     plan: SourcePlan
-    # How many rows the source has.
+    # The number of rows in the source.
     given: int
     registered: tuple[TenantId, ...]
     # All problems: of rows, and of tenants that could not be registered.
@@ -58,12 +58,12 @@ class SourceRefresh:
 
 @dataclass(frozen=True, slots=True)
 class Refresher:
-    """Follows a source on behalf of an actor."""
+    """Syncs tenants with a source on behalf of an actor."""
 
     database: Database
     source: TenantSource
     who: Attribution
-    # How the schemas of tenants are named that the source names none for.
+    # The schema names of tenants for which the source has none.
     pattern: SchemaPattern | None = None
 
     async def plan(self, max_missing: int | None = None) -> tuple[Compared, SourcePlan]:
@@ -74,7 +74,7 @@ class Refresher:
     async def refresh(
         self, token: UUID, max_missing: int | None = None, at: datetime | None = None
     ) -> SourceRefresh:
-        """Do all that the source asks for. A source that cannot be read ends the turn, too."""
+        """Sync with the source. If the source cannot be read, the turn ends as well."""
         try:
             compared, plan = await self.plan(max_missing)
         except SourceError as error:
@@ -91,7 +91,7 @@ class Refresher:
     async def _change(
         self, token: UUID, plan: SourcePlan, compared: Compared, at: datetime | None
     ) -> None:
-        """Change what is registered; the last transaction says that it is what the source has."""
+        """Change registered tenants; the last transaction marks them as synced."""
         changes = [change for change in plan.changes if not change.is_return]
         *first, last = list(batches(changes, CHANGES_A_TRANSACTION)) or [[]]
         for some in first:
@@ -103,7 +103,7 @@ class Refresher:
                 connection, compared, len(plan.held), at
             )
             if was_stale or changes:
-                # What waits may start now.
+                # Pending executions may start now.
                 await claiming.tell(connection, claiming.LIMITS)
 
     async def _change_some(
@@ -119,11 +119,11 @@ class Refresher:
             return
         await audit_records.act(connection, self.who)
         ids = [change.after.id for change in changes]
-        # In the order of their ids, as all do who lock several.
+        # Ordered by id, like all code that locks several tenants.
         await tenants.lock_many(connection, ids)
         now = at or await tenant_sources.moment(connection)
-        written = json.dumps([_as_json(change.after) for change in changes])
-        await tenant_sources.change_tenants(connection, written, ids, now)
+        changed = json.dumps([_as_json(change.after) for change in changes])
+        await tenant_sources.change_tenants(connection, changed, ids, now)
         if any(change.ends_or_returns for change in changes):
             await tenants.announce(connection)
 
@@ -138,7 +138,7 @@ class Refresher:
                 try:
                     await self._create(row)
                 except MissingRightsError as error:
-                    # The same for all: they wait for a role that may.
+                    # The same for all of them: they wait for a role with the rights.
                     waiting = rows[len(registered) + len(problems) :]
                     return registered, [*problems, *_waiting(waiting, error)]
                 except DatabaseAwayError:
@@ -151,7 +151,7 @@ class Refresher:
         return registered, problems
 
     async def _create(self, row: CheckedRow) -> None:
-        """Register one tenant; one that exists meanwhile is changed by the next refresh."""
+        """Register one tenant; if it exists by now, the next refresh changes it."""
         async with self.database.transaction() as connection:
             await audit_records.act(connection, self.who)
             if row.schema_name is None:
@@ -162,7 +162,7 @@ class Refresher:
                 await self._set(connection, _as_change(row))
 
     async def _bring_back(self, changes: Sequence[Change]) -> list[SourceProblem]:
-        """Bring deprovisioned tenants back whose tables still exist; few, so one by one."""
+        """Resume deprovisioned tenants whose tables still exist; few, so one by one."""
         problems = []
         for change in changes:
             async with self.database.transaction() as connection:
@@ -179,8 +179,8 @@ class Refresher:
 
     async def _set(self, connection: AsyncConnection, change: TenantChange) -> None:
         now = await tenant_sources.moment(connection)
-        written = json.dumps([_as_json(change)])
-        await tenant_sources.change_tenants(connection, written, [change.id], now)
+        changed = json.dumps([_as_json(change)])
+        await tenant_sources.change_tenants(connection, changed, [change.id], now)
 
     async def _renew(self, token: UUID, at: datetime | None) -> None:
         async with self.database.transaction() as connection:

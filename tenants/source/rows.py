@@ -1,7 +1,7 @@
-"""One row of a tenant source, checked: what it wants its tenant to be, and what is wrong with it.
+"""One checked row of a tenant source: the desired tenant, and its problems.
 
-A row of a registered tenant that has problems still counts for its status: a tenant that the
-platform suspends is suspended, whatever its labels look like. A status that is unknown suspends.
+The status of a row with problems still counts for a registered tenant: a tenant that the platform
+suspends is suspended, whatever its labels are. An unknown status suspends.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ WEIGHTS: Final = range(1, 101)
 
 @dataclass(frozen=True, slots=True)
 class CheckedRow:
-    """A row as far as it can be understood; None where the source says nothing valid."""
+    """The valid parts of a row; None where the source has nothing valid."""
 
     id: TenantId
     # None: unknown, or the source has several rows for the tenant.
@@ -34,7 +34,7 @@ class CheckedRow:
 
 
 def check_id(given: JsonObject) -> tuple[TenantId | None, str]:
-    """Return the id of a row, None if it is not valid, and how to name the row in a message."""
+    """Return the id of a row, None if it is invalid, and a label of the row for messages."""
     found = given.get("id")
     if not isinstance(found, str):
         return None, "" if found is None else shortened(str(found))
@@ -43,7 +43,7 @@ def check_id(given: JsonObject) -> tuple[TenantId | None, str]:
 
 
 def id_problem(given: JsonObject) -> str:
-    """Say why the id of a row is not valid."""
+    """Return why the id of a row is invalid."""
     found = given.get("id")
     if found is None:
         return "a row has no id"
@@ -53,7 +53,7 @@ def id_problem(given: JsonObject) -> str:
 
 
 def check_row(tenant_id: TenantId, given: JsonObject, *, is_twice: bool) -> CheckedRow:
-    """Check all columns of a row whose id is valid."""
+    """Check all columns of a row with a valid id."""
     problems: list[str] = []
     if is_twice:
         problems.append("the source has several rows with this id")
@@ -108,7 +108,7 @@ def _weight(given: JsonObject, problems: list[str]) -> int | None:
     found = given["weight"]
     if found is None:
         return 1
-    # A whole number may be written as 5.0.
+    # An integer may be written as 5.0.
     if isinstance(found, int | float) and not isinstance(found, bool) and found in WEIGHTS:
         return int(found)
     problems.append(f"the weight {_shown(found)} is not a whole number from 1 to 100")

@@ -1,4 +1,4 @@
-"""`migrate --check`: the database is as this program expects it, or the difference is named."""
+"""`migrate --check`: the database is as this program expects it, or differences are named."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("statement", LOSSES)
-def test_whatever_was_lost_or_changed_is_named(
+def test_every_missing_or_changed_object_is_named(
     shell: Shell, database_url: str, statement: str
 ) -> None:
     shell("tenant", "create", "acme")
@@ -77,7 +77,7 @@ def test_whatever_was_lost_or_changed_is_named(
     assert f"differs {LOSSES[statement]}" in called.out
 
 
-def test_tables_of_others_and_months_of_history_are_no_difference(
+def test_other_tables_and_history_partitions_are_not_differences(
     shell: Shell, database_url: str
 ) -> None:
     shell("tenant", "create", "acme")

@@ -36,7 +36,7 @@ def start(url: str) -> subprocess.Popen[str]:
     )
 
 
-def test_two_processes_share_the_tenants_between_them(database_url: str) -> None:
+def test_two_processes_share_the_tenants(database_url: str) -> None:
     asyncio.run(add_tenants(database_url, [f"t{number}" for number in range(20)], []))
 
     runs = [start(database_url) for _ in range(2)]
@@ -54,8 +54,8 @@ def test_an_empty_database_is_set_up(
 
     assert (main(["migrate"]), main(["migrate"])) == (0, 0)
 
-    told, errors = capfd.readouterr()
-    assert told.splitlines() == [
+    output, errors = capfd.readouterr()
+    assert output.splitlines() == [
         f"control schema: new -> {CONTROL_VERSION}",
         "tenants: 0 migrated, 0 current, 0 failed",
         f"control schema: current ({CONTROL_VERSION})",
@@ -71,9 +71,9 @@ def test_a_tenant_that_fails_is_named_and_makes_the_exit_code_1(
     asyncio.run(add_tenants(database_url, ["old"], ["lost"]))
 
     assert main(["migrate"]) == 1
-    told = capsys.readouterr().out
-    assert "failed lost: its schema tenant_lost is missing" in told
-    assert "tenants: 1 migrated, 0 current, 1 failed" in told
+    output = capsys.readouterr().out
+    assert "failed lost: its schema tenant_lost is missing" in output
+    assert "tenants: 1 migrated, 0 current, 1 failed" in output
 
     assert main(["migrate", "--format", "json"]) == 1
     answer = json.loads(capsys.readouterr().out)
@@ -84,7 +84,7 @@ def test_a_tenant_that_fails_is_named_and_makes_the_exit_code_1(
     assert "tenant_lost is missing" in failed["error"]
 
 
-def test_a_database_that_is_away_is_wrong_use_told_in_one_line(
+def test_an_unavailable_database_is_a_usage_error_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TENANTCRON_DATABASE_URL", "postgresql://x:hunter2@127.0.0.1:1/x")

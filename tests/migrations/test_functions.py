@@ -20,8 +20,8 @@ SELECT p.oid::regprocedure::text AS name, p.prosqlbody IS NOT NULL AS is_parsed,
     has_function_privilege('public', p.oid, 'EXECUTE') AS is_public
 FROM pg_proc AS p WHERE p.pronamespace = 'tenantcron'::regnamespace
 """
-# Row-level security is checked for each row unless Postgres puts the body in place of the call,
-# which it does not for a function with settings.
+# Row-level security calls it for each row unless Postgres inlines it, which it does not do for a
+# function with settings.
 INLINED = {"tenantcron.sees(text)", "tenantcron.sees_schema(text)"}
 
 
@@ -68,9 +68,9 @@ async def test_a_function_of_a_later_migration_is_closed_by_migrate(
 async def test_roles_that_use_the_schema_keep_what_reading_and_recording_need(
     empty_database_url: str, tmp_path: Path
 ) -> None:
-    """A scheduler of the release before goes on between `migrate` and `grants.sql`."""
+    """A scheduler of the previous release continues between `migrate` and `grants.sql`."""
     settings = Settings(database_url=empty_database_url, folder=tmp_path)
-    names = [one.revision for one in history("control").scripts.walk_revisions()][::-1]
+    names = [script.revision for script in history("control").scripts.walk_revisions()][::-1]
     scripts = history("control").scripts_from(None, "tenantcron")
     first = names.index("0011_rights")
     rights = """

@@ -77,15 +77,15 @@ async def test_a_tenant_goes_down_and_up_again(database: Database) -> None:
     assert again == up
 
 
-def test_each_history_is_one_line_of_names_that_sort() -> None:
+def test_each_history_is_linear_and_sorted_by_name() -> None:
     for kind in ("control", "tenant"):
         scripts = history(kind).scripts  # type: ignore[arg-type] # one of the two
-        oldest_first = [one.revision for one in scripts.walk_revisions()][::-1]
+        oldest_first = [script.revision for script in scripts.walk_revisions()][::-1]
         assert oldest_first == sorted(oldest_first)
         assert len(scripts.get_heads()) == 1
 
 
 def test_a_migration_is_in_the_file_of_its_name() -> None:
     for kind in ("control", "tenant"):
-        for one in history(kind).scripts.walk_revisions():  # type: ignore[arg-type] # as above
-            assert Path(one.path).stem == one.revision
+        for script in history(kind).scripts.walk_revisions():  # type: ignore[arg-type] # as above
+            assert Path(script.path).stem == script.revision

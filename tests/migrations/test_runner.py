@@ -1,4 +1,4 @@
-"""Bringing everything up to date: partly done, broken, several at a time."""
+"""Migrations: partly done, broken, and several at a time."""
 
 import asyncio
 from pathlib import Path
@@ -41,7 +41,7 @@ async def test_an_empty_database_gets_its_control_schema(empty_database_url: str
     assert first.tenants == second.tenants == ()
 
 
-async def test_only_what_is_behind_is_migrated(database: Database) -> None:
+async def test_only_outdated_schemas_are_migrated(database: Database) -> None:
     await behind(database, "old")
     async with database.transaction() as connection:
         await add_current(connection, "new")
@@ -67,7 +67,7 @@ async def test_a_failing_tenant_does_not_stop_the_others_and_a_second_run_finish
     await run(database, "DROP TABLE tenant_b.tenant_schedule")
     second = await migrate(database)
 
-    assert [one.state for one in first.tenants] == [
+    assert [tenant.state for tenant in first.tenants] == [
         TenantState.MIGRATED,
         TenantState.FAILED,
         TenantState.MIGRATED,
@@ -88,7 +88,9 @@ async def test_a_failed_migration_leaves_nothing_half_done(database: Database) -
     assert found == ["schema_version r ", "tenant_schedule r "]
 
 
-async def test_broken_tenants_are_told_and_gone_ones_left_out(database: Database) -> None:
+async def test_broken_tenants_are_reported_and_deprovisioned_ones_skipped(
+    database: Database,
+) -> None:
     async with database.transaction() as connection:
         await add_row(connection, "lost")
         await add_row(connection, "gone", "deprovisioned")
@@ -96,7 +98,7 @@ async def test_broken_tenants_are_told_and_gone_ones_left_out(database: Database
         await connection.execute(text(f"CREATE SCHEMA {foreign}"))
         await create_tenant_schema(connection, await add_row(connection, "kept", "deprovisioned"))
 
-    outcomes = {one.tenant: one for one in await migrate_tenants(database)}
+    outcomes = {outcome.tenant: outcome for outcome in await migrate_tenants(database)}
 
     assert outcomes.keys() == {"lost", "foreign", "kept"}
     assert "tenant_lost is missing" in (outcomes["lost"].error or "")
@@ -104,7 +106,7 @@ async def test_broken_tenants_are_told_and_gone_ones_left_out(database: Database
     assert outcomes["kept"].state is TenantState.CURRENT
 
 
-async def test_a_schema_that_is_dropped_meanwhile_is_no_failure(
+async def test_a_schema_that_is_dropped_meanwhile_is_not_a_failure(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenant_versions, "_BATCH", 1)
@@ -138,7 +140,7 @@ async def test_schemas_newer_than_the_program_are_left_as_they_are(database: Dat
     assert outcome.tenants == (TenantOutcome("a", TenantState.CURRENT),)
 
 
-async def test_who_is_behind_is_found_without_a_query_per_tenant(
+async def test_outdated_tenants_are_found_without_a_query_per_tenant(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenant_versions, "_BATCH", 4)
@@ -157,11 +159,13 @@ async def test_who_is_behind_is_found_without_a_query_per_tenant(
     assert len(sent) == 2 + 2 * 4
 
 
-async def test_progress_is_told_for_every_tenant(database: Database) -> None:
+async def test_progress_is_reported_for_every_tenant(database: Database) -> None:
     await behind(database, "a", "b")
     seen: list[tuple[str, int]] = []
 
-    await migrate_tenants(database, on_progress=lambda one, total: seen.append((one.tenant, total)))
+    await migrate_tenants(
+        database, on_progress=lambda outcome, total: seen.append((outcome.tenant, total))
+    )
 
     assert sorted(seen) == [("a", 2), ("b", 2)]
 
@@ -172,7 +176,7 @@ async def test_two_runs_at_once_migrate_each_tenant_once(database: Database) -> 
 
     outcomes = await asyncio.gather(migrate_tenants(database), migrate_tenants(database))
 
-    states = zip(*([one.state for one in outcome] for outcome in outcomes), strict=True)
+    states = zip(*([tenant.state for tenant in outcome] for outcome in outcomes), strict=True)
     assert all(sorted(state.value for state in pair) == ["current", "migrated"] for pair in states)
 
 
@@ -181,8 +185,8 @@ async def test_two_runs_at_once_on_an_empty_database_both_succeed(empty_database
     async with open_database(settings) as database:
         outcomes = await asyncio.gather(migrate_control(database), migrate_control(database))
 
-    assert {one.before for one in outcomes} == {None, CONTROL_VERSION}
-    assert {one.after for one in outcomes} == {CONTROL_VERSION}
+    assert {outcome.before for outcome in outcomes} == {None, CONTROL_VERSION}
+    assert {outcome.after for outcome in outcomes} == {CONTROL_VERSION}
 
 
 async def test_a_run_waits_for_another_that_migrates_the_control_schema(
@@ -204,7 +208,7 @@ async def test_tables_in_use_make_a_tenant_fail_instead_of_a_queue_behind_it(
     monkeypatch.setattr(runner, "_PATIENCE", "100ms")
     await behind(database, "busy")
     async with database.transaction() as connection:
-        # The stamp is written last; somebody reads with a lock that does not go with it.
+        # The stamp is written last; another session reads with a conflicting lock.
         await connection.execute(text("LOCK TABLE tenant_busy.schema_version IN SHARE MODE"))
         [busy] = await migrate_tenants(database)
 

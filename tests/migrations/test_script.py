@@ -1,4 +1,4 @@
-"""`migrate --sql`: a script that psql runs does what `migrate` does."""
+"""`migrate --sql`: a script run by psql does what `migrate` does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -124,7 +124,7 @@ def test_a_script_that_is_run_twice_changes_nothing(database_url: str, tmp_path:
     checked(shell)
 
 
-def test_settings_of_the_role_make_no_difference(
+def test_settings_of_the_role_have_no_effect(
     empty_database_url: str, database_url: str, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path, empty_database_url)
@@ -179,7 +179,7 @@ def test_a_schema_with_names_that_we_need_gets_no_script(database_url: str, tmp_
     assert "it has `audit_record` already" in called.err
 
 
-def test_a_tenant_that_no_script_can_help_is_named(database_url: str, tmp_path: Path) -> None:
+def test_a_tenant_that_cannot_have_a_script_is_named(database_url: str, tmp_path: Path) -> None:
     on(database_url, lambda connection: add_row(connection, "lost"))
 
     called = Shell(tmp_path, database_url)("migrate", "--sql")
@@ -192,7 +192,5 @@ def test_a_tenant_that_no_script_can_help_is_named(database_url: str, tmp_path: 
     "options",
     [("--tenant", "acme"), ("--check", "--tenant", "acme"), ("--sql", "--schema", "org_acme")],
 )
-def test_options_that_do_not_go_together_are_wrong_use(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_conflicting_options_are_a_usage_error(tmp_path: Path, options: tuple[str, ...]) -> None:
     assert Shell(tmp_path)("migrate", *options).code == 2

@@ -1,4 +1,4 @@
-"""What the tests of providers share."""
+"""Fixtures of the provider tests."""
 
 from pathlib import Path
 

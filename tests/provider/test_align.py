@@ -1,4 +1,4 @@
-"""What a cursor becomes, from values alone."""
+"""The computation of a cursor, from values alone."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from support.cursors import utc
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
-from tenantcron.provider.align import Circumstances, align, rezone, set_aside
+from tenantcron.provider.align import Circumstances, align, quarantine, rezone
 from tenantcron.provider.protocol import ProvidedSchedule
 from tenantcron.store.schedule_cursors import CursorRow
 
@@ -66,23 +66,23 @@ def test_a_new_schedule_has_no_past() -> None:
     assert (row.provider, row.tz_version, row.effective_from) == ("tenant", "2026a", APPLIED)
 
 
-def test_a_schedule_that_does_not_know_since_when_counts_from_now() -> None:
+def test_a_schedule_without_a_start_time_counts_from_now() -> None:
     row = after(NIGHTLY._replace(effective_from=None), None)
 
     assert (row.next_run_at, row.effective_from) == (utc(2026, 3, 11, 2), NOW)
 
 
-def test_a_tenant_that_was_away_counts_from_its_return() -> None:
+def test_a_tenant_that_was_deprovisioned_counts_from_its_return() -> None:
     returned = replace(HERE, returned_at=utc(2026, 3, 9, 12))
 
     assert align(NIGHTLY, None, returned).next_run_at == utc(2026, 3, 10, 2)
 
 
-def test_what_has_not_changed_is_equal() -> None:
+def test_an_unchanged_schedule_has_an_equal_cursor() -> None:
     assert after(NIGHTLY) == CURSOR
 
 
-def test_an_edit_beside_the_timetable_keeps_all_that_happened() -> None:
+def test_an_edit_of_other_settings_keeps_the_state_of_the_cursor() -> None:
     row = after(NIGHTLY._replace(saga_name="other", definition={"timeout": "6m"}))
 
     assert row == replace(CURSOR, saga_name="other", definition_id=row.definition_id)
@@ -106,40 +106,40 @@ def test_an_edited_timetable_counts_from_the_apply_and_never_before(edit: str) -
     assert (row.paused_by, row.consecutive_failures) == ("maria", 4)
 
 
-def test_what_came_due_between_an_edit_and_the_refresh_is_due() -> None:
+def test_occurrences_between_an_edit_and_the_refresh_are_due() -> None:
     edited = NIGHTLY._replace(cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
 
     assert after(edited).next_run_at == utc(2026, 3, 10, 9)
 
 
-def test_an_edit_never_fires_again_what_was_fired() -> None:
+def test_an_edit_never_fires_an_occurrence_again() -> None:
     fired = replace(CURSOR, last_run_at=utc(2026, 3, 10, 9))
     edited = NIGHTLY._replace(cron_expr="0 9 * * *", effective_from=utc(2026, 3, 10, 8, 59))
 
     assert after(edited, fired).next_run_at == utc(2026, 3, 11, 9)
 
 
-@pytest.mark.parametrize("said", [APPLIED, utc(2020, 1, 1)])
-def test_an_edit_by_hand_counts_from_now(said: datetime) -> None:
-    edited = NIGHTLY._replace(cron_expr="0 9 * * *", effective_from=said)
+@pytest.mark.parametrize("declared", [APPLIED, utc(2020, 1, 1)])
+def test_a_manual_edit_counts_from_now(declared: datetime) -> None:
+    edited = NIGHTLY._replace(cron_expr="0 9 * * *", effective_from=declared)
 
     assert after(edited).next_run_at == utc(2026, 3, 11, 9)
 
 
-def test_a_moment_set_back_by_hand_fires_nothing_back() -> None:
+def test_a_start_time_set_back_manually_fires_no_past_occurrence() -> None:
     row = after(NIGHTLY._replace(effective_from=utc(2020, 1, 1)))
 
     assert row.next_run_at == CURSOR.next_run_at
 
 
-def test_a_timetable_changed_and_changed_back_counts_from_then() -> None:
+def test_a_timetable_changed_and_reverted_counts_from_the_revert() -> None:
     overdue = replace(CURSOR, next_run_at=utc(2026, 3, 9, 2), last_run_at=None)
     row = after(NIGHTLY._replace(effective_from=utc(2026, 3, 10, 9)), overdue)
 
     assert row.next_run_at == utc(2026, 3, 11, 2)
 
 
-def test_a_disabled_schedule_has_nothing_ahead_and_counts_anew_when_it_is_enabled() -> None:
+def test_a_disabled_schedule_has_no_next_occurrence_and_counts_from_when_it_is_enabled() -> None:
     off = after(NIGHTLY._replace(enabled=False, effective_from=utc(2026, 3, 10, 4)))
     on = after(NIGHTLY._replace(effective_from=utc(2026, 3, 10, 9)), off)
 
@@ -148,7 +148,7 @@ def test_a_disabled_schedule_has_nothing_ahead_and_counts_anew_when_it_is_enable
 
 
 @pytest.mark.parametrize("cron", ["0 0 31 2 *", "@at 2026-01-01T00:00:00Z"])
-def test_what_does_not_occur_any_more_has_nothing_ahead(cron: str) -> None:
+def test_a_timetable_without_future_occurrences_has_no_next_one(cron: str) -> None:
     row = after(NIGHTLY._replace(cron_expr=cron), None)
 
     assert (row.next_run_at, row.fault) == (None, None)
@@ -164,7 +164,7 @@ BROKEN: dict[str, tuple[dict[str, JsonValue], str]] = {
 
 @pytest.mark.parametrize("what", BROKEN)
 @pytest.mark.parametrize("before", [None, CURSOR], ids=["new", "known"])
-def test_what_cannot_be_evaluated_has_a_fault_and_mended_counts_from_now(
+def test_an_invalid_schedule_has_a_fault_and_counts_from_when_it_is_fixed(
     what: str, before: CursorRow | None
 ) -> None:
     edit, words = BROKEN[what]
@@ -178,12 +178,12 @@ def test_what_cannot_be_evaluated_has_a_fault_and_mended_counts_from_now(
     assert (mended.fault, mended.next_run_at) == (None, utc(2026, 3, 11, 2))
 
 
-def test_a_tenant_that_cannot_be_read_is_held_where_it_is() -> None:
+def test_the_cursors_of_an_unreadable_tenant_are_quarantined() -> None:
     overdue = replace(CURSOR, next_run_at=utc(2026, 3, 9, 2))
-    held = set_aside(overdue, "no such table")
+    held = quarantine(overdue, "no such table")
 
     assert held == replace(overdue, fault="the tenant's schedules cannot be read: no such table")
-    assert set_aside(held, "no such table") == held
+    assert quarantine(held, "no such table") == held
     assert after(NIGHTLY, held) == overdue, "what was missed is the catch-up's business"
 
 
@@ -195,20 +195,20 @@ def test_a_fault_of_the_fire_step_stays_until_the_schedule_changes() -> None:
     assert (mended.fault, mended.next_run_at) == (None, CURSOR.next_run_at)
 
 
-def test_new_zones_place_what_lies_ahead_anew() -> None:
+def test_new_zones_recompute_the_next_occurrence() -> None:
     row = rezone(replace(CURSOR, next_run_at=utc(2026, 3, 11, 3)), NOW, "2026b")
 
     placed = utc(2026, 3, 11, 2)
     assert row == replace(CURSOR, next_run_at=placed, tz_version="2026b", counts_after=NOW)
 
 
-def test_new_zones_that_place_it_the_same_way_change_nothing_but_the_version() -> None:
+def test_new_zones_with_the_same_result_change_only_the_version() -> None:
     placed = replace(CURSOR, next_run_at=utc(2026, 3, 11, 2))
 
     assert rezone(placed, NOW, "2026b") == replace(placed, tz_version="2026b")
 
 
-def test_an_unchanged_cursor_keeps_the_version_of_the_zones_that_placed_it() -> None:
+def test_an_unchanged_cursor_keeps_its_zone_version() -> None:
     later = replace(HERE, tz_version="2026b")
 
     assert align(NIGHTLY, CURSOR, later).tz_version == "2026a"

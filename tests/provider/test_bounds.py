@@ -1,4 +1,4 @@
-"""Floor and cap hold for schedules of all providers, and a provider's failure is its own."""
+"""Minimum interval and limit apply to all providers, and failures of a provider are isolated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def static(*entries: dict[str, JsonValue]) -> BoundedProvider:
     return BoundedProvider(static_provider(given), BOUNDS)
 
 
-async def test_a_schedule_below_the_floor_is_skipped_and_reported(fleet: Fleet) -> None:
+async def test_a_schedule_below_the_minimum_interval_is_skipped_and_reported(fleet: Fleet) -> None:
     fleet.write("acme", {})
     await fleet.apply()
     provider = static({"name": "slow"}, {"name": "fast", "cron": "*/5 * * * *"})
@@ -43,7 +43,7 @@ async def test_a_schedule_below_the_floor_is_skipped_and_reported(fleet: Fleet) 
     }
 
 
-async def test_the_cap_counts_the_schedules_of_all_providers(fleet: Fleet) -> None:
+async def test_the_limit_counts_the_schedules_of_all_providers(fleet: Fleet) -> None:
     fleet.write("acme", numbered(2))
     await fleet.apply()
     await refresh(fleet.database, TenantScheduleProvider())
@@ -53,7 +53,7 @@ async def test_the_cap_counts_the_schedules_of_all_providers(fleet: Fleet) -> No
     assert done.broken == {"acme": "schedule `c`: the tenant may have 4 schedules, and has them"}
 
 
-async def test_a_tenants_own_cap_goes_before_the_platforms(fleet: Fleet) -> None:
+async def test_the_limit_of_a_tenant_overrides_that_of_the_platform(fleet: Fleet) -> None:
     fleet.write("acme", {})
     await fleet.apply()
     await Registry(fleet.database, DEPLOYER).set_limits(tenant_id("acme"), Limits(max_schedules=1))
@@ -92,7 +92,7 @@ class Failing:
         del connection, synced
 
 
-async def test_an_error_of_a_provider_names_it_and_one_of_the_database_stays_one(
+async def test_provider_errors_name_the_provider_and_database_errors_pass_through(
     database: Database,
 ) -> None:
     failing: ScheduleProvider = Failing(KeyError("plan"))

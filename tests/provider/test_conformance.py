@@ -1,4 +1,4 @@
-"""What every provider promises."""
+"""The guarantees of every provider."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ Schedules = Mapping[str, str]
 
 
 class World(Protocol):
-    """Somewhere that schedules come from."""
+    """A source of schedules."""
 
     fleet: Fleet
 
@@ -59,7 +59,7 @@ class StaticSettings:
 
     @property
     def provider(self) -> ScheduleProvider:
-        return static_provider([one for some in self.entries.values() for one in some])
+        return static_provider([entry for entries in self.entries.values() for entry in entries])
 
     async def put(self, tenant: str, schedules: Schedules) -> None:
         async with self.fleet.database.transaction() as connection:
@@ -110,9 +110,7 @@ async def test_a_second_refresh_writes_nothing(world: World, database_url: str) 
     assert versions(database_url) == before
 
 
-async def test_what_is_gone_loses_its_cursor_down_to_the_last(
-    world: World, database_url: str
-) -> None:
+async def test_removed_schedules_lose_their_cursors(world: World, database_url: str) -> None:
     await world.put("acme", {"nightly": "0 2 * * *", "hourly": "0 * * * *"})
     await refreshed(world)
     await world.put("acme", {"hourly": "0 * * * *"})
@@ -125,7 +123,9 @@ async def test_what_is_gone_loses_its_cursor_down_to_the_last(
     assert cursors(database_url) == {}
 
 
-async def test_a_new_neighbour_leaves_a_cursor_where_it_is(world: World, database_url: str) -> None:
+async def test_adding_a_schedule_does_not_change_the_others(
+    world: World, database_url: str
+) -> None:
     await world.put("acme", {"nightly": "0 2 * * *"})
     await refreshed(world)
     due = utc(2026, 1, 1, 2)
@@ -138,7 +138,7 @@ async def test_a_new_neighbour_leaves_a_cursor_where_it_is(world: World, databas
     assert cursors(database_url)["nightly"]["next_run_at"] == due
 
 
-async def test_an_edit_fires_nothing_back(world: World, database_url: str) -> None:
+async def test_an_edit_fires_no_past_occurrence(world: World, database_url: str) -> None:
     await world.put("acme", {"nightly": "0 2 * * *"})
     await refreshed(world)
     set_cursor(database_url, next_run_at=utc(2026, 1, 1, 2), last_run_at=utc(2025, 12, 31, 2))
@@ -152,7 +152,9 @@ async def test_an_edit_fires_nothing_back(world: World, database_url: str) -> No
     assert row["last_run_at"] == utc(2025, 12, 31, 2)
 
 
-async def test_no_provider_touches_anothers_cursors(world: World, database_url: str) -> None:
+async def test_a_provider_does_not_touch_the_cursors_of_another(
+    world: World, database_url: str
+) -> None:
     await world.put("acme", {"nightly": "0 2 * * *"})
     await refreshed(world)
     set_cursor(database_url, provider="another")
@@ -178,7 +180,7 @@ async def test_a_deprovisioned_tenant_has_no_cursors(world: World, database_url:
     assert cursors(database_url) == {}
 
 
-async def test_batches_are_small_come_in_order_and_end(world: World, database: Database) -> None:
+async def test_batches_are_bounded_ordered_and_end(world: World, database: Database) -> None:
     names = [f"t{number:03}" for number in range(2 * TENANTS_A_BATCH + 3)]
     async with database.transaction() as connection:
         for name in names:
@@ -192,14 +194,14 @@ async def test_batches_are_small_come_in_order_and_end(world: World, database: D
         async with database.transaction() as connection:
             batch = await world.provider.tenants(connection, Scope.ALL, after)
         sizes.append(len(batch))
-        seen += [one.tenant_id for one in batch]
+        seen += [tenant.tenant_id for tenant in batch]
         after = seen[-1]
 
     assert sizes == [TENANTS_A_BATCH, TENANTS_A_BATCH, 3, 0]
     assert seen == names
 
 
-async def test_a_refresh_says_no_more_for_many_tenants_and_schedules(
+async def test_a_refresh_sends_a_fixed_number_of_statements(
     world: World, database: Database
 ) -> None:
     costs = []
@@ -211,19 +213,19 @@ async def test_a_refresh_says_no_more_for_many_tenants_and_schedules(
             await refreshed(world)
         costs.append(len(sent))
 
-    # The first has nothing to update, the second nothing to delete; a statement each.
+    # The first has nothing to update, the second nothing to delete; one statement each.
     assert costs[1] <= costs[0] + 1
     assert costs[0] < 20
 
 
-async def test_two_refreshes_at_once_do_everything_once(world: World, database_url: str) -> None:
+async def test_concurrent_refreshes_do_everything_once(world: World, database_url: str) -> None:
     for number in range(8):
         await world.put(f"t{number}", {"a": "0 2 * * *", "b": "0 3 * * *"})
 
     for cron in ("0 4 * * *", "0 5 * * *"):
         done = await asyncio.gather(*(refreshed(world) for _ in range(4)))
-        assert sum(one.created + one.updated for one in done) == 16
-        assert all(not one.broken for one in done)
+        assert sum(result.created + result.updated for result in done) == 16
+        assert all(not result.broken for result in done)
         for number in range(8):
             await world.put(f"t{number}", {"a": cron, "b": cron})
     await refreshed(world)

@@ -1,4 +1,4 @@
-"""Hints: heard while the connection lives, and the connection is made again."""
+"""Notifications are received while the connection is open, and a lost connection is replaced."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ SESSIONS = (
 
 
 @dataclass
-class Ears:
-    """Collects what is heard, in order."""
+class Recorder:
+    """Collects notifications, in order."""
 
     heard: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
     waits: list[float] = field(default_factory=list)
@@ -45,14 +45,14 @@ class Ears:
 
     async def wait(self, seconds: float) -> None:
         self.waits.append(seconds)
-        # A wait that never lets others run would keep the test from ever ending.
+        # A wait that never yields would keep the test from ending.
         await asyncio.sleep(0)
 
 
 @asynccontextmanager
-async def listening(target: Target) -> AsyncIterator[Ears]:
-    """Listen for as long as the block lasts."""
-    ears = Ears()
+async def listening(target: Target) -> AsyncIterator[Recorder]:
+    """Listen for the duration of the block."""
+    ears = Recorder()
     task = asyncio.create_task(listen(target, ears.hints, Random(1), ears.wait))  # noqa: S311 -- no secret
     try:
         yield ears
@@ -62,7 +62,7 @@ async def listening(target: Target) -> AsyncIterator[Ears]:
             await task
 
 
-async def test_an_apply_and_new_work_are_heard(
+async def test_an_apply_and_new_work_are_notified(
     fleet: Fleet, database: Database, database_url: str
 ) -> None:
     async with listening(database.target) as ears:
@@ -74,7 +74,7 @@ async def test_an_apply_and_new_work_are_heard(
         assert await ears.next() == ("work", "now")
 
 
-async def test_a_lost_connection_is_made_again_and_told(
+async def test_a_lost_connection_is_reported_and_replaced(
     database: Database, database_url: str
 ) -> None:
     async with listening(database.target) as ears:
@@ -99,7 +99,7 @@ async def test_cancelling_closes_the_connection(database: Database, database_url
     await until_not_found(database_url, SESSIONS)
 
 
-async def test_a_server_that_is_away_is_tried_again_after_ever_longer_waits() -> None:
+async def test_an_unavailable_server_is_retried_with_increasing_waits() -> None:
     away = Target({"host": "/nowhere", "user": "u", "password": "secret", "dbname": "d"})
     async with listening(away) as ears:
         reasons = [await ears.next() for _ in range(9)]

@@ -1,4 +1,4 @@
-"""When replicas look again: each at its own pace."""
+"""The refresh intervals of replicas."""
 
 from datetime import timedelta
 from random import Random
@@ -8,7 +8,7 @@ from tenantcron.provider.pace import Pace
 MINUTE, TEN = timedelta(seconds=60), timedelta(seconds=10)
 
 
-def test_every_wait_is_drawn_anew_between_the_interval_and_its_jitter() -> None:
+def test_every_wait_is_drawn_between_the_interval_and_its_jitter() -> None:
     pace = Pace(Random(7))  # noqa: S311 -- no secret
     waits = [pace.draw() for _ in range(200)]
 
@@ -17,7 +17,7 @@ def test_every_wait_is_drawn_anew_between_the_interval_and_its_jitter() -> None:
     assert max(waits) - min(waits) > timedelta(seconds=8), "all of the jitter is used"
 
 
-def test_replicas_started_at_once_are_not_in_step() -> None:
+def test_replicas_started_at_once_do_not_run_in_lockstep() -> None:
     paces = [Pace(Random(seed)) for seed in range(20)]  # noqa: S311 -- no secret
     assert len({pace.draw() for pace in paces}) == 20
 

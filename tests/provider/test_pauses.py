@@ -46,40 +46,42 @@ async def test_a_cursor_is_found_by_tenant_and_name(database: Database, nightly:
         assert await schedule_cursors.find(connection, ACME, "other") is None
 
 
-async def test_a_pause_can_be_said_anew_and_lifted_and_all_of_it_is_on_record(
+async def test_a_pause_can_be_changed_and_lifted_and_every_step_is_recorded(
     database: Database, database_url: str, nightly: CursorRow
 ) -> None:
-    one, until = nightly.schedule_id, FRIDAY
+    schedule_id, until = nightly.schedule_id, FRIDAY
     set_cursor(database_url, consecutive_failures=9)
     async with database.transaction() as connection:
         await audit_records.act(connection, DEPLOYER)
         first = await schedule_cursors.pause(
-            connection, one, by="maria", reason="down", until=None, at=MONDAY
+            connection, schedule_id, by="maria", reason="down", until=None, at=MONDAY
         )
         again = await schedule_cursors.pause(
-            connection, one, by="ada", reason="still down", until=until, at=TUESDAY
+            connection, schedule_id, by="ada", reason="still down", until=until, at=TUESDAY
         )
-        resumed = await schedule_cursors.resume(connection, one)
-        assert await schedule_cursors.resume(connection, one) is None
+        resumed = await schedule_cursors.resume(connection, schedule_id)
+        assert await schedule_cursors.resume(connection, schedule_id) is None
 
     assert first is not None
     assert (first.paused_at, first.paused_by, first.paused_until) == (MONDAY, "maria", None)
     assert again is not None
-    assert (again.paused_at, again.paused_by) == (MONDAY, "ada"), "it goes on"
+    assert (again.paused_at, again.paused_by) == (MONDAY, "ada"), "the pause continues"
     assert (again.paused_reason, again.paused_until) == ("still down", FRIDAY)
-    assert resumed == nightly, "and the next occurrence stays where it is"
+    assert resumed == nightly, "the next occurrence is unchanged"
     who = DEPLOYER.changed_by
     assert records(database_url) == [("pause", who), ("pause", who), ("resume", who)]
 
 
-async def test_a_pause_after_one_that_has_run_out_is_another_one(
+async def test_a_pause_after_an_expired_one_is_a_new_pause(
     database: Database, nightly: CursorRow
 ) -> None:
     words = {"by": "maria", "reason": "down"}
     async with database.transaction() as connection:
-        one = nightly.schedule_id
-        await schedule_cursors.pause(connection, one, **words, until=TUESDAY, at=MONDAY)
-        again = await schedule_cursors.pause(connection, one, **words, until=None, at=FRIDAY)
+        schedule_id = nightly.schedule_id
+        await schedule_cursors.pause(connection, schedule_id, **words, until=TUESDAY, at=MONDAY)
+        again = await schedule_cursors.pause(
+            connection, schedule_id, **words, until=None, at=FRIDAY
+        )
 
     assert again is not None
     assert (again.paused_at, again.paused_until) == (FRIDAY, None)
@@ -103,7 +105,7 @@ async def test_without_a_moment_a_pause_begins_by_the_databases_clock(
     assert cursor(database_url)["paused_at"] > before["now"]
 
 
-async def test_what_is_not_there_cannot_be_paused(database: Database) -> None:
+async def test_a_missing_schedule_cannot_be_paused(database: Database) -> None:
     async with database.transaction() as connection:
         paused = await schedule_cursors.pause(
             connection, UUID(int=7), by="maria", reason="down", until=None, at=None

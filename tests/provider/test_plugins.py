@@ -34,7 +34,7 @@ def failing():
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of the path with the example's distribution and a broken one."""
+    """A folder in the path with the distribution of the example and a broken one."""
     site = tmp_path / "site"
     module = (EXAMPLE / "my_platform.py").read_text(encoding="utf-8")
     entries = {
@@ -54,10 +54,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("name", "problem"),
     [
         ("trial", "did you mean 'trials'"),
-        ("nothing", "is no schedule provider: it has no has_moved, tenants, settle"),
+        ("nothing", "is not a schedule provider: it has no has_moved, tenants, settle"),
         ("static", "two providers have the name 'static'"),
         ("loud", "the name of 'loud' must be a-z first"),
-        ("failing", "'failing' cannot be made: ValueError: no licence"),
+        ("failing", "'failing' cannot be created: ValueError: no licence"),
         ("absent", "cannot be loaded: ModuleNotFoundError"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_provider_that_cannot_be_used_fails_the_start(
         load_providers([name])
 
 
-def test_run_follows_the_example_and_lists_show_its_schedules(
+def test_run_syncs_the_example_and_lists_show_its_schedules(
     site: Path, tmp_path: Path, database_url: str
 ) -> None:
     shell = Shell(tmp_path, database_url)
@@ -88,7 +88,7 @@ def test_run_follows_the_example_and_lists_show_its_schedules(
         process.communicate()
     assert process.returncode == 0
     listed = json.loads(shell("schedule", "list", "--format", "json").out)["schedules"]
-    assert [(one["tenant"], one["name"], one["provider"]) for one in listed] == [
+    assert [(row["tenant"], row["name"], row["provider"]) for row in listed] == [
         ("globex", "trial-reminder", "trials")
     ]
     assert "trial-reminder (trials)" in shell("schedule", "list", "globex").out

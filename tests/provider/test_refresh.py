@@ -1,4 +1,4 @@
-"""How cursors follow the schedules of tenants, in the database."""
+"""Cursors are synced with the tenants' schedules, in the database."""
 
 import asyncio
 from collections.abc import Iterator
@@ -34,14 +34,14 @@ async def applied(fleet: Fleet, words: dict[str, str], tenant: str = "acme") -> 
 
 @pytest.fixture
 async def followed(fleet: Fleet) -> Fleet:
-    """A tenant with one schedule, whose cursor is in line."""
+    """A tenant with one schedule, whose cursor is in sync."""
     await applied(fleet, NIGHTLY)
     await refresh(fleet.database, PROVIDER)
     return fleet
 
 
 def synced(url: str, tenant: str = "acme") -> tuple[bool, str | None]:
-    """Whether the cursors follow the newest revision, and the tenant's fault."""
+    """Whether the cursors are synced with the newest revision, and the tenant's fault."""
     (row,) = run(url, "SELECT * FROM tenantcron.tenant WHERE id = %s", tenant)
     return row["synced_revision"] == row["schedule_revision"], row["sync_fault"]
 
@@ -51,7 +51,7 @@ def clock(url: str) -> datetime:
     return moment
 
 
-async def test_a_new_schedule_counts_from_its_apply_however_late_it_is_seen(
+async def test_a_new_schedule_counts_from_its_apply_however_late_the_refresh_is(
     fleet: Fleet, database_url: str
 ) -> None:
     await applied(fleet, {"hourly": "cron: '0 * * * *'"})
@@ -67,7 +67,7 @@ async def test_a_new_schedule_counts_from_its_apply_however_late_it_is_seen(
     assert synced(database_url) == (True, None)
 
 
-async def test_what_has_not_moved_is_not_even_looked_at(followed: Fleet) -> None:
+async def test_an_unchanged_tenant_is_not_read(followed: Fleet) -> None:
     assert await refresh(followed.database, PROVIDER) == Refreshed()
 
 
@@ -85,7 +85,7 @@ async def test_an_edit_of_the_definition_keeps_the_cursor_and_adds_the_definitio
     (row,) = schedules(database_url, "acme")
     assert after["definition_id"] == definition_id(row["definition"])
     stored = run(database_url, "SELECT * FROM tenantcron.schedule_definition")
-    assert {one["id"]: one["unused_since"] for one in stored} == {
+    assert {row["id"]: row["unused_since"] for row in stored} == {
         before["definition_id"]: None,
         after["definition_id"]: None,
     }
@@ -102,7 +102,7 @@ async def test_an_edit_leaves_the_pause_alone(followed: Fleet, database_url: str
     assert cursor(database_url)["next_run_at"].hour == 4
 
 
-async def test_schedules_that_say_the_same_share_a_definition(
+async def test_schedules_with_equal_definitions_share_a_row(
     fleet: Fleet, database_url: str
 ) -> None:
     await applied(fleet, numbered(5))
@@ -126,7 +126,7 @@ async def test_a_definition_that_was_out_of_use_is_in_use_again(
     assert stored["unused_since"] is None
 
 
-async def test_deleted_and_made_anew_between_two_refreshes_starts_afresh(
+async def test_a_schedule_deleted_and_created_between_two_refreshes_is_new(
     followed: Fleet, database_url: str
 ) -> None:
     set_cursor(
@@ -161,7 +161,7 @@ async def test_disabled_and_enabled_again_counts_from_then(
     assert cursor(database_url)["next_run_at"] > clock(database_url)
 
 
-async def test_an_edit_by_hand_counts_from_the_refresh(followed: Fleet, database_url: str) -> None:
+async def test_a_manual_edit_counts_from_the_refresh(followed: Fleet, database_url: str) -> None:
     set_schedule(database_url, cron_expr="0 4 * * *")
 
     await refresh(followed.database, PROVIDER, at=utc(2031, 5, 5, 5))
@@ -173,7 +173,7 @@ async def test_an_edit_by_hand_counts_from_the_refresh(followed: Fleet, database
     ("column", "value"),
     [("cron_expr", "not cron"), ("timezone", "Mars/Base")],
 )
-async def test_a_row_that_cannot_be_evaluated_is_set_aside_and_the_rest_is_served(
+async def test_an_invalid_row_is_quarantined_and_the_others_are_served(
     fleet: Fleet, database_url: str, column: str, value: str
 ) -> None:
     await applied(fleet, numbered(3))
@@ -194,7 +194,7 @@ async def test_a_row_that_cannot_be_evaluated_is_set_aside_and_the_rest_is_serve
     assert cursor(database_url, "s001")["next_run_at"] is not None
 
 
-async def test_names_swapped_by_hand_are_followed(fleet: Fleet, database_url: str) -> None:
+async def test_names_that_were_swapped_manually_are_synced(fleet: Fleet, database_url: str) -> None:
     await applied(fleet, {"a": "cron: '0 2 * * *'", "b": "cron: '0 3 * * *'"})
     await refresh(fleet.database, PROVIDER)
     set_cursor(database_url, "a", last_run_at=utc(2026, 1, 1, 2), consecutive_failures=3)
@@ -214,7 +214,7 @@ async def test_names_swapped_by_hand_are_followed(fleet: Fleet, database_url: st
     )
 
 
-async def test_one_broken_schema_of_many_is_held_and_the_others_are_served(
+async def test_one_broken_schema_is_held_and_the_others_are_served(
     fleet: Fleet, database_url: str
 ) -> None:
     names = [f"t{number:02}" for number in range(12)]
@@ -241,7 +241,7 @@ async def test_one_broken_schema_of_many_is_held_and_the_others_are_served(
     assert fault == done.broken[TenantId("t05")]
 
 
-async def test_a_broken_tenant_is_tried_again_only_when_asked_and_goes_on_where_it_was(
+async def test_a_broken_tenant_is_retried_only_on_request_and_continues_where_it_was(
     followed: Fleet, database_url: str
 ) -> None:
     overdue = utc(2026, 1, 1, 2)
@@ -264,7 +264,7 @@ async def test_a_broken_tenant_is_tried_again_only_when_asked_and_goes_on_where_
     assert synced(database_url) == (True, None)
 
 
-async def test_a_value_that_no_program_can_read_breaks_one_tenant_only(
+async def test_an_unreadable_value_breaks_one_tenant_only(
     followed: Fleet, database_url: str
 ) -> None:
     await applied(followed, NIGHTLY, "beta")
@@ -309,7 +309,7 @@ async def test_a_time_that_lost_its_zone_breaks_its_tenant(
     assert list((await refresh(followed.database, PROVIDER)).broken) == ["acme"]
 
 
-async def test_a_schema_that_is_being_dropped_is_left_out_and_the_others_are_served(
+async def test_a_schema_that_is_being_dropped_is_skipped_and_the_others_are_served(
     followed: Fleet, database_url: str
 ) -> None:
     await applied(followed, NIGHTLY, "beta")
@@ -329,7 +329,7 @@ async def test_a_schema_that_is_being_dropped_is_left_out_and_the_others_are_ser
     assert cursor(database_url)["cron_expr"] == "0 4 * * *"
 
 
-async def test_a_schema_copied_with_its_ids_is_reported_and_takes_nothing_over(
+async def test_a_schema_copied_with_its_ids_is_reported_and_changes_nothing(
     followed: Fleet, database_url: str
 ) -> None:
     await applied(followed, {}, "copy")
@@ -347,7 +347,7 @@ async def test_a_schema_copied_with_its_ids_is_reported_and_takes_nothing_over(
     assert (await refresh(followed.database, PROVIDER, everything=True)).removed == 0
 
 
-async def test_a_deprovisioned_tenant_loses_its_cursors_and_fires_nothing_back_on_return(
+async def test_a_deprovisioned_tenant_loses_its_cursors_and_fires_no_past_occurrence_on_return(
     followed: Fleet, database_url: str
 ) -> None:
     registry = Registry(followed.database, DEPLOYER)
@@ -364,7 +364,7 @@ async def test_a_deprovisioned_tenant_loses_its_cursors_and_fires_nothing_back_o
     assert cursor(database_url)["next_run_at"] > before
 
 
-async def test_a_dropped_schema_is_no_fault(followed: Fleet, database_url: str) -> None:
+async def test_a_dropped_schema_is_not_a_fault(followed: Fleet, database_url: str) -> None:
     registry = Registry(followed.database, DEPLOYER)
     await registry.deprovision(TenantId("acme"), "left", drop_schema=True)
 
@@ -387,17 +387,17 @@ async def test_a_tenant_that_is_being_applied_is_left_for_later(
 
 
 @pytest.mark.usefixtures("followed")
-async def test_what_changes_while_it_is_read_is_seen_by_the_next_refresh(
+async def test_a_change_during_the_read_is_seen_by_the_next_refresh(
     database: Database, database_url: str
 ) -> None:
     set_schedule(database_url, cron_expr="0 4 * * *")
     async with database.transaction() as connection:
         batch = await PROVIDER.tenants(connection, Scope.MOVED, None)
-        by_hand = asyncio.create_task(
+        manual = asyncio.create_task(
             asyncio.to_thread(set_schedule, database_url, cron_expr="0 5 * * *")
         )
-        assert [one.schedules[0].cron_expr for one in batch] == ["0 4 * * *"]
-    await by_hand
+        assert [tenant.schedules[0].cron_expr for tenant in batch] == ["0 4 * * *"]
+    await manual
 
     await refresh(database, PROVIDER)
     assert cursor(database_url)["cron_expr"] == "0 5 * * *"
@@ -420,7 +420,7 @@ async def test_a_cursor_that_is_being_fired_is_waited_for(
     assert cursor(database_url)["next_run_at"] == utc(2031, 5, 6, 4), "not what was just fired"
 
 
-async def test_a_cursor_deleted_by_hand_comes_back_when_everything_is_looked_at(
+async def test_a_manually_deleted_cursor_is_restored_by_a_full_refresh(
     followed: Fleet, database_url: str
 ) -> None:
     run(database_url, "DELETE FROM tenantcron.schedule_cursor")
@@ -430,15 +430,15 @@ async def test_a_cursor_deleted_by_hand_comes_back_when_everything_is_looked_at(
 
 
 @pytest.mark.usefixtures("followed")
-async def test_following_is_not_on_the_tenants_record(database_url: str) -> None:
+async def test_a_refresh_writes_no_audit_record(database_url: str) -> None:
     records = run(database_url, "SELECT operation FROM tenantcron.audit_record")
 
-    assert [one["operation"] for one in records] == ["create"]
+    assert [record["operation"] for record in records] == ["create"]
 
 
 @contextmanager
 def connected(database: Database, made: list[object]) -> Iterator[None]:
-    """Collect the connections that are made."""
+    """Collect the opened connections."""
 
     def collect(connection: object, _: object) -> None:
         made.append(connection)
@@ -448,7 +448,7 @@ def connected(database: Database, made: list[object]) -> Iterator[None]:
     event.remove(database.engine.sync_engine, "connect", collect)
 
 
-async def test_a_large_fleet_is_followed_in_batches_on_connections_that_are_given_up(
+async def test_a_large_fleet_is_synced_in_batches_on_replaced_connections(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.provider.refresh.BATCHES_A_CONNECTION", 1)
@@ -471,7 +471,7 @@ async def test_a_large_fleet_is_followed_in_batches_on_connections_that_are_give
     assert len(sent) < 5 * 8
 
 
-async def test_finding_who_moved_does_not_read_all_tenants(
+async def test_finding_changed_tenants_does_not_read_all_tenants(
     database: Database, database_url: str
 ) -> None:
     run(

@@ -1,4 +1,4 @@
-"""New time zones: what lies ahead is placed anew, and nothing is fired back."""
+"""New time zones: future occurrences are recomputed, and no past occurrence is fired."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ async def followed(fleet: Fleet) -> Fleet:
 
 
 def prepare(url: str) -> None:
-    """Pretend that older zones were an hour off."""
+    """Simulate that the older zones were an hour off."""
     set_cursor(url, "ahead", tz_version=OLD, next_run_at=utc(2031, 5, 6, 1))
     set_cursor(url, "due", tz_version=OLD, next_run_at=utc(2031, 5, 5, 1))
     set_cursor(url, "current", next_run_at=utc(2031, 5, 6, 1))
@@ -37,7 +37,7 @@ def nexts(url: str) -> dict[str, datetime | None]:
     return {name: row["next_run_at"] for name, row in cursors(url).items()}
 
 
-async def test_only_what_lies_ahead_and_was_placed_by_older_zones_is_placed_anew(
+async def test_only_future_occurrences_of_older_zones_are_recomputed(
     followed: Fleet, database_url: str
 ) -> None:
     prepare(database_url)
@@ -54,7 +54,7 @@ async def test_only_what_lies_ahead_and_was_placed_by_older_zones_is_placed_anew
     assert await recompute_for_new_zones(followed.database, NOW) == 0
 
 
-async def test_many_are_placed_batch_by_batch(
+async def test_many_cursors_are_recomputed_in_batches(
     followed: Fleet, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.provider.rezoning.CURSORS_A_BATCH", 1)
@@ -79,5 +79,5 @@ async def test_without_a_moment_the_databases_clock_decides(
     assert nexts(database_url) == before
 
 
-async def test_a_replica_with_older_zones_leaves_newer_ones_alone(followed: Fleet) -> None:
+async def test_a_replica_with_older_zones_does_not_change_newer_ones(followed: Fleet) -> None:
     assert await recompute_for_new_zones(followed.database, version=OLD) == 0

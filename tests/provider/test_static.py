@@ -36,7 +36,7 @@ def static(**edit: JsonValue) -> StaticProvider:
 
 @pytest.fixture
 async def acme(database: Database) -> Database:
-    """A database with a tenant that has no schedules of its own."""
+    """A database with a tenant without its own schedules."""
     async with database.transaction() as connection:
         await create_tenant(connection, TenantId("acme"))
     return database
@@ -74,7 +74,7 @@ async def acme(database: Database) -> Database:
     ],
     ids=["silent", "full"],
 )
-async def test_an_entry_means_what_a_manifest_with_the_same_words_means(
+async def test_an_entry_is_equivalent_to_a_manifest_with_the_same_keys(
     fleet: Fleet, database_url: str, entry: JsonObject, words: str
 ) -> None:
     text = MANIFEST.format(words=f"cron: '0 2 * * *', {words}")
@@ -130,7 +130,7 @@ def test_limits_and_choices_are_those_of_manifests() -> None:
         ({"timezon": "UTC"}, "unknown key `timezon`: did you mean `timezone`?"),
     ],
 )
-def test_what_is_wrong_is_told_by_entry_and_key(edit: JsonObject, words: str) -> None:
+def test_a_problem_is_reported_with_entry_and_key(edit: JsonObject, words: str) -> None:
     with pytest.raises(UsageError) as raised:
         read_entries([{**ENTRY, "name": "fine"}, ENTRY | edit])
 
@@ -138,7 +138,7 @@ def test_what_is_wrong_is_told_by_entry_and_key(edit: JsonObject, words: str) ->
     assert "entry 2 (" in str(raised.value)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(UsageError) as raised:
         read_entries([{"tenant": "acme"}, ENTRY, ENTRY, ENTRY | {"name": "b", "cron": "x"}])
 
@@ -146,7 +146,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert [line.strip() for line in lines[1:4]] == [
         f"entry 1 (acme/?): `{key}` is missing" for key in ("name", "saga", "cron")
     ]
-    assert lines[-1] == "  acme/nightly: `name` is there twice"
+    assert lines[-1] == "  acme/nightly: duplicate `name`"
     assert len(lines) == 6
 
 
@@ -177,19 +177,19 @@ async def test_its_identity_is_its_tenant_and_name(acme: Database, database_url:
 async def test_a_tenant_that_does_not_exist_is_reported_and_the_others_are_served(
     acme: Database, database_url: str
 ) -> None:
-    provider = static_provider([ENTRY, ENTRY | {"tenant": "nobody"}])
+    provider = static_provider([ENTRY, ENTRY | {"tenant": "unknown"}])
 
     done = await refresh(acme, provider)
 
     assert done == Refreshed(
         tenants=2,
         created=1,
-        broken={TenantId("nobody"): "static schedules: there is no tenant `nobody`"},
+        broken={TenantId("unknown"): "static schedules: there is no tenant `unknown`"},
     )
     assert list(cursors(database_url)) == ["nightly"]
 
 
-async def test_a_tenants_own_schedule_goes_before_a_static_one_of_its_name(
+async def test_a_tenants_own_schedule_overrides_a_static_one_of_its_name(
     fleet: Fleet, database_url: str
 ) -> None:
     fleet.write("acme", OWN)
@@ -206,7 +206,7 @@ async def test_a_tenants_own_schedule_goes_before_a_static_one_of_its_name(
     assert cursor(database_url, "other")["provider"] == "static"
 
 
-async def test_a_static_one_gives_way_when_the_tenant_takes_its_name(
+async def test_a_static_schedule_is_removed_when_the_tenant_uses_its_name(
     fleet: Fleet, acme: Database, database_url: str
 ) -> None:
     await refresh(acme, static())
@@ -235,7 +235,7 @@ async def test_a_tenant_whose_own_schedules_cannot_be_read_keeps_its_static_ones
     assert cursor(database_url)["fault"] is None
 
 
-def test_a_spread_is_spelled_as_an_apply_spells_it() -> None:
+def test_a_spread_has_the_format_of_an_apply() -> None:
     (read,) = read_entries([ENTRY | {"spread": "90s"}])
 
     assert read.definition["spread"] == "1m30s"

@@ -1,4 +1,4 @@
-"""What waits of a schedule that went away ends with the refresh that notices it."""
+"""The refresh ends pending executions of a removed or disabled schedule."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ async def applied(fleet: Fleet, words: dict[str, str]) -> None:
 
 @pytest.fixture
 async def fired(fleet: Fleet, database_url: str) -> Fleet:
-    """Two schedules, each with an execution that waits."""
+    """Two schedules, each with a pending execution."""
     await applied(fleet, NIGHTLY | OTHER)
     scheduling = Scheduling(fleet.database, Settings(folder=fleet.folder))
     due = cursor(database_url, "nightly")["next_run_at"]
@@ -38,7 +38,7 @@ async def fired(fleet: Fleet, database_url: str) -> Fleet:
 @pytest.mark.parametrize(
     ("becomes", "reason"), [(OTHER, "schedule removed"), (DISABLED | OTHER, "schedule disabled")]
 )
-async def test_it_is_skipped_with_the_reason_and_the_others_wait_on(
+async def test_it_is_skipped_with_the_reason_and_the_others_stay_pending(
     fired: Fleet, database_url: str, becomes: dict[str, str], reason: str
 ) -> None:
     await applied(fired, becomes)
@@ -51,7 +51,7 @@ async def test_it_is_skipped_with_the_reason_and_the_others_wait_on(
     assert rows[0]["finished_at"] is not None
 
 
-async def test_another_edit_lets_it_wait(fired: Fleet, database_url: str) -> None:
+async def test_another_edit_keeps_it_pending(fired: Fleet, database_url: str) -> None:
     await applied(fired, {"nightly": "cron: '0 3 * * *'"} | OTHER)
 
     rows = query(database_url, "SELECT state FROM tenantcron.execution")

@@ -1,4 +1,4 @@
-"""Schemas that were there first: adopted, used, and left as they were."""
+"""Existing schemas: adopted, used, and left as they were."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ ACME, UMBRA = TenantId("acme"), TenantId("umbra")
 ORG_ACME = SchemaName("org_acme")
 PATTERN = "org_{tenant}"
 DROP = ("--reason", "over", "--drop-schema", "--confirm", "acme")
-# Quotes, capitals, spaces and the characters that drivers and formats give a meaning to.
+# Quotes, capitals, spaces and characters with a meaning for drivers and formats.
 ODD_NAMES = ["Org-Acme", 'say "acme"', "100%s {x} :y", "o'neil\\n", "größe.org"]
 
 
@@ -57,7 +57,7 @@ def apply(shell: Shell, count: int = 2, **variables: str) -> int:
     return called.code
 
 
-def test_a_schema_that_is_there_is_adopted_and_nothing_else_in_it_is_touched(
+def test_an_existing_schema_is_adopted_and_its_objects_are_not_touched(
     shell: Shell, database_url: str
 ) -> None:
     before = have_schema(database_url)
@@ -100,7 +100,7 @@ def test_a_tenant_lives_in_a_schema_of_any_name(shell: Shell, database_url: str,
     assert everything_in(database_url, name) == before
 
 
-def test_a_schema_by_name_must_be_there(shell: Shell, database_url: str) -> None:
+def test_a_schema_given_by_name_must_exist(shell: Shell, database_url: str) -> None:
     called = shell("tenant", "create", "acme", "--schema", "org_acm")
 
     assert called.code == 1
@@ -145,7 +145,7 @@ def test_tables_of_our_names_that_are_not_ours_are_not_registered(
     assert query(database_url, "SELECT * FROM tenantcron.tenant") == []
 
 
-def test_what_depends_on_our_tables_stops_deprovisioning_and_is_named(
+def test_objects_that_depend_on_our_tables_stop_deprovisioning_and_are_named(
     shell: Shell, database_url: str
 ) -> None:
     have_schema(database_url)

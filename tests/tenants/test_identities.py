@@ -1,4 +1,4 @@
-"""System identities: there from the tenant's first moment to its last."""
+"""System identities exist as long as their tenant."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,9 @@ def registry(database: Database) -> Registry:
 
 
 async def statuses(database: Database) -> dict[str, str]:
-    return {one.id: one.status.value for one in await find_identities(database, ACME)}
+    return {
+        identity.id: identity.status.value for identity in await find_identities(database, ACME)
+    }
 
 
 async def declare(database: Database, service: str) -> bool:
@@ -40,9 +42,13 @@ async def test_a_new_tenant_has_the_identity_of_the_scheduler_with_the_role_serv
 ) -> None:
     row = await registry.create(ACME, Limits())
 
-    (one,) = await find_identities(database, ACME)
-    assert (one.id, one.role, one.status) == ("system:scheduler:scheduler", "service", "active")
-    assert one.created_at == row.created_at
+    (identity,) = await find_identities(database, ACME)
+    assert (identity.id, identity.role, identity.status) == (
+        "system:scheduler:scheduler",
+        "service",
+        "active",
+    )
+    assert identity.created_at == row.created_at
 
 
 async def test_an_identity_is_suspended_resumed_and_deprovisioned_with_its_tenant(
@@ -57,7 +63,9 @@ async def test_an_identity_is_suspended_resumed_and_deprovisioned_with_its_tenan
     assert await statuses(database) == {"system:scheduler:scheduler": "deprovisioned"}
 
 
-async def test_a_tenant_of_an_apply_has_one_too(database: Database, tmp_path: Path) -> None:
+async def test_a_tenant_created_by_apply_has_an_identity(
+    database: Database, tmp_path: Path
+) -> None:
     fleet = Fleet(database, tmp_path)
     fleet.write("acme", {"nightly": 'cron: "0 2 * * *"'})
     await fleet.apply()
@@ -65,7 +73,7 @@ async def test_a_tenant_of_an_apply_has_one_too(database: Database, tmp_path: Pa
     assert await statuses(database) == {"system:scheduler:scheduler": "active"}
 
 
-async def test_a_step_that_is_undone_is_undone_for_the_identity(
+async def test_a_rolled_back_step_is_rolled_back_for_the_identity(
     registry: Registry, database: Database
 ) -> None:
     await registry.create(ACME, Limits())
@@ -76,7 +84,7 @@ async def test_a_step_that_is_undone_is_undone_for_the_identity(
     assert await statuses(database) == {"system:scheduler:scheduler": "active"}
 
 
-async def test_a_tenant_that_is_suspended_by_hand_takes_its_identity_along(
+async def test_a_manual_suspension_suspends_the_identity(
     registry: Registry, database: Database, database_url: str
 ) -> None:
     await registry.create(ACME, Limits())
@@ -85,7 +93,7 @@ async def test_a_tenant_that_is_suspended_by_hand_takes_its_identity_along(
     assert await statuses(database) == {"system:scheduler:scheduler": "suspended"}
 
 
-async def test_another_service_has_an_identity_of_its_own_in_old_and_new_tenants(
+async def test_another_service_has_its_own_identity_in_old_and_new_tenants(
     registry: Registry, database: Database, database_url: str
 ) -> None:
     await registry.create(ACME, Limits())
@@ -100,7 +108,7 @@ async def test_another_service_has_an_identity_of_its_own_in_old_and_new_tenants
         "system:scheduler:scheduler": "suspended",
     }
     others = await find_identities(database, TenantId("globex"))
-    assert {one.id: one.status.value for one in others} == {
+    assert {identity.id: identity.status.value for identity in others} == {
         "system:scheduler:billing": "active",
         "system:scheduler:scheduler": "active",
     }
@@ -110,7 +118,7 @@ async def test_another_service_has_an_identity_of_its_own_in_old_and_new_tenants
     assert (record["entity_id"], record["changed_by"]) == ("billing", "system:scheduler:billing")
 
 
-async def test_a_tenant_and_a_service_that_come_at_the_same_moment_meet(
+async def test_a_tenant_and_a_service_created_at_the_same_time_get_an_identity(
     database: Database,
 ) -> None:
     """Neither sees the other before it commits, so one of them must wait."""

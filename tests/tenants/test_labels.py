@@ -1,4 +1,4 @@
-"""Labels of tenants: what they may be, who changed them, and how lists find them."""
+"""Labels of tenants: valid values, audit, and filters."""
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -96,7 +96,7 @@ async def test_a_label_filter_reads_the_index_and_not_all_tenants(
     async def read(connection: AsyncConnection) -> list[TenantRow]:
         return await tenants.page(connection, wanted, after=None, limit=50)
 
-    # As a caller of the API, for whom row-level security holds.
+    # As a caller of the API, with row-level security.
     plan = await explained(database, read)
     assert "tenant_label_key_value_tenant_id_idx" in plan
     assert "Seq Scan" not in plan

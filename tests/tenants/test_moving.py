@@ -1,4 +1,4 @@
-"""One tenant's schema is dumped and restored into another database, as the documents say."""
+"""A tenant's schema is dumped and restored into another database, as documented."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_dump_of_an_adopted_schema_moves_the_tenant_to_another_database(
     assert dump.returncode == 0, dump.stderr
 
     with server.database(TEMPLATE) as url:
-        # Written by a pg_dump that is newer than the server, where a build has none of its own.
+        # Written by a pg_dump that is newer than the server, if a build has no pg_dump.
         restored = run_script(url, dump.stdout.replace("SET transaction_timeout = 0;\n", ""))
         assert (restored.returncode, restored.stderr) == (0, "")
         new = Shell(tmp_path, url)

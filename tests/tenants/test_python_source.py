@@ -89,7 +89,7 @@ async def test_a_function_that_fails_changes_nothing(
     assert platform.registered() == {}
 
 
-async def test_a_function_that_hangs_is_given_up_and_not_called_again_meanwhile(
+async def test_a_function_that_hangs_times_out_and_is_not_called_again_meanwhile(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "PATIENCE", timedelta(milliseconds=50))
@@ -120,6 +120,6 @@ async def is_read(source: TenantSource, platform: Platform) -> bool:
         ("nothing", "is not callable"),
     ],
 )
-def test_an_entry_point_that_cannot_be_used_is_wrong_use(name: str, problem: str) -> None:
+def test_an_unusable_entry_point_is_a_usage_error(name: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         tenant_source(f"python:{name}")

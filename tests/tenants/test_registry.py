@@ -1,4 +1,4 @@
-"""The life of tenants, and the record that the database keeps of it."""
+"""The life cycle of tenants, and its audit records."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ def has_schema(url: str) -> bool:
     return bool(query(url, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'"))
 
 
-async def test_each_step_is_on_record_with_who_before_after_and_reason(
+async def test_each_step_is_recorded_with_actor_before_after_and_reason(
     registry: Registry, database_url: str
 ) -> None:
     await registry.create(ACME, Limits())
@@ -48,22 +48,29 @@ async def test_each_step_is_on_record_with_who_before_after_and_reason(
     await registry.deprovision(ACME, "contract ended", drop_schema=False)
 
     found = records(database_url)
-    assert [one["operation"] for one in found] == ["create"] + ["update"] * 4
-    assert {(one["entity_type"], one["entity_id"]) for one in found} == {("tenant", "acme")}
+    assert [record["operation"] for record in found] == ["create"] + ["update"] * 4
+    assert {(record["entity_type"], record["entity_id"]) for record in found} == {
+        ("tenant", "acme")
+    }
     assert {
-        (one["changed_by"], one["actor_type"], one["actor_source"], one["authenticated"])
-        for one in found
+        (
+            record["changed_by"],
+            record["actor_type"],
+            record["actor_source"],
+            record["authenticated"],
+        )
+        for record in found
     } == {("github:octocat", "pipeline", "github-actions", False)}
-    assert {one["correlation_id"] for one in found} == {CORRELATION}
+    assert {record["correlation_id"] for record in found} == {CORRELATION}
     assert found[0]["before"] is None
     assert (found[1]["before"]["max_concurrent"], found[1]["after"]["max_concurrent"]) == (None, 3)
-    states = [(one["after"]["status"], one["after"]["status_reason"]) for one in found[2:]]
+    states = [(record["after"]["status"], record["after"]["status_reason"]) for record in found[2:]]
     assert states == [
         ("suspended", "unpaid"),
         ("active", None),
         ("deprovisioned", "contract ended"),
     ]
-    assert [one["before"]["status"] for one in found[2:]] == ["active", "suspended", "active"]
+    assert [record["before"]["status"] for record in found[2:]] == ["active", "suspended", "active"]
 
 
 async def test_a_new_tenant_is_active_and_has_its_schema(
@@ -81,15 +88,15 @@ async def test_a_new_tenant_is_active_and_has_its_schema(
     assert await list_tenants(database) == [row]
 
 
-async def test_only_one_of_two_that_create_a_tenant_does(registry: Registry) -> None:
+async def test_only_one_of_two_concurrent_creates_succeeds(registry: Registry) -> None:
     results = await asyncio.gather(
         *(registry.create(ACME, Limits()) for _ in range(2)), return_exceptions=True
     )
 
-    assert sorted(type(one).__name__ for one in results) == ["TenantError", "TenantRow"]
+    assert sorted(type(result).__name__ for result in results) == ["TenantError", "TenantRow"]
 
 
-async def test_a_schema_that_is_nobodys_is_not_taken_over(
+async def test_a_schema_without_a_tenant_is_not_taken_over(
     registry: Registry, database_url: str
 ) -> None:
     query(database_url, "CREATE SCHEMA {}", "tenant_acme")
@@ -132,7 +139,7 @@ async def test_a_kept_schema_can_be_dropped_later(registry: Registry, database_u
     assert records(database_url)[-1]["after"]["status_reason"] == "kept long enough"
 
 
-async def test_a_tenant_whose_schema_got_lost_can_be_deprovisioned(
+async def test_a_tenant_with_a_missing_schema_can_be_deprovisioned(
     registry: Registry, database_url: str
 ) -> None:
     await registry.create(ACME, Limits())
@@ -175,7 +182,7 @@ async def _step(registry: Registry, step: str) -> None:
         await registry.resume(ACME, "why")
 
 
-async def test_nothing_can_be_done_to_a_tenant_that_is_not_there(
+async def test_every_operation_on_a_missing_tenant_is_refused(
     registry: Registry, database: Database, database_url: str
 ) -> None:
     before = footprint(database_url)
@@ -193,7 +200,7 @@ async def test_nothing_can_be_done_to_a_tenant_that_is_not_there(
     assert footprint(database_url) == before
 
 
-async def test_limits_that_are_not_mentioned_stay_and_none_gives_them_back(
+async def test_limits_that_are_not_given_stay_and_none_removes_them(
     registry: Registry,
 ) -> None:
     await registry.create(ACME, Limits(max_schedules=7, max_concurrent=2))
@@ -203,25 +210,26 @@ async def test_limits_that_are_not_mentioned_stay_and_none_gives_them_back(
     assert (row.max_schedules, row.max_concurrent) == (None, 2)
 
 
-async def test_schedulers_are_told_of_new_limits_so_that_what_waits_need_not_wait_on(
-    registry: Registry, database_url: str
-) -> None:
+async def test_new_limits_notify_the_schedulers(registry: Registry, database_url: str) -> None:
     await registry.create(ACME, Limits(max_concurrent=1))
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as listening:
         await listening.execute(f"LISTEN {WORK}".encode())
         await registry.set_limits(ACME, Limits(max_concurrent=2))
 
-        heard = [one.payload async for one in listening.notifies(timeout=PATIENCE, stop_after=1)]
+        heard = [
+            notification.payload
+            async for notification in listening.notifies(timeout=PATIENCE, stop_after=1)
+        ]
 
     assert heard == ["limits"]
 
 
-async def test_the_database_itself_refuses_absurd_limits(registry: Registry) -> None:
+async def test_the_database_itself_rejects_invalid_limits(registry: Registry) -> None:
     with pytest.raises(IntegrityError):
         await registry.create(ACME, Limits(max_concurrent=0))
 
 
-async def test_a_change_by_hand_is_on_record_with_the_database_user(
+async def test_a_manual_change_is_recorded_with_the_database_user(
     registry: Registry, database_url: str
 ) -> None:
     await registry.create(ACME, Limits())
@@ -235,7 +243,7 @@ async def test_a_change_by_hand_is_on_record_with_the_database_user(
     )
 
 
-async def test_the_record_cannot_be_changed(registry: Registry, database_url: str) -> None:
+async def test_audit_records_cannot_be_changed(registry: Registry, database_url: str) -> None:
     await registry.create(ACME, Limits())
 
     with pytest.raises(psycopg.Error, match="append only"):
@@ -246,7 +254,7 @@ async def test_the_record_cannot_be_changed(registry: Registry, database_url: st
     "text",
     ["", "Acme", "a'b", 'a"b', "a;drop table x", "1a", "a b", "é", "a" * 49, "a\n", "-a", "a.b"],
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_an_invalid_id_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a tenant id"):
         tenant_id(text)
 
@@ -258,11 +266,11 @@ def test_reserved_names_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "acme-energy_2", "a" * 48])
-def test_ids_are_taken_as_they_are(text: str) -> None:
+def test_valid_ids_are_not_changed(text: str) -> None:
     assert tenant_id(text) == text
 
 
-async def test_the_revision_goes_up_when_schedules_stop_and_begin_to_count(
+async def test_the_revision_increases_when_schedules_stop_and_start_counting(
     registry: Registry,
 ) -> None:
     await registry.create(ACME, Limits())

@@ -1,4 +1,4 @@
-"""The platform's own registry as the source of tenants, on a real database."""
+"""The platform's registry as the source of tenants, on a real database."""
 
 import asyncio
 from datetime import timedelta
@@ -141,7 +141,7 @@ async def test_a_source_that_cannot_be_read_is_explained_and_changes_nothing(
     assert problem_row["tenant_id"] == "*"
 
 
-async def test_bad_rows_are_all_reported_and_the_others_are_followed(platform: Platform) -> None:
+async def test_all_invalid_rows_are_reported_and_the_others_are_synced(platform: Platform) -> None:
     platform.add("acme", "acme", "Globex", "initech")
     platform.sql("UPDATE public.tenants SET weight = 500 WHERE id = 'initech'")
     platform.add("hooli")
@@ -160,7 +160,7 @@ async def test_bad_rows_are_all_reported_and_the_others_are_followed(platform: P
 @pytest.mark.parametrize(
     "source", ["tenants", "DELETE FROM public.tenants", "public.tenants x", "python:", ""]
 )
-def test_what_is_no_source_is_wrong_use(source: str) -> None:
+def test_an_invalid_source_is_a_usage_error(source: str) -> None:
     with pytest.raises(UsageError, match="tenant_source"):
         tenant_source(source)
 
@@ -187,7 +187,7 @@ async def test_20_000_tenants_that_did_not_change_cost_one_comparison(platform: 
 
     assert (done.given, done.plan.is_empty) == (20_000, True)
     assert sum("FULL JOIN" in statement for statement in sent) == 1
-    # With the beginnings of three transactions: the comparison, the turn's row, and its end.
+    # Including the BEGIN of three transactions: the comparison, the row of the turn, and its end.
     assert len(sent) <= 12
     assert not any("UPDATE tenantcron.tenant " in statement for statement in sent)
 
@@ -205,7 +205,9 @@ async def test_the_comparison_joins_by_a_hash_and_not_row_by_row(platform: Platf
     assert "Nested Loop" not in plan
 
 
-async def test_what_the_source_manages_is_refused_here_and_says_where(platform: Platform) -> None:
+async def test_a_change_of_what_the_source_manages_is_refused_and_names_the_source(
+    platform: Platform,
+) -> None:
     platform.add("acme")
     await platform.refresh()
     registry, before = Registry(platform.database, DEPLOYER), footprint(platform.url)

@@ -1,4 +1,4 @@
-"""What a refresh plans from the rows of a tenant source: values in, values out."""
+"""The plan of a refresh from the rows of a tenant source: values in, values out."""
 
 from datetime import UTC, datetime
 
@@ -98,7 +98,7 @@ def test_columns_that_the_source_does_not_have_stay_as_they_are() -> None:
     assert (change.after.weight, change.after.labels) == (9, {"a": "b"})
 
 
-def test_a_row_that_means_the_same_changes_nothing() -> None:
+def test_an_equivalent_row_changes_nothing() -> None:
     given: JsonObject = {"id": "acme", "weight": 1.0, "labels": None, "status_reason": ""}
     assert planned((given, live("acme"))).is_empty
 
@@ -136,7 +136,7 @@ def test_held_tenants_do_not_keep_others_from_being_suspended() -> None:
     assert len(plan.held) == 60
 
 
-def test_what_the_source_deprovisions_counts_for_the_guard() -> None:
+def test_tenants_that_the_source_deprovisions_count_for_the_guard() -> None:
     ended = [
         ({"id": f"t{number}", "status": "deprovisioned"}, live(f"t{number}")) for number in range(6)
     ]

@@ -1,4 +1,4 @@
-"""`tenantcron uninstall`: removes what is ours, and stops at what is not."""
+"""`tenantcron uninstall` removes our objects, and stops at those of others."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_the_role_is_kept_while_another_database_uses_it(shell: Shell, database_
     assert query(database_url, "SELECT 1 AS x FROM pg_roles WHERE rolname = 'tenantcron_api'")
 
 
-def test_what_a_platform_has_built_on_the_control_schema_stops_it(
+def test_objects_of_the_platform_that_depend_on_the_control_schema_stop_it(
     shell: Shell, database_url: str
 ) -> None:
     shell("tenant", "create", "acme")
