@@ -6,16 +6,13 @@ not answer, what was fetched before goes on being trusted for a while, and then 
 taken back must not live on because nobody could ask.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from threading import Lock
 from time import monotonic
 from typing import Final, Protocol, final
-from urllib.error import URLError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+from tenantcron.actor.fetching import check_address, fetch_json
 from tenantcron.actor.keys import PublicKey, from_jwk
 from tenantcron.core.errors import TenantcronError
 
@@ -24,7 +21,6 @@ PAUSE: Final = timedelta(seconds=30)
 TRUST: Final = timedelta(hours=1)
 PATIENCE: Final = timedelta(seconds=5)
 MOST_KEYS: Final = 100
-_MOST_BYTES: Final = 256 * 1024
 
 
 class KeysUnavailableError(TenantcronError):
@@ -69,9 +65,7 @@ class FetchedKeys:
         trust: timedelta = TRUST,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        # The library would also read files.
-        if urlsplit(url).scheme not in ("https", "http"):
-            raise ValueError(f"{url!r} is not an address that keys can be fetched from")
+        check_address(url)
         self._url = url
         self._lifetime, self._pause, self._trust = (
             one.total_seconds() for one in (lifetime, pause, trust)
@@ -103,7 +97,7 @@ class FetchedKeys:
     def _fetch(self) -> None:
         self._tried_at = self._clock()
         try:
-            self._by_kid = read_key_set(_read(self._url))
+            self._by_kid = read_key_set(fetch_json(self._url, PATIENCE))
         except (OSError, ValueError, TenantcronError):
             return  # what is there is trusted for a while; `_trusted` tells when it is not
         self._fetched_at = self._tried_at
@@ -123,21 +117,3 @@ def read_key_set(document: object) -> dict[str, PublicKey]:
         raise KeySetFormatError(f"expected a key set: an object with `keys`, at most {MOST_KEYS}")
     read = (from_jwk(key) for key in keys if isinstance(key, dict))
     return {key.kid: key for key in read if key is not None}
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Keys come from the address that was configured, and from no other."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Leave the answer as it is, which is no key set."""
-
-
-def _read(url: str) -> object:
-    # No proxy of the environment: it could answer with keys of its own.
-    opener = build_opener(ProxyHandler({}), _NoRedirects())
-    request = Request(url, headers={"Accept": "application/json"})  # noqa: S310 -- the scheme was checked
-    with opener.open(request, timeout=PATIENCE.total_seconds()) as answer:
-        body = answer.read(_MOST_BYTES + 1)
-    if len(body) > _MOST_BYTES:
-        raise URLError("the key set is too long")
-    return json.loads(body)

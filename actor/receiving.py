@@ -13,6 +13,7 @@ from typing import Final, final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from tenantcron.actor.introspection import IntrospectionUnavailableError
 from tenantcron.actor.key_sets import KeysUnavailableError
 from tenantcron.actor.verification import InvalidTokenError, Proof, Refusal, Verifier
 
@@ -42,7 +43,7 @@ class ProofOfExecution:
             return self._verifier.verify(_bearer(request), tenant=tenant)
         except InvalidTokenError as error:
             raise _refused(error) from None
-        except KeysUnavailableError as error:
+        except (KeysUnavailableError, IntrospectionUnavailableError) as error:
             raise HTTPException(_UNAVAILABLE, str(error)) from None
 
 

@@ -1,11 +1,13 @@
 """Execution tokens: what they say, and how they are signed.
 
-A token proves to one service that an execution of one tenant calls it. It lives for as long as the
-execution's attempt may, and a minute; there is nothing to renew and nothing to revoke.
+A token proves to one service that an execution of one tenant calls it. It lives for minutes, and
+never longer than a minute after the deadline of its attempt. It names the lease that the attempt
+runs by: with the database at hand, a token of an attempt that is over can be told from a live one.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -24,22 +26,42 @@ CLAIMS: Final = (
 # On whose behalf, where there is somebody. Not `act` (RFC 8693), whose `sub` would be the owner:
 # who looks at the subject alone would take the scheduler for them.
 OWNER: Final = "owner"
+# Which attempt; schedulers of earlier releases leave these out.
+ATTEMPT, LEASE, DEADLINE = "attempt", "lease", "deadline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a token is to say; `until` is when the attempt's time is up."""
+    """What a token is to say; `deadline` is when the attempt's time is up."""
 
     issuer: str
     subject: str
     audience: str
     tenant: TenantId
     execution: UUID
+    attempt: int
+    # See `lease_digest`.
+    lease: str
     now: datetime
-    until: datetime
+    deadline: datetime
+    lifetime: timedelta
     owner: Owner | None = None
     # What the policy gives the service that runs the execution, besides `ROLE`.
     roles: tuple[str, ...] = ()
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the token ends."""
+        return min(self.now + self.lifetime, self.deadline + SLACK)
+
+
+def lease_digest(execution: UUID, lease_token: UUID) -> str:
+    """Return what a token says of its lease.
+
+    All executions of one claim have the same lease token, those of other tenants included. The
+    digest differs for each, and does not reveal it.
+    """
+    return sha256(execution.bytes + lease_token.bytes).hexdigest()[:32]
 
 
 def sign(claims: Claims, key: SigningKey) -> str:
@@ -55,7 +77,10 @@ def sign(claims: Claims, key: SigningKey) -> str:
         "jti": str(uuid4()),
         "iat": issued_at,
         "nbf": issued_at,
-        "exp": int((claims.until + SLACK).timestamp()),
+        "exp": int(claims.expires_at.timestamp()),
+        ATTEMPT: claims.attempt,
+        LEASE: claims.lease,
+        DEADLINE: int(claims.deadline.timestamp()),
     }
     if claims.owner is not None:
         payload[OWNER] = claims.owner

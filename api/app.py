@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
-from tenantcron.api import executions, manifests, records, schedules, status, tenants
+from tenantcron.api import executions, manifests, records, schedules, status, tenants, tokens
 from tenantcron.api.edge import Edge
 from tenantcron.api.problems import Problem, invalid
 from tenantcron.api.replies import refused
@@ -18,7 +18,7 @@ from tenantcron.api.service import Service
 
 _OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
 _PREFIX = "/v1"
-_V1 = (tenants, schedules, executions, manifests, records)
+_V1 = (tenants, schedules, executions, manifests, records, tokens)
 
 
 def create_app(service: Service) -> FastAPI:

@@ -71,7 +71,7 @@ class Callers:
 
     async def of(self, request: Request) -> Caller:
         """Return who sends the request; a Problem if nobody does, or too often."""
-        bearer = _bearer(request)
+        bearer = bearer_of(request)
         if bearer is None:
             return self.nobody(request)
         return await self.presenting(bearer, reads=request.method in _READING)
@@ -106,7 +106,7 @@ class Callers:
         token = None if found is None else found.token
         now = datetime.now(UTC) if found is None else found.now
         caller = _caller(api_tokens.prove(presented, token, now), f"token:{presented.id}")
-        self._refuse_too_many(None if found is None else found.usage)
+        self.refuse_too_many(None if found is None else found.usage)
         return caller
 
     async def _with_oidc(self, bearer: str) -> Caller:
@@ -116,10 +116,11 @@ class Callers:
         proven = oidc.prove(bearer, key, self.issuer.issuer, datetime.now(UTC))
         caller = _caller(proven, proven.actor.id)
         async with self.database.transaction() as connection:
-            self._refuse_too_many(await api_usage.count(connection, caller.key))
+            self.refuse_too_many(await api_usage.count(connection, caller.key))
         return caller
 
-    def _refuse_too_many(self, usage: Usage | None) -> None:
+    def refuse_too_many(self, usage: Usage | None) -> None:
+        """Refuse a request beyond the limit of its caller."""
         if usage is None or usage.requests <= self.rate_limit:
             return
         wait = max(1, usage.seconds_left)
@@ -143,7 +144,8 @@ def _caller(proven: Proven, key: str) -> Caller:
     return Caller(proven.actor, proven.grant, key)
 
 
-def _bearer(request: Request) -> str | None:
+def bearer_of(request: Request) -> str | None:
+    """Return the bearer token of a request, None if it has none."""
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     if not scheme:
         return None

@@ -14,6 +14,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.policy import Policy
 from tenantcron.reconciler.checking import Checking
+from tenantcron.scheduler.live_tokens import LiveTokens
 from tenantcron.scheduler.situation import UnknownError
 from tenantcron.store.engine import Database
 
@@ -32,6 +33,8 @@ class Service:
     metrics: Callable[[], Awaitable[bytes]]
     # The public keys of our execution tokens; None: not told here.
     key_set: Callable[[], Awaitable[Mapping[str, object]]] | None = None
+    # Whether these tokens are active, and fresh ones; None as well.
+    live_tokens: LiveTokens | None = None
     checking: Checking = field(default_factory=lambda: Checking(serving=True))
     slots: ManifestSlots = field(default_factory=ManifestSlots)
 

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -25,9 +25,10 @@ from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import FILE_NAME
 from tenantcron.scheduler.key_material import KeyMaterial
+from tenantcron.scheduler.live_tokens import LiveTokens
 from tenantcron.scheduler.metrics import Metrics
 from tenantcron.scheduler.signing_keys import SigningKeys
-from tenantcron.store import api_role, idempotency_keys
+from tenantcron.store import api_role, api_usage, idempotency_keys
 from tenantcron.store.ending import end_after, end_at_once
 from tenantcron.store.engine import Database
 
@@ -63,6 +64,7 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
         log.warning("api_without_row_security", hint="let `tenantcron migrate` make tenantcron_api")
     if anonymous:
         log.warning("api_anonymous", hint="everybody on this machine may do everything")
+    keys = _signing_keys(patient, settings)
     return Service(
         database=patient,
         settings=settings,
@@ -76,18 +78,17 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
         ),
         row_level_security=usable,
         metrics=Metrics(database, settings).scrape,
-        key_set=_key_set(patient, settings),
+        key_set=None if keys is None else keys.key_set,
+        live_tokens=None if keys is None else LiveTokens(keys, settings),
     )
 
 
-def _key_set(
-    database: Database, settings: Settings
-) -> Callable[[], Awaitable[Mapping[str, object]]] | None:
-    """Return what tells the public keys; it takes the master key, or keys of the settings."""
+def _signing_keys(database: Database, settings: Settings) -> SigningKeys | None:
+    """Return the keys of execution tokens; None without a master key, or keys of the settings."""
     material = KeyMaterial(settings)
     if material.own() is None and not material.masters():
         return None
-    return SigningKeys(database, material, Attribution(None)).key_set
+    return SigningKeys(database, material, Attribution(None))
 
 
 def _issuer(settings: Settings) -> OidcIssuer | None:
@@ -177,7 +178,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def _sweeping(database: Database) -> AsyncIterator[None]:
-    """Forget old idempotency keys once an hour, meanwhile."""
+    """Delete old idempotency keys and request counts once an hour, meanwhile."""
     sweeping = asyncio.create_task(_sweep(database))
     try:
         yield
@@ -192,7 +193,8 @@ async def _sweep(database: Database) -> None:
         try:
             async with database.transaction() as connection:
                 forgotten = await idempotency_keys.forget_old(connection)
-            log.debug("idempotency_keys_forgotten", keys=forgotten)
+                callers = await api_usage.forget_old(connection)
+            log.debug("idempotency_keys_forgotten", keys=forgotten, callers=callers)
         except (TenantcronError, DBAPIError) as error:
             log.warning("sweep_failed", error=str(error))
         await asyncio.sleep(_SWEEP_EVERY)

@@ -37,6 +37,8 @@ SHORTEST_TIMEOUT = timedelta(seconds=1)
 SHORTEST_AUDIT = timedelta(minutes=1)
 SHORTEST_MAX_AGE = timedelta(minutes=2)
 SHORTEST_OUTBOX_RETENTION = timedelta(hours=1)
+SHORTEST_TOKEN = timedelta(seconds=30)
+LONGEST_TOKEN = timedelta(hours=1)
 MOST_PORTS = 65_535
 MOST_BUSIEST = 100
 MOST_METRICS_LABELS = 5
@@ -52,7 +54,7 @@ _NUMBERS = (
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
     *("api_timeout", "metrics_audit_interval", "outbox_retention", "database_timeout"),
-    "tenant_source_max_age",
+    *("tenant_source_max_age", "token_lifetime"),
 )
 _SIZES = ("max_memory",)
 # Tables of the file that another reader understands; the environment cannot say them.
@@ -118,6 +120,8 @@ class Settings:
     log_level: LogLevel = LogLevel.INFO
     # Who signs tokens, as verifiers know it.
     issuer: str = "tenantcron"
+    # How long a token is valid, at most until a minute after the deadline of its attempt.
+    token_lifetime: timedelta = timedelta(minutes=5)
     # With what private keys in the database are sealed; from the environment, or in a file.
     master_key: str | None = field(default=None, repr=False)
     master_key_file: Path | None = None
@@ -201,6 +205,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         log_format=values.read("log_format", _one_of(LogFormat), default.log_format),
         log_level=values.read("log_level", _one_of(LogLevel), default.log_level),
         issuer=values.read("issuer", _issuer, default.issuer),
+        token_lifetime=values.read("token_lifetime", _token_lifetime, default.token_lifetime),
         master_key=values.read("master_key", _master_key, default.master_key),
         master_key_file=values.read("master_key_file", _path, default.master_key_file),
         signing_key=values.read("signing_key", _text, default.signing_key),
@@ -475,6 +480,14 @@ def _at_least(shortest: timedelta) -> Callable[[_Value], timedelta]:
         return duration
 
     return read
+
+
+def _token_lifetime(value: _Value) -> timedelta:
+    lifetime = _at_least(SHORTEST_TOKEN)(value)
+    if lifetime > LONGEST_TOKEN:
+        most = format_duration(LONGEST_TOKEN)
+        raise UsageError(f"{value.place}: {value.text!r} is too long: at most {most}")
+    return lifetime
 
 
 def _memory(value: _Value) -> int:

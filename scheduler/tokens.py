@@ -150,12 +150,17 @@ class Minter:
 
     async def _ask(self, asked: Sequence[Claimed]) -> dict[Lease, Permit]:
         async with self._database.transaction() as connection:
+            leases = [claimed.lease for claimed in asked]
             return await minting.permits(
-                connection, asked, identity=self._identity, at=self._clock()
+                connection, leases, identity=self._identity, at=self._clock()
             )
 
     async def _signed(self, permit: Permit, wanted: Wanted) -> str:
-        from tenantcron.actor.tokens import Claims, sign  # noqa: PLC0415 -- see `_signing`
+        from tenantcron.actor.tokens import (  # noqa: PLC0415 -- see `_signing`
+            Claims,
+            lease_digest,
+            sign,
+        )
 
         key = await self._signing().key(permit.kid)
         claims = Claims(
@@ -164,8 +169,11 @@ class Minter:
             audience=wanted.audience,
             tenant=wanted.claimed.tenant_id,
             execution=wanted.claimed.id,
+            attempt=wanted.claimed.attempt,
+            lease=lease_digest(*wanted.claimed.lease),
             now=permit.now,
-            until=wanted.claimed.started_at + wanted.timeout,
+            deadline=wanted.claimed.started_at + wanted.timeout,
+            lifetime=self._settings.token_lifetime,
             owner=wanted.owner,
             roles=self._roles,
         )

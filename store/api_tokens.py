@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.api_tokens import KeptToken, NewToken, PresentedToken
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.core.names import TenantId
-from tenantcron.store.api_usage import Usage
+from tenantcron.store.api_usage import Usage, usage_of
 from tenantcron.store.engine import Database
 from tenantcron.store.statements import statement
 from tenantcron.store.tables import api_token
@@ -72,13 +72,7 @@ async def request(
             expires_at, revoked_at, now, *counted, window = rest
             grant = _grant(role, tenant if isinstance(tenant, str) else None)
             kept = KeptToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
-            return TokenRequest(kept, _time(now), _usage(*counted), _past(window))
-    return None
-
-
-def _usage(requests: object, seconds_left: object) -> Usage | None:
-    if isinstance(requests, int) and isinstance(seconds_left, int):
-        return Usage(requests, seconds_left)
+            return TokenRequest(kept, _time(now), usage_of(*counted), _past(window))
     return None
 
 

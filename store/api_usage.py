@@ -17,6 +17,13 @@ class Usage:
     seconds_left: int
 
 
+def usage_of(requests: object, seconds_left: object) -> Usage | None:
+    """Read the columns of a count; None if nothing was counted."""
+    if isinstance(requests, int) and isinstance(seconds_left, int):
+        return Usage(requests, seconds_left)
+    return None
+
+
 _COUNT = """
 INSERT INTO tenantcron.api_usage AS usage (caller, window_start, requests)
 VALUES (%(caller)s, date_trunc('minute', statement_timestamp()), 1)
@@ -30,6 +37,14 @@ RETURNING
     ceil(extract(epoch FROM window_start + interval '1 minute' - statement_timestamp()))::integer
         AS seconds_left
 """
+
+
+_FORGET = "DELETE FROM tenantcron.api_usage WHERE window_start < now() - interval '1 hour'"
+
+
+async def forget_old(connection: AsyncConnection) -> int:
+    """Delete the counts of callers that have been idle for an hour; return how many."""
+    return (await connection.exec_driver_sql(_FORGET)).rowcount
 
 
 async def count(connection: AsyncConnection, caller: str) -> Usage:

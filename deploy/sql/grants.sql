@@ -90,6 +90,9 @@ GRANT INSERT, UPDATE, DELETE ON tenantcron.tenant_source, tenantcron.tenant_sour
 GRANT INSERT, UPDATE, DELETE ON tenantcron.webhook TO tenantcron_operate;
 -- The API looks tokens up, counts requests, and keeps the answers of writes for a day.
 GRANT SELECT, INSERT, UPDATE ON tenantcron.api_token, tenantcron.api_usage TO tenantcron_operate;
+GRANT DELETE ON tenantcron.api_usage TO tenantcron_operate;
+-- It looks whether the attempt of an execution token still runs.
+GRANT SELECT ON tenantcron.execution_live TO tenantcron_operate;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenantcron.idempotency_key TO tenantcron_operate;
 
 -- Rights on the tables of tenants follow those on manifest_version when a tenant is created. These

@@ -3,7 +3,9 @@
     BILLING_DATABASE_URL=postgresql://… BILLING_KEYS=https://cron.internal/.well-known/jwks.json \\
         uvicorn --app-dir examples/receiver --factory service:create_app
 
-`BILLING_KEYS` is the URL of a key set, or a file with the output of `tenantcron keys jwks`.
+`BILLING_KEYS` is the URL of a key set, or a file with the output of `tenantcron keys jwks`. With
+`BILLING_INTROSPECT=https://cron.internal/v1/tokens:introspect` the service also rejects tokens of
+executions that have ended.
 """
 
 import json
@@ -17,6 +19,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 
 from tenantcron.actor.context import acting_as, correlation
+from tenantcron.actor.introspection import Introspection
 from tenantcron.actor.key_sets import FetchedKeys, FixedKeys, KeySet
 from tenantcron.actor.receiving import ProofOfExecution
 from tenantcron.actor.tables import set_actor
@@ -70,7 +73,13 @@ def create_app() -> FastAPI:
     """Create the application."""
     engine = _engine(os.environ["BILLING_DATABASE_URL"])
     issuer = os.environ.get("BILLING_ISSUER", "tenantcron")
-    verifier = Verifier(keys=_keys(os.environ["BILLING_KEYS"]), issuer=issuer, audience=AUDIENCE)
+    introspect = os.environ.get("BILLING_INTROSPECT")
+    verifier = Verifier(
+        keys=_keys(os.environ["BILLING_KEYS"]),
+        issuer=issuer,
+        audience=AUDIENCE,
+        introspection=Introspection(introspect) if introspect else None,
+    )
     prove = ProofOfExecution(verifier)
     app = FastAPI(title="Billing")
 

@@ -7,7 +7,7 @@ import pytest
 
 LIGHT = ("model", "context", "attribution", "origin", "logs")
 # What a service needs that executions call. Only the last one knows a web framework.
-RECEIVING = ("key_sets", "verification", "signatures", "receiving")
+RECEIVING = ("key_sets", "verification", "introspection", "signatures", "receiving")
 DATABASE = ("sqlalchemy", "psycopg", "alembic")
 
 

@@ -148,6 +148,8 @@ def test_everything_can_come_from_the_environment(tmp_path: Path) -> None:
         ("MAX_CONCURRENT", "100001", "is not a whole number from 1 to 100000"),
         ("MAX_CONCURRENT_PER_TENANT", "9" * 5_000, "is not a whole number"),
         ("LEASE", "4s", "'4s' is too short: at least 5s"),
+        ("TOKEN_LIFETIME", "29s", "'29s' is too short: at least 30s"),
+        ("TOKEN_LIFETIME", "61m", "'61m' is too long: at most 1h"),
         ("LEASE", "60", "'60' is not a duration such as 90s"),
         ("RETENTION", "23h", "'23h' is too short: at least 1d"),
         ("REFRESH_INTERVAL", "0s", "'0s' is too short: at least 1s"),

@@ -17,7 +17,7 @@ import pytest
 from psycopg.errors import InsufficientPrivilege
 from support.fleet import manifest
 from support.processes import query
-from support.roles import DEPLOY, OPERATE, PLAN, RUN, SCHEDULES, Site
+from support.roles import DEPLOY, MASTER_KEY, OPERATE, PLAN, RUN, SCHEDULES, Site
 from support.serve_process import serving
 
 from tenantcron.cli.main import COMMANDS
@@ -156,7 +156,7 @@ def the_api_serves_as_the_operators_role_with_row_level_security(site: Site) -> 
     site.succeeded.add((OPERATE, "serve"))
     headers = {"Authorization": f"Bearer {json.loads(created.out)['token']}"}
     with (
-        serving(site.shell(OPERATE)) as (url, _),
+        serving(site.shell(OPERATE), TENANTCRON_MASTER_KEY=MASTER_KEY) as (url, _),
         httpx.Client(base_url=url, headers=headers, timeout=30) as client,
     ):
         assert client.get("/readyz").json()["row_level_security"] is True
@@ -172,6 +172,11 @@ def the_api_serves_as_the_operators_role_with_row_level_security(site: Site) -> 
         assert applied.status_code == 200, applied.text
         path = "/v1/tenants/umbra:suspend"
         assert client.post(path, json={"reason": "x"}).status_code == 200
+        form = {"token": (site.folder / "token").read_text(encoding="utf-8")}
+        own = {"Authorization": f"Bearer {form['token']}"}
+        for asking in (headers, own):
+            asked = client.post("/v1/tokens:introspect", data=form, headers=asking)
+            assert (asked.status_code, asked.json()) == (200, {"active": False})
 
 
 def the_scheduler_follows_a_tenant_source_with_rights_of_its_own(site: Site) -> None:

@@ -122,6 +122,7 @@ class Place:
         policy = (
             '[policy]\nallowed_hosts = ["http://127.0.0.1"]\n'
             f'allowed_networks = ["127.0.0.0/8"]\nallowed_ports = {sorted(ports)}\n'
+            f'allowed_audiences = ["{BILLING}"]\n'
         )
         (self.shell.folder / "tenantcron.toml").write_text(policy, encoding="utf-8")
         text = f'version: "1.0"\ntenant: acme\nsagas:\n{"".join(sagas)}'

@@ -24,12 +24,17 @@ SCHEDULES = {
     "bad": 'cron: "0 * * * *", catch_up: all, catch_up_window: 6h, overlap: allow,'
     " retry: {max_attempts: 1}, auto_pause_after: 3",
 }
+MASTER_KEY = b64encode(bytes(range(32))).decode()
 HANDLERS = """
+from pathlib import Path
+
 from tenantcron import saga
 
 @saga("good")
 async def good(execution):
-    return {"token": bool(await execution.token("https://billing.internal"))}
+    token = await execution.token("https://billing.internal")
+    Path("token").write_text(token)
+    return {"token": bool(token)}
 
 @saga("bad")
 async def bad(execution):
@@ -70,8 +75,8 @@ class Site:
             yield connection
 
     def call(self, role: str, *arguments: str) -> Called:
-        key = b64encode(bytes(range(32))).decode()
-        return self.shell(role)(*arguments, TENANTCRON_MASTER_KEY=key, PYTHONPATH=str(self.folder))
+        path = str(self.folder)
+        return self.shell(role)(*arguments, TENANTCRON_MASTER_KEY=MASTER_KEY, PYTHONPATH=path)
 
     def succeed(self, role: str, *arguments: str) -> Called:
         done = self.call(role, *arguments)

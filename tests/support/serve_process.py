@@ -13,10 +13,12 @@ from support.ports import free_port
 
 
 @contextmanager
-def serving(shell: Shell, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def serving(
+    shell: Shell, *arguments: str, **variables: str
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Start the command, and wait until it responds."""
     port = free_port()
-    process = shell.start("serve", "--port", str(port), *arguments)
+    process = shell.start("serve", "--port", str(port), *arguments, **variables)
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_for(url, process)

@@ -40,6 +40,9 @@ def payload(**changes: object) -> dict[str, object]:
         "iat": seconds(),
         "nbf": seconds(),
         "exp": seconds(minutes=6),
+        "attempt": 1,
+        "lease": "0" * 32,
+        "deadline": seconds(minutes=5),
         **changes,
     }
 

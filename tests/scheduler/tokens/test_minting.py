@@ -1,7 +1,7 @@
 """Tokens of executions: minted while the lease holds, refused with a reason after that."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -16,6 +16,7 @@ from support.minting import BILLING, TIMEOUT, kid_of, read, refusal
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.actor.keys import Algorithm, generate
+from tenantcron.actor.tokens import lease_digest
 from tenantcron.core.names import Owner
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.connections import HandlerConnections
@@ -48,8 +49,41 @@ async def test_a_token_says_who_calls_whom_for_which_tenant_and_until_when(
         "execution": str(claimed.id),
         "iat": noon,
         "nbf": noon,
-        "exp": noon + int(TIMEOUT.total_seconds()) + 60,
+        "exp": noon + 300,
+        "attempt": 1,
+        "lease": lease_digest(claimed.id, claimed.lease_token),
+        "deadline": noon + int(TIMEOUT.total_seconds()),
     }
+
+
+@dataclass(frozen=True)
+class Life:
+    """How long a token lives, in seconds from the start of its attempt."""
+
+    ends: int
+    timeout: timedelta = timedelta(hours=6)
+    asked_after: int = 0
+    lifetime: int = 300
+
+
+LIVES = {
+    "minutes by default": Life(300),
+    "from when it is minted": Life(340, asked_after=40),
+    "as the setting says": Life(3600, lifetime=3600),
+    "not beyond a minute after the deadline": Life(180, timedelta(minutes=2)),
+    "not beyond it when minted late": Life(180, timedelta(minutes=2), asked_after=40),
+}
+
+
+@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
+async def test_a_token_lives_for_minutes_and_never_longer_than_its_attempt(
+    scheduling: Scheduling, settings: Settings, keys: SigningKeys, claimed: Claimed, life: Life
+) -> None:
+    own = replace(settings, token_lifetime=timedelta(seconds=life.lifetime))
+    minter = Minter(scheduling.database, own, scheduling.clock)
+    scheduling.clock.go_on(seconds=life.asked_after)
+    said = await read(await minter(claimed, life.timeout).mint(BILLING), keys)
+    assert said["exp"] == int(NOON.timestamp()) + life.ends
 
 
 async def test_a_token_says_on_whose_behalf_and_its_subject_stays_the_scheduler(
@@ -90,7 +124,7 @@ async def test_a_handler_and_an_authoriser_get_tokens_with_the_owner(
     ]
 
 
-async def test_every_call_gets_a_fresh_one_that_ends_with_the_attempt(
+async def test_every_call_gets_a_fresh_one(
     scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
 ) -> None:
     tokens = minter(claimed, TIMEOUT)
@@ -100,7 +134,7 @@ async def test_every_call_gets_a_fresh_one_that_ends_with_the_attempt(
 
     assert first["jti"] != second["jti"]
     assert (second["aud"], second["iat"]) == ("https://ledger.internal", int(first["iat"]) + 30)  # type: ignore[call-overload] # a number
-    assert first["exp"] == second["exp"]
+    assert second["exp"] == int(first["exp"]) + 30  # type: ignore[call-overload] # as above
     assert minter.counts.minted == 2
 
 

@@ -1,0 +1,203 @@
+"""Execution tokens: whether one is still active (RFC 7662), and a fresh one in its place.
+
+A receiver asks with the token itself as the bearer, or with an API token or an OIDC identity, which
+sees tokens of its own tenants. What is not active is answered alike, whatever the reason.
+"""
+
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NotRequired
+from urllib.parse import parse_qs
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from typing_extensions import TypedDict
+
+from tenantcron.actor.verification import InvalidTokenError, Proof
+from tenantcron.api.callers import bearer_of
+from tenantcron.api.problems import Problem, invalid, unauthenticated
+from tenantcron.api.replies import done
+from tenantcron.api.roles import Permission
+from tenantcron.api.routing import CORRELATION, problems
+from tenantcron.api.service import Service
+from tenantcron.core.names import TenantId
+from tenantcron.scheduler.live_tokens import LiveTokens
+
+router = APIRouter(tags=["tokens"])
+log = structlog.get_logger()
+
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_INACTIVE: Final = {"active": False}
+_MISSING: Final = "send the execution token as `Authorization: Bearer`"
+_ENDED: Final = "the token is not active: its attempt has ended, or its time is up"
+_SCHEMA: Final = {
+    "type": "object",
+    "required": ["token"],
+    "properties": {"token": {"type": "string"}, "token_type_hint": {"type": "string"}},
+}
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {kind: {"schema": _SCHEMA} for kind in (_FORM, _JSON)},
+    }
+}
+
+
+class Introspected(TypedDict):
+    """Whether a token is active, and what it says if it is."""
+
+    active: bool
+    token_type: NotRequired[str]
+    iss: NotRequired[str]
+    sub: NotRequired[str]
+    aud: NotRequired[str]
+    jti: NotRequired[str]
+    iat: NotRequired[int]
+    nbf: NotRequired[int]
+    exp: NotRequired[int]
+    tenant: NotRequired[str]
+    roles: NotRequired[list[str]]
+    execution: NotRequired[str]
+    attempt: NotRequired[int]
+    deadline: NotRequired[int]
+    owner: NotRequired[str]
+
+
+class RenewedToken(TypedDict):
+    """A fresh token, as RFC 6749 has it."""
+
+    access_token: str
+    token_type: str
+    expires_in: int
+
+
+@router.post(
+    "/tokens:introspect",
+    response_model=Introspected,
+    responses=problems(404, 415),
+    openapi_extra=_BODY,
+)
+async def introspect(request: Request) -> Response:
+    """Say whether an execution token is active, and what it says."""
+    service: Service = request.app.state.service
+    bearer = bearer_of(request)
+    if bearer is None:
+        # Nobody learns anything about this server before the caller is known.
+        service.callers.nobody(request)
+    tokens, token = _live(service), await _token(request)
+    is_own = _same(bearer, token)
+    tenant = None if is_own else await _sees(request, service, bearer)
+    try:
+        proof = await tokens.verified(token)
+    except InvalidTokenError:
+        return done(_INACTIVE)
+    checked = await tokens.check(proof, _counted_as(proof) if is_own else None)
+    service.callers.refuse_too_many(checked.usage)
+    if checked.lease is None or tenant not in (None, proof.tenant):
+        return done(_INACTIVE)
+    return done(_said(proof, service.settings.issuer))
+
+
+@router.post("/tokens:renew", response_model=RenewedToken, responses=problems(404))
+async def renew(request: Request) -> Response:
+    """Return a fresh token in place of the one that the request presents."""
+    service: Service = request.app.state.service
+    token = bearer_of(request)
+    if token is None:
+        raise unauthenticated(_MISSING)
+    tokens = _live(service)
+    try:
+        proof = await tokens.verified(token)
+    except InvalidTokenError as error:
+        log.info("token_refused", error=str(error))
+        raise unauthenticated(_MISSING) from error
+    checked = await tokens.check(proof, _counted_as(proof))
+    service.callers.refuse_too_many(checked.usage)
+    renewed = None if checked.lease is None else await tokens.renew(proof, checked.lease)
+    if renewed is None:
+        raise unauthenticated(_ENDED)
+    fresh: RenewedToken = {
+        "access_token": renewed.token,
+        "token_type": "Bearer",
+        "expires_in": renewed.expires_in,
+    }
+    return done(fresh)
+
+
+def _live(service: Service) -> LiveTokens:
+    if service.live_tokens is None:
+        raise Problem("TC703", "there are no keys here: give the server the master key")
+    return service.live_tokens
+
+
+async def _sees(request: Request, service: Service, bearer: str | None) -> TenantId | None:
+    """Return the tenant whose tokens the caller may ask about, None for all."""
+    callers = service.callers
+    caller = (
+        callers.nobody(request) if bearer is None else await callers.presenting(bearer, reads=True)
+    )
+    work = service.work(caller, request.scope[CORRELATION])
+    work.require(Permission.READ)
+    return work.bound_to
+
+
+async def _token(request: Request) -> str:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (_FORM, _JSON):
+        raise Problem("TC713", f"send the token as {_FORM} or {_JSON}")
+    body = await request.body()
+    fields = _form(body) if kind == _FORM else _document(body)
+    token = fields.get("token")
+    if not isinstance(token, str) or not token:
+        raise invalid("the body has exactly one `token`, which is text")
+    return token
+
+
+def _form(body: bytes) -> Mapping[str, object]:
+    try:
+        fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=10)
+    except ValueError:  # more fields than that
+        return {}
+    return {name: values[0] for name, values in fields.items() if len(values) == 1}
+
+
+def _document(body: bytes) -> Mapping[str, object]:
+    try:
+        document: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _same(bearer: str | None, token: str) -> bool:
+    return bearer is not None and token.isascii() and hmac.compare_digest(bearer, token)
+
+
+def _counted_as(proof: Proof) -> str:
+    return f"execution:{proof.execution}"
+
+
+def _said(proof: Proof, issuer: str) -> Introspected:
+    issued_at = int(proof.issued_at.timestamp())
+    said: Introspected = {
+        "active": True,
+        "token_type": "Bearer",
+        "iss": issuer,
+        "sub": proof.actor.id,
+        "aud": proof.audience,
+        "jti": proof.token_id,
+        "iat": issued_at,
+        "nbf": issued_at,
+        "exp": int(proof.expires_at.timestamp()),
+        "tenant": proof.tenant,
+        "roles": list(proof.roles),
+        "execution": str(proof.execution),
+    }
+    if proof.attempt is not None:
+        said["attempt"] = proof.attempt
+    if proof.deadline is not None:
+        said["deadline"] = int(proof.deadline.timestamp())
+    if proof.owner is not None:
+        said["owner"] = proof.owner
+    return said
