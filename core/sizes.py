@@ -7,7 +7,9 @@ from tenantcron.core.errors import TenantcronError
 EXPECTED = "a size such as 512MiB or 2GiB"
 SMALLEST = 16 * 1024**2
 
-_SIZE = re.compile("([0-9]{1,12})(B|KiB|MiB|GiB)")
+PATTERN = "([0-9]{1,12})(B|KiB|MiB|GiB)"
+
+_SIZE = re.compile(PATTERN)
 _UNITS = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024, "B": 1}
 
 

@@ -27,6 +27,7 @@ _FAMILIES = {
 _IN_WORDS = {
     "TC002": "a file of more than 1 MiB, or a list of 20,001 numbers",
     "TC303": "a report of 300 KiB pasted into `payload:`",
+    "TC308": "20 schedules that share a named schedule with a payload of 250 KiB",
 }
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Required, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict
 
-from tenantcron.core import durations, names, secret_refs
+from tenantcron.core import durations, names, secret_refs, sizes
 from tenantcron.core.auth import AUDIENCE_PATTERN, LONGEST_AUDIENCE
 from tenantcron.manifests.timing import FORMS
 
@@ -443,6 +443,16 @@ class Policy(TypedDict, total=False):
     ]
     max_schedules_per_tenant: Annotated[
         int, _says("How many schedules a tenant may have.", default=20, ge=0, le=100_000)
+    ]
+    max_size_per_tenant: Annotated[
+        str,
+        _says(
+            "How large payloads, descriptions and targets of a tenant's schedules may be in all, "
+            "from 1KiB to 16MiB.",
+            default="4MiB",
+            pattern=f"^{sizes.PATTERN}$",
+            extra={"x-expects": "a size such as 512KiB or 4MiB"},
+        ),
     ]
     max_timeout: Annotated[
         str, _duration("The longest `timeout` of a schedule, from 1s to 1d.", "1h")

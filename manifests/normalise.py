@@ -8,6 +8,7 @@ from tenantcron.core.words import number_of
 from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.policy import Policy
+from tenantcron.manifests.size import judge_size
 from tenantcron.manifests.target_views import read_target
 from tenantcron.manifests.targets import judge_retention, judge_target
 from tenantcron.manifests.timing import FORMS, NamedTimings, TimingReader
@@ -59,8 +60,10 @@ def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[Des
     reader.faults.extend(_too_many(declared, policy))
     for saga in views:
         reader.faults.extend(judge_target(saga, policy))
-    schedules = (_desired(one, policy, reader) for one in declared)
-    return tuple(sorted(filter(None, schedules), key=lambda schedule: schedule.name))
+    desired = [(_desired(one, policy, reader), one.at) for one in declared]
+    schedules = [(schedule, at) for schedule, at in desired if schedule is not None]
+    reader.faults.extend(judge_size(schedules, policy))
+    return tuple(sorted((schedule for schedule, _ in schedules), key=lambda one: one.name))
 
 
 def _own_timings(view: View | None, policy: Policy, reader: TimingReader) -> NamedTimings:

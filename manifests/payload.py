@@ -52,6 +52,11 @@ def _is_too_large(payload: JsonValue) -> bool:
     return False
 
 
+def size_of(value: JsonValue) -> int:
+    """Return how many bytes a value has as JSON."""
+    return len(_ENCODER.encode(value).encode())
+
+
 def _unknown_placeholders(text: str, at: Pointer) -> Iterator[Fault]:
     for name in dict.fromkeys(match[1].strip() for match in _PLACEHOLDER.finditer(text)):
         if name not in PLACEHOLDERS:

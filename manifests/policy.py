@@ -12,6 +12,7 @@ from tenantcron.core.egress import Egress, is_network
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.core.secret_refs import of_tenant
+from tenantcron.core.sizes import format_size, parse_size
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
@@ -31,6 +32,7 @@ _TABLES = ("policy", "settings")
 TomlValue = bool | int | float | str | date | time | list["TomlValue"] | dict[str, "TomlValue"]
 
 _TABLE = ("policy",)
+_SIZES = (1024, 16 * 1024**2)
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
@@ -39,6 +41,8 @@ class Policy(NamedTuple):
 
     minimum_interval: timedelta
     max_schedules_per_tenant: int
+    # Bytes.
+    max_size_per_tenant: int
     max_timeout: timedelta
     presets: Mapping[str, Timing]
     egress: Egress
@@ -127,6 +131,7 @@ def _read(data: JsonValue, source: str) -> Policy:
     policy = Policy(
         minimum_interval=floor,
         max_schedules_per_tenant=default_cap if cap is None else cap,
+        max_size_per_tenant=_max_size(view, faults),
         max_timeout=longest,
         presets=_presets(view.get("presets"), floor, longest, faults),
         egress=_egress(view, faults),
@@ -140,6 +145,16 @@ def _read(data: JsonValue, source: str) -> Policy:
     )
     _refuse_errors(faults, source)
     return policy
+
+
+def _max_size(view: View, faults: list[Fault]) -> int:
+    written = view.text("max_size_per_tenant")
+    size = parse_size(written or str(defaults("policy")["max_size_per_tenant"]))
+    low, high = _SIZES
+    if not low <= size <= high:
+        message = f"`max_size_per_tenant` must be from {format_size(low)} to {format_size(high)}"
+        faults.append(Fault("TC305", message, (*view.pointer, "max_size_per_tenant")))
+    return size
 
 
 def _max_timeout(view: View, faults: list[Fault]) -> timedelta:

@@ -124,6 +124,13 @@ _ALL = (
         _WARNING,
     ),
     Rule(
+        "TC014",
+        "aliases-too-large",
+        "Aliases and merge keys add more than 1 MiB to the document.",
+        "Each alias is stored in full: one long text that 50 schedules share is stored 50 times.",
+        "Pass a reference to the data instead, or let fewer schedules share it.",
+    ),
+    Rule(
         "TC101",
         "unknown-key",
         "A key that this section does not have.",
@@ -360,6 +367,14 @@ _ALL = (
         "An attempt that hangs holds one of the cluster's slots until its timeout.",
         "Choose a shorter timeout, or split the work. The platform team can raise `max_timeout` in "
         "the [policy] table.",
+    ),
+    Rule(
+        "TC308",
+        "schedules-too-large",
+        "The payloads, descriptions and targets of the tenant's schedules are larger than allowed.",
+        "All of it is stored for every schedule, with each change of it and with each version.",
+        "Pass references instead of data. The platform team can raise `max_size_per_tenant` in the "
+        "[policy] table.",
     ),
     Rule(
         "TC401",

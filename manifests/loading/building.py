@@ -18,6 +18,7 @@ from tenantcron.manifests.loading.nodes import Key, Node
 from tenantcron.manifests.loading.opened import OpenMapping, OpenSequence
 from tenantcron.manifests.loading.problems import Problems
 from tenantcron.manifests.loading.scalars import Reading
+from tenantcron.manifests.loading.source import MAX_BYTES
 
 MAX_DEPTH = 64
 MAX_VALUES = 20_000
@@ -28,8 +29,8 @@ _TYPES = {dict: "a mapping", list: "a list", bool: "a boolean", type(None): "nul
 class Builder:
     """Builds the tree of one document; `usable` says whether its data can be checked further."""
 
-    __slots__ = ("_anchors", "_problems", "_resolve", "_room", "_stack", "_stopped", "_written",
-                 "root", "usable")  # fmt: skip
+    __slots__ = ("_aliased_bytes", "_anchors", "_problems", "_resolve", "_room", "_stack",
+                 "_stopped", "_written", "root", "usable")  # fmt: skip
 
     def __init__(self, problems: Problems, resolve: Callable[[str], Reading]) -> None:
         """Start with nothing; `resolve` gives unquoted scalars their meaning."""
@@ -41,6 +42,7 @@ class Builder:
         self._anchors: dict[str, Node | None] = {}
         self._written = 0
         self._room = MAX_VALUES  # for written values: aliases take from it
+        self._aliased_bytes = 0
         self._stopped = False
 
     def build(self, events: Iterable[Event]) -> None:
@@ -131,6 +133,7 @@ class Builder:
             node.entries = {}
         else:
             self._room -= node.size
+            self._aliased_bytes += node.bytes
         opened = self._stack[-1] if self._stack else None
         if isinstance(opened, OpenMapping) and opened.awaits_key:
             self._take_alias_as_key(opened, node, event)
@@ -162,6 +165,9 @@ class Builder:
         elif self._written + node.size > self._room:
             message = f"with `*{name}` the document grows beyond {MAX_VALUES:,} values"
             self._report("TC008", message, _place(event), hint)
+        elif self._aliased_bytes + node.bytes > MAX_BYTES:
+            message = f"with `*{name}` the aliases add more than {MAX_BYTES:,} bytes"
+            self._report("TC014", message, _place(event), "pass a reference to the data instead")
         else:
             return False
         return True

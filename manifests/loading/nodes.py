@@ -15,9 +15,12 @@ class Key(NamedTuple):
 
 
 class Node:
-    """A value and where it is written; how many values it holds and how deep, aliases included."""
+    """A value and where it is written; how many values and bytes it holds and how deep.
 
-    __slots__ = ("end", "entries", "height", "items", "size", "start", "value")
+    All three include what aliases stand for.
+    """
+
+    __slots__ = ("bytes", "end", "entries", "height", "items", "size", "start", "value")
 
     def __init__(self, value: JsonValue, start: int, end: int) -> None:
         """Begin with a scalar; who reads a list or a mapping adds what is in it."""
@@ -25,6 +28,7 @@ class Node:
         self.start = start
         self.end = end
         self.size = 1
+        self.bytes = bytes_of(value) if isinstance(value, str) else 0
         self.height = 0
         self.items: list[Node] | None = None
         self.entries: dict[str, tuple[Key, Node]] | None = None
@@ -42,3 +46,8 @@ class Node:
             return None
         entry = self.entries.get(part)
         return entry[0] if entry else None
+
+
+def bytes_of(text: str) -> int:
+    """Return how long a text is in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())

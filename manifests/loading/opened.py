@@ -1,7 +1,7 @@
 """Mappings and sequences that are being read: they take their children one by one."""
 
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests.loading.nodes import Key, Node
+from tenantcron.manifests.loading.nodes import Key, Node, bytes_of
 
 
 class OpenSequence:
@@ -88,11 +88,13 @@ class OpenMapping:
         if text not in self._entries:
             self._entries[text] = (key, child)
             self._values[text] = child.value
+            self.node.bytes += bytes_of(text)
             _grow(self.node, child)
 
 
 def _grow(parent: Node, child: Node) -> None:
-    """Count the child into the size and the height of its parent."""
+    """Count the child into the size, the bytes and the height of its parent."""
     parent.size += child.size
+    parent.bytes += child.bytes
     if child.height >= parent.height:
         parent.height = child.height + 1

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
+from sqlalchemy import text
 from support.fleet import NIGHTLY, Shell, manifest
 from support.patience import PATIENCE
 from support.serve_process import serving
@@ -19,7 +20,9 @@ from support.serving import YAML, Api, new_token
 
 from tenantcron.api.manifest_slots import EACH
 from tenantcron.cli import remote
+from tenantcron.core.names import TenantId
 from tenantcron.manifests.files import ManifestFile
+from tenantcron.store import tenants
 
 PLAN = "/v1/tenants/acme/manifest:plan"
 BODY = manifest("acme", {"nightly": NIGHTLY})
@@ -150,3 +153,40 @@ def test_a_server_that_is_stopped_takes_its_processes_with_it(
     assert process.returncode == 0
     _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
     assert not alive
+
+
+async def stored_bytes(api: Api) -> int:
+    async with api.database.transaction() as connection:
+        statement = text("SELECT pg_database_size(current_database())")
+        return int(await connection.scalar(statement) or 0)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "use", "code"),
+    [
+        ("x: &large {large}", "{{cron: 0 2 * * *, payload: {{text: *large}}}}", "TC014"),
+        (
+            "schedules: {{large: {{cron: 0 2 * * *, payload: {{text: {large}}}}}}}",
+            "{{name: s{number}, preset: large}}",
+            "TC308",
+        ),
+    ],
+    ids=["by aliases", "by a named schedule"],
+)
+async def test_a_manifest_that_would_be_stored_many_times_over_is_refused(
+    api: Api, anchor: str, use: str, code: str
+) -> None:
+    await api.tenants("acme")
+    async with api.database.transaction() as connection:
+        await tenants.set_limits(connection, TenantId("acme"), {"max_schedules": 49})
+    lines = ['version: "1.0"', "tenant: acme", anchor.format(large="x" * 250_000), "sagas:"]
+    for number in range(49):
+        lines += [f"- name: s{number}", f"  trigger: {{scheduled: {use.format(number=number)}}}"]
+    before = await stored_bytes(api)
+    async with await api.client("deployer") as deployer:
+        path = "/v1/tenants/acme/manifest:apply"
+        got = await deployer.post(path, content="\n".join(lines), headers=YAML)
+    (tenant,) = got.json()["tenants"]
+    assert (got.status_code, got.json()["code"]) == (422, "TC605")
+    assert {diagnostic["code"] for diagnostic in tenant["diagnostics"]} == {code}
+    assert await stored_bytes(api) - before < 1_000_000

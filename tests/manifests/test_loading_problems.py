@@ -196,6 +196,37 @@ def test_the_written_values_count_beside_the_aliases() -> None:
     assert [problem.code for problem in loaded.problems] == ["TC008"]
 
 
+def test_a_large_string_that_is_aliased_often_is_refused_at_the_alias() -> None:
+    content = b"- &a " + b"x" * 250_000 + b"\n" + b"- *a\n" * 49
+    loaded = load(content, syntax="yaml")
+    assert loaded.document is None
+    assert {problem.code for problem in loaded.problems} == {"TC014"}
+    assert loaded.problems[0].span.line == 6
+    assert loaded.problems[0].message == "with `*a` the aliases add more than 1,048,576 bytes"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "- &a " + "é" * 125_000 + "\n" + "- *a\n" * 5,
+        "- &a {" + ", ".join(f"{'k' * 1_000}{n}: 1" for n in range(250)) + "}\n" + "- *a\n" * 5,
+        "- &a [" + "x" * 125_000 + "]\n- &b [*a, *a]\n- &c [*b, *b]\n- [*c, *c]\n",
+        "- &a {b: " + "x" * 250_000 + "}\n" + "- {<<: *a}\n" * 5,
+    ],
+    ids=["more than one byte", "keys", "nested", "merged"],
+)
+def test_what_aliases_add_is_counted_in_bytes_wherever_it_is(content: str) -> None:
+    loaded = load(content.encode(), syntax="yaml")
+    assert loaded.document is None
+    assert {problem.code for problem in loaded.problems} == {"TC014"}
+
+
+def test_aliases_may_add_as_much_as_a_file_may_hold() -> None:
+    content = b"- &a " + b"x" * 262_144 + b"\n" + b"- *a\n" * 4
+    assert load(content, syntax="yaml").document is not None
+    assert load(b"- " + b"x" * 1_000_000, syntax="yaml").document is not None
+
+
 def test_many_problems_of_one_kind_are_cut_short() -> None:
     problems = load(b"a: 1\n" * 500, syntax="yaml").problems
     assert len(problems) == 51

@@ -24,6 +24,7 @@ def test_without_a_file_the_documented_defaults_hold() -> None:
     policy = default_policy()
     assert policy.minimum_interval == timedelta(minutes=15)
     assert policy.max_schedules_per_tenant == 20
+    assert policy.max_size_per_tenant == 4 * 1024**2
     assert policy.max_timeout == timedelta(hours=1)
     assert policy.presets == {}
     assert policy.egress == Egress(hosts=(), networks=(), ports=None)
@@ -42,6 +43,7 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     [policy]
     minimum_interval = "1h"
     max_schedules_per_tenant = 3
+    max_size_per_tenant = "64KiB"
     max_timeout = "6h"
     allowed_hosts = ["billing.internal", "*.grid.internal", "http://localhost", "[::1]"]
     allowed_networks = ["10.20.0.0/16", "::1/128"]
@@ -57,6 +59,7 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     policy = load_policy(policy_file(tmp_path, text))
     assert policy.minimum_interval == timedelta(hours=1)
     assert policy.max_schedules_per_tenant == 3
+    assert policy.max_size_per_tenant == 64 * 1024
     assert policy.max_timeout == timedelta(hours=6)
     assert policy.egress == Egress(
         hosts=("billing.internal", "*.grid.internal", "http://localhost", "[::1]"),
@@ -100,6 +103,10 @@ BAD = (
     Bad("max_schedules_per_tenant = -1", "policy.max_schedules_per_tenant: TC106 "),
     Bad("max_schedules_per_tenant = 1.5", "policy.max_schedules_per_tenant: TC103 "),
     Bad("max_schedules_per_tenant = nan", "policy.max_schedules_per_tenant: TC103 "),
+    Bad("max_size_per_tenant = 4096", "policy.max_size_per_tenant: TC103 "),
+    Bad("max_size_per_tenant = '4MB'", "policy.max_size_per_tenant: TC106 "),
+    Bad("max_size_per_tenant = '1B'", "policy.max_size_per_tenant: TC305 "),
+    Bad("max_size_per_tenant = '17MiB'", "policy.max_size_per_tenant: TC305 "),
     Bad("max_timeout = 60", "policy.max_timeout: TC103 "),
     Bad("max_timeout = '0s'", "policy.max_timeout: TC305 "),
     Bad("max_timeout = '25h'", "policy.max_timeout: TC305 "),

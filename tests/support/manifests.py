@@ -46,6 +46,7 @@ def policy_with(
     *,
     floor: timedelta = timedelta(minutes=15),
     cap: int = 20,
+    size: int = 4 * 1024**2,
     max_timeout: timedelta = timedelta(hours=1),
     presets: dict[str, Timing] | None = None,
     hosts: tuple[str, ...] = (),
@@ -60,6 +61,7 @@ def policy_with(
     return Policy(
         floor,
         cap,
+        size,
         max_timeout,
         presets or {},
         egress,
@@ -119,12 +121,23 @@ def _from_file(file: Path) -> Mistake:
     return Mistake(file.name[:5], file.read_bytes(), syntax, file.stem)
 
 
+def _large() -> dict[str, JsonValue]:
+    """Return a manifest whose 20 schedules share a large payload."""
+    sagas: list[JsonValue] = [
+        {"name": f"s{number}", "trigger": {"scheduled": {"name": f"s{number}", "preset": "large"}}}
+        for number in range(20)
+    ]
+    large: JsonValue = {"every": "1h", "payload": {"report": "x" * 250_000}}
+    return {"schedules": {"large": large}, "sagas": sagas}
+
+
 BUILT = (
     Mistake("TC002", b"sagas: []\n# " + b"x" * 1_048_576),
     Mistake(
         "TC303",
         json.dumps(manifest({"every": "1h", "payload": {"report": "x" * 300_000}})).encode(),
     ),
+    Mistake("TC308", json.dumps(_large()).encode()),
 )
 ACROSS_FILES = {code: MISTAKES / f"{code}-{RULES[code].name}" for code in ("TC501",)}
 
