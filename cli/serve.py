@@ -6,6 +6,7 @@ import sys
 
 from tenantcron.actor.logs import add_actor
 from tenantcron.cli.database import loop_factory, migrated_database
+from tenantcron.cli.login_rights import warn_of_excess_rights
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import settings
 from tenantcron.core.errors import UsageError
@@ -59,5 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(address: Address) -> None:
     found = settings()
     async with migrated_database(found.api_timeout) as database:
+        await warn_of_excess_rights(database, found, "tenantcron_operate")
         service = await open_service(database, found, anonymous=address.anonymous)
         await serve(create_app(service), service, address)

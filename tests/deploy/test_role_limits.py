@@ -1,5 +1,6 @@
 """What the roles of deploy/sql cannot do: forge events, stop claims, read secrets, edit audits."""
 
+import json
 from contextlib import closing
 
 import psycopg
@@ -9,8 +10,10 @@ from psycopg.errors import (
     LockNotAvailable,
     ObjectNotInPrerequisiteState,
 )
+from support.patience import PATIENCE
 from support.processes import query
 from support.roles import API, DEPLOY, OPERATE, PLAN, RUN, Site
+from support.serve_process import serving
 
 LOGINS = (RUN, OPERATE, PLAN)
 # By trigger function: the table that it belongs to, and the event that fires it.
@@ -290,3 +293,50 @@ def test_tenants_that_were_created_before_the_roles_are_opened_by_the_grants(sit
     with closing(psycopg.connect(site.url_of(OPERATE))) as session:
         session.execute("DELETE FROM tenant_acme.tenant_schedule WHERE schedule_name = 'bad'")
         session.rollback()
+
+
+def excess_rights(log: str) -> list[tuple[object, object]]:
+    lines = (json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    return [
+        (line["login"], line["rights"])
+        for line in lines
+        if line["event"] == "login_has_excess_rights" and "docs/database.md" in line["hint"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("login", "rights"),
+    [
+        (RUN, []),
+        (DEPLOY, ["owns the tables"]),
+        ("member_of_owner", ["owns the tables"]),
+        ("blind_to_policies", ["bypasses row-level security"]),
+        ("postgres", ["superuser"]),
+    ],
+)
+def test_a_scheduler_warns_of_rights_that_it_does_not_need(
+    site: Site, login: str, rights: list[str]
+) -> None:
+    with psycopg.connect(site.url, autocommit=True) as superuser:
+        superuser.execute(
+            f"CREATE ROLE member_of_owner LOGIN IN ROLE {DEPLOY};"
+            f"CREATE ROLE blind_to_policies LOGIN BYPASSRLS IN ROLE {RUN}"
+        )
+        try:
+            done = site.call(login, "run", "--handlers", "rights_work", "--once")
+        finally:
+            superuser.execute("DROP ROLE member_of_owner; DROP ROLE blind_to_policies")
+
+    assert done.code == 0, done
+    assert excess_rights(done.err) == ([(login, rights)] if rights else [])
+
+
+@pytest.mark.parametrize(("login", "expected"), [(OPERATE, 0), (DEPLOY, 1)])
+def test_the_api_warns_of_rights_that_it_does_not_need(
+    site: Site, login: str, expected: int
+) -> None:
+    with serving(site.shell(login)) as (_, process):
+        process.terminate()
+        _, log = process.communicate(timeout=PATIENCE)
+
+    assert len(excess_rights(log)) == expected

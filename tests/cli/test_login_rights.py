@@ -1,0 +1,24 @@
+"""The warning of a login with more rights than a process needs."""
+
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from tenantcron.cli.login_rights import warn_of_excess_rights
+from tenantcron.core.settings import Settings
+from tenantcron.store.engine import Database
+
+
+async def test_the_embedded_server_is_not_warned_about(
+    database: Database, database_url: str
+) -> None:
+    """Its only login is a superuser, as that of the tests is."""
+    with capture_logs() as logs:
+        await warn_of_excess_rights(database, Settings(folder=Path()), "tenantcron_run")
+        assert logs == []
+        own = Settings(database_url=database_url, folder=Path())
+        await warn_of_excess_rights(database, own, "tenantcron_run")
+
+    (line,) = logs
+    assert (line["event"], line["rights"]) == ("login_has_excess_rights", ["superuser"])
+    assert "tenantcron_run" in line["hint"]
