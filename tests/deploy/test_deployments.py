@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.deploy_files import DEPLOY, ROOT, compose, dockerfile, pods, resources
+from support.deploy_files import DEPLOY, ROOT, compose, containers_of, dockerfile, pods, resources
 from support.tools import run_tool
 
 from tenantcron.api.status import router
@@ -34,8 +34,10 @@ def containers() -> Iterator[Container]:
         if service["image"] == "tenantcron":
             yield Container(name, service["command"], set(service["environment"]))
     for pod in pods():
-        for one in pod["containers"]:
-            yield Container(one["name"], one["args"], {variable["name"] for variable in one["env"]})
+        for one in containers_of(pod):
+            if "command" not in one:
+                variables = {variable["name"] for variable in one["env"]}
+                yield Container(one["name"], one["args"], variables)
 
 
 def settings_of_the_cluster(folder: Path) -> Settings:
@@ -56,13 +58,14 @@ def test_every_container_calls_a_command_with_options_that_exist(container: Cont
 def test_compose_has_a_database_two_schedulers_the_api_and_a_migration_before_them() -> None:
     services = compose()["services"]
     called = [service["command"][0] for service in services.values() if "command" in service]
-    assert sorted(called) == ["migrate", "run", "run", "serve"]
+    assert sorted(called) == ["migrate", "psql", "run", "run", "serve"]
     for service in services.values():
         assert set(service.get("depends_on", {})) <= services.keys()
     for name, service in services.items():
         if service.get("command", [""])[0] in ("run", "serve"):
-            needs = {"migrate": {"condition": "service_completed_successfully"}}
+            needs = {"grants": {"condition": "service_completed_successfully"}}
             assert service["depends_on"] == needs, name
+    assert services["grants"]["depends_on"].keys() == {"migrate"}
     # What listens for everybody does so inside of the network of compose only.
     assert [port for one in services.values() for port in one.get("ports", [])] == [
         "127.0.0.1:8080:8080"
@@ -115,8 +118,9 @@ def test_what_is_told_to_stop_gets_longer_than_the_drain(tmp_path: Path) -> None
 
 def test_a_job_migrates_before_anything_runs() -> None:
     (job,) = resources("Job")
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["migrate"]
+    migrate, grants = containers_of(job["spec"]["template"]["spec"])
+    assert migrate["args"] == ["migrate"]
+    assert grants["name"] == "grants"
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
@@ -125,7 +129,7 @@ def test_no_container_runs_as_root_or_may_become_it() -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
-        for container in pod["containers"]:
+        for container in containers_of(pod):
             confined = container["securityContext"]
             assert confined["allowPrivilegeEscalation"] is False
             assert confined["readOnlyRootFilesystem"] is True

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable
 
 import pytest
-from support.deploy_files import ROOT, compose, dockerfile, pods
+from support.deploy_files import ROOT, compose, containers_of, dockerfile, pods
 
 DIGEST = re.compile(
     r"(?P<name>[a-z0-9./-]+):(?P<tag>[\w.-]+)@"
@@ -31,7 +31,7 @@ def pulled_by_compose() -> list[str]:
 
 
 def pulled_by_kubernetes() -> list[str]:
-    return [container["image"] for pod in pods() for container in pod["containers"]]
+    return [container["image"] for pod in pods() for container in containers_of(pod)]
 
 
 @pytest.mark.parametrize("images", [pulled_by_docker, pulled_by_compose, pulled_by_kubernetes])

@@ -33,3 +33,8 @@ def templates() -> list[Yaml]:
 
 def pods() -> list[Yaml]:
     return [template["spec"] for template in templates()]
+
+
+def containers_of(pod: Yaml) -> list[Yaml]:
+    """Return the containers of a pod, in the order in which they run."""
+    return [*pod.get("initContainers", ()), *pod["containers"]]

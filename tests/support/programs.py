@@ -10,14 +10,14 @@ from tenantcron.store import binaries
 
 
 def client(
-    name: str, *arguments: str, stdin: str | None = None
+    name: str, *arguments: str, stdin: str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `psql`, `pg_dump` and the like without the user's settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
     return subprocess.run(
         [_program(name), *arguments],
         input=stdin,
-        env=kept | {"PSQLRC": "/nowhere"},
+        env=kept | {"PSQLRC": "/nowhere"} | environment,
         capture_output=True,
         text=True,
         check=False,
