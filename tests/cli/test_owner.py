@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
@@ -26,7 +25,7 @@ HANDLERS = """
 
 
 @pytest.fixture
-def shell(tmp_path: Path, database_url: str) -> Iterator[Shell]:
+def shell(tmp_path: Path, database_url: str) -> Shell:
     """A folder with a handler and an authoriser."""
     (tmp_path / "sagas.py").write_text(dedent(HANDLERS), encoding="utf-8")
     return Shell(tmp_path, database_url)

@@ -6,8 +6,9 @@ import json
 import pytest
 
 from tenantcron.core.json_stream import JsonStream
+from tenantcron.core.values import JsonValue
 
-ITEMS = [{"a": 1, "b": ["line\nbreak", {}]}, "é", [], None]
+ITEMS: list[JsonValue] = [{"a": 1, "b": ["line\nbreak", {}]}, "é", [], None]
 
 
 @pytest.mark.parametrize("items", [ITEMS, ITEMS[:1], []], ids=["several", "one", "none"])

@@ -6,7 +6,7 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import tzdata
+import tzdata  # type: ignore[import-untyped] # as in cron/zones.py
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.zones import UnknownZoneError, tz_version, zone, zone_names

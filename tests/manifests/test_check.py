@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from support.manifests import GOOD, check, check_data, codes
 from support.mutations import damaged
 
-from tenantcron.manifests.document import JsonValue, load
+from tenantcron.core.values import JsonValue
+from tenantcron.manifests.document import load
 from tenantcron.manifests.files import find_files
 
 
@@ -200,9 +201,9 @@ def test_a_flood_of_mistakes_is_answered_within_two_seconds(
     seconds = (CPU_SECONDS, CPU_SECONDS)
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_CPU, {seconds})"
     command = "from tenantcron.cli.main import main; raise SystemExit(main())"
-    arguments = [sys.executable, "-c", f"{limit}; {command}", "validate", "--format", form, file]
+    arguments = [sys.executable, "-c", f"{limit}; {command}", "validate", "--format", form]
 
-    answered = subprocess.run(arguments, capture_output=True, check=False)
+    answered = subprocess.run([*arguments, file], capture_output=True, check=False)
 
     assert answered.returncode == 1, answered.stderr[-200:]
     assert len(answered.stdout) < 200_000

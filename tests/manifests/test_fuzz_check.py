@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.damage import is_inside, lines_of, mutations
 
 from tenantcron.answers import diagnostics as data
 from tenantcron.cli.formats import github, sarif, text
@@ -18,7 +19,6 @@ from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.document import Syntax
 from tenantcron.manifests.policy import Policy, load_policy
-from tests.manifests.test_fuzz_loading import is_inside, lines_of, mutations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(

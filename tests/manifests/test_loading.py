@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.diagnostics import Pointer, Span
-from tenantcron.manifests.document import Document, JsonValue, load
+from tenantcron.manifests.document import Document, load
 
 MANIFEST = """\
 version: "1.0"

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.diagnostics import Span
-from tenantcron.manifests.document import JsonValue, load
+from tenantcron.manifests.document import load
 
 
 def test_json_has_the_same_places_as_yaml() -> None:

@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.diagnostics import Pointer, Span
-from tenantcron.manifests.document import Document, JsonValue, Loaded, load
+from tenantcron.manifests.document import Document, Loaded, load
 from tenantcron.manifests.loading import yaml_events
 from tenantcron.manifests.loading.yaml_events import read_pure, read_quick, readers
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from re import _constants, _parser  # type: ignore[attr-defined]
+from re import _constants, _parser  # type: ignore[attr-defined] # not in its stub
 
 import pytest
 
@@ -34,7 +34,7 @@ def possessive_groups(tokens: object) -> Iterator[object]:
 
 def stays_where_it_failed(body: object) -> bool:
     """Whether Python before 3.11.5 would go on from the middle of a failed repetition."""
-    items = list(body)  # type: ignore[call-overload]
+    items = list(body)  # type: ignore[call-overload] # a parsed pattern
     return len(items) > 1 or items[0][0] not in {
         _constants.ATOMIC_GROUP,
         _constants.IN,

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.diagnostics import Pointer, Span
-from tenantcron.manifests.document import JsonValue, load
+from tenantcron.manifests.document import load
 
 NOTHING = object()
 

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 from support.manifests import check, check_data, codes, only_schedule, policy_with
 
-from tenantcron.manifests.document import JsonValue
+from tenantcron.core.values import JsonValue
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 from support.manifests import check, check_scheduled, codes, only_schedule
 
-from tenantcron.manifests.document import JsonValue
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.payload import MAX_BYTES, fill
 
 VALUES = {

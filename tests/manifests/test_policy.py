@@ -9,6 +9,7 @@ from support.manifests import check_data, codes, manifest
 
 from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import default_policy, find_policy, load_policy
 
@@ -277,7 +278,7 @@ def test_a_host_of_one_tenant_is_refused_to_all_others(tmp_path: Path) -> None:
     policy = load_policy(policy_file(tmp_path, text))
 
     def found(tenant: str, host: str) -> list[str]:
-        target = {"http": {"url": f"https://{host}/run"}}
+        target: JsonValue = {"http": {"url": f"https://{host}/run"}}
         data = {"tenant": tenant, **manifest({"every": "1h"}, target=target)}
         return codes(check_data(data, policy=policy))
 

@@ -10,8 +10,9 @@ from support.judges import verdicts
 from support.manifests import GOOD, Mistake, manifest, mistakes
 from support.mutations import damaged
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests import generate
-from tenantcron.manifests.document import JsonValue, Syntax, load
+from tenantcron.manifests.document import Syntax, load
 from tenantcron.manifests.files import find_files
 from tenantcron.manifests.schemas import SchemaName, schema_text
 

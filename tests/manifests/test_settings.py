@@ -7,9 +7,9 @@ import pytest
 from support.manifests import check_data, check_scheduled, codes, only_schedule, policy_with
 
 from tenantcron.core.names import Owner
+from tenantcron.core.values import JsonValue
 from tenantcron.cron.parse import parse
 from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings, Timing
-from tenantcron.manifests.document import JsonValue
 from tenantcron.manifests.timing import default_settings
 
 DEFAULTS = Settings(
@@ -174,7 +174,11 @@ def test_the_first_wait_is_not_longer_than_the_longest() -> None:
 
 
 def test_waits_of_any_length_can_be_added_up() -> None:
-    waits = {"backoff": "9999d999999h", "max_backoff": "9999d999999h", "max_attempts": 20}
+    waits: JsonValue = {
+        "backoff": "9999d999999h",
+        "max_backoff": "9999d999999h",
+        "max_attempts": 20,
+    }
     assert codes(check_scheduled({"every": "2d", "retry": waits})) == ["TC305", "TC305"]
 
 
@@ -301,7 +305,7 @@ def test_a_preset_cannot_carry_a_longer_timeout_into_a_schedule() -> None:
 
 def test_the_default_timeout_is_never_above_the_platforms_maximum() -> None:
     policy = policy_with(max_timeout=timedelta(minutes=1))
-    one_line = {"sagas": [{"name": "a", "trigger": "scheduled:a:0 2 * * *"}]}
+    one_line: JsonValue = {"sagas": [{"name": "a", "trigger": "scheduled:a:0 2 * * *"}]}
     for checked in (
         check_scheduled({"every": "1d"}, policy=policy),
         check_data(one_line, policy=policy),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 from support.manifests import check, check_data, check_scheduled, codes, manifest
 
-from tenantcron.manifests.document import JsonValue
+from tenantcron.core.values import JsonValue
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ def test_three_timetables_are_two_mistakes() -> None:
 
 
 def test_checking_goes_on_below_and_beside_a_mistake() -> None:
-    data = {
+    data: JsonValue = {
         "version": 3,
         "tenant": 5,
         "sagas": [

@@ -7,7 +7,7 @@ import pytest
 from support.http_targets import POLICY, check_http
 from support.manifests import check_data, manifest
 
-from tenantcron.manifests.document import JsonValue
+from tenantcron.core.values import JsonValue
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from support.manifests import (
     policy_with,
 )
 
-from tenantcron.manifests.document import JsonValue
+from tenantcron.core.values import JsonValue
 
 FLOOR_OF_A_SECOND = policy_with(floor=timedelta(seconds=1))
 

@@ -79,7 +79,7 @@ async def test_a_tenant_goes_down_and_up_again(database: Database) -> None:
 
 def test_each_history_is_linear_and_sorted_by_name() -> None:
     for kind in ("control", "tenant"):
-        scripts = history(kind).scripts  # type: ignore[arg-type] # one of the two
+        scripts = history(kind).scripts
         oldest_first = [script.revision for script in scripts.walk_revisions()][::-1]
         assert oldest_first == sorted(oldest_first)
         assert len(scripts.get_heads()) == 1
@@ -87,5 +87,5 @@ def test_each_history_is_linear_and_sorted_by_name() -> None:
 
 def test_a_migration_is_in_the_file_of_its_name() -> None:
     for kind in ("control", "tenant"):
-        for script in history(kind).scripts.walk_revisions():  # type: ignore[arg-type] # as above
+        for script in history(kind).scripts.walk_revisions():
             assert Path(script.path).stem == script.revision

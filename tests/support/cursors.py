@@ -50,5 +50,5 @@ def versions(url: str) -> list[DictRow]:
 
 def utc(*parts: int) -> datetime:
     """Return a moment."""
-    year, month, day, *time = parts
-    return datetime(year, month, day, *time, tzinfo=UTC)
+    year, month, day, hour, minute, second = (*parts, 0, 0, 0)[:6]
+    return datetime(year, month, day, hour, minute, second, tzinfo=UTC)

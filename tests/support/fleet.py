@@ -146,7 +146,7 @@ def versions(url: str, tenant: str) -> list[DictRow]:
 def revision(url: str, tenant: str) -> int:
     """Return a tenant's revision."""
     rows = query(url, "SELECT id, schedule_revision FROM tenantcron.tenant")
-    return next(row["schedule_revision"] for row in rows if row["id"] == tenant)
+    return int(next(row["schedule_revision"] for row in rows if row["id"] == tenant))
 
 
 def footprint(url: str) -> dict[str, list[DictRow]]:
@@ -256,7 +256,7 @@ class Shell:
             if not name.startswith(_PIPELINE_VARIABLES)
         }
         url = {"TENANTCRON_DATABASE_URL": self.url} if self.url else {}
-        return kept | url | variables
+        return {**kept, **url, **variables}
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from support.manifests import check_data, codes, manifest, policy_with
 
-from tenantcron.manifests.document import JsonValue
+from tenantcron.core.values import JsonValue
 
 POLICY = policy_with(
     hosts=(

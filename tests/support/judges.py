@@ -11,8 +11,8 @@ from jsonschema.validators import extend
 from pydantic import TypeAdapter
 from pydantic import ValidationError as ModelError
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests import models
-from tenantcron.manifests.document import JsonValue
 from tenantcron.manifests.schemas import SchemaName, schema_text
 from tenantcron.manifests.structure import check_structure
 
@@ -31,23 +31,25 @@ def _pattern(_: object, pattern: str, value: object, __: Rule) -> Errors:
 
 
 def _pattern_properties(validator: Any, patterns: Rule, value: object, _: Rule) -> Errors:
+    members = value if isinstance(value, dict) else {}
     for pattern, rule in patterns.items():
-        for key in value if isinstance(value, dict) else ():
+        for key, member in members.items():
             if _matches(pattern, key):
-                yield from validator.descend(value[key], rule)
+                yield from validator.descend(member, rule)
 
 
 def _additional_properties(
     validator: Any, rule: Rule | bool, value: object, parent: Rule
 ) -> Errors:
-    for key in value if isinstance(value, dict) else ():
+    members = value if isinstance(value, dict) else {}
+    for key, member in members.items():
         known = key in parent.get("properties", {})
         if known or any(_matches(pattern, key) for pattern in parent.get("patternProperties", {})):
             continue
-        yield from validator.descend(value[key], rule)
+        yield from validator.descend(member, rule)
 
 
-_Validator: Any = extend(
+_Validator: Any = extend(  # type: ignore[no-untyped-call] # its stub has no types
     Draft202012Validator,
     {
         "pattern": _pattern,

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tenantcron.core.egress import Egress
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.check import Checked, TenantHints, check_manifest
 from tenantcron.manifests.desired import DesiredSchedule, Timing
-from tenantcron.manifests.document import JsonValue, Syntax
+from tenantcron.manifests.document import Syntax
 from tenantcron.manifests.policy import Policy, default_policy, load_policy
 from tenantcron.manifests.rules import RULES
 

@@ -4,8 +4,8 @@ from copy import deepcopy
 
 from hypothesis import strategies as st
 
+from tenantcron.core.values import JsonValue
 from tenantcron.manifests.diagnostics import Pointer
-from tenantcron.manifests.document import JsonValue
 
 # Common mistakes, edge cases of our rules, and values of every type.
 _VALUES: tuple[JsonValue, ...] = (
@@ -44,7 +44,7 @@ def _damage(draw: st.DrawFn, data: JsonValue) -> JsonValue:
         return value if draw(st.integers(0, 9)) == 0 else data
     parent = data
     for part in parents:
-        parent = parent[part]  # type: ignore[index, call-overload] # JSON of any shape
+        parent = parent[part]  # type: ignore[index] # JSON of any shape
     if isinstance(parent, list):
         parent[int(last)] = value
     elif isinstance(parent, dict):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from support.fleet import call
 from support.page_tables import made_table
 from support.pages import BLOCK, ROOT, TABLE
@@ -116,7 +117,7 @@ def _block(match: re.Match[str], folder: Path, database: Target | None) -> str:
     put(match, folder)
     if match["language"] == "sql" and mark == BY_HAND:
         assert database, "a page without database commands has no database to change"
-        with psycopg.connect(**database.parameters) as connection:
+        with psycopg.connect(make_conninfo(**database.parameters)) as connection:
             connection.execute(match["body"])
     if match["language"] != "console" or mark.startswith("not run: "):
         return match[0]

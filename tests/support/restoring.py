@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Composable, Composed, Identifier
 
 _TABLES = """
 SELECT n.nspname, c.relname
@@ -36,7 +36,7 @@ async def remember(connection: psycopg.AsyncConnection[Any]) -> Restorer:
     """Copy every row, inside the database; the connection must be of a superuser."""
     tables = await (await connection.execute(_TABLES)).fetchall()
     await connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(_COPIES)))
-    script = [SQL("SET LOCAL session_replication_role TO replica;")]
+    script: list[Composable] = [SQL("SET LOCAL session_replication_role TO replica;")]
     for number, (schema, name) in enumerate(tables):
         table, copy = Identifier(schema, name), Identifier(_COPIES, f"t{number}")
         await connection.execute(SQL("CREATE TABLE {} AS TABLE {}").format(copy, table))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import text, update
@@ -11,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.values import JsonObject
 from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import tz_version, zone
@@ -33,7 +34,7 @@ from tenantcron.store.tables import tenant as tenant_table
 from tenantcron.targets.capabilities import ANYTHING, Capabilities
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
-Row = Mapping[str, object]
+Row = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ class Scheduling:
         tenant: str = "acme",
         timezone: str = "UTC",
         columns: Mapping[str, object] | None = None,
-        **definition: JsonValue,
+        **definition: Any,
     ) -> UUID:
         """Add a cursor that counts from now; other arguments are the definition."""
         await self.tenant(tenant)
@@ -120,7 +121,7 @@ class Scheduling:
             await connection.execute(insert(schedule_cursor).values(**values))
         return schedule_id
 
-    async def schedules(self, count: int, cron: str = "0 * * * *", **definition: JsonValue) -> None:
+    async def schedules(self, count: int, cron: str = "0 * * * *", **definition: Any) -> None:
         """Add many cursors of one tenant at once, named s1 to s<count>."""
         first = await self.schedule("s1", cron, **definition)
         columns = "enabled, tenant_id, saga_name, provider, cron_expr, timezone, tz_version"
@@ -246,7 +247,7 @@ class Scheduling:
         """Return the rows of a statement."""
         async with self.database.transaction() as connection:
             found = await connection.execute(text(statement), values)
-            return [row._mapping for row in found]
+            return [row._asdict() for row in found]
 
     async def attempts(self, execution: Claimed | UUID) -> list[AttemptRow]:
         """Return the attempts of an execution, as shown to users."""

@@ -41,7 +41,7 @@ async def served(service: Service, bounds: Bounds | None = None) -> AsyncIterato
     address = Address("127.0.0.1", 0)
     config = server_config(create_app(service), service, address, bounds)
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[method-assign,attr-defined] # signals are for the test runner
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined] # signals are for the test runner
     task = asyncio.create_task(server.serve())
     with service.checking:
         try:

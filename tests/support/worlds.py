@@ -262,7 +262,7 @@ class World:
     async def _rows(self, *tables: str) -> list[list[Row]]:
         async with self.scheduling.database.transaction() as connection:
             found = [await connection.execute(_ALL_OF[table]) for table in tables]
-            return [list(rows.mappings()) for rows in found]
+            return [[row._asdict() for row in rows] for rows in found]
 
 
 def _ref(name: Name) -> ScheduleRef:
