@@ -38,7 +38,7 @@ async def test_a_cancelled_execution_never_runs_on_unasked(theatre: Theatre) -> 
     await stage.scheduling.waiting(1)
     (waiting,) = await stage.executions()
     execution_id = waiting["id"]
-    programs = {"claim": stage.claim(), "cancel": stage.cancel(execution_id)}  # type: ignore[arg-type] # a UUID by its column
+    programs = {"claim": stage.claim(), "cancel": stage.cancel(execution_id)}
 
     async def check(ran: Ran) -> None:
         (execution,) = await stage.executions()

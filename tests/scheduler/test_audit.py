@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -87,9 +88,9 @@ def test_two_covers_of_one_occurrence_are_a_finding() -> None:
 
 
 def test_a_row_between_two_occurrences_is_unexpected() -> None:
-    rows = (row(1), row(1.5), row(2), row(3), row(4))
+    rows = [row(1), row(1.5), row(2), row(3), row(4)]
     assert judged(*rows) == [("unexpected", 1, hour(1.5))]
-    rows = (row(1), row(1.5), row(1.6), row(2), row(2.5), row(3), row(4))
+    rows = [row(1), row(1.5), row(1.6), row(2), row(2.5), row(3), row(4)]
     assert judged(*rows) == [("unexpected", 2, hour(1.5)), ("unexpected", 1, hour(2.5))]
 
 
@@ -164,7 +165,11 @@ async def test_what_was_triggered_by_hand_or_is_due_is_not_judged(scheduling: Sc
     schedule = await scheduling.schedule()
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
-    of_nightly = {"schedule_id": schedule, "schedule_name": "nightly", "scheduled_for": hour(0.5)}
+    of_nightly: dict[str, Any] = {
+        "schedule_id": schedule,
+        "schedule_name": "nightly",
+        "scheduled_for": hour(0.5),
+    }
     await scheduling.waiting(**of_nightly, actor_source="manual")
     scheduling.clock.go_on(hours=5)
     assert found(await audited(scheduling)) == []

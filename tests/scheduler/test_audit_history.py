@@ -92,4 +92,4 @@ def rows_looked_at(node: dict[str, Any]) -> int:
     looked_at = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
     # A bitmap or an index may leave rows to be checked again.
     looked_at += node.get("Rows Removed by Index Recheck", 0)
-    return round(looked_at * node["Actual Loops"])
+    return int(looked_at * node["Actual Loops"])

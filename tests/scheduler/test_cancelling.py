@@ -10,6 +10,7 @@ from support.scheduling import Scheduling
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.scheduler import run as run_module
+from tenantcron.scheduler.claim import claim_batch
 from tenantcron.scheduler.operate import Operator
 
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
@@ -20,7 +21,7 @@ LEASE = timedelta(hours=1)
 async def test_a_cancel_between_claim_and_start_does_not_wait_for_the_next_heartbeat(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    works, claim_batch = Works(), run_module.claim_batch
+    works = Works()
     await due(real, "slow", start_within="1m")
 
     async def claim_and_be_cancelled(*arguments: object) -> object:

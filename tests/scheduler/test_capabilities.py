@@ -103,7 +103,7 @@ async def test_what_is_fired_requires_its_handler_or_the_kind_of_its_target(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule("invoice")
-    await scheduling.schedule("call", target=URL)  # type: ignore[arg-type] # JSON
+    await scheduling.schedule("call", target=URL)
     scheduling.clock.go_on(hours=1)
 
     await scheduling.fire()
@@ -207,7 +207,7 @@ async def test_rows_of_the_release_before_are_decided_and_claimed(scheduling: Sc
 async def test_a_row_of_the_release_before_with_a_target_requires_its_kind(
     scheduling: Scheduling,
 ) -> None:
-    await scheduling.schedule("call", target=URL)  # type: ignore[arg-type] # JSON
+    await scheduling.schedule("call", target=URL)
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
     await scheduling.execute("UPDATE tenantcron.execution SET requires = NULL")

@@ -140,11 +140,6 @@ async def test_a_downtime_in_two_parts_covers_each_occurrence_once(scheduling: S
         for row in await scheduling.rows()
     ]
     times = [NOON + number * HOUR for number in range(1, 19)]
-    found = [
-        time
-        for since, until, _ in covered
-        for time in times
-        if since <= time <= until  # type: ignore[operator] # times
-    ]
+    found = [time for since, until, _ in covered for time in times if since <= time <= until]
     assert found == times
     assert sum(int(str(missed)) + 1 for _, _, missed in covered) == len(times)

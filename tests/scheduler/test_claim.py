@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -96,7 +97,7 @@ async def test_what_may_not_wait_is_skipped_when_its_tenant_is_full(scheduling: 
     ],
 )
 async def test_of_a_tenant_that_is_not_active_nothing_starts_and_nothing_waits(
-    scheduling: Scheduling, columns: dict[str, object], reason: str
+    scheduling: Scheduling, columns: dict[str, Any], reason: str
 ) -> None:
     await scheduling.tenant("closed", **columns)
     await scheduling.waiting(2, tenant="closed", start_deadline=NOON)
@@ -162,7 +163,7 @@ async def test_what_waits_starts_when_a_slot_is_freed(scheduling: Scheduling) ->
     ids=["a retry", "a manual trigger", "a queued one", "a caught up one"],
 )
 async def test_what_may_wait_waits_while_all_is_full(
-    scheduling: Scheduling, columns: dict[str, object]
+    scheduling: Scheduling, columns: dict[str, Any]
 ) -> None:
     await scheduling.limit(1, per_tenant=1)
     await scheduling.waiting(1, priority=0)

@@ -72,7 +72,7 @@ async def occurrences(scheduling: Scheduling) -> Counter[object]:
         found.update(
             NOON + number * HOUR
             for number in range(1, 100)
-            if since <= NOON + number * HOUR <= until  # type: ignore[operator] # times
+            if since <= NOON + number * HOUR <= until
         )
     return found
 

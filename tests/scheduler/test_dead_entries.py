@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
@@ -28,7 +29,9 @@ async def alone(tmp_path: Path) -> AsyncIterator[Scheduling]:
     settings = Settings(folder=tmp_path)
     async with open_database(settings) as database:
         # Not even the statistics of other tables are taken: that is a transaction, too.
-        with psycopg.connect(**database.target.parameters, autocommit=True) as session:
+        with psycopg.connect(
+            make_conninfo(**database.target.parameters), autocommit=True
+        ) as session:
             session.execute("ALTER SYSTEM SET autovacuum = off")
             session.execute("SELECT pg_reload_conf()")
         await migrate_control(database)

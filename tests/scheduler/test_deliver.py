@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -223,9 +224,8 @@ class Deliverer:
         }
 
     async def schedule(self, **definition: JsonValue) -> UUID:
-        return await self.scheduling.schedule(
-            **{"target": self.definition, "retry": OFTEN, **definition}
-        )
+        document: dict[str, Any] = {"target": self.definition, "retry": OFTEN, **definition}
+        return await self.scheduling.schedule(**document)
 
     async def work(self) -> list[Row]:
         """Fire, claim, call and finish once; return the executions."""
@@ -396,26 +396,28 @@ class TestRetention:
         assert row["state"] == "DEAD"
         assert "(the attempt before it: not yet)" in str(row["reason"])
 
+    def margin(self, deliverer: Deliverer) -> float | None:
+        return deliverer.replica.retention.margin
+
     async def test_the_margin_can_be_read_and_is_told_when_it_is_small(
         self, scheduling: Scheduling, target: Service
     ) -> None:
         deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
-        retention = deliverer.replica.retention
-        assert retention.margin is None
+        assert self.margin(deliverer) is None
         await deliverer.schedule()
         scheduling.clock.go_on(hours=1)
         target.behaviour = answering(503, Retry_After="60")
         with capture_logs() as logs:
             await deliverer.work()
         # 60 minutes, without the wait and the 5 minutes that the next attempt may take.
-        assert retention.margin == 54 * 60
+        assert self.margin(deliverer) == 54 * 60
         assert not [line for line in logs if line["event"] == "retention_margin_small"]
 
         scheduling.clock.go_on(seconds=60)
         target.behaviour = answering(503, Retry_After="3200")
         with capture_logs() as logs:
             await deliverer.work()
-        assert retention.margin == 40
+        assert self.margin(deliverer) == 40
         (line,) = [line for line in logs if line["event"] == "retention_margin_small"]
         assert (line["tenant"], line["margin_seconds"]) == ("acme", 40)
         await deliverer.caller.close()

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from support.scheduling import DEFINITION
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.names import TenantId
@@ -16,6 +16,7 @@ from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
 from tenantcron.manifests.desired import CatchUp, Overlap, Settings
+from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.due import Due, Planned, due, spread_offset
 from tenantcron.scheduler.policies import read_policies
 from tenantcron.store.executions import State
@@ -307,9 +308,7 @@ def test_spread_uses_its_whole_range_and_always_the_same_place() -> None:
         ({"overlap": Overlap.CANCEL_RUNNING, "start_within": timedelta(minutes=5)}, "09:05"),
     ],
 )
-def test_how_long_one_on_time_may_wait(
-    settings: dict[str, timedelta | str], deadline: str | None
-) -> None:
+def test_how_long_one_on_time_may_wait(settings: dict[str, Any], deadline: str | None) -> None:
     (planned,) = owed(cursor(at("09:00")), at("09:00:20"), **settings).planned
 
     assert planned.start_deadline == (None if deadline is None else at(deadline))
@@ -331,7 +330,7 @@ def test_one_that_is_caught_up_may_wait_as_long_as_its_window(overlap: Overlap) 
     ],
 )
 def test_one_on_time_that_stands_for_missed_ones_may_wait_as_long_as_they(
-    settings: dict[str, timedelta | str], deadline: str | None
+    settings: dict[str, Any], deadline: str | None
 ) -> None:
     of = cursor(at("09:00"), "*/15 * * * *")
 

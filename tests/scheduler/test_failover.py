@@ -63,7 +63,7 @@ def states(url: str) -> dict[str, str]:
     return {row["schedule_name"]: row["state"] for row in executions(url)}
 
 
-def calls(folder: Path) -> list[tuple[str, str]]:
+def calls(folder: Path) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in (folder / "called").read_text().splitlines()]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from time import monotonic
 
 import pytest
 from support.scheduling import Scheduling
@@ -119,7 +120,7 @@ async def test_memory_is_bounded_by_number_and_time(
     kept.note_ended(many[:1])
     assert {one.claimed.id for one in kept.remembered()} == {claimed.id, claimed.definition_id}
 
-    now = recent.monotonic()
+    now = monotonic()
     monkeypatch.setattr(recent, "monotonic", lambda: now + recent.LONGEST + 1)
     assert kept.remembered() == []
 

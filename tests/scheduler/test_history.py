@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -74,7 +75,10 @@ async def test_what_has_passed_out_of_the_retention_is_dropped_with_its_attempts
 
 @pytest.mark.parametrize("state", ["PENDING", "FAILED", "RUNNING"])
 async def test_a_month_with_something_unfinished_stays(scheduling: Scheduling, state: str) -> None:
-    lease = {"lease_until": NOON, "lease_token": "00000000-0000-4000-8000-000000000001"}
+    lease: dict[str, Any] = {
+        "lease_until": NOON,
+        "lease_token": "00000000-0000-4000-8000-000000000001",
+    }
     held = {**lease, "worker_id": "one", "started_at": NOON} if state == "RUNNING" else {}
     september = NOON - timedelta(days=80)
     await scheduling.waiting(1, state=state, scheduled_for=september, **held)

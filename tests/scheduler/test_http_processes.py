@@ -120,7 +120,7 @@ def test_a_service_that_heeds_the_key_sees_each_occurrence_once_while_schedulers
 
 def test_a_request_whose_sender_died_within_the_body_has_no_effect(ledger: Ledger) -> None:
     head = b"POST /quick HTTP/1.1\r\nIdempotency-Key: k\r\nX-Tenantcron-Attempt: 1\r\n"
-    with socket.create_connection(ledger.server_address[:2]) as sender:
+    with socket.create_connection(("127.0.0.1", ledger.server_port)) as sender:
         sender.sendall(head + b"Content-Length: 9\r\n\r\nhalf")
         sender.shutdown(socket.SHUT_WR)
         assert sender.recv(1) == b""

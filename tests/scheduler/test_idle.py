@@ -5,10 +5,11 @@ statement, and how long it would sleep tells how often it does so.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -60,7 +61,11 @@ class Meter:
 @contextmanager
 def metered(database: Database) -> Iterator[Meter]:
     meter, engine = Meter(), database.engine.sync_engine
-    heard = {"before_cursor_execute": meter.sent, "commit": meter.ended, "rollback": meter.ended}
+    heard: dict[str, Callable[..., None]] = {
+        "before_cursor_execute": meter.sent,
+        "commit": meter.ended,
+        "rollback": meter.ended,
+    }
     for name, listener in heard.items():
         event.listen(engine, name, listener)
     yield meter
@@ -141,7 +146,7 @@ async def test_a_replica_sends_hardly_more_while_only_others_could_run_what_wait
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due = datetime.now(UTC) - timedelta(hours=1)
-    times = {"not_before": due, "created_at": due, "scheduled_for": due}
+    times: dict[str, Any] = {"not_before": due, "created_at": due, "scheduled_for": due}
     await scheduling.waiting(100, saga_name="forecast", **times)
     async with hooked(scheduling) as hooks:
         costs = await cost_a_minute(scheduling, hooks.outbox(), monkeypatch)

@@ -14,6 +14,7 @@ from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler import run as run_module
+from tenantcron.scheduler.claim import claim_batch
 from tenantcron.store.engine import open_database
 
 CLAIM, GIVE_BACK = b"WITH RECURSIVE clock", b"attempt = e.attempt - 1"
@@ -83,7 +84,7 @@ async def test_what_could_not_be_given_back_at_once_is_given_back_at_the_end(
     real: Scheduling, between: tuple[Network, Scheduling], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lossy, distant = between
-    works, claim_batch = Works(), run_module.claim_batch
+    works = Works()
     await quick(real)
 
     async with made(distant, works) as run:

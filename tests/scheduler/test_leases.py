@@ -3,13 +3,15 @@
 import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from support.handlers import NoDatabase
 from support.leases import keep_up
 from support.patience import PATIENCE
-from support.scheduling import DEFINITION, NOON, Scheduling
+from support.scheduling import NOON, Scheduling
 
+from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.finish import recover_lost
@@ -47,7 +49,7 @@ class AtWork:
         return task
 
 
-async def started(scheduling: Scheduling, **columns: object) -> Claimed:
+async def started(scheduling: Scheduling, **columns: Any) -> Claimed:
     await scheduling.waiting(1, **columns)
     (claimed,) = (await scheduling.claim()).started
     return claimed
@@ -175,12 +177,13 @@ async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling
     claimed = await scheduling.claim_all()
     scheduling.clock.go_on(seconds=61)
 
-    *finished, recovered = await asyncio.gather(
-        *(scheduling.finish(one) for one in claimed), recover_lost(scheduling.replica("two"))
+    finished, recovered = await asyncio.gather(
+        asyncio.gather(*(scheduling.finish(attempt) for attempt in claimed)),
+        recover_lost(scheduling.replica("two")),
     )
 
-    counted = sum(not one.refused for one in finished)  # type: ignore[union-attr] # the last is a number
-    assert counted + recovered == 20  # type: ignore[operator] # as above
+    counted = sum(not result.refused for result in finished)
+    assert counted + recovered == 20
     assert len(await scheduling.rows("execution_attempt", "1")) == recovered
     assert await scheduling.count(state="SUCCEEDED") == counted
 

@@ -10,6 +10,7 @@ from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.claim import claim_batch
 from tenantcron.scheduler.finish import finish_batch
 from tenantcron.store import limits
+from tenantcron.store.claiming import Claimed
 
 OUTCOMES = [AttemptOutcome.SUCCEEDED, AttemptOutcome.SUCCEEDED, AttemptOutcome.INTERRUPTED]
 RUNNING = (
@@ -41,7 +42,7 @@ async def test_replicas_that_claim_and_finish_at_once_never_pass_a_limit(
 
     async def work(number: int) -> None:
         replica, random = scheduling.replica(f"r{number}"), Random(number)  # noqa: S311 -- chance for a test
-        held = []
+        held: list[Claimed] = []
         while await scheduling.query(
             "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED') LIMIT 1"
         ):

@@ -106,7 +106,7 @@ async def test_each_end_of_an_execution_pause_and_change_is_one_event(
     ]
     rows = [row for row in await scheduling.rows() if row["state"] != "PENDING"]
     told = [row["data"] for row in await events(scheduling) if str(row["type"]).find("exec") > 0]
-    assert sorted((one["id"], one["state"], one["reason"]) for one in told) == sorted(  # type: ignore[index] # of the JSON
+    assert sorted((one["id"], one["state"], one["reason"]) for one in told) == sorted(
         (str(row["id"]), row["state"], row["reason"]) for row in rows
     )
 

@@ -1,6 +1,7 @@
 """Overlap: what happens when the execution before has not ended."""
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -297,7 +298,7 @@ async def test_one_that_is_tried_again_by_hand_replaces_nobody(scheduling: Sched
     "by_hand", [{"actor_source": "manual"}, {"attempt": 2}], ids=["triggered", "tried again"]
 )
 async def test_what_a_person_started_waits_for_cancel_running_and_keeps_no_claim_busy(
-    scheduling: Scheduling, by_hand: dict[str, object]
+    scheduling: Scheduling, by_hand: dict[str, Any]
 ) -> None:
     schedule_id = await scheduling.schedule(overlap="cancel_running")
     (first,) = await occur(scheduling)

@@ -12,6 +12,7 @@ from support.replicas import Works, at_work, due, made, make_due, until, until_s
 from support.scheduling import Scheduling
 
 from tenantcron.scheduler import run as run_module
+from tenantcron.scheduler.claim import claim_batch
 from tenantcron.scheduler.loops import Step
 from tenantcron.store.errors import DatabaseAwayError
 
@@ -177,7 +178,6 @@ async def test_what_was_claimed_when_it_was_told_to_stop_is_given_back(
 ) -> None:
     works = Works()
     await due(real, "quick", start_within="1m")
-    claim_batch = run_module.claim_batch
 
     async with made(real, works) as run:
 
@@ -224,7 +224,7 @@ async def test_once_also_starts_what_waited_for_a_slow_one(
     works = Works()
     await real.limit(1)
     await real.waiting(2, saga_name="slow", not_before="2026-01-01", overlap="queue")
-    claim_batch, claims = run_module.claim_batch, list[object]()
+    claims = list[object]()
 
     async def claim_and_count(*arguments: object) -> object:
         claims.append(await claim_batch(*arguments))  # type: ignore[arg-type] # as given

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -25,7 +26,7 @@ async def lose_running(scheduling: Scheduling) -> list[Claimed]:
     return started
 
 
-async def suspects(scheduling: Scheduling, number: int, suspicion: int, **columns: object) -> None:
+async def suspects(scheduling: Scheduling, number: int, suspicion: int, **columns: Any) -> None:
     await scheduling.limit(100)
     await scheduling.waiting(
         number,

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from support.scheduling import NOON, Scheduling
@@ -57,7 +58,7 @@ async def _not_followed(scheduling: Scheduling) -> None:
     await scheduling.schedule()
 
 
-async def _fired(scheduling: Scheduling, **definition: str) -> None:
+async def _fired(scheduling: Scheduling, **definition: Any) -> None:
     await scheduling.schedule(**definition)
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()

@@ -10,8 +10,7 @@ from support.minting import BILLING, TIMEOUT, read
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler import execute
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
 from tenantcron.scheduler.connections import HandlerConnections
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.signing_keys import SigningKeys
@@ -149,7 +148,7 @@ async def test_once_the_attempt_has_ended_a_handler_that_runs_on_is_told(
     executor = Executor(Handlers.of([handler]), connections, tokens=minter, call_later=HandClock())
     attempt = asyncio.create_task(executor.run(claimed, SETTINGS))
     await begun.wait()
-    executor.cancel(claimed.id, execute.Stop.TIMED_OUT)
+    executor.cancel(claimed.id, Stop.TIMED_OUT)
     await attempt
     go_on.set()
     await over.wait()
