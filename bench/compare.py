@@ -264,12 +264,15 @@ class Trial:
     def _wait_until_finished(self, due: float) -> float:
         """Return when all had finished, or the time of the timeout."""
         last = due + self.timeout
-        for enough in (lambda: self._started() >= self.number, self._all_finished):
+        for enough in (self._all_started, self._all_finished):
             while not enough() and time.time() < last:
                 time.sleep(_POLL_INTERVAL)
-        if self.peer.finished is None and self._started() >= self.number:
+        if self.peer.finished is None and self._all_started():
             return max(self._starts())
         return time.time()
+
+    def _all_started(self) -> bool:
+        return self._started() >= self.number
 
     def _started(self) -> int:
         """Count by file size: eight bytes per start. pg_cron records nothing."""

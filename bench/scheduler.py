@@ -284,7 +284,7 @@ async def _drain_pgqueuer(bench: Bench, number: int) -> float:
         process.terminate()
         process.wait()
     await connection.close()
-    return first / seconds
+    return float(first / seconds)
 
 
 def _url(bench: Bench) -> str:

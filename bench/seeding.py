@@ -104,8 +104,13 @@ class Seeding:
     ) -> None:
         """Add cursors that are due at once, one after the other, or never."""
         async with self.database.transaction() as connection:
-            values = {"number": number, "due": due, "tenants": tenants, "name": name}
-            values["apart"] = apart
+            values = {
+                "number": number,
+                "due": due,
+                "tenants": tenants,
+                "name": name,
+                "apart": apart,
+            }
             await connection.execute(_CURSORS, values | self._common())
             await connection.execute(text("ANALYZE tenantcron.schedule_cursor"))
 

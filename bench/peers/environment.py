@@ -32,8 +32,8 @@ def _listed() -> list[str]:
 
 
 def _pip(what: Iterable[str]) -> bool:
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run([*command, "--constraint", _LISTS[1], *what], check=False)
+    options = ["install", "--quiet", "--disable-pip-version-check", "--constraint"]
+    done = subprocess.run([PYTHON, "-m", "pip", *options, _LISTS[1], *what], check=False)
     return done.returncode == 0
 
 
@@ -42,5 +42,6 @@ def installed(modules: tuple[str, ...]) -> bool:
     """Whether a peer's modules can be imported."""
     if not PYTHON.exists():
         return False
-    command = [PYTHON, "-c", f"import {', '.join(modules)}"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    statement = f"import {', '.join(modules)}"
+    tried = subprocess.run([PYTHON, "-c", statement], capture_output=True, check=False)
+    return tried.returncode == 0

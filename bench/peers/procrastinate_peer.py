@@ -39,7 +39,7 @@ async def _load(app: procrastinate.App, kind: str, number: int, due: float) -> N
 async def _defer(app: procrastinate.App, number: int, due: float) -> None:
     at = datetime.fromtimestamp(due, UTC)
     for first in range(0, number, JOBS_PER_CALL):
-        batch = [{} for _ in range(min(JOBS_PER_CALL, number - first))]
+        batch: list[dict[str, object]] = [{} for _ in range(min(JOBS_PER_CALL, number - first))]
         await app.configure_task("noop", schedule_at=at).batch_defer_async(*batch)
 
 

@@ -158,9 +158,14 @@ def postgres_with_pg_cron(folder: Path) -> Iterator[Postgres | None]:
     account.hand_over(data)
 
     def run(program: str, *arguments: str) -> None:
-        command = [home / "bin" / program, "-D", data, *arguments]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(command, check=True, cwd="/", **quiet, **account.switch())
+        subprocess.run(
+            [home / "bin" / program, "-D", data, *arguments],
+            check=True,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **account.switch(),
+        )
 
     run("initdb", "--auth=trust", "--username=postgres", "--no-locale", "--encoding=UTF8")
     with (data / "postgresql.conf").open("a", encoding="utf-8") as settings:
