@@ -120,8 +120,12 @@ def test_the_session_of_a_server_includes_children_with_their_own_sessions(
     bench: Any,
 ) -> None:
     command = [sys.executable, "-c", PARENT]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, start_new_session=True, text=True, **pipes) as parent:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, start_new_session=True, text=True, stdin=pipe, stdout=pipe
+    ) as parent:
+        assert parent.stdin
+        assert parent.stdout
         child = int(parent.stdout.readline())
         members = bench("peers.processes").Session(parent.pid).members()
         parent.stdin.close()

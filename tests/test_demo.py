@@ -14,8 +14,8 @@ import httpx
 import pytest
 from support.pages import README, ROOT
 from support.patience import PATIENCE
+from support.ports import free_port
 from support.processes import until
-from support.serve_process import free_port
 
 # The environment that the test runs in is the one that is set up.
 MAKE = (

@@ -120,7 +120,7 @@ def test_pip_refuses_a_file_whose_hash_is_not_in_the_lock(tmp_path: Path) -> Non
     lock = (FOLDER / "build.txt").read_text(encoding="utf-8")
     (tmp_path / "lock.txt").write_text(re.sub("[0-9a-f]{64}", 64 * "0", lock), encoding="utf-8")
     venv.create(tmp_path / "venv")
-    pip = [sys.executable, "-m", "pip", "--python", tmp_path / "venv"]
+    pip = [sys.executable, "-m", "pip", "--python", str(tmp_path / "venv")]
     options = ["--require-hashes", "--only-binary", ":all:", "--requirement"]
     run = subprocess.run(
         [*pip, "install", *options, tmp_path / "lock.txt"],

@@ -37,8 +37,8 @@ def shown_workflows() -> list[tuple[str, str]]:
 def test_the_files_for_github_are_valid_by_their_schemas(schema: str) -> None:
     assert SCHEMAS[schema]
     checker = Path(sys.executable).with_name("check-jsonschema")
-    command = [checker, "--builtin-schema", f"vendor.{schema}", *SCHEMAS[schema]]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(checker), "--builtin-schema", f"vendor.{schema}"]
+    run = subprocess.run([*command, *SCHEMAS[schema]], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
 
 

@@ -207,7 +207,7 @@ FORGERIES: dict[str, tuple[Callable[[], str], Refusal]] = {
         Refusal.UNKNOWN_KEY,
     ),
     "demands an extension": (
-        lambda: signed(payload(), crit=["https://x"], **{"https://x": 1}),
+        lambda: signed(payload(), KEY, crit=["https://x"], **{"https://x": 1}),
         Refusal.MALFORMED,
     ),
     "other audience": (

@@ -257,7 +257,7 @@ async def test_the_role_may_read_what_it_needs_and_nothing_else(
     with psycopg.connect(database_url) as session:
         session.execute("SET ROLE tenantcron_api; SET tenantcron.tenant = '*'")
         with pytest.raises(InsufficientPrivilege):
-            session.execute(statement)  # type: ignore[call-overload] # the words above
+            session.execute(statement)
 
 
 async def test_what_was_made_before_the_role_is_opened_to_it_by_migrate(

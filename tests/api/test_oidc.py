@@ -87,7 +87,11 @@ def keys() -> Keys:
 @pytest.fixture
 async def api(database: Database, tmp_path: Path, keys: Keys) -> AsyncIterator[Api]:
     with published(keys) as url:
-        settings = {"oidc_issuer": ISSUER, "oidc_audience": AUDIENCE, "oidc_jwks_url": url}
+        settings: dict[str, Any] = {
+            "oidc_issuer": ISSUER,
+            "oidc_audience": AUDIENCE,
+            "oidc_jwks_url": url,
+        }
         async with api_on(database, tmp_path, **settings) as running:
             await running.tenants("acme", "beta")
             yield running
@@ -257,7 +261,7 @@ def _public(private: rsa.RSAPrivateKey, **more: str) -> dict[str, Any]:
     jwk = jwt.algorithms.RSAAlgorithm(jwt.algorithms.RSAAlgorithm.SHA256).to_jwk(
         private.public_key()
     )
-    return json.loads(jwk) | {"kid": "rsa", "alg": "RS256", **more}
+    return {**json.loads(jwk), "kid": "rsa", "alg": "RS256", **more}
 
 
 RSA = {"strong": (2048, "sig", 200), "short": (1024, "sig", 401), "other use": (2048, "enc", 401)}
@@ -295,7 +299,11 @@ async def test_requests_are_counted_by_subject(
     database: Database, tmp_path: Path, keys: Keys
 ) -> None:
     with published(keys) as url:
-        settings = {"oidc_issuer": ISSUER, "oidc_audience": AUDIENCE, "oidc_jwks_url": url}
+        settings: dict[str, Any] = {
+            "oidc_issuer": ISSUER,
+            "oidc_audience": AUDIENCE,
+            "oidc_jwks_url": url,
+        }
         async with api_on(database, tmp_path, **settings | {"api_rate_limit": 3}) as api:
             # If a minute ends in between, all begins anew, with another subject.
             began = None

@@ -194,8 +194,10 @@ def test_every_line_of_the_image_is_an_instruction() -> None:
 
 def test_the_compose_file_is_valid_by_the_schema_of_compose() -> None:
     checker = Path(sys.executable).with_name("check-jsonschema")
-    command = [checker, "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yml"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(checker), "--builtin-schema", "vendor.compose-spec"]
+    run = subprocess.run(
+        [*command, DEPLOY / "compose.yml"], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stdout
 
 

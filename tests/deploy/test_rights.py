@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -55,7 +56,7 @@ def the_grants_can_be_run_again(site: Site) -> None:
 
 
 def operators_apply_and_change_what_exists(site: Site) -> None:
-    as_operator = lambda *arguments: site.succeed(OPERATE, *arguments)  # noqa: E731 -- said often
+    as_operator = partial(site.succeed, OPERATE)
     as_operator("apply-manifest", "umbra.yaml")
     as_operator("tenant", "suspend", "umbra", "--reason", "unpaid")
     as_operator("tenant", "resume", "umbra")
@@ -122,7 +123,7 @@ def the_scheduler_changes_neither_tenants_nor_schedules(site: Site) -> None:
 
 
 def who_plans_reads_and_changes_nothing(site: Site) -> None:
-    as_planner = lambda *arguments: site.succeed(PLAN, *arguments)  # noqa: E731 -- said often
+    as_planner = partial(site.succeed, PLAN)
     (site.folder / "acme.yaml").write_text(manifest("acme", SCHEDULES), encoding="utf-8")
     for arguments in (
         ("plan", "acme.yaml", "umbra.yaml"),

@@ -38,8 +38,8 @@ async def scheduling(jit_server: Server, tmp_path: Path) -> AsyncIterator[Schedu
             session.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
             for name, value in SETTINGS.items():
                 statement = SQL("ALTER DATABASE {} SET {} TO {}")
-                database = Identifier(session.info.dbname)
-                session.execute(statement.format(database, Identifier(name), value))
+                of = Identifier(session.info.dbname)
+                session.execute(statement.format(of, Identifier(name), value))
         settings = Settings(database_url=url, folder=tmp_path)
         async with open_database(settings) as database:
             scheduling = Scheduling(database, settings)

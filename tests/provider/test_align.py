@@ -98,7 +98,7 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_timetable_counts_from_the_apply_and_never_before(edit: str) -> None:
     applied = utc(2026, 3, 10, 9, 10)
-    row = after(NIGHTLY._replace(effective_from=applied, **EDITS[edit]))  # type: ignore[arg-type] -- the columns above
+    row = after(NIGHTLY._replace(effective_from=applied, **EDITS[edit]))  # type: ignore[arg-type] # the columns above
 
     assert row.next_run_at is not None
     assert applied < row.next_run_at <= applied + timedelta(days=1)
@@ -168,13 +168,13 @@ def test_an_invalid_schedule_has_a_fault_and_counts_from_when_it_is_fixed(
     what: str, before: CursorRow | None
 ) -> None:
     edit, words = BROKEN[what]
-    broken = after(NIGHTLY._replace(**edit), before)  # type: ignore[arg-type] -- the columns above
+    broken = after(NIGHTLY._replace(**edit), before)  # type: ignore[arg-type] # the columns above
     mended = after(NIGHTLY, broken)
 
     assert broken.fault is not None
     assert broken.fault.startswith(words)
     assert broken.next_run_at is None
-    assert after(NIGHTLY._replace(**edit), broken) == broken  # type: ignore[arg-type] -- as above
+    assert after(NIGHTLY._replace(**edit), broken) == broken  # type: ignore[arg-type] # as above
     assert (mended.fault, mended.next_run_at) == (None, utc(2026, 3, 11, 2))
 
 

@@ -92,7 +92,11 @@ async def test_an_edit_of_the_definition_keeps_the_cursor_and_adds_the_definitio
 
 
 async def test_an_edit_leaves_the_pause_alone(followed: Fleet, database_url: str) -> None:
-    pause = {"paused_at": utc(2026, 1, 1), "paused_by": "maria", "paused_reason": "down"}
+    pause: dict[str, Any] = {
+        "paused_at": utc(2026, 1, 1),
+        "paused_by": "maria",
+        "paused_reason": "down",
+    }
     set_cursor(database_url, **pause)
 
     await applied(followed, {"nightly": "cron: '0 4 * * *'"})

@@ -1,6 +1,7 @@
 """The difference between desired and live, as a pure function."""
 
 import json
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -61,12 +62,12 @@ def test_carried_out_it_turns_live_into_desired(
 def test_a_second_difference_is_empty(desired: list[Definition], live: list[Definition]) -> None:
     rows = carry_out(diff(desired, live), live)
 
-    assert diff(desired, rows.values()) == Difference((), unchanged=len(desired))
+    assert diff(desired, [*rows.values()]) == Difference((), unchanged=len(desired))
 
 
 @given(TENANTS, TENANTS, st.randoms(use_true_random=False))
 def test_the_order_of_either_side_does_not_matter(
-    desired: list[Definition], live: list[Definition], random: st.DataObject
+    desired: list[Definition], live: list[Definition], random: Random
 ) -> None:
     shuffled = [random.sample(side, len(side)) for side in (desired, live)]
 
@@ -102,7 +103,9 @@ def test_every_schedule_is_counted_once(desired: list[Definition], live: list[De
 
 
 def test_changes_come_by_name_whatever_they_do() -> None:
-    difference = diff([definition("c"), definition("a", cron="0 3 * * *")], map(definition, "ab"))
+    difference = diff(
+        [definition("c"), definition("a", cron="0 3 * * *")], [definition("a"), definition("b")]
+    )
 
     assert [(change.action, change.schedule) for change in difference.changes] == [
         (Action.UPDATE, "a"),

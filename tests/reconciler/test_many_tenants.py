@@ -23,7 +23,7 @@ _PLANS_A_TENANT, _OTHER_PLANS = 3, 50
 async def plans_kept(database: Database) -> int:
     """Return how many plans the fullest of the pool's backends keeps."""
     async with AsyncExitStack() as stack:
-        idle = range(database.engine.pool.checkedin())  # type: ignore[attr-defined] -- a queue pool
+        idle = range(database.engine.pool.checkedin())  # type: ignore[attr-defined] # a queue pool
         held = [await stack.enter_async_context(database.transaction()) for _ in idle]
         return max([await connection.scalar(_PLANS) or 0 for connection in held])
 

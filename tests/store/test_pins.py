@@ -96,11 +96,11 @@ CREATE FUNCTION planted.statement_timestamp() RETURNS timestamptz LANGUAGE plpgs
 
 def spoil(server: Server, role: str, settings: dict[str, str]) -> None:
     """Set what this server has of the settings, for all sessions of the role to come."""
-    names = {row[0] for row in server.execute("SELECT lower(name) FROM pg_settings")}
+    names = {str(row[0]) for row in server.execute("SELECT lower(name) FROM pg_settings")}
     with psycopg.connect(server.url("postgres"), autocommit=True) as session:
         for name in names & settings.keys():
             # Two settings are lists.
-            values = SQL(", ").join(map(Literal, settings[name].split(", ")))
+            values = SQL(", ").join([Literal(value) for value in settings[name].split(", ")])
             statement = SQL("ALTER ROLE {} SET {} TO {}")
             session.execute(statement.format(Identifier(role), Identifier(name), values))
 

@@ -201,7 +201,7 @@ class After:
 async def test_retry_after_is_honoured_where_it_makes_sense(target: Service, case: After) -> None:
     headers = {"Retry_After": case.text, **({"Date": case.date} if case.date else {})}
     began = monotonic()
-    end = await called(target, answering(409, **headers))
+    end = await called(target, answering(409, b"", **headers))
     took = timedelta(seconds=monotonic() - began)
     assert isinstance(end.error, Retry)
     if case.wait is None:

@@ -88,7 +88,7 @@ def test_a_line_shows_the_event_its_fields_and_a_traceback() -> None:
         output = collect_from_here()
         keep_line(None, "info", {"event": "rows_read", "rows": 3, "tenant": "acme"})
         try:
-            {}["meter"]
+            dict[str, int]()["meter"]
         except KeyError:
             keep_line(None, "error", {"event": "failed", "exc_info": True})
         return output

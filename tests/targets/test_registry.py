@@ -103,7 +103,7 @@ def test_a_function_with_a_yield_is_refused_because_calling_it_runs_nothing() ->
         yield
 
     with pytest.raises(SagaError, match="yield"):
-        saga("reconcile")(generator)  # type: ignore[type-var] # as above
+        saga("reconcile")(generator)
 
 
 def test_a_second_handler_of_a_saga_is_refused_with_both_places() -> None:

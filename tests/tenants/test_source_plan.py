@@ -137,7 +137,7 @@ def test_held_tenants_do_not_keep_others_from_being_suspended() -> None:
 
 
 def test_tenants_that_the_source_deprovisions_count_for_the_guard() -> None:
-    ended = [
+    ended: list[tuple[JsonObject | None, JsonObject | None]] = [
         ({"id": f"t{number}", "status": "deprovisioned"}, live(f"t{number}")) for number in range(6)
     ]
     assert len(planned(*ended, sourced=6).held) == 6

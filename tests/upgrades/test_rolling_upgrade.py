@@ -60,7 +60,7 @@ def previous(run_folder: Path) -> Path:
     source.mkdir()
     subprocess.run(["tar", "-x"], cwd=source, input=archive.stdout, check=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-    options = ["--no-build-isolation", "--target", installed]
+    options = ["--no-build-isolation", "--target", str(installed)]
     subprocess.run([*command, *options, source], check=True, capture_output=True)
     return installed
 

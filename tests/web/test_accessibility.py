@@ -80,7 +80,7 @@ async def _obeys_the_rules(page: Page) -> None:
     broken = {rule: await page.evaluate(check) for rule, check in _RULES.items()}
     assert {rule: found for rule, found in broken.items() if found} == {}, page.url
     for role in ("banner", "main", "contentinfo"):
-        await expect(page.get_by_role(role)).to_have_count(1)  # type: ignore[arg-type] # a role
+        await expect(page.get_by_role(role)).to_have_count(1)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -275,7 +275,7 @@ async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
 
         csrf = await page.goto(f"{api.url}/ui")
         assert csrf is not None
-        form = {
+        form: dict[str, str | float | bool] = {
             "csrf": await page.locator("input[name=csrf]").first.get_attribute("value") or "",
             "reason": "sneaky",
         }
