@@ -90,6 +90,8 @@ types: $(READY)
 	$(BIN)/python -m pip install $(PIP_OPTIONS) $(FROM_SOURCE) --target $(TYPED) .
 	MYPYPATH=$(TYPED) $(BIN)/mypy -p tenantcron
 	MYPYPATH=$(TYPED) $(BIN)/mypy -p faults
+	MYPYPATH=$(TYPED):tests $(BIN)/mypy --explicit-package-bases tests
+	MYPYPATH=$(TYPED):bench $(BIN)/mypy --explicit-package-bases bench
 	PYTHONPATH=$(TYPED) $(BIN)/lint-imports --no-cache
 
 unit: $(READY) $(TOOLS_READY)

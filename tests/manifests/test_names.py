@@ -195,7 +195,7 @@ def test_far_over_the_cap_no_schedule_is_checked() -> None:
     (problem,) = check_data(broken(3_000)).problems
     assert (problem.code, problem.pointer) == ("TC302", ("sagas", 20, "trigger"))
     assert problem.message == "the tenant has 3000 schedules, 20 are allowed"
-    written_out = [
+    written_out: list[JsonValue] = [
         {"name": f"s{index}", "trigger": {"scheduled": {"cron": "61 2 * * *"}}}
         for index in range(3_000)
     ]
