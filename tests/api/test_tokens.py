@@ -197,9 +197,9 @@ async def test_a_token_of_the_new_attempt_is_active_while_the_old_one_is_not(wor
     await lose_and_start_again(world)
     (row,) = await world.scheduling.rows()
     world.claimed = world.claimed._replace(
-        lease_token=row["lease_token"],  # type: ignore[arg-type] # a UUID
-        started_at=row["started_at"],  # type: ignore[arg-type] # a moment
-        attempt=row["attempt"],  # type: ignore[arg-type] # a number
+        lease_token=row["lease_token"],
+        started_at=row["started_at"],
+        attempt=row["attempt"],
     )
     assert [await world.is_active(token) for token in (old, await world.token())] == [False, True]
 

@@ -17,7 +17,7 @@ def sharing(count: int, payload: JsonValue) -> dict[str, JsonValue]:
 
 
 def test_a_payload_that_many_schedules_share_counts_for_each() -> None:
-    large = {"text": "x" * 200 * KIB}
+    large: JsonValue = {"text": "x" * 200 * KIB}
     assert codes(check_data(sharing(20, large))) == []
     (problem,) = check_data(sharing(21, large), policy=policy_with(cap=50)).problems
     assert (problem.code, problem.pointer) == (
@@ -28,21 +28,23 @@ def test_a_payload_that_many_schedules_share_counts_for_each() -> None:
 
 
 def test_the_platform_decides_on_the_size() -> None:
-    payload = {"text": "x" * KIB}
+    payload: JsonValue = {"text": "x" * KIB}
     assert codes(check_data(sharing(3, payload), policy=policy_with(size=4 * KIB))) == []
     assert codes(check_data(sharing(4, payload), policy=policy_with(size=4 * KIB))) == ["TC308"]
 
 
 def test_all_that_tenants_write_at_length_counts() -> None:
-    header = {"X-Note": "x" * KIB}
-    target = {"http": {"url": "https://billing.internal/" + "a" * KIB, "headers": header}}
-    scheduled = {"cron": "0 2 * * *", "description": "x" * 200}
-    manifest = {"sagas": [{"name": "a", "trigger": {"scheduled": scheduled}, "target": target}]}
+    header: JsonValue = {"X-Note": "x" * KIB}
+    target: JsonValue = {
+        "http": {"url": "https://billing.internal/" + "a" * KIB, "headers": header}
+    }
+    scheduled: JsonValue = {"cron": "0 2 * * *", "description": "x" * 200}
+    saga: JsonValue = {"name": "a", "trigger": {"scheduled": scheduled}, "target": target}
     policy = policy_with(hosts=("billing.internal",), size=2_200)
-    (problem,) = check_data(manifest, policy=policy).problems
+    (problem,) = check_data({"sagas": [saga]}, policy=policy).problems
     assert problem.code == "TC308"
 
 
 def test_the_size_is_that_of_the_json_in_utf8() -> None:
-    payload = {"text": "é" * KIB}
+    payload: JsonValue = {"text": "é" * KIB}
     assert codes(check_data(sharing(1, payload), policy=policy_with(size=2 * KIB))) == ["TC308"]
