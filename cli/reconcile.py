@@ -22,6 +22,7 @@ from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_each, plan_each, prepare
 from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
+from tenantcron.reconciler.plan_keys import plan_keys
 from tenantcron.reconciler.planfile import NoPlan, PlanWriter, SavedPlan, keep_reviewed, saved_plan
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.reconciler.spool import Spool
@@ -59,13 +60,14 @@ async def _writer(
     def read(file: Path) -> ManifestFile:
         return next(read_files([file], policies, arguments.tenant))
 
-    return PlanWriter(arguments.out, rules, read, await identity(database))
+    keys = plan_keys(current_settings())
+    return PlanWriter(arguments.out, rules, read, await identity(database), keys)
 
 
 def apply(arguments: argparse.Namespace, source_ref: str | None, report: Report) -> None:
     """Apply manifests or a saved plan."""
     if arguments.plan:
-        with saved_plan(arguments.plan) as saved:
+        with saved_plan(arguments.plan, plan_keys(current_settings())) as saved:
             _apply(arguments, source_ref, report, saved.rules, partial(_prepare_saved, saved))
         return
     paths = manifest_paths(arguments)

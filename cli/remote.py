@@ -27,9 +27,11 @@ from tenantcron.answers.totals import total
 from tenantcron.cli.report import progress
 from tenantcron.cli.server_plans import Reviewed, ServerPlan, load_plan, save_plan
 from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.settings import load_settings
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import ManifestFile, declared_in_several, find_files, read_files
 from tenantcron.manifests.files import Policies as LocalPolicies
+from tenantcron.reconciler.plan_keys import PlanKeys, plan_keys
 
 Action = Literal["plan", "apply"]
 TOKEN: Final = "TENANTCRON_TOKEN"  # noqa: S105 -- the name of a variable
@@ -56,14 +58,18 @@ def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
             for file, one in zip(files, told["tenants"], strict=True)
         ]
         may = (arguments.create_tenants, arguments.max_deletes)
-        save_plan(arguments.out, ServerPlan(server, reviewed, *may))
+        save_plan(arguments.out, ServerPlan(server, reviewed, *may), _plan_keys())
     return told
+
+
+def _plan_keys() -> PlanKeys:
+    return plan_keys(load_settings(os.environ, Path.cwd()))
 
 
 def apply(arguments: argparse.Namespace, source_ref: str | None) -> OutcomesAnswer:
     """Have manifests or a saved plan applied; with --dry-run they are planned only."""
     server = _server(arguments)
-    saved = load_plan(arguments.plan, server) if arguments.plan else None
+    saved = load_plan(arguments.plan, server, _plan_keys()) if arguments.plan else None
     files = _manifests(arguments) if saved is None else []
     sent = [Sent(file) for file in files] if saved is None else list(map(_again, saved.manifests))
     parameters = _parameters(arguments, saved)

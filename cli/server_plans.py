@@ -12,6 +12,7 @@ from typing import NamedTuple, TypedDict, cast
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject
+from tenantcron.reconciler.plan_keys import PlanKeys
 from tenantcron.reconciler.sealed import OF_SERVER, seal, unseal
 
 
@@ -48,7 +49,7 @@ class _Plan(TypedDict):
     manifests: list[_Manifest]
 
 
-def save_plan(file: Path, plan: ServerPlan) -> None:
+def save_plan(file: Path, plan: ServerPlan, keys: PlanKeys) -> None:
     """Write a plan. Its manifests are valid, so they are text."""
     written = _Plan(
         server=plan.server,
@@ -64,12 +65,12 @@ def save_plan(file: Path, plan: ServerPlan) -> None:
             for one in plan.manifests
         ],
     )
-    seal(file, OF_SERVER, cast("JsonObject", written))
+    seal(file, OF_SERVER, cast("JsonObject", written), keys)
 
 
-def load_plan(file: Path, server: str) -> ServerPlan:
+def load_plan(file: Path, server: str, keys: PlanKeys) -> ServerPlan:
     """Read a plan that was made from this server."""
-    read = cast("_Plan", unseal(file, OF_SERVER))
+    read = cast("_Plan", unseal(file, OF_SERVER, keys))
     if read["server"] != server:
         raise UsageError(f"{file}: the plan was made from {read['server']}, not from {server}")
     manifests = [

@@ -45,7 +45,11 @@ MOST_METRICS_LABELS = 5
 MOST_LABEL_VALUES = 100
 
 # What a file that is in Git must not hold, and where it can be instead.
-SECRETS = {"master_key": "master_key_file", "signing_key": "signing_key_file"}
+SECRETS = {
+    "master_key": "master_key_file",
+    "signing_key": "signing_key_file",
+    "plan_key": "plan_key_file",
+}
 # Written as numbers and as durations in the file; all else is text there.
 _NUMBERS = (
     *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit", "api_connections"),
@@ -125,6 +129,9 @@ class Settings:
     # With what private keys in the database are sealed; from the environment, or in a file.
     master_key: str | None = field(default=None, repr=False)
     master_key_file: Path | None = None
+    # What saved plans are signed with; an apply then takes signed plans only.
+    plan_key: str | None = field(default=None, repr=False)
+    plan_key_file: Path | None = None
     # Private keys to sign with, in place of those in the database.
     signing_key: str | None = field(default=None, repr=False)
     signing_key_file: Path | None = None
@@ -208,6 +215,8 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         token_lifetime=values.read("token_lifetime", _token_lifetime, default.token_lifetime),
         master_key=values.read("master_key", _master_key, default.master_key),
         master_key_file=values.read("master_key_file", _path, default.master_key_file),
+        plan_key=values.read("plan_key", _master_key, default.plan_key),
+        plan_key_file=values.read("plan_key_file", _path, default.plan_key_file),
         signing_key=values.read("signing_key", _text, default.signing_key),
         signing_key_file=values.read("signing_key_file", _path, default.signing_key_file),
         ca_file=values.read("ca_file", _file_in(folder), default.ca_file),
@@ -241,8 +250,11 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
 
 def has_keys(settings: Settings) -> bool:
     """Whether the settings have anything that tokens could be signed with."""
-    names = (*SECRETS, *SECRETS.values())
-    return any(getattr(settings, name) is not None for name in names)
+    sources = (
+        *(settings.master_key, settings.master_key_file),
+        *(settings.signing_key, settings.signing_key_file),
+    )
+    return any(source is not None for source in sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ A plan file holds, per tenant, the manifest, the schedules that were reviewed an
 revision; and once the database that it was made from, and what the apply may do besides.
 
 Applying it checks the manifests in the file again, by the policy of the apply, exactly as if they
-came from the repository: who can write the file can compute its checksum, so nothing in it counts
-because it is in there. What comes out must be the schedules that were reviewed, for tenants whose
-revision has not moved, in the same database.
+came from the repository: anyone who can write the file can compute its checksum, so nothing in it
+counts because it is in there. With a plan key in the settings, the plan must also be signed. The
+result must be the schedules that were reviewed, for tenants whose revision has not moved, in the
+same database.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tenantcron.manifests.files import ManifestFile, Policies
 from tenantcron.reconciler.definition import Document, checksum
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Reviewed, Rules
+from tenantcron.reconciler.plan_keys import PlanKeys
 from tenantcron.reconciler.sealed import OF_DATABASE, SealedList, not_a_plan, unseal_list
 from tenantcron.reconciler.sources import Prepared, source_checksums
 from tenantcron.reconciler.spool import Spool, Spooled
@@ -51,8 +53,11 @@ class _Head(TypedDict):
 class PlanWriter:
     """Takes outcomes one by one, and writes a plan file of them; memory holds one at a time."""
 
-    def __init__(self, file: Path, rules: Rules, read: ReadManifest, database: str) -> None:
+    def __init__(
+        self, file: Path, rules: Rules, read: ReadManifest, database: str, keys: PlanKeys
+    ) -> None:
         self._file = file
+        self._keys = keys
         self._read = read
         allowed = _Rules(create_tenants=rules.create_tenants, max_deletes=rules.max_deletes)
         head = cast("JsonObject", _Head(database=database, rules=allowed))
@@ -69,7 +74,7 @@ class PlanWriter:
     def finish(self) -> None:
         """Write the file, unless a tenant was refused."""
         if self._is_complete:
-            self._plan.write(self._file)
+            self._plan.write(self._file, self._keys)
 
     def close(self) -> None:
         """Forget what was added."""
@@ -143,7 +148,7 @@ class SavedPlan:
 
 
 @contextmanager
-def saved_plan(file: Path) -> Iterator[SavedPlan]:
+def saved_plan(file: Path, keys: PlanKeys) -> Iterator[SavedPlan]:
     """Read a plan file; its manifests are kept until the end of the block."""
     with Spooled[_Saved]() as entries:
 
@@ -151,7 +156,7 @@ def saved_plan(file: Path) -> Iterator[SavedPlan]:
             entries.add(_saved(cast("_Entry", entry)))
 
         try:
-            head = cast("_Head", unseal_list(file, OF_DATABASE, "tenants", keep))
+            head = cast("_Head", unseal_list(file, OF_DATABASE, "tenants", keep, keys))
             rules, database = Rules(**head["rules"]), head["database"]
         except (KeyError, TypeError, AttributeError):
             raise not_a_plan(file) from None

@@ -1,7 +1,7 @@
 """Plan files: a document with its format and a checksum.
 
-The checksum tells a plan that was cut or edited by accident. Anyone can compute it, so what a plan
-may do never depends on it.
+The checksum finds a plan that was cut or edited by accident. Anyone can compute it, so what a plan
+may do never depends on it. Where the settings have a key, the checksum is signed; see `plan_keys`.
 """
 
 import json
@@ -17,6 +17,7 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.reconciler.definition import canonical, checksum
+from tenantcron.reconciler.plan_keys import PlanKeys
 
 OF_DATABASE: Final = "tenantcron-plan/2"
 OF_SERVER: Final = "tenantcron-server-plan/1"
@@ -26,13 +27,19 @@ _MADE_OTHERWISE: Final = {
 }
 
 
-def seal(file: Path, form: str, plan: JsonObject) -> None:
+def seal(file: Path, form: str, plan: JsonObject, keys: PlanKeys) -> None:
     """Write a plan."""
-    text = json.dumps({"format": form, "checksum": checksum(plan), "plan": plan}, indent=2)
+    text = json.dumps({**_header(form, checksum(plan), keys), "plan": plan}, indent=2)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise _unwritable(file, error) from error
+
+
+def _header(form: str, digest: str, keys: PlanKeys) -> dict[str, str]:
+    signature = keys.sign(form, digest)
+    signed = {} if signature is None else {"signature": signature}
+    return {"format": form, "checksum": digest, **signed}
 
 
 def _unwritable(file: Path, error: OSError) -> UsageError:
@@ -81,7 +88,7 @@ class SealedList:
         self._text.item(item)
         self._digest.add(item)
 
-    def write(self, file: Path) -> None:
+    def write(self, file: Path, keys: PlanKeys) -> None:
         """Write the plan, which is complete now."""
         self._text.close_list()
         self._text.close()
@@ -89,8 +96,10 @@ class SealedList:
         self._plan.seek(0)
         try:
             with file.open("w", encoding="utf-8") as stream:
-                stream.write(f'{{\n  "format": "{self._form}",\n')
-                stream.write(f'  "checksum": "{digest}",\n  "plan": ')
+                stream.write("{\n")
+                for name, value in _header(self._form, digest, keys).items():
+                    stream.write(f'  "{name}": "{value}",\n')
+                stream.write('  "plan": ')
                 copyfileobj(self._plan, stream)
                 stream.write("\n}")
         except OSError as error:
@@ -101,30 +110,32 @@ class SealedList:
         self._plan.close()
 
 
-def unseal(file: Path, form: str) -> JsonObject:
-    """Read a plan back; it must be whole and of that format."""
+def unseal(file: Path, form: str, keys: PlanKeys) -> JsonObject:
+    """Read a plan back; it must be complete, of that format, and signed where there is a key."""
     with _reading(file):
         saved: JsonValue = json.loads(file.read_text(encoding="utf-8"))
-    given, plan = _opened(file, form, saved)
+    given, plan = _opened(file, form, saved, keys)
     if checksum(plan) != given:
         raise _edited(file)
     return plan
 
 
-def unseal_list(file: Path, form: str, key: str, keep: Callable[[JsonValue], None]) -> JsonObject:
-    """Read a plan that `SealedList` wrote: hand over item by item, return what stands before them.
+def unseal_list(
+    file: Path, form: str, key: str, keep: Callable[[JsonValue], None], keys: PlanKeys
+) -> JsonObject:
+    """Read a plan that `SealedList` wrote: pass on item by item, return what precedes them.
 
-    Whether the plan is whole is known after its last item: keep them, and do nothing before. A plan
-    that another program has laid out otherwise is read at once.
+    Whether the plan is complete is known after its last item: keep them, and do nothing before. A
+    plan that another program has laid out otherwise is read at once.
     """
     with _reading(file), file.open(encoding="utf-8") as stream:
         frame: JsonValue = json.loads("".join(_frame(stream)))
-        given, head = _opened(file, form, frame)
+        given, head = _opened(file, form, frame, keys)
         if head.pop(key, None) == []:
             stream.seek(0)
             _read_items(file, given, SealedDigest(head, key), _items(stream), keep)
             return head
-    plan = dict(unseal(file, form))
+    plan = dict(unseal(file, form, keys))
     match plan.pop(key, None):
         case list(items):
             for item in items:
@@ -184,10 +195,15 @@ def _edited(file: Path) -> UsageError:
     return UsageError(f"{file}: the plan was edited or cut; plan again")
 
 
-def _opened(file: Path, form: str, saved: JsonValue) -> tuple[str, dict[str, JsonValue]]:
-    """Return the checksum and the plan of a file of that format."""
+def _opened(
+    file: Path, form: str, saved: JsonValue, keys: PlanKeys
+) -> tuple[str, dict[str, JsonValue]]:
+    """Return the checksum and the plan of a file of that format; the checksum is signed."""
     match saved:
-        case {"format": str(found), "checksum": str(given), "plan": dict(plan)} if found == form:
+        case {"format": str(found), "checksum": str(given), "plan": dict(plan), **rest} if (
+            found == form
+        ):
+            keys.require_signed(file, form, given, rest.get("signature"))
             return given, plan
         case {"format": str(found)} if found in _MADE_OTHERWISE:
             raise UsageError(f"{file}: {_MADE_OTHERWISE[found]}")

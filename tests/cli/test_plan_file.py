@@ -346,3 +346,89 @@ def test_manifests_and_a_plan_together_or_neither_is_wrong_use(shell: Shell) -> 
     neither = shell("apply-manifest")
     assert neither.code == 2
     assert "name the manifests to apply, or a plan" in neither.err
+
+
+KEY, OTHER_KEY = "11" * 31 + "12", "21" * 31 + "22"
+
+
+def save_signed(shell: Shell) -> Path:
+    write(shell, "acme", 4)
+    assert shell("plan", ".", "--out", "reviewed.plan", TENANTCRON_PLAN_KEY=KEY).code == 0
+    return shell.folder / "reviewed.plan"
+
+
+def apply_with(shell: Shell, key: str) -> Called:
+    return shell("apply-manifest", "--plan", "reviewed.plan", TENANTCRON_PLAN_KEY=key)
+
+
+@pytest.mark.parametrize("keys", [KEY, f"{OTHER_KEY},{KEY}"], ids=["its key", "a replaced key"])
+def test_a_signed_plan_is_applied_by_a_pipeline_that_has_the_key(
+    shell: Shell, database_url: str, keys: str
+) -> None:
+    save_signed(shell)
+
+    assert apply_with(shell, keys).code == 0
+
+    assert names(database_url, "acme") == list(numbered(4))
+
+
+def test_a_key_in_a_file_signs_too(shell: Shell, database_url: str) -> None:
+    (shell.folder / "key").write_text(KEY, encoding="utf-8")
+    write(shell, "acme", 4)
+    with_key = {"TENANTCRON_PLAN_KEY_FILE": str(shell.folder / "key")}
+    assert shell("plan", ".", "--out", "reviewed.plan", **with_key).code == 0
+
+    assert apply_with(shell, KEY).code == 0
+    assert names(database_url, "acme") == list(numbered(4))
+
+
+def test_an_unsigned_plan_is_refused_where_a_key_is_set(shell: Shell, database_url: str) -> None:
+    write(shell, "acme", 4)
+    plan(shell)
+    before = footprint(database_url)
+
+    called = apply_with(shell, KEY)
+
+    assert (called.code, "is not signed" in called.err) == (2, True)
+    assert footprint(database_url) == before
+
+
+def test_a_plan_signed_with_another_key_is_refused(shell: Shell, database_url: str) -> None:
+    save_signed(shell)
+    before = footprint(database_url)
+
+    called = apply_with(shell, OTHER_KEY)
+
+    assert (called.code, "signed with another key" in called.err) == (2, True)
+    assert footprint(database_url) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rules", {"create_tenants": True, "max_deletes": 100}),
+        ("database", "another"),
+        ("tenants", []),
+    ],
+)
+def test_a_signed_plan_cannot_be_edited_even_with_a_computed_checksum(
+    shell: Shell, database_url: str, key: str, value: object
+) -> None:
+    file = save_signed(shell)
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    saved["plan"][key] = value
+    saved["checksum"] = checksum(saved["plan"])
+    file.write_text(json.dumps(saved, indent=2), encoding="utf-8")
+    before = footprint(database_url)
+
+    called = apply_with(shell, KEY)
+
+    assert (called.code, "signed with another key" in called.err) == (2, True)
+    assert footprint(database_url) == before
+
+
+def test_a_plan_key_that_is_no_key_is_wrong_use_and_is_not_shown(shell: Shell) -> None:
+    called = shell("plan", ".", "--out", "reviewed.plan", TENANTCRON_PLAN_KEY="hunter2")
+
+    assert (called.code, "TENANTCRON_PLAN_KEY" in called.err) == (2, True)
+    assert "hunter2" not in called.out + called.err

@@ -228,7 +228,7 @@ def test_the_file_can_name_files_with_secrets(tmp_path: Path) -> None:
     assert has_keys(settings)
 
 
-@pytest.mark.parametrize("key", ["master_key", "signing_key"])
+@pytest.mark.parametrize("key", ["master_key", "signing_key", "plan_key"])
 def test_a_secret_in_the_file_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
     settings_file(tmp_path, f'[settings]\n{key} = "{MASTER_KEY}"\n')
 

@@ -1,0 +1,63 @@
+"""Keys that sign saved plans, where the settings have any.
+
+A checksum finds accidents; anyone can compute it. A signature shows that a plan came from a
+pipeline that has the key. With a key set, an apply takes signed plans only. There may be several
+keys: the first one signs, all of them verify, so a key can be replaced while plans are reviewed.
+"""
+
+import hmac
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from tenantcron.core.errors import UsageError
+from tenantcron.core.master_keys import MasterKey, MasterKeyError, parse_master_keys
+from tenantcron.core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKeys:
+    """The keys of this process; none: plans are neither signed nor verified."""
+
+    keys: tuple[MasterKey, ...] = ()
+
+    def sign(self, form: str, checksum: str) -> str | None:
+        """Return the signature of a plan with this format and checksum."""
+        return _signature(self.keys[0], form, checksum) if self.keys else None
+
+    def require_signed(self, file: Path, form: str, checksum: str, signature: object) -> None:
+        """Refuse a plan that none of the keys has signed."""
+        if not self.keys:
+            return
+        if not isinstance(signature, str):
+            raise UsageError(
+                f"{file}: the plan is not signed, and a plan key is set: plan again with the key"
+            )
+        found = signature.encode()
+        if not any(
+            hmac.compare_digest(_signature(key, form, checksum).encode(), found)
+            for key in self.keys
+        ):
+            raise UsageError(f"{file}: the plan was edited or signed with another key: plan again")
+
+
+def plan_keys(settings: Settings) -> PlanKeys:
+    """Return the keys of the settings."""
+    text, place = settings.plan_key, "TENANTCRON_PLAN_KEY"
+    if settings.plan_key_file is not None:
+        place = str(settings.plan_key_file)
+        try:
+            text = settings.plan_key_file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{place}: the plan key cannot be read: {error}") from None
+    if text is None:
+        return PlanKeys()
+    try:
+        return PlanKeys(parse_master_keys(text))
+    except MasterKeyError as error:
+        raise UsageError(f"{place}: {error}") from None
+
+
+def _signature(key: MasterKey, form: str, checksum: str) -> str:
+    signed = f"tenantcron plan\n{form}\n{checksum}".encode()
+    return hmac.new(key.secret, signed, sha256).hexdigest()
