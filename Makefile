@@ -12,7 +12,7 @@ LOCKED := --require-hashes --only-binary :all:
 FROM_SOURCE := --no-deps --no-build-isolation --no-index
 # The tree as it would be installed: type checkers and import-linter cannot follow an editable install of mapped folders.
 TYPED := build/typed
-# The demo keeps its database in a folder of its own, and begins anew every time.
+# The demo keeps its database in a separate folder and starts from scratch every time.
 DEMO := build/demo
 DEMO_TENANTCRON := env -u TENANTCRON_DATABASE_URL TENANTCRON_LOG_FORMAT=console tenantcron
 # Paths are found by the shell: functions of make such as `abspath` cut them at spaces.
@@ -20,7 +20,7 @@ ENTER_DEMO := bin=$$(cd '$(BIN)' && pwd) && export PATH="$$bin:$$PATH" PYTHONPAT
 DEMO_PORT := 8080
 # How long its scheduler runs before the demo shows what came of it.
 DEMO_RUN := 20s
-# One that misses an aim ends with 1; the others are run all the same.
+# A benchmark that misses its goal ends with 1; the others still run.
 BENCHES := cron loading validate apply provider scheduler servers http_targets api plans limits growth idle compare
 QUICK ?=
 
@@ -110,7 +110,7 @@ $(FETCHED):
 test-postgres: $(READY) $(FETCHED) ## Test on PostgreSQL 14 to 18, and on Debian's with JIT; needs npm and the package postgresql
 	POSTGRES_BUILDS="14 15 16 17 18 debian" $(BIN)/pytest -n auto tests/postgres
 
-format: $(READY) ## Format the code and mend what can be mended
+format: $(READY) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -146,7 +146,7 @@ audit-dependencies: $(TOOLS_READY) ## Look up known vulnerabilities of all that 
 	  echo 'The audit did not pass. Upgrade the packages that are listed above with their vulnerabilities.' >&2; \
 	  echo 'If an error is above instead, the vulnerability service did not answer: nothing was audited.' >&2; exit 1; }
 
-screenshots: $(READY) ## Take the pictures of docs/dashboard.md anew, of what `make demo ONCE=1` left behind; needs chromium
+screenshots: $(READY) ## Take the pictures of docs/dashboard.md again, after `make demo ONCE=1`; needs chromium
 	$(BIN)/python docs/make_screenshots.py $(DEMO)
 
 bench: $(READY) ## Run all benchmarks
