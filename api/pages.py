@@ -7,31 +7,79 @@ secret and gives no rights, for what a caller sees is decided anew on every page
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from tenantcron.api.problems import Problem, invalid
+from tenantcron.api.replies import written
 
 LARGEST: Final = 500
 DEFAULT: Final = 50
+# A page of 500 ordinary rows has less than half of it.
+MOST_BYTES: Final = 4 * 1024**2
 _LONGEST: Final = 1_000
 
 T = TypeVar("T")
 
 
+class Page(Generic[T]):
+    """A page that is being filled: rows are added until it is full, in their number or in bytes.
+
+    The first row always fits, however large it is, so that every page leads further.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        limit: int,
+        *,
+        tell: Callable[[T], object],
+        place: Callable[[T], Sequence[str | int | bool]],
+    ) -> None:
+        self._name = name
+        self._limit = limit
+        self._tell = tell
+        self._place = place
+        self._told: list[object] = []
+        self._bytes = 0
+        self._last: T | None = None
+        self._is_full = False
+
+    def add(self, row: T) -> bool:
+        """Add a row; False if it belongs to the next page."""
+        told = self._tell(row)
+        self._bytes += len(written(told))
+        too_large = self._told and self._bytes > MOST_BYTES
+        if too_large or len(self._told) == self._limit:
+            self._is_full = True
+            return False
+        self._told.append(told)
+        self._last = row
+        return True
+
+    def answer(self) -> Mapping[str, object]:
+        """Return the page, and where the next one begins."""
+        following = None
+        if self._is_full and self._last is not None:
+            following = _written(self._place(self._last))
+        return {self._name: self._told, "next": following}
+
+
 def page(
     name: str,
-    rows: Sequence[T],
+    rows: Iterable[T],
     limit: int,
     *,
     tell: Callable[[T], object],
     place: Callable[[T], Sequence[str | int | bool]],
 ) -> Mapping[str, object]:
     """Return a page of rows, of which one more than the limit was asked for."""
-    shown = rows[:limit]
-    following = _written(place(shown[-1])) if len(rows) > limit else None
-    return {name: [tell(row) for row in shown], "next": following}
+    filled = Page(name, limit, tell=tell, place=place)
+    for row in rows:
+        if not filled.add(row):
+            break
+    return filled.answer()
 
 
 def _written(place: Sequence[str | int | bool]) -> str:

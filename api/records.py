@@ -1,5 +1,6 @@
 """What was applied to a tenant, and who changed what: manifest versions and audit records."""
 
+from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,7 +15,7 @@ from tenantcron.api.inputs import (
     TenantPath,
     VersionPath,
 )
-from tenantcron.api.pages import moment, not_a_place, number_place, page, parts
+from tenantcron.api.pages import Page, moment, not_a_place, number_place, page, parts
 from tenantcron.api.replies import told
 from tenantcron.api.routing import READ, Reader
 from tenantcron.api.tenants import seen_tenant
@@ -92,10 +93,13 @@ async def list_records(
         row = await existing_tenant(connection, of)
         kept = await tenant_objects.has_tenant_tables(connection, row.schema_name)
         schema = row.schema_name if kept else None
-        rows = await audit_records.page(
-            connection, of, schema, wanted, before=place, limit=limit + 1
-        )
-    return told(request, page("audit_records", rows, limit, tell=record_as_json, place=_written))
+        rows = audit_records.page(connection, of, schema, wanted, before=place, limit=limit + 1)
+        shown = Page("audit_records", limit, tell=record_as_json, place=_written)
+        async with aclosing(rows):
+            async for record in rows:
+                if not shown.add(record):
+                    break
+    return told(request, shown.answer())
 
 
 def _plain(text: str | None) -> str | None:

@@ -7,7 +7,7 @@ trigger names the database user, with the source `sql`. The setting ends with th
 cannot leak to the next user of a pooled connection.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -49,6 +49,8 @@ PAUSE = "pause"
 LIMITS = "limits"
 # Whose limits: the triggers call it so.
 CLUSTER = "cluster"
+# A record has before and after, each with a payload of up to 256 KiB.
+_ROWS_A_FETCH = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,12 @@ async def page(  # noqa: PLR0913 -- whose records, which of them, and from where
     *,
     before: AuditPlace | None,
     limit: int,
-) -> list[AuditRow]:
-    """Return some records of a tenant, the newest first, those before a place.
+) -> AsyncGenerator[AuditRow, None]:
+    """Yield some records of a tenant, the newest first, those before a place.
 
     Each of the two audits gives as many as are wanted at most, and these are merged. Without a
-    schema, which a deprovisioned tenant may have lost, there is only the control schema's.
+    schema, which a deprovisioned tenant may have lost, there is only the control schema's. Records
+    can be large: they come from a cursor, a few at a time, and the caller stops when it has enough.
     """
     parts = [
         _some(control_audit_record, wanted, before)
@@ -121,7 +124,14 @@ async def page(  # noqa: PLR0913 -- whose records, which of them, and from where
     newest = select(merged).order_by(
         columns.changed_at.desc(), columns.in_tenant.desc(), columns.id.desc()
     )
-    return [AuditRow(*row) for row in await connection.execute(newest.limit(limit))]
+    cursor = await connection.stream(
+        newest.limit(limit), execution_options={"max_row_buffer": _ROWS_A_FETCH}
+    )
+    try:
+        async for row in cursor:
+            yield AuditRow(*row)
+    finally:
+        await cursor.close()
 
 
 async def of_execution(  # noqa: PLR0913 -- whose records, and of what

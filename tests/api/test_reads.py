@@ -216,8 +216,8 @@ async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
     )
     records = await explained(
         api.database,
-        lambda one: audit_records.page(
-            one, TenantId("acme"), None, AuditWanted(), before=None, limit=50
+        lambda one: anext(
+            audit_records.page(one, TenantId("acme"), None, AuditWanted(), before=None, limit=50)
         ),
     )
     assert "scheduled_for_id_idx" in newest
