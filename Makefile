@@ -27,7 +27,7 @@ QUICK ?=
 .PHONY: help setup demo test lint types unit test-postgres format generated lock sbom audit-dependencies screenshots bench bench-peers faults faults-mutants test-bare clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(READY) ## Make .venv with everything in it
 
