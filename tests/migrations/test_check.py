@@ -46,6 +46,9 @@ LOSSES = {
     ),
     "CREATE OR REPLACE FUNCTION tenantcron.refuse_change() RETURNS trigger LANGUAGE plpgsql"
     " AS 'BEGIN RETURN NULL; END'": "schema tenantcron: function refuse_change()",
+    "GRANT EXECUTE ON FUNCTION tenantcron.tell_pause() TO PUBLIC": (
+        "schema tenantcron: function tell_pause() security definer"
+    ),
     "DROP VIEW tenantcron.metering": "schema tenantcron: view metering",
     "ALTER TABLE tenant_acme.audit_record DISABLE TRIGGER audit_record_append_only": (
         "tenant acme (tenant_acme): trigger audit_record_append_only on audit_record always"
