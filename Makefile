@@ -50,7 +50,7 @@ define in_demo
 endef
 
 demo: $(READY) ## Apply the examples on an embedded PostgreSQL, run the scheduler, and show the dashboard; ONCE=1 ends by itself
-	@rm -rf '$(DEMO)' && mkdir -p '$(DEMO)' && cp -r examples/manifests examples/live '$(DEMO)'
+	@rm -rf '$(DEMO)' && mkdir -p '$(DEMO)' && cp -r examples/manifests examples/live examples/live/tenantcron.toml '$(DEMO)'
 	$(call in_demo,validate manifests)
 	$(call in_demo,apply-manifest manifests/acme.yaml manifests/northwind.yaml --create-tenants)
 	$(call in_demo,apply-manifest live --create-tenants)

@@ -238,9 +238,9 @@ async def existing_schedule(work: Work, tenant: str, schedule: str) -> ScheduleR
     ref = _ref(work, tenant, schedule)
     async with work.reading.transaction() as connection:
         await require_schedule(connection, ref)
-    await refresh(work.writing, TenantScheduleProvider())
+    await refresh(work.writing, TenantScheduleProvider(work.bounds))
     return ref
 
 
 def _operator(work: Work, database: Database) -> Operator:
-    return Operator(database, work.settings, work.who)
+    return Operator(database, work.settings, work.who, bounds=work.bounds)

@@ -13,6 +13,7 @@ from tenantcron.api.roles import Permission, may
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.policy import Policy
+from tenantcron.provider.bounds import Bounds
 from tenantcron.reconciler.checking import Checking
 from tenantcron.scheduler.live_tokens import LiveTokens
 from tenantcron.scheduler.situation import UnknownError
@@ -66,6 +67,12 @@ class Work:
     def settings(self) -> Settings:
         """The settings of the service."""
         return self.service.settings
+
+    @property
+    def bounds(self) -> Bounds:
+        """What schedules of manifests may be."""
+        policy = self.service.policy
+        return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
 
     @property
     def bound_to(self) -> TenantId | None:

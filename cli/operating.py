@@ -17,6 +17,8 @@ from tenantcron.cli.tables import output
 from tenantcron.core.settings import Settings, load_settings
 from tenantcron.core.words import visible
 from tenantcron.cron.zones import zone
+from tenantcron.manifests.policy import policy_in
+from tenantcron.provider.bounds import Bounds
 from tenantcron.scheduler.operate import OperationError, Operator
 from tenantcron.scheduler.situation import UnknownError
 from tenantcron.store.engine import Database
@@ -64,7 +66,14 @@ def settings() -> Settings:
 
 def operator(database: Database, arguments: argparse.Namespace) -> Operator:
     """Return what acts in the name of whoever called."""
-    return Operator(database, settings(), acting(arguments.actor))
+    given = settings()
+    return Operator(database, given, acting(arguments.actor), bounds=bounds_of(given))
+
+
+def bounds_of(given: Settings) -> Bounds:
+    """Return what the policy of the working folder lets schedules be."""
+    policy = policy_in(given.folder, None)
+    return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:

@@ -281,11 +281,11 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
 
 
 def _providers(parts: Parts) -> tuple[ScheduleProvider, ...]:
-    """Manifests come first and were checked when they were applied; all others are bounded."""
+    """Manifests come first. All schedules obey the policy of the scheduler."""
     policy = parts.policy
     bounds = Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
     others = (static_provider(parts.settings.schedules), *parts.plugged_in)
-    return (TenantScheduleProvider(), *(BoundedProvider(other, bounds) for other in others))
+    return (TenantScheduleProvider(bounds), *(BoundedProvider(other, bounds) for other in others))
 
 
 def _follower(replica: Replica, source: TenantSource | None) -> Follower | None:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -13,8 +13,9 @@ from tenantcron.cli.formats import text
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.terminal import Palette, width
 from tenantcron.core.memory import collect_rarely
+from tenantcron.core.words import visible
 from tenantcron.manifests.diagnostics import Diagnostic
-from tenantcron.manifests.files import CheckedFile, TenantsSeen, find_files
+from tenantcron.manifests.files import CheckedFile, TenantsSeen, find_files, policy_files
 from tenantcron.manifests.many import WORTH_PROCESSES, Checker
 from tenantcron.manifests.rules import Severity
 
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Check and report; 1 if anything is wrong."""
     collect_rarely()
     files = find_files(arguments.paths)
-    tally = Tally()
+    tally = Tally(policy_files(files, arguments.policy))
     checker = Checker(arguments.policy, arguments.tenant, datetime.now(UTC))
     found = _diagnostics(_with_progress(checker.check_all(files), len(files)), tally)
     _WRITERS[arguments.format](found, tally)
@@ -53,9 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
 class Tally:
     """What has been checked and found so far."""
 
-    __slots__ = ("errors", "files", "warnings")
+    __slots__ = ("errors", "files", "policies", "warnings")
 
-    def __init__(self) -> None:
+    def __init__(self, policies: Sequence[str]) -> None:
+        # The policy files; none: the default policy holds.
+        self.policies = policies
         self.files = 0
         self.errors = 0
         self.warnings = 0
@@ -96,12 +99,15 @@ def _write_text(found: Iterable[list[Diagnostic]], tally: Tally) -> None:
         for line in text.render(diagnostics, paint, columns):
             print(line)
     print(text.summary(tally.files, tally.errors, tally.warnings, paint))
+    if tally.policies:
+        print(visible(f"policy: {', '.join(tally.policies)}"))
 
 
 def _write_json(found: Iterable[list[Diagnostic]], tally: Tally) -> None:
     diagnostics = [as_json(one) for one in chain.from_iterable(found)]
     counts = {"files": tally.files, "errors": tally.errors, "warnings": tally.warnings}
-    print(json.dumps(counts | {"diagnostics": diagnostics}, indent=2))
+    judged = {"policies": list(tally.policies), "diagnostics": diagnostics}
+    print(json.dumps(counts | judged, indent=2))
 
 
 def _write_github(found: Iterable[list[Diagnostic]], _: Tally) -> None:

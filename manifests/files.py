@@ -83,6 +83,20 @@ class Policies:
         return self._of_file[file]
 
 
+def policy_files(manifests: Iterable[Path], given: Path | None) -> list[str]:
+    """Return the policy files that judge these manifests, relative to here where they are below."""
+    if given is not None:
+        return [given.as_posix()]
+    folders = {manifest.parent.absolute() for manifest in manifests}
+    found = {file for folder in folders if (file := find_policy(folder))}
+    return sorted(_shown(file) for file in found)
+
+
+def _shown(file: Path) -> str:
+    here = Path.cwd()
+    return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
+
+
 class ManifestFile(NamedTuple):
     """A manifest on disk with all that decides what it means; `asked_for` is --tenant."""
 

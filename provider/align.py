@@ -177,7 +177,7 @@ def _found_by_others(cursor: CursorRow, changed: CursorRow) -> bool:
 def _fault(provided: ProvidedSchedule) -> str | None:
     if not isinstance(provided.definition, dict):
         return "the definition is not an object: apply the manifest again"
-    return _timetable_fault(provided.cron_expr, provided.timezone)
+    return _timetable_fault(provided.cron_expr, provided.timezone) or provided.fault
 
 
 def _timetable_fault(cron_expr: str, timezone: str) -> str | None:

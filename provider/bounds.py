@@ -1,12 +1,13 @@
 """Bounds: the minimum interval and the schedule limit of the platform, for any provider.
 
-A manifest is checked before it is applied. The schedules of other providers are checked here, at
-each refresh: a schedule that fires too often, or exceeds the limit of its tenant, is skipped and
-reported, and the others are served. The limit counts the schedules of all providers; those of the
-manifest come first, then by name.
+All schedules are checked at each refresh, by the policy of the scheduler. A manifest was checked
+before it was applied, but by the policy that the apply found; and a row can be written without an
+apply. A schedule of a manifest that fires too often, or exceeds the limit of its tenant, is
+quarantined. One of another provider is skipped and reported. The others are served. The limit
+counts the schedules of all providers; those of the manifest come first, then by name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -133,6 +134,34 @@ def within(
     return replace(tenant, schedules=kept, refused=tuple(filter(None, refused)))
 
 
+def quarantined(
+    schedules: Sequence[ProvidedSchedule], bounds: Bounds, own_cap: int | None
+) -> tuple[ProvidedSchedule, ...]:
+    """Return the schedules of a manifest; those that exceed the bounds have a fault."""
+    cap = bounds.cap if own_cap is None else own_cap
+    names = sorted(schedule.schedule_name for schedule in schedules)
+    beyond = frozenset(names[cap:])
+    return tuple(_quarantined(schedule, bounds.floor, beyond, cap) for schedule in schedules)
+
+
+def _quarantined(
+    schedule: ProvidedSchedule, floor: timedelta, beyond: Container[str], cap: int
+) -> ProvidedSchedule:
+    gap = _gap_below(schedule.cron_expr, floor)
+    if gap is not None:
+        return schedule._replace(fault=_frequency(schedule, gap, floor))
+    if schedule.schedule_name in beyond:
+        return schedule._replace(fault=f"the tenant may have {cap} schedules, and has them")
+    return schedule
+
+
+def _frequency(schedule: ProvidedSchedule, gap: timedelta, floor: timedelta) -> str:
+    return (
+        f"`{schedule.cron_expr}` fires {format_duration(gap)} apart at the closest, "
+        f"the platform allows {format_duration(floor)}"
+    )
+
+
 def _beyond(schedule: ProvidedSchedule, cap: int) -> str:
     return f"schedule `{schedule.schedule_name}`: the tenant may have {cap} schedules, and has them"
 
@@ -140,10 +169,7 @@ def _beyond(schedule: ProvidedSchedule, cap: int) -> str:
 def _too_frequent(schedule: ProvidedSchedule, gap: timedelta | None, floor: timedelta) -> str:
     if gap is None:
         return ""
-    return (
-        f"schedule `{schedule.schedule_name}`: `{schedule.cron_expr}` fires {format_duration(gap)} "
-        f"apart at the closest, the platform allows {format_duration(floor)}"
-    )
+    return f"schedule `{schedule.schedule_name}`: {_frequency(schedule, gap, floor)}"
 
 
 @lru_cache(maxsize=4096)

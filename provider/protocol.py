@@ -45,6 +45,8 @@ class ProvidedSchedule(NamedTuple):
     # The time of the last change of cron_expr, timezone and enabled. None: unknown, so a timetable
     # counts from the refresh that notices it.
     effective_from: datetime | None
+    # Why it must not fire, although its timetable is valid; then its cursor is quarantined.
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

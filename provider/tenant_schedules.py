@@ -14,6 +14,7 @@ can be lost.
 - A schema that cannot be read is marked as synced, too, with its fault. It is not tried again until
   it changes or a refresh asks for broken tenants, as the periodic one does.
 - A deprovisioned tenant has no schedules.
+- Schedules that exceed the bounds of the platform are quarantined; see `bounds`.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.provider.bounds import Bounds, quarantined
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
 from tenantcron.store import glances, schedule_rows, tenants
 from tenantcron.store.batches import LOCKED
@@ -36,6 +38,8 @@ from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
 class TenantScheduleProvider:
     """Provides the rows of `tenant_schedule` of all tenants."""
 
+    # None: the rows are taken as they are.
+    bounds: Bounds | None = None
     name: str = "tenant"
 
     async def has_moved(self, database: Database) -> bool:
@@ -48,7 +52,7 @@ class TenantScheduleProvider:
         """Return the next tenants of the scope, locked."""
         rows = await tenants.lock_in_scope(connection, scope, after, TENANTS_A_BATCH)
         fleet = await read_schedules(connection, rows)
-        return [_provided(row, fleet) for row in rows]
+        return [_provided(row, fleet, self.bounds) for row in rows]
 
     async def settle(self, connection: AsyncConnection, synced: Sequence[Synced]) -> None:
         """Store which revisions are synced."""
@@ -80,13 +84,16 @@ async def _read_one_by_one(connection: AsyncConnection, schemas: dict[TenantId, 
     return fleet
 
 
-def _provided(tenant: TenantRow, fleet: Fleet) -> ProvidedTenant:
+def _provided(tenant: TenantRow, fleet: Fleet, bounds: Bounds | None) -> ProvidedTenant:
     fault = fleet.broken.get(tenant.id)
     rows = () if fault else fleet.rows.get(tenant.id, ())
+    schedules = tuple(_schedule(row) for row in rows)
+    if bounds is not None:
+        schedules = quarantined(schedules, bounds, tenant.max_schedules)
     return ProvidedTenant(
         tenant_id=tenant.id,
         revision=tenant.schedule_revision,
-        schedules=tuple(_schedule(row) for row in rows),
+        schedules=schedules,
         fault=fault,
         is_locked=fault == LOCKED,
         # Synced before and without cursors now: it was deprovisioned. Its last update brought it

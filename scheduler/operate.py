@@ -36,6 +36,7 @@ from tenantcron.core.words import in_utc
 from tenantcron.cron.zones import tz_version
 from tenantcron.manifests.desired import Overlap
 from tenantcron.manifests.desired import Settings as Policies
+from tenantcron.provider.bounds import Bounds
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.definitions import Definitions, Readable, UnreadableError
@@ -105,6 +106,8 @@ class Operator:
     settings: Settings
     who: Attribution
     clock: Clock = database_clock
+    # What schedules of manifests may be; see `provider.bounds`.
+    bounds: Bounds | None = None
 
     async def pause(
         self,
@@ -232,13 +235,13 @@ class Operator:
 
     async def _follow(self, tenant: TenantId) -> None:
         """Bring the cursors in line; whom a scheduler is at right now, is waited for."""
-        await refresh(self.database, TenantScheduleProvider(), at=self.clock())
+        await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
         async with self.database.transaction() as connection:
             row = await tenants.find(connection, tenant)
             if row is None or row.schedule_revision == row.synced_revision:
                 return
             await tenants.lock(connection, tenant)
-        await refresh(self.database, TenantScheduleProvider(), at=self.clock())
+        await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
 
     async def _prepare_history(self) -> None:
         async with self.database.transaction() as connection:

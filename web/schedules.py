@@ -153,4 +153,5 @@ async def _existing(request: Request, visit: Visit) -> ScheduleRef:
 
 
 def _operator(visit: Visit, database: Database) -> Operator:
-    return Operator(database, visit.work.settings, visit.work.who)
+    work = visit.work
+    return Operator(database, work.settings, work.who, bounds=work.bounds)

@@ -219,6 +219,7 @@ def test_json_of_a_sound_manifest_has_the_same_keys(
         "files": 1,
         "errors": 0,
         "warnings": 0,
+        "policies": [],
         "diagnostics": [],
     }
 

@@ -45,7 +45,8 @@ def test_the_exit_code_tells_findings(
 
 def test_the_examples_pass_and_the_mistakes_do_not() -> None:
     run = tenantcron("validate", "--strict", GOOD)
-    assert (run.returncode, run.stdout) == (0, "6 manifests checked: all good\n")
+    policy = "policy: examples/manifests/tenantcron.toml\n"
+    assert (run.returncode, run.stdout) == (0, "6 manifests checked: all good\n" + policy)
     assert tenantcron("validate", MISTAKES).returncode == 1
 
 
@@ -166,3 +167,19 @@ def tenantcron_script(text: str) -> str:
         [sys.executable, "-c", text], capture_output=True, encoding="utf-8", check=False
     )
     return run.stderr
+
+
+def test_the_policy_files_that_judged_are_shown(tmp_path: Path) -> None:
+    written(tmp_path, "acme.yaml", GOOD_ONE)
+    written(tmp_path, "own/beta.yaml", GOOD_ONE)
+    assert "policy:" not in tenantcron("validate", ".", cwd=tmp_path).stdout
+    written(tmp_path, "tenantcron.toml", "[policy]\n")
+    written(tmp_path, "own/tenantcron.toml", "[policy]\n")
+
+    shown = tenantcron("validate", ".", cwd=tmp_path).stdout
+    told = json.loads(tenantcron("validate", "--format", "json", ".", cwd=tmp_path).stdout)
+    given = tenantcron("validate", "--policy", "tenantcron.toml", ".", cwd=tmp_path).stdout
+
+    assert shown.splitlines()[-1] == "policy: own/tenantcron.toml, tenantcron.toml"
+    assert told["policies"] == ["own/tenantcron.toml", "tenantcron.toml"]
+    assert given.splitlines()[-1] == "policy: tenantcron.toml"

@@ -1,0 +1,76 @@
+"""Schedules of manifests obey the policy of the scheduler, however their rows came about."""
+
+from datetime import timedelta
+
+from support.cursors import run
+from support.fleet import Fleet, numbered
+
+from tenantcron.provider.bounds import Bounds
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+
+STRICT = Bounds(timedelta(minutes=15), 3)
+CURSORS = "SELECT schedule_name, next_run_at, fault FROM tenantcron.schedule_cursor ORDER BY 1"
+
+
+async def synced(fleet: Fleet, url: str, bounds: Bounds | None) -> dict[str, str | None]:
+    """Refresh, and return the faults by the names of the schedules."""
+    await refresh(fleet.database, TenantScheduleProvider(bounds))
+    rows = run(url, CURSORS)
+    assert all((row["next_run_at"] is None) == (row["fault"] is not None) for row in rows)
+    return {row["schedule_name"]: row["fault"] for row in rows}
+
+
+async def applied(fleet: Fleet, number: int) -> None:
+    fleet.write("acme", numbered(number))
+    await fleet.apply()
+
+
+def make_frequent(url: str) -> None:
+    """Change a row without an apply."""
+    run(
+        url,
+        "UPDATE tenant_acme.tenant_schedule SET cron_expr = '@every 1s'"
+        " WHERE schedule_name = 's001'",
+    )
+
+
+async def test_a_row_below_the_floor_is_quarantined_and_the_others_are_served(
+    fleet: Fleet, database_url: str
+) -> None:
+    await applied(fleet, 2)
+    make_frequent(database_url)
+
+    faults = await synced(fleet, database_url, STRICT)
+
+    assert faults == {
+        "s000": None,
+        "s001": "`@every 1s` fires 1s apart at the closest, the platform allows 15m",
+    }
+
+
+async def test_rows_beyond_the_cap_are_quarantined(fleet: Fleet, database_url: str) -> None:
+    await applied(fleet, 5)
+
+    faults = await synced(fleet, database_url, STRICT)
+
+    beyond = "the tenant may have 3 schedules, and has them"
+    assert faults == {"s000": None, "s001": None, "s002": None, "s003": beyond, "s004": beyond}
+
+
+async def test_the_limit_of_the_tenant_counts_before_the_one_of_the_policy(
+    fleet: Fleet, database_url: str
+) -> None:
+    await applied(fleet, 5)
+    run(database_url, "UPDATE tenantcron.tenant SET max_schedules = 5")
+
+    assert set((await synced(fleet, database_url, STRICT)).values()) == {None}
+
+
+async def test_a_schedule_that_obeys_again_is_served_again(fleet: Fleet, database_url: str) -> None:
+    await applied(fleet, 2)
+    make_frequent(database_url)
+    await synced(fleet, database_url, STRICT)
+    run(database_url, "UPDATE tenant_acme.tenant_schedule SET cron_expr = '0 3 * * *'")
+
+    assert await synced(fleet, database_url, STRICT) == {"s000": None, "s001": None}
