@@ -199,6 +199,15 @@ def _waits_for_limits(what: str, situation: Situation) -> Reason | None:
             f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
             f"`tenantcron tenant set {situation.ref.tenant} --max-concurrent N` raises the limit.",
         )
+    free, kept = situation.limits.overall - situation.running, situation.limits.kept
+    if free <= kept and running >= situation.tenant.weight:
+        return Reason(
+            "waits-for-kept-slots",
+            f"{what} waits for a slot: {free} of {situation.limits.overall} slots of the cluster "
+            f"are free, and the last {kept} are for tenants that run nothing. This one runs "
+            f"{running}.",
+            "`tenantcron limits --max-concurrent N` raises the limit.",
+        )
     return None
 
 

@@ -6,6 +6,10 @@ after the lock was taken, so it sees every start that was committed before. Ends
 meanwhile; they only make room. So at no moment do more run than the limits allow, with any number
 of replicas, and no counter can come apart from what it counts.
 
+The last quarter of the cluster's slots is kept for tenants that run nothing, as many slots as there
+are such tenants. A tenant takes them only for its first executions, up to its weight. Without this,
+four tenants whose targets hang would hold all slots at the default limits of 20 and 5.
+
 A claim considers only executions whose requirement is among those that the replica gives, so a
 replica never starts what it cannot run, and what others run costs it nothing. The limits and the
 order are the cluster's all the same: they count everything that runs.
@@ -30,6 +34,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.store import suspects
 from tenantcron.store.errors import DatabaseError
 from tenantcron.store.executions import State
+from tenantcron.store.limits import KEPT_SHARE
 from tenantcron.store.locks import Lock, take_lock
 from tenantcron.store.statements import statement
 
@@ -161,6 +166,7 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         "together": suspects.TOGETHER,
         "alone": suspects.ALONE,
         "hungry": HUNGRY_FOR,
+        "kept": KEPT_SHARE,
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
     whole, *decided = found.all()

@@ -11,6 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.tables import limits
 
+# One slot in so many is kept for tenants that run nothing, see `claiming`.
+KEPT_SHARE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimits:
@@ -25,6 +28,11 @@ class ClusterLimits:
     def overall(self) -> int:
         """How many executions may run at once."""
         return self.declared if self.operator is None else self.operator
+
+    @property
+    def kept(self) -> int:
+        """How many of these slots are kept for tenants that run nothing, at most."""
+        return self.overall // KEPT_SHARE
 
     @property
     def per_tenant(self) -> int:

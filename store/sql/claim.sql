@@ -30,17 +30,16 @@ running AS MATERIALIZED (
     WHERE state = 'RUNNING'
     GROUP BY tenant_id
 ),
--- The suspects that this replica may still start. One that must be alone takes the room of all, so
--- when this worker is lost next, there is one to blame.
-room AS MATERIALIZED (
-    SELECT %(together)s - coalesce(sum(suspected), 0)::int AS suspects FROM running
-),
+-- What may still start: slots of the cluster, and suspects of this replica. One that must be alone
+-- takes the room of all suspects, so when this worker is lost next, there is one to blame.
 free AS MATERIALIZED (
     SELECT
-        CASE WHEN EXISTS (SELECT FROM allowed) THEN
-            greatest((SELECT overall FROM allowed) - coalesce(sum(number), 0)::int, 0)
-        END AS slots
-    FROM running
+        greatest(allowed.overall - coalesce(sum(running.number), 0)::int, 0) AS slots,
+        -- The slots that may be kept for tenants that run nothing, and the tenants that run.
+        allowed.overall / %(kept)s AS most_kept, count(running.tenant_id) AS busy,
+        %(together)s - coalesce(sum(running.suspected), 0)::int AS suspects
+    FROM allowed LEFT JOIN running ON true
+    GROUP BY allowed.overall
 ),
 -- Schedules with an execution that has begun and not ended: it runs, or waits for its next attempt.
 -- Where all of them were asked to stop, whoever is to replace them can only wait.
@@ -127,11 +126,27 @@ tenant AS MATERIALIZED (
     LEFT JOIN tenantcron.tenant AS t ON t.id = s.tenant_id
     LEFT JOIN running ON running.tenant_id = s.tenant_id
 ),
--- How many of each tenant are looked at: together they fill a batch.
+-- How many of each tenant are looked at: together they fill a batch. And how many slots are kept
+-- for tenants that run nothing and have nothing pending here, one for each of them: those are counted
+-- only where it makes a difference, and only as far. So tenants whose executions hang cannot hold all
+-- slots, unless they are more than these slots.
 share AS MATERIALIZED (
-    SELECT ceil(least(free.slots, %(batch)s)::float8 / greatest(count(*), 1))::int AS number
+    SELECT
+        ceil(least(free.slots, %(batch)s)::float8 / greatest(count(*), 1))::int AS number,
+        CASE
+            WHEN
+                free.slots <= free.most_kept + %(batch)s
+                AND count(*) FILTER (WHERE tenant.running = 0) < free.slots
+                THEN greatest(least(free.most_kept, (
+                    SELECT count(*)
+                    FROM (
+                        SELECT FROM tenantcron.tenant LIMIT free.most_kept + free.busy + free.slots
+                    ) AS present
+                ) - free.busy - count(*) FILTER (WHERE tenant.running = 0)), 0)
+            ELSE 0
+        END AS kept
     FROM free LEFT JOIN tenant ON tenant.status = 'active' AND tenant.running < tenant.most
-    GROUP BY free.slots
+    GROUP BY free.slots, free.most_kept, free.busy
 ),
 -- Each tenant's first in line for each requirement, by priority, then by age. What has to wait for
 -- the execution before it is passed over, so that it delays no others; what ends because of it (it
@@ -140,7 +155,7 @@ share AS MATERIALIZED (
 -- A row that is locked here stays where it is until this statement changes it, so its ctid finds it.
 picked AS MATERIALIZED (
     SELECT
-        p.*, pair.is_own, t.schema_name, t.running, t.most, t.weight,
+        p.*, pair.is_own, t.schema_name, t.running, t.most, t.weight, share.kept,
         CASE
             WHEN p.is_too_late THEN 'no scheduler started it in time'
             WHEN c.schedule_id IS NULL THEN 'schedule removed'
@@ -181,7 +196,7 @@ picked AS MATERIALIZED (
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
             -- A suspect without room here is left to other replicas, or to a later claim.
             AND CASE WHEN e.suspicion >= %(alone)s THEN %(together)s ELSE e.suspicion END
-            <= (SELECT room.suspects FROM room)
+            <= (SELECT free.suspects FROM free)
             AND (
                 e.overlap = 'allow'
                 OR e.overlap = 'cancel_running' AND (
@@ -207,10 +222,12 @@ picked AS MATERIALIZED (
     WHERE t.status = 'active' AND t.running < t.most AND share.number > 0
 ),
 -- The order of all: round by round over the tenants, counting what they run already, so that a
--- long queue delays nobody else's short one; a heavier tenant has more places a round.
+-- long queue delays nobody else's short one; a heavier tenant has more places a round. What comes
+-- after the first round leaves the slots that are kept.
 in_line AS MATERIALIZED (
     SELECT
         ctid, id, tenant_id, schedule_id, schema_name, suspects, is_own,
+        CASE round WHEN 0 THEN 0 ELSE kept END AS leaves,
         row_number() OVER (ORDER BY round, priority, not_before, id) AS place,
         sum(suspects) FILTER (WHERE is_own) OVER (
             ORDER BY round, priority, not_before, id
@@ -230,12 +247,13 @@ in_line AS MATERIALIZED (
         WHERE running + nth <= most
     ) AS startable
 ),
-starting AS MATERIALIZED (
-    SELECT in_line.*
-    FROM in_line, free, room
-    WHERE
-        in_line.is_own AND in_line.place <= least(free.slots, %(batch)s)
-        AND (in_line.suspects = 0 OR in_line.suspects_so_far <= room.suspects)
+judged AS MATERIALIZED (
+    SELECT
+        in_line.*,
+        in_line.place <= least(free.slots - in_line.leaves, %(batch)s) AS has_slot,
+        in_line.is_own AND in_line.place <= least(free.slots - in_line.leaves, %(batch)s)
+        AND (in_line.suspects = 0 OR in_line.suspects_so_far <= free.suspects) AS starts
+    FROM in_line, free
 ),
 -- The second of a schedule ends for the first one only if that runs.
 unstarted AS MATERIALIZED (
@@ -243,7 +261,7 @@ unstarted AS MATERIALIZED (
     FROM picked
     WHERE
         stopped_for IS NULL AND may_not_wait
-        AND (is_second OR turn > 1 AND schedule_id IN (SELECT s.schedule_id FROM starting AS s))
+        AND (is_second OR turn > 1 AND schedule_id IN (SELECT j.schedule_id FROM judged AS j WHERE j.starts))
     UNION ALL
     SELECT
         id, schema_name, CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
@@ -268,9 +286,9 @@ taken AS (
         worker_id = %(worker_id)s,
         started_at = clock.now,
         finished_at = NULL
-    FROM starting AS s, clock
-    WHERE e.ctid = s.ctid
-    RETURNING e.*, s.schema_name
+    FROM judged AS j, clock
+    WHERE j.starts AND e.ctid = j.ctid
+    RETURNING e.*, j.schema_name
 ),
 ended AS (
     UPDATE tenantcron.execution AS e
@@ -280,7 +298,11 @@ ended AS (
     RETURNING e.*, u.schema_name
 ),
 started AS (
-    SELECT tenant_id, count(*)::int AS number FROM starting GROUP BY tenant_id
+    SELECT
+        tenant_id, count(*) FILTER (WHERE starts)::int AS number,
+        max(leaves) FILTER (WHERE NOT has_slot) AS leaves
+    FROM judged
+    GROUP BY tenant_id
 ),
 -- The tenants that can start nothing more, and why.
 full_up AS (
@@ -290,26 +312,29 @@ full_up AS (
         CASE
             WHEN t.status IS NULL THEN 'tenant removed'
             WHEN t.status <> 'active' THEN concat_ws(': ', 'tenant ' || t.status, t.status_reason)
-            ELSE format(
+            WHEN t.running + coalesce(s.number, 0) >= t.most THEN format(
                 'tenant concurrency limit reached (%%s of %%s running)',
                 t.running + coalesce(s.number, 0), t.most
             )
+            ELSE format(
+                'concurrency limit reached (the last %%s slots are for tenants that run nothing, '
+                'this one runs %%s)', s.leaves, t.running + s.number
+            )
         END AS reason
     FROM tenant AS t LEFT JOIN started AS s ON s.tenant_id = t.tenant_id
-    WHERE t.status IS DISTINCT FROM 'active' OR t.running + coalesce(s.number, 0) >= t.most
+    WHERE
+        t.status IS DISTINCT FROM 'active' OR t.running + coalesce(s.number, 0) >= t.most
+        OR s.leaves > 0
 )
 -- The first row is of the whole, the others are what was decided; what they have in common is said
 -- once, because reading thousands of values a second has its price.
 SELECT
-    (SELECT slots FROM free) - (SELECT count(*) FROM starting),
+    (SELECT slots FROM free) - (SELECT count(*) FROM judged WHERE starts),
     -- Where the next claim continues; null if this one has seen all tenants.
     (SELECT tenant_id FROM horizon),
     -- Whether anything was pending that this replica can run, and whether slots are left to others.
     EXISTS (SELECT FROM pair WHERE is_own),
-    EXISTS (
-        SELECT FROM in_line, free
-        WHERE NOT in_line.is_own AND in_line.place <= least(free.slots, %(batch)s)
-    ),
+    EXISTS (SELECT FROM judged WHERE has_slot AND NOT is_own),
     -- Executions of the release before, whose requirement has to be decided first.
     EXISTS (
         SELECT FROM tenantcron.execution_live AS e

@@ -63,7 +63,7 @@ async def test_a_claim_reads_no_more_for_all_that_ran_since_the_last_vacuum(
     given: dict[str, object] = {
         "at": alone.clock.now, "after": "", "worker_id": "one", "batch": 20, "pairs": 502,
         "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
-        "requires": ["saga:work"], "hungry": timedelta(seconds=6),
+        "requires": ["saga:work"], "hungry": timedelta(seconds=6), "kept": 4,
     }  # fmt: skip
     replica, read = alone.replica(), []
     for _ in range(30):

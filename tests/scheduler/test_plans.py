@@ -67,7 +67,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
         "claim": {
             "at": at, "after": "", "worker_id": "one", "batch": 400, "pairs": 502,
             "lease": timedelta(seconds=60), "most": 1000, "together": 8, "alone": 2,
-            "requires": ["saga:work"], "hungry": timedelta(seconds=6),
+            "requires": ["saga:work"], "hungry": timedelta(seconds=6), "kept": 4,
         },
         "skip": {
             "at": at, "tenant_ids": ["t1"], "reasons": ["full"], "are_closed": [False],

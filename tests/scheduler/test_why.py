@@ -104,6 +104,14 @@ async def _tenant_limit(scheduling: Scheduling) -> None:
     await scheduling.claim()
 
 
+async def _kept_slots(scheduling: Scheduling) -> None:
+    await scheduling.limit(4)
+    await _fired(scheduling, start_within="1h")
+    await scheduling.tenant("idle")
+    await scheduling.waiting(3, priority=0)
+    await scheduling.claim()
+
+
 async def _skipped(scheduling: Scheduling) -> None:
     await scheduling.limit(0)
     await _fired(scheduling)
@@ -170,6 +178,7 @@ CASES = [
     Case("waits-for-its-time", "attempt 1 failed: ValueError: no", _retry),
     Case("waits-for-cluster-limit", "0 of 0 executions", _cluster_limit),
     Case("waits-for-tenant-limit", "1 of 1 are running", _tenant_limit),
+    Case("waits-for-kept-slots", "the last 1 are for tenants that run nothing", _kept_slots),
     Case("waits-as-suspect", "its turn to run beside a few", lambda s: _lost(s, 1)),
     Case("waits-as-suspect", "waits for its turn to run alone", lambda s: _lost(s, 2)),
     Case("waits-for-claim", "may start", lambda s: _fired(s, start_within="1h")),
