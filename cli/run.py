@@ -21,7 +21,14 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import can_measure, collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
-from tenantcron.core.settings import MOST_PORTS, Settings, has_keys, load_settings, whole_number
+from tenantcron.core.settings import (
+    MOST_PORTS,
+    HandlerRole,
+    Settings,
+    has_keys,
+    load_settings,
+    whole_number,
+)
 from tenantcron.manifests.policy import Policy, policy_in
 from tenantcron.manifests.targets import judge_default_target
 from tenantcron.provider.bounds import BoundedProvider, Bounds
@@ -33,6 +40,7 @@ from tenantcron.scheduler.connections import WARM, HandlerConnections
 from tenantcron.scheduler.deliver import Deliveries, begun_in
 from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.exits import Exit
+from tenantcron.scheduler.handler_logins import HandlerLogins
 from tenantcron.scheduler.lock_waits import LockWatch
 from tenantcron.scheduler.outbox import Outbox
 from tenantcron.scheduler.replica import Replica
@@ -249,7 +257,9 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             retention=retention,
             tracing=parts.tracing,
         )
-        transactions = HandlerTransactions(database.target)
+        uses_roles = settings.handler_role is HandlerRole.TENANT
+        logins = HandlerLogins(database) if uses_roles else None
+        transactions = HandlerTransactions(database.target, logins)
         roles = policy.roles.get(settings.service, ())
         tokens = Minter(database, settings, roles=roles)
         deliveries = Deliveries(parts.caller, policy, begun_in(database, replica.clock), tokens)

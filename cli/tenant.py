@@ -27,9 +27,9 @@ from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import (
     Registry,
     find_identities,
+    find_kept,
     find_tenant,
     tenant_id,
-    why_schema_kept,
 )
 
 _EXAMPLES = """\
@@ -207,11 +207,10 @@ def _confirm(arguments: argparse.Namespace) -> None:
 async def _say_what_is_kept(
     database: Database, arguments: argparse.Namespace, rows: Sequence[TenantRow]
 ) -> None:
-    """Explain why a schema is still there although it was to be dropped."""
+    """Explain what is still there although it was to be dropped."""
     if arguments.work is _deprovision and arguments.drop_schema:
         for row in rows:
-            kept = await why_schema_kept(database, row)
-            if kept is not None:
+            for kept in await find_kept(database, row):
                 print(visible(kept), file=sys.stderr)
 
 

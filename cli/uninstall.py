@@ -78,6 +78,8 @@ def _drops(found: Installation) -> Iterator[str]:
     created = [row for row in found.tenants if not row.schema_adopted]
     if created:
         yield f"drops schemas that it created and that are empty then: {_names(created)}"
+    if found.roles:
+        yield f"drops the roles of handlers: {number_of(found.roles, 'tenant')}"
     if found.has_role:
         yield f"drops the role `{NAME}` if no other database of the server uses it"
 
@@ -104,8 +106,13 @@ def _problems(found: Installation, arguments: argparse.Namespace) -> list[str]:
 
 async def _remove(database: Database, found: Installation) -> None:
     with progress("Removing", len(found.tenants)) as step:
-        role_is_gone = await remove(database, found, step)
+        kept = await remove(database, found, step)
     print("tenantcron is removed from this database")
-    if found.has_role and not role_is_gone:
-        print(f"the role `{NAME}` is kept: other databases use it, or this role may not drop it")
-        print(f"  DROP ROLE {NAME};  -- when no database of the server uses it any more")
+    for role in kept[:_SHOWN]:
+        print(visible(f"the role `{role.name}` is kept: {role.reason}"))
+    if len(kept) > _SHOWN:
+        print(f"so are {len(kept) - _SHOWN} more roles")
+    for role in kept[:_SHOWN]:
+        print(
+            visible(f'  DROP ROLE "{role.name}";  -- when nothing on the server uses it any more')
+        )

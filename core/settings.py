@@ -88,6 +88,13 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class HandlerRole(StrEnum):
+    """Which login the database connections of handlers use."""
+
+    TENANT = "tenant"
+    SCHEDULER = "scheduler"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything operational. No database URL means the embedded server."""
@@ -108,6 +115,8 @@ class Settings:
     # None: not declared here, so what the database has stays; at first that is 20, and 5.
     max_concurrent: int | None = None
     max_concurrent_per_tenant: int | None = None
+    # The tenant's own login, or the one of the scheduler, which is no boundary between tenants.
+    handler_role: HandlerRole = HandlerRole.TENANT
     refresh_interval: timedelta = timedelta(seconds=60)
     refresh_jitter: timedelta = timedelta(seconds=10)
     lease: timedelta = timedelta(seconds=60)
@@ -197,6 +206,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         max_concurrent_per_tenant=values.read(
             "max_concurrent_per_tenant", _count, default.max_concurrent_per_tenant
         ),
+        handler_role=values.read("handler_role", _one_of(HandlerRole), default.handler_role),
         refresh_interval=values.read(
             "refresh_interval", _at_least(SHORTEST_REFRESH), default.refresh_interval
         ),

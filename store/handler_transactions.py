@@ -4,73 +4,154 @@ Handlers have connections of their own. They may hold one for as long as they ru
 scheduler's own statements, heartbeats above all, must never wait for them. Both engines are made
 by the first handler that asks.
 
-A transaction begins with its isolation level, the settings of `pins`, the search path and the
-actor, in one round trip.
-All of it ends with the transaction, so a pooling proxy may stand in between, as in `engine`.
+A connection logs in as the role of its tenant (`handler_roles`) and is used for no other
+(`handler_pool`). If logging in fails, the role is repaired once: it may be new, or its password
+may have been changed. A right that is missing is granted before the tenant's next transaction, if
+it may be: the platform may have created tables since.
+
+A transaction begins with its isolation level, the settings of `pins`, the search path, the actor
+and the proof of its lease, in one round trip. All of it ends with the transaction, so a pooling
+proxy may stand in between, as in `engine`.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
+from psycopg.errors import InsufficientPrivilege
 from psycopg.sql import SQL, Composed, Identifier, Literal
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tenantcron.actor.attribution import Attribution
+from tenantcron.core.names import TenantId
+from tenantcron.store.claiming import Lease
 from tenantcron.store.deadlines import connect
 from tenantcron.store.engine import discard_read_only
+from tenantcron.store.explain import first_line
+from tenantcron.store.handler_pool import AsyncLoginPool, LoginPool, keep_apart, logged_in_as
+from tenantcron.store.handler_roles import INSTEAD, HandlerRoleError, Login
 from tenantcron.store.pins import beginning_for_handlers
 from tenantcron.store.scripts import run_script
 from tenantcron.store.targets import Target
 
 URL: Final = "postgresql+psycopg://"
+MOST_CONNECTIONS: Final = 20
 
 # pg_catalog is searched before the tenant's schema although it is not named.
 _OPENING: Final = SQL("; SET LOCAL search_path TO {schema}; SELECT {settings}")
+_PROOF: Final = "tenantcron.lease"
 
 
 @dataclass(frozen=True, slots=True)
-class PoolSize:
-    """How many connections are kept, and how many more there may be for a while."""
+class Scope:
+    """Where a transaction takes place, who acts in it, and what proves that to the database."""
 
-    kept: int = 5
-    more: int = 15
+    tenant: TenantId
+    schema: str
+    who: Attribution
+    proof: str = ""
+
+
+def proof_of(lease: Lease) -> str:
+    """Return what proves a lease to `tenantcron.acting`. It cannot be used as the lease itself."""
+    execution_id, token = lease
+    return sha256(f"{token}/{execution_id}".encode()).hexdigest()
+
+
+class Logins(Protocol):
+    """How the handlers of a tenant log in; a HandlerRoleError says why they cannot."""
+
+    async def get(self, tenant: TenantId, *, repair: bool = False) -> Login:
+        """Make sure that the role is there, and return its login; a repair sets the password."""
+
+    def get_plain(self, tenant: TenantId, *, repair: bool = False) -> Login:
+        """Do so in a plain thread."""
+
+    def forget(self, tenant: TenantId) -> None:
+        """Check the role's rights before its next login."""
 
 
 class HandlerTransactions:
-    """Opens transactions for handlers; `close` when no handler runs any more."""
+    """Opens transactions for handlers; `close` when no handler runs any more.
 
-    def __init__(self, target: Target, size: PoolSize | None = None) -> None:
+    Without logins they are the scheduler's own, and no boundary holds.
+    """
+
+    def __init__(
+        self, target: Target, logins: Logins | None = None, size: int = MOST_CONNECTIONS
+    ) -> None:
         self.target = target
-        self._size = size or PoolSize()
+        self.logins = logins
+        self._size = size
         self._lock = Lock()
         self._engine: AsyncEngine | None = None
         self._plain_engine: Engine | None = None
 
     @asynccontextmanager
-    async def begin(self, schema: str, who: Attribution) -> AsyncIterator[AsyncConnection]:
+    async def begin(self, scope: Scope) -> AsyncIterator[AsyncConnection]:
         """One transaction of an async handler."""
-        async with self._async().begin() as connection:
-            await connection.run_sync(run_script, _opening(schema, who))
-            yield connection
+        with self._noticing_rights(scope):
+            async with AsyncExitStack() as stack:
+                connection = await self._connect(stack, scope)
+                await stack.enter_async_context(connection.begin())
+                await connection.run_sync(run_script, _opening(scope))
+                yield connection
 
     @contextmanager
-    def begin_plain(self, schema: str, who: Attribution) -> Iterator[Connection]:
+    def begin_plain(self, scope: Scope) -> Iterator[Connection]:
         """One transaction of a plain handler."""
-        with self._plain().begin() as connection:
-            run_script(connection, _opening(schema, who))
+        with (
+            self._noticing_rights(scope),
+            self._connect_plain(scope) as connection,
+            connection.begin(),
+        ):
+            run_script(connection, _opening(scope))
             yield connection
 
     async def close(self) -> None:
-        """Close all connections that nobody uses; those in use are closed when they come back."""
+        """Close all idle connections; those in use are closed when they come back."""
         if self._engine is not None:
             await self._engine.dispose()
         if self._plain_engine is not None:
             self._plain_engine.dispose()
+
+    async def _connect(self, stack: AsyncExitStack, scope: Scope) -> AsyncConnection:
+        engine = self._async()
+        if self.logins is None:
+            return await stack.enter_async_context(engine.connect())
+        try:
+            with logged_in_as(await self.logins.get(scope.tenant)):
+                return await stack.enter_async_context(engine.connect())
+        except OperationalError:
+            login = await self.logins.get(scope.tenant, repair=True)
+        with _explaining(login), logged_in_as(login):
+            return await stack.enter_async_context(engine.connect())
+
+    def _connect_plain(self, scope: Scope) -> Connection:
+        if self.logins is None:
+            return self._plain().connect()
+        try:
+            with logged_in_as(self.logins.get_plain(scope.tenant)):
+                return self._plain().connect()
+        except OperationalError:
+            login = self.logins.get_plain(scope.tenant, repair=True)
+        with _explaining(login), logged_in_as(login):
+            return self._plain().connect()
+
+    @contextmanager
+    def _noticing_rights(self, scope: Scope) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            if self.logins is not None and isinstance(error.orig, InsufficientPrivilege):
+                self.logins.forget(scope.tenant)
+            raise
 
     def _async(self) -> AsyncEngine:
         if self._engine is None:
@@ -80,12 +161,14 @@ class HandlerTransactions:
                 connect_args=_connect_args(self.target)
                 | {"async_creator_fn": partial(connect, answer_within=None)},
                 isolation_level="AUTOCOMMIT",
+                poolclass=AsyncLoginPool,
+                pool_size=self._size,
                 pool_pre_ping=True,
-                pool_size=self._size.kept,
-                max_overflow=self._size.more,
+                pool_reset_on_return=None,
                 use_native_hstore=False,
             )
             event.listen(self._engine.sync_engine, "handle_error", discard_read_only)
+            keep_apart(self._engine.sync_engine, by_login=self.logins is not None)
         return self._engine
 
     def _plain(self) -> Engine:
@@ -96,12 +179,14 @@ class HandlerTransactions:
                     URL,
                     connect_args=_connect_args(self.target),
                     isolation_level="AUTOCOMMIT",
+                    poolclass=LoginPool,
+                    pool_size=self._size,
                     pool_pre_ping=True,
-                    pool_size=self._size.kept,
-                    max_overflow=self._size.more,
+                    pool_reset_on_return=None,
                     use_native_hstore=False,
                 )
                 event.listen(self._plain_engine, "handle_error", discard_read_only)
+                keep_apart(self._plain_engine, by_login=self.logins is not None)
             return self._plain_engine
 
 
@@ -110,9 +195,21 @@ def _connect_args(target: Target) -> dict[str, object]:
     return {**target.parameters, "prepare_threshold": None}
 
 
-def _opening(schema: str, who: Attribution) -> str:
-    settings = SQL(", ").join(_setting(*setting) for setting in who.settings().items())
-    opening = _OPENING.format(schema=Identifier(schema), settings=settings)
+@contextmanager
+def _explaining(login: Login) -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        raise HandlerRoleError(
+            f"cannot log in as {login.user}: {first_line(error.orig)}. Let pg_hba.conf and the "
+            f"pooler admit this role with its password. {INSTEAD}"
+        ) from error
+
+
+def _opening(scope: Scope) -> str:
+    named = scope.who.settings() | {_PROOF: scope.proof}
+    settings = SQL(", ").join(_setting(*setting) for setting in named.items())
+    opening = _OPENING.format(schema=Identifier(scope.schema), settings=settings)
     return beginning_for_handlers() + opening.as_string()
 
 

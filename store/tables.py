@@ -206,6 +206,21 @@ limits = Table(
     CheckConstraint("operator >= 0 AND operator_per_tenant >= 0", name="operator"),
 )
 
+# What the names and passwords of the roles of handlers are made from; see `handler_roles`.
+handler_login = Table(
+    "handler_login",
+    control,
+    Column("only_row", Boolean, primary_key=True, server_default=true()),
+    Column("installation", Uuid, nullable=False, server_default=func.gen_random_uuid()),
+    Column(
+        "secret",
+        Text,
+        nullable=False,
+        server_default=text("gen_random_uuid()::text || gen_random_uuid()::text"),
+    ),
+    CheckConstraint("only_row", name="only_row"),
+)
+
 # What schedules say beside their timetable. Content-addressed: cursors and executions name it by
 # its id, so that an attempt months later still runs what its occurrence was fired with.
 schedule_definition = Table(

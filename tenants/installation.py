@@ -5,8 +5,9 @@ The order matters, because the tenants' tables use functions of the control sche
 1. The tenants' tables, a few tenants per transaction, so that the server's lock table is large
    enough for any number of them. A schema is dropped with them if we created it and it is empty
    then.
-2. The control schema: all migrations are reverted in one transaction.
-3. The role of the API, if no database of the server uses it any more and we may drop it.
+2. The roles of handlers, by functions of the control schema.
+3. The control schema: all migrations are reverted in one transaction.
+4. The role of the API, if no database of the server uses it any more and we may drop it.
 
 Nothing is dropped with CASCADE. An object that depends on our tables stops the removal, and is
 named. A removal that was stopped or killed is completed by running it again.
@@ -23,9 +24,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.batches import batches
 from tenantcron.core.errors import TenantcronError
-from tenantcron.store import api_role, ddl, tenant_objects, tenants, workers
+from tenantcron.store import api_role, ddl, handler_roles, tenant_objects, tenants, workers
 from tenantcron.store.engine import Database
 from tenantcron.store.errors import MissingRightsError
+from tenantcron.store.handler_roles import KeptRole
 from tenantcron.store.locks import MigrationLock, lock_migration, wait_at_most
 from tenantcron.store.tables import CONTROL_SCHEMA
 from tenantcron.store.tenants import TenantRow
@@ -50,6 +52,8 @@ class Installation:
     # Replicas with a recent heartbeat.
     replicas: int
     has_role: bool
+    # Of handlers.
+    roles: int
 
 
 async def find_installation(database: Database) -> Installation | None:
@@ -68,6 +72,7 @@ async def find_installation(database: Database) -> Installation | None:
             await _tenants_with_tables(connection),
             await workers.count_alive(connection),
             await api_role.exists(connection),
+            len(await handler_roles.tenants_with_roles(connection)),
         )
 
 
@@ -79,8 +84,8 @@ async def _tenants_with_tables(connection: AsyncConnection) -> tuple[TenantRow, 
 
 async def remove(
     database: Database, found: Installation, removed: Callable[[], None] = lambda: None
-) -> bool:
-    """Remove everything; return whether the role of the API is removed as well.
+) -> list[KeptRole]:
+    """Remove everything; return the roles that are kept, and why.
 
     `removed` is called after each tenant.
     """
@@ -88,8 +93,12 @@ async def remove(
         await _remove_tenants(database, rows)
         for _ in rows:
             removed()
+    kept = await _remove_handler_roles(database)
     await _remove_control(database)
-    return await _remove_role(database)
+    if not await _remove_role(database):
+        reason = "other databases use it, or this role may not drop it"
+        kept.append(KeptRole(api_role.NAME, reason))
+    return kept
 
 
 async def _remove_tenants(database: Database, rows: Sequence[TenantRow]) -> None:
@@ -97,6 +106,18 @@ async def _remove_tenants(database: Database, rows: Sequence[TenantRow]) -> None
         await wait_at_most(connection, _PATIENCE)
         for row in rows:
             await remove_tables(connection, row)
+
+
+async def _remove_handler_roles(database: Database) -> list[KeptRole]:
+    async with database.transaction() as connection:
+        tenant_ids = await handler_roles.tenants_with_roles(connection)
+    kept = list[KeptRole | None]()
+    # The role that all of them are in goes last.
+    for some in batches((*tenant_ids, None), _TENANTS_A_TRANSACTION):
+        async with database.transaction() as connection:
+            await wait_at_most(connection, _PATIENCE)
+            kept += [await handler_roles.drop(connection, tenant) for tenant in some]
+    return [role for role in kept if role is not None]
 
 
 async def _remove_control(database: Database) -> None:

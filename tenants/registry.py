@@ -32,7 +32,7 @@ from tenantcron.store.identities import IdentityRow
 from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
 from tenantcron.tenants.creation import create_tenant, create_tenant_on
 from tenantcron.tenants.errors import SourcedTenantError, TenantError, UnknownTenantError
-from tenantcron.tenants.removal import remove_tables, why_kept
+from tenantcron.tenants.removal import remove_tables, what_is_kept
 
 _ACTIVE, _SUSPENDED, _GONE = TenantStatus
 
@@ -158,10 +158,10 @@ async def find_tenant(database: Database, tenant: TenantId) -> TenantRow:
     return row
 
 
-async def why_schema_kept(database: Database, row: TenantRow) -> str | None:
-    """Return why a tenant's schema still exists although its tables were dropped."""
+async def find_kept(database: Database, row: TenantRow) -> list[str]:
+    """Return what still exists of a tenant although its tables were dropped, and why."""
     async with database.transaction() as connection:
-        return await why_kept(connection, row)
+        return await what_is_kept(connection, row)
 
 
 async def find_identities(database: Database, tenant: TenantId) -> list[IdentityRow]:

@@ -2,14 +2,15 @@
 
 Our tables are dropped without CASCADE, so a view or a foreign key of the platform stops it. The
 schema is dropped with them only if we created it and it contains nothing else. Remaining objects
-are reported, never dropped (docs/decisions/0026).
+are reported, never dropped (docs/decisions/0026). The role of the tenant's handlers is dropped as
+well, unless it owns something.
 """
 
 from psycopg.errors import DependentObjectsStillExist
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.store import ddl, tenant_objects
+from tenantcron.store import ddl, handler_roles, tenant_objects
 from tenantcron.store.tenants import TenantRow
 from tenantcron.tenants.errors import TenantError
 
@@ -26,16 +27,24 @@ async def remove_tables(connection: AsyncConnection, row: TenantRow) -> None:
         raise _in_use(row, error.orig.diag.message_detail or "") from error
     if not row.schema_adopted and not await _others(connection, row.schema_name):
         await ddl.drop_schema(connection, row.schema_name)
+    await handler_roles.drop(connection, row.id)
 
 
-async def why_kept(connection: AsyncConnection, row: TenantRow) -> str | None:
-    """Return why a tenant's schema still exists after its tables were dropped; None if not."""
-    if not await ddl.has_schema(connection, row.schema_name):
-        return None
-    if row.schema_adopted:
-        return f"schema `{row.schema_name}` is kept: tenantcron did not create it"
-    others = await _others(connection, row.schema_name)
-    return f"schema `{row.schema_name}` is kept: it also has {', '.join(others)}"
+async def what_is_kept(connection: AsyncConnection, row: TenantRow) -> list[str]:
+    """Return what still exists after a tenant's tables were dropped, and why."""
+    kept = []
+    if await ddl.has_schema(connection, row.schema_name):
+        others = await _others(connection, row.schema_name)
+        reason = "tenantcron did not create it" if row.schema_adopted else ""
+        reason = reason or f"it also has {', '.join(others)}"
+        kept.append(f"schema `{row.schema_name}` is kept: {reason}")
+    role = await handler_roles.find(connection, row.id)
+    if role is not None:
+        kept.append(
+            f"role `{role}` is kept: it owns objects, or has rights that only others can revoke. "
+            f'Run DROP OWNED BY "{role}" and DROP ROLE "{role}" when they are not needed'
+        )
+    return kept
 
 
 async def _others(connection: AsyncConnection, schema: str) -> list[str]:

@@ -64,6 +64,10 @@ GRANT UPDATE ON tenantcron.limits TO tenantcron_run, tenantcron_operate;
 -- moment before a month is dropped, so that nothing ends in it meanwhile.
 GRANT EXECUTE ON FUNCTION tenantcron.make_month(text, date) TO tenantcron_run, tenantcron_operate;
 GRANT EXECUTE ON FUNCTION tenantcron.drop_month(date) TO tenantcron_run;
+-- The roles of handlers are made by a function, and log in with passwords made from a secret.
+GRANT EXECUTE ON FUNCTION tenantcron.handler_role(text),
+    tenantcron.ensure_handler_role(text, text) TO tenantcron_run;
+GRANT SELECT ON tenantcron.handler_login TO tenantcron_run;
 -- Housekeeping drops an index after a rolling upgrade.
 GRANT EXECUTE ON FUNCTION tenantcron.drop_waiting_index() TO tenantcron_run;
 GRANT UPDATE ON tenantcron.execution_past TO tenantcron_run;

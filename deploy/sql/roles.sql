@@ -1,7 +1,9 @@
 -- Roles for tenantcron, each with the rights that its commands need and no others. Run it once with
 -- psql, on the database, as its owner, which may create roles; rename the roles as you like, here and in
 -- grants.sql. Then run `tenantcron migrate` as tenantcron_deploy, and grants.sql.
-CREATE ROLE tenantcron_deploy LOGIN;
+-- It may create roles for the handlers of tenants. Up to PostgreSQL 15 that right is nearly a
+-- superuser's; leave it out if no handler calls connection().
+CREATE ROLE tenantcron_deploy LOGIN CREATEROLE;
 CREATE ROLE tenantcron_run LOGIN;
 CREATE ROLE tenantcron_operate LOGIN;
 CREATE ROLE tenantcron_plan LOGIN;

@@ -30,6 +30,7 @@ from tenantcron.targets.execution import Cancellation, Execution
 from tenantcron.targets.isolation.messages import (
     Ended,
     Failure,
+    LoginRequest,
     LogLine,
     Message,
     TokenRequest,
@@ -82,7 +83,7 @@ def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
 def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
     cancellation = Cancellation()
     handler = handlers[order.execution["saga_name"]]
-    execution = execution_of(order, link, cancellation)
+    execution = execution_of(order, link, link.login, cancellation)
     act_from_here(execution.actor, execution.id, execution.owner)
     Thread(target=link.listen, name="scheduler", daemon=True).start()
     _limit_memory(order.memory)
@@ -90,12 +91,12 @@ def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
 
 
 class Link:
-    """The child's end of the socket to the scheduler. It mints tokens by asking for them."""
+    """The child's end of the socket to the scheduler. Tokens and logins are asked for."""
 
     def __init__(self, connection: socket.socket, lines: BufferedReader) -> None:
         self._connection, self._lines = connection, lines
         self._answers: SimpleQueue[dict[str, str]] = SimpleQueue()
-        # Threads of the handler log, too; and one asks for a token at a time.
+        # Threads of the handler log, too; and one asks at a time.
         self._sending, self._asking = Lock(), Lock()
 
     def send(self, message: Message) -> None:
@@ -115,12 +116,19 @@ class Link:
 
     def mint_plain(self, audience: str) -> str:
         """Do so in a plain thread."""
-        with self._asking:
-            self.send(TokenRequest(audience))
-            answer = self._answers.get()
+        answer = self._ask(TokenRequest(audience))
         if "token" in answer:
             return answer["token"]
         raise TokenError(answer["error"])
+
+    def login(self, *, repair: bool) -> dict[str, str]:
+        """Return what to log in to the database with."""
+        return self._ask(LoginRequest(repair))
+
+    def _ask(self, request: TokenRequest | LoginRequest) -> dict[str, str]:
+        with self._asking:
+            self.send(request)
+            return self._answers.get()
 
 
 def _log_to(link: Link, level: str) -> None:

@@ -24,13 +24,14 @@ from tenantcron.targets.isolation.messages import (
     Ended,
     Failure,
     Kind,
+    LoginRequest,
     LogLine,
     Message,
     RemoteError,
     TokenRequest,
     decode,
 )
-from tenantcron.targets.isolation.orders import encode, order_of
+from tenantcron.targets.isolation.orders import PortableTransactions, encode, order_of
 from tenantcron.targets.output import keep_encoded_result
 from tenantcron.targets.registry import Handler, Handlers
 from tenantcron.targets.tokens import TokenError
@@ -149,8 +150,14 @@ async def _take(message: Message, child: Child, execution: Execution) -> None:
     if isinstance(message, LogLine):
         level = logging.getLevelNamesMapping().get(message.level.upper(), logging.INFO)
         log.log(level, message.event, **message.fields)
-    elif isinstance(message, TokenRequest):
-        child.writer.write(json.dumps(await _token(message, execution)).encode() + b"\n")
+        return
+    if isinstance(message, TokenRequest):
+        answer = await _token(message, execution)
+    elif isinstance(message, LoginRequest):
+        answer = await _login(message, execution)
+    else:
+        return
+    child.writer.write(json.dumps(answer).encode() + b"\n")
 
 
 async def _token(request: TokenRequest, execution: Execution) -> dict[str, str]:
@@ -158,3 +165,10 @@ async def _token(request: TokenRequest, execution: Execution) -> dict[str, str]:
         return {"token": await execution.token(request.audience)}
     except TokenError as error:
         return {"error": str(error)}
+
+
+async def _login(request: LoginRequest, execution: Execution) -> dict[str, str]:
+    transactions = execution._transactions
+    if not isinstance(transactions, PortableTransactions):
+        return {"error": "this execution was given no transactions"}
+    return await transactions.login(repair=request.repair)

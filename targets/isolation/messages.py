@@ -27,6 +27,13 @@ class TokenRequest(NamedTuple):
     audience: str
 
 
+class LoginRequest(NamedTuple):
+    """The handler asks for its database login and waits for the answer."""
+
+    # The login that it has was refused.
+    repair: bool
+
+
 class Kind(StrEnum):
     """What a handler raised."""
 
@@ -50,7 +57,7 @@ class Ended(NamedTuple):
     result: str | None = None
 
 
-Message: TypeAlias = LogLine | TokenRequest | Ended
+Message: TypeAlias = LogLine | TokenRequest | LoginRequest | Ended
 
 
 class RemoteError(Described):
@@ -89,6 +96,8 @@ def decode(line: bytes) -> Message:
             return LogLine(level, event, fields)
         case {"token": str(audience)}:
             return TokenRequest(audience)
+        case {"login": bool(repair)}:
+            return LoginRequest(repair)
         case {"ended": None, "result": str() | None as result}:
             return Ended(None, result)
         case {"ended": str(text), "kind": str(kind), "after": int() | float() | None as after}:
@@ -109,6 +118,8 @@ def _document(message: Message) -> dict[str, JsonValue]:
             return {"log": message.event, "level": message.level, "fields": message.fields}
         case TokenRequest():
             return {"token": message.audience}
+        case LoginRequest():
+            return {"login": message.repair}
         case Ended():
             return _ending(message)
 

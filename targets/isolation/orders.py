@@ -17,8 +17,8 @@ from tenantcron.targets.tokens import Tokens
 class Portable(NamedTuple):
     """How another process opens the same transactions: by a function, `module:name`.
 
-    The function gets the arguments and who acts, and returns `Transactions`. By its name, because
-    what runs a handler does not know what stores.
+    The function gets the arguments, who acts, and how to ask the scheduler for the login, and
+    returns `Transactions`. By its name, because what runs a handler does not know what stores.
     """
 
     function: str
@@ -32,8 +32,18 @@ class PortableTransactions(Protocol):
     def portable(self) -> Portable:
         """Return how."""
 
+    async def login(self, *, repair: bool) -> dict[str, str]:
+        """Return what the other process logs in with, or the error."""
 
-Opens = Callable[[JsonObject, Actor, UUID], Transactions]
+
+class Ask(Protocol):
+    """Asks the scheduler for the login; with `repair`, because the last one was refused."""
+
+    def __call__(self, *, repair: bool) -> dict[str, str]:
+        """Return it, or the error."""
+
+
+Opens = Callable[[JsonObject, Actor, UUID, Ask], Transactions]
 
 
 class ExecutionDocument(TypedDict):
@@ -91,7 +101,7 @@ def decode(line: bytes) -> Order:
     return Order(execution, None if transactions is None else Portable(*transactions), memory)
 
 
-def execution_of(order: Order, tokens: Tokens, cancellation: Cancellation) -> Execution:
+def execution_of(order: Order, tokens: Tokens, ask: Ask, cancellation: Cancellation) -> Execution:
     """Return the execution as the handler sees it."""
     document = order.execution
     actor_id, actor_type, source = document["actor"]
@@ -108,17 +118,17 @@ def execution_of(order: Order, tokens: Tokens, cancellation: Cancellation) -> Ex
         deadline=datetime.fromisoformat(document["deadline"]),
         actor=actor,
         owner=None if owner is None else Owner(owner),
-        _transactions=_opened(order, actor, execution_id),
+        _transactions=_opened(order, actor, execution_id, ask),
         _tokens=tokens,
         _cancellation=cancellation,
     )
 
 
-def _opened(order: Order, actor: Actor, execution_id: UUID) -> Transactions:
+def _opened(order: Order, actor: Actor, execution_id: UUID, ask: Ask) -> Transactions:
     if order.transactions is None:
         raise RuntimeError("this execution was given no transactions")
     opens = cast("Opens", named(order.transactions.function))
-    return opens(order.transactions.arguments, actor, execution_id)
+    return opens(order.transactions.arguments, actor, execution_id, ask)
 
 
 def named(address: str) -> object:

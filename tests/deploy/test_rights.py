@@ -96,6 +96,22 @@ def the_scheduler_runs_without_the_right_to_change_tables(site: Site) -> None:
     )
     assert {row["paused_by"] for row in paused} == {"system:scheduler:scheduler"}
     assert "permission denied" not in done.err
+    results = query(site.url, "SELECT result->>'user' AS name FROM tenantcron.execution_attempt")
+    users = {str(row["name"]) for row in results if row["name"] is not None}
+    assert {user[:3] + user[11:] for user in users} == {"tc__acme", "tc__umbra"}
+
+
+def handlers_get_no_connection_if_their_roles_cannot_be_made(site: Site) -> None:
+    site.succeed(DEPLOY, "tenant", "create", "late")
+    (site.folder / "late.yaml").write_text(manifest("late", SCHEDULES), encoding="utf-8")
+    site.succeed(OPERATE, "apply-manifest", "late.yaml")
+    query(site.url, f"ALTER ROLE {DEPLOY} NOCREATEROLE")
+    site.succeed(RUN, "run", "--once")
+    query(site.url, MAKE_DUE)
+    done = site.succeed(RUN, "run", "--handlers", "rights_work", "--once")
+    query(site.url, f"ALTER ROLE {DEPLOY} CREATEROLE")
+    assert done.err.count("handler_role_missing") == 1
+    assert f"role {DEPLOY} may not create roles. Run: ALTER ROLE {DEPLOY} CREATEROLE" in done.err
 
 
 def the_scheduler_drops_old_months(site: Site) -> None:
@@ -206,8 +222,10 @@ def the_scheduler_follows_a_tenant_source_with_rights_of_its_own(site: Site) -> 
 def the_owner_removes_everything_but_the_role_of_the_api(site: Site) -> None:
     for role in (RUN, OPERATE, PLAN):
         assert site.call(role, "uninstall", "--yes", "--with-tenants", "--with-replicas").code != 0
+    query(site.url_of(DEPLOY), "DROP TABLE tenant_acme.effect")
     done = site.succeed(DEPLOY, "uninstall", "--yes", "--with-tenants", "--with-replicas")
     assert "the role `tenantcron_api` is kept" in done.out
+    assert query(site.url, "SELECT rolname FROM pg_roles WHERE rolname LIKE 'tc\\_%'") == []
     left = query(site.url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'tenant%'")
     assert left == []
 
@@ -217,6 +235,7 @@ STEPS = (
     the_grants_can_be_run_again,
     operators_apply_and_change_what_exists,
     the_scheduler_runs_without_the_right_to_change_tables,
+    handlers_get_no_connection_if_their_roles_cannot_be_made,
     the_scheduler_drops_old_months,
     the_scheduler_changes_neither_tenants_nor_schedules,
     who_plans_reads_and_changes_nothing,

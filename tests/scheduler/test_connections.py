@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from uuid import UUID
 
 import pytest
@@ -11,12 +12,15 @@ from support.attempts import SETTINGS, HandClock, claimed
 from support.tenants import add_current
 
 from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.names import TenantId
 from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
 from tenantcron.scheduler.connections import HandlerConnections
 from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.handler_logins import HandlerLogins
 from tenantcron.store.claiming import Claimed
 from tenantcron.store.engine import Database
-from tenantcron.store.handler_transactions import HandlerTransactions, PoolSize
+from tenantcron.store.handler_pool import logged_in_as
+from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.store.scripts import for_schema, run_script
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
@@ -52,7 +56,7 @@ async def tenants(database: Database) -> Database:
 @pytest.fixture
 async def transactions(tenants: Database) -> AsyncIterator[HandlerTransactions]:
     """The transactions of handlers on that database."""
-    opened = HandlerTransactions(tenants.target, PoolSize(kept=1, more=1))
+    opened = HandlerTransactions(tenants.target, HandlerLogins(tenants), 2)
     yield opened
     await opened.close()
 
@@ -168,13 +172,13 @@ async def test_nothing_of_a_transaction_stays_on_its_connection(
             found.append(tuple((await connection.execute(state)).one()))
 
     run = Runs(transactions, look)
-    for tenant in TENANTS:
-        await run.run(claimed(tenant=tenant))
+    for _ in range(2):
+        await run.run(claimed(tenant="night-owl"))
 
-    (first, *one), (second, *two) = found
+    (first, *settings), (second, *again) = found
     assert first == second
-    assert one == ["tenant_acme", "system:scheduler:billing", "read committed"]
-    assert two == ['"tenant_night-owl"', "system:scheduler:billing", "read committed"]
+    assert settings == ['"tenant_night-owl"', "system:scheduler:billing", "read committed"]
+    assert again == settings
     assert await outside(transactions) == ("", '"$user", public', first)
 
 
@@ -184,7 +188,10 @@ async def outside(transactions: HandlerTransactions) -> tuple[object, ...]:
         "SELECT current_setting('tenantcron.actor', true), current_setting('search_path'),"
         " pg_backend_pid()"
     )
-    async with transactions._async().connect() as connection:
+    assert transactions.logins is not None
+    with logged_in_as(await transactions.logins.get(TenantId("night-owl"))):
+        connection = await transactions._async().connect()
+    async with aclosing(connection):
         return tuple((await connection.execute(state)).one())
 
 

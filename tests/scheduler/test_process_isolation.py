@@ -78,12 +78,15 @@ async def cleans(execution):
 def writes(execution):
     structlog.contextvars.bind_contextvars(step="two")
     with execution.connection() as connection:
-        actor = connection.execute(text("select current_setting('tenantcron.actor')")).scalar()
-        connection.execute(text("create table written as select 1 as n"))
+        actor = connection.execute(text("select changed_by from tenantcron.acting()")).scalar()
+        connection.execute(text("insert into written values (1)"))
+        user = connection.execute(text("select session_user")).scalar()
     try:
         raise ValueError("seen by the log")
     except ValueError:
-        log.exception("written", pid=os.getpid(), is_by=actor, payload=execution.payload)
+        log.exception(
+            "written", pid=os.getpid(), is_by=actor, user=user, payload=execution.payload
+        )
 
 @isolated("reads")
 async def reads(execution):
@@ -176,6 +179,7 @@ def test_a_handler_in_a_process_has_connections_and_its_log_reaches_the_schedule
     tmp_path: Path, database_url: str
 ) -> None:
     with scheduler(tmp_path, database_url, HANDLERS, ["writes", "reads"]) as run:
+        query(database_url, "CREATE TABLE tenant_acme.written (n int)")
         process = run.start()
         run.make_due("writes")
         writes = run.until_state("writes", "SUCCEEDED", "DEAD", "FAILED")
@@ -197,6 +201,7 @@ def test_a_handler_in_a_process_has_connections_and_its_log_reaches_the_schedule
         1,
     )
     assert (written["is_by"], written["actor"]) == ("system:scheduler:scheduler",) * 2
+    assert str(written["user"]).endswith("_acme")
     assert written["step"] == "two"
     assert "ValueError: seen by the log" in str(written["exception"])
     assert read["n"] == 1

@@ -14,11 +14,12 @@ from support.processes import query, until
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store import deadlines
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.errors import DatabaseAwayError
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.store.handler_transactions import HandlerTransactions, Scope
 from tenantcron.store.listening import ListeningError, listening
 from tenantcron.store.targets import target_of
 
@@ -188,7 +189,7 @@ async def test_a_handler_whose_time_is_up_does_not_wait_for_a_silent_server(sile
     who = Attribution(Actor("system:x", ActorType.WORKER, "test"))
 
     async def work() -> None:
-        async with transactions.begin("public", who) as connection:
+        async with transactions.begin(Scope(TenantId("acme"), "public", who)) as connection:
             silent.fall_silent()
             await connection.execute(ONE)
 

@@ -10,10 +10,11 @@ from support.standby import Pair, replicated
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.errors import DatabaseAwayError, ReadOnlyError
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.store.handler_transactions import HandlerTransactions, Scope
 from tenantcron.store.targets import target_of
 
 WHO = Attribution(Actor("system:x", ActorType.WORKER, "test"))
@@ -93,7 +94,7 @@ async def test_connections_of_handlers_leave_a_standby_too(proxy: Gate, pair: Pa
     transactions = HandlerTransactions(target_of(proxy.url))
 
     async def is_standby() -> object:
-        async with transactions.begin("public", WHO) as connection:
+        async with transactions.begin(Scope(TenantId("acme"), "public", WHO)) as connection:
             return await connection.scalar(IN_RECOVERY)
 
     proxy.lead_to(pair.standby.upstream)

@@ -23,13 +23,13 @@ REQUIRED = "PGBOUNCER_TESTS"
 POOL = 4
 _CONFIGURATION = """\
 [databases]
-* = host={sockets} port=5432 user=postgres
+* = host={sockets} port=5432 {user}
 
 [pgbouncer]
 listen_addr =
 unix_socket_dir = {folder}
 listen_port = 6432
-auth_type = any
+{login}
 admin_users = postgres
 pool_mode = transaction
 default_pool_size = {pool}
@@ -37,6 +37,12 @@ max_client_conn = 500
 logfile = {folder}/log
 pidfile = {folder}/pid
 """
+# Clients log in to the server as themselves; whether they exist is asked there.
+_AS_THEMSELVES = {
+    "user": "auth_user=postgres",
+    "login": "auth_type = trust\nauth_file = {folder}/users",
+}
+_AS_ONE_USER = {"user": "user=postgres", "login": "auth_type = any"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +77,17 @@ class PgBouncer:
 
 
 @contextmanager
-def pooling(server: Server, run_folder: Path) -> Iterator[PgBouncer]:
+def pooling(server: Server, run_folder: Path, *, as_one_user: bool = False) -> Iterator[PgBouncer]:
     """Run PgBouncer in front of a server, under an account that is not root."""
     account = server_account()
     folder = Path(mkdtemp(prefix="pgbouncer-", dir=run_folder))
     account.hand_over(folder)
+    (folder / "users").write_text('"postgres" ""\n', encoding="utf-8")
     configuration = folder / "pgbouncer.ini"
+    users = _AS_ONE_USER if as_one_user else _AS_THEMSELVES
+    text = _CONFIGURATION.replace("{user}", users["user"]).replace("{login}", users["login"])
     configuration.write_text(
-        _CONFIGURATION.format(sockets=server.sockets, folder=folder, pool=POOL), encoding="utf-8"
+        text.format(sockets=server.sockets, folder=folder, pool=POOL), encoding="utf-8"
     )
     process = subprocess.Popen([_program(), "--quiet", configuration], cwd="/", **account.switch())
     pooler = PgBouncer(folder)

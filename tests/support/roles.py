@@ -28,13 +28,17 @@ MASTER_KEY = b64encode(bytes(range(32))).decode()
 HANDLERS = """
 from pathlib import Path
 
+from sqlalchemy import text
 from tenantcron import saga
 
 @saga("good")
 async def good(execution):
+    async with execution.connection() as connection:
+        user = await connection.scalar(text("SELECT session_user"))
+        await connection.execute(text("INSERT INTO effect VALUES (:id)"), {"id": execution.id})
     token = await execution.token("https://billing.internal")
     Path("token").write_text(token)
-    return {"token": bool(token)}
+    return {"token": bool(token), "user": user}
 
 @saga("bad")
 async def bad(execution):
@@ -46,6 +50,10 @@ CREATE ROLE platform;
 CREATE SCHEMA org_umbra AUTHORIZATION platform;
 GRANT USAGE, CREATE ON SCHEMA org_umbra TO {DEPLOY};
 GRANT USAGE ON SCHEMA org_umbra TO {RUN}, {OPERATE}, {PLAN}, {API};
+CREATE TABLE org_umbra.effect (id uuid);
+ALTER TABLE org_umbra.effect OWNER TO platform;
+GRANT USAGE ON SCHEMA org_umbra TO {DEPLOY} WITH GRANT OPTION;
+GRANT SELECT, INSERT, UPDATE, DELETE ON org_umbra.effect TO {DEPLOY} WITH GRANT OPTION;
 """
 
 
@@ -113,5 +121,6 @@ def site_with_roles(run_folder: Path, folder: Path) -> Iterator[Site]:
         site.run_file(DEPLOY, "grants.sql")
         site.succeed(DEPLOY, "tenant", "create", "acme")
         site.succeed(DEPLOY, "tenant", "create", "umbra", "--schema", "org_umbra")
+        query(site.url_of(DEPLOY), "CREATE TABLE tenant_acme.effect (id uuid)")
         site.succeed(DEPLOY, "apply-manifest", "acme.yaml")
         yield site

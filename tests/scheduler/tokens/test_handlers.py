@@ -16,7 +16,7 @@ from tenantcron.scheduler.execute import Executor
 from tenantcron.scheduler.signing_keys import SigningKeys
 from tenantcron.scheduler.tokens import Minter, MintFailure
 from tenantcron.store.claiming import Claimed
-from tenantcron.store.handler_transactions import HandlerTransactions, PoolSize
+from tenantcron.store.handler_transactions import HandlerTransactions
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
 from tenantcron.targets.signals import Cancelled
@@ -25,7 +25,7 @@ from tenantcron.targets.tokens import TokenError
 
 @pytest.fixture
 async def transactions(scheduling: Scheduling) -> AsyncIterator[HandlerTransactions]:
-    opened = HandlerTransactions(scheduling.database.target, PoolSize(kept=1, more=0))
+    opened = HandlerTransactions(scheduling.database.target, size=1)
     yield opened
     await opened.close()
 

@@ -1,0 +1,140 @@
+-- What the two roles lack and the owner of this function may grant, as statements. Views are
+-- granted to be read only: through some of them other tables could be written.
+CREATE FUNCTION tenantcron.missing_handler_rights(group_role oid, login oid, of_schema text)
+    RETURNS SETOF text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+SELECT format('GRANT CONNECT ON DATABASE %I TO %s', current_database(), group_role::regrole)
+WHERE NOT has_database_privilege(group_role, current_database(), 'CONNECT')
+    AND has_database_privilege(current_database(), 'CONNECT WITH GRANT OPTION')
+UNION ALL
+SELECT format('GRANT USAGE ON SCHEMA tenantcron TO %s', group_role::regrole)
+WHERE NOT has_schema_privilege(group_role, 'tenantcron', 'USAGE')
+UNION ALL
+SELECT format('GRANT EXECUTE ON FUNCTION tenantcron.acting() TO %s', group_role::regrole)
+WHERE NOT has_function_privilege(group_role, 'tenantcron.acting()', 'EXECUTE')
+UNION ALL
+SELECT format('GRANT %s TO %s', group_role::regrole, login::regrole)
+WHERE NOT pg_has_role(login, group_role, 'MEMBER')
+UNION ALL
+SELECT format('GRANT USAGE ON SCHEMA %I TO %s', of_schema, login::regrole)
+WHERE NOT has_schema_privilege(login, of_schema, 'USAGE')
+    AND has_schema_privilege(of_schema, 'USAGE WITH GRANT OPTION')
+UNION ALL
+SELECT format('GRANT %s ON %s TO %s', string_agg(wanted, ', '), c.oid::regclass, login::regrole)
+FROM
+    pg_class AS c,
+    unnest(
+        CASE WHEN c.relkind IN ('v', 'm') THEN ARRAY['SELECT']
+        ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END
+    ) AS wanted
+WHERE
+    c.relnamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = of_schema)
+    AND c.relkind IN ('r', 'p', 'f', 'v', 'm')
+    AND c.relname NOT IN ('tenant_schedule', 'audit_record', 'schema_version')
+    AND NOT has_table_privilege(login, c.oid, wanted)
+    AND has_table_privilege(c.oid, wanted || ' WITH GRANT OPTION')
+GROUP BY c.oid
+UNION ALL
+SELECT format('GRANT USAGE ON SEQUENCE %s TO %s', c.oid::regclass, login::regrole)
+FROM pg_class AS c
+WHERE
+    c.relnamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = of_schema)
+    -- The sequence of an identity column needs no grant, and that of the audit gets none.
+    AND NOT EXISTS (
+        SELECT FROM pg_depend AS d
+        WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'i'
+    )
+    -- In this order: the functions fail for what is no sequence.
+    AND CASE WHEN c.relkind = 'S' THEN
+        NOT has_sequence_privilege(login, c.oid, 'USAGE')
+        AND has_sequence_privilege(c.oid, 'USAGE WITH GRANT OPTION')
+    END;
+$function$;
+-- Makes the role that a tenant's handlers log in as, and grants what it lacks. Cheap if nothing is
+-- missing. `verifier` is the password as SCRAM has it; returns whether it made a role without one.
+-- Without a tenant: only the role that all of them are in.
+CREATE FUNCTION tenantcron.ensure_handler_role(
+    tenant text DEFAULT NULL, verifier text DEFAULT NULL
+) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    group_role text := tenantcron.handler_role();
+    login text := tenantcron.handler_role(tenant);
+    of_schema text;
+    missing text;
+    made boolean;
+BEGIN
+    SELECT t.schema_name INTO of_schema FROM tenantcron.tenant AS t
+        WHERE t.id = tenant AND t.status <> 'deprovisioned';
+    IF tenant IS NOT NULL AND of_schema IS NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('there is no tenant %L, or it is deprovisioned', tenant);
+    END IF;
+    IF verifier IS NULL
+        AND to_regrole(quote_ident(group_role)) IS NOT NULL
+        AND to_regrole(quote_ident(login)) IS NOT NULL
+        AND NOT EXISTS (
+            SELECT FROM tenantcron.missing_handler_rights(
+                to_regrole(quote_ident(group_role)), to_regrole(quote_ident(login)), of_schema
+            )
+        )
+    THEN
+        RETURN false;
+    END IF;
+    -- One at a time: two sessions cannot change the rights of the same table at once.
+    PERFORM FROM tenantcron.handler_login FOR UPDATE;
+    PERFORM tenantcron.make_handler_role(group_role, 'NOLOGIN');
+    made := tenantcron.make_handler_role(login, 'LOGIN');
+    FOR missing IN
+        SELECT tenantcron.missing_handler_rights(
+            to_regrole(quote_ident(group_role)), to_regrole(quote_ident(login)), of_schema
+        )
+    LOOP
+        EXECUTE missing;
+    END LOOP;
+    IF NOT has_schema_privilege(login, of_schema, 'USAGE') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'insufficient_privilege',
+            MESSAGE = format('%I may not grant rights on schema %I', current_user, of_schema),
+            HINT = format(
+                'Run as its owner: GRANT USAGE ON SCHEMA %1$I TO %2$I WITH GRANT OPTION;'
+                ' GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %1$I TO %2$I'
+                ' WITH GRANT OPTION',
+                of_schema, current_user
+            );
+    END IF;
+    IF verifier LIKE 'SCRAM-SHA-256$%' THEN
+        EXECUTE format('ALTER ROLE %I LOGIN PASSWORD %L', login, verifier);
+    END IF;
+    RETURN made AND verifier IS NULL;
+END
+$function$;
+CREATE FUNCTION tenantcron.make_handler_role(login text, attribute text) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    is_privileged boolean;
+BEGIN
+    SELECT
+        r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
+    INTO is_privileged FROM pg_roles AS r WHERE r.rolname = login;
+    IF is_privileged THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'insufficient_privilege',
+            MESSAGE = format('role %I has attributes that no handler may have', login),
+            HINT = format('Run as a superuser: ALTER ROLE %I NOSUPERUSER NOCREATEROLE NOCREATEDB'
+                          ' NOREPLICATION NOBYPASSRLS', login);
+    ELSIF is_privileged IS NOT NULL THEN
+        RETURN false;
+    ELSIF NOT (
+        SELECT r.rolsuper OR r.rolcreaterole FROM pg_roles AS r WHERE r.rolname = current_user
+    ) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'insufficient_privilege',
+            MESSAGE = format('role %I may not create roles', current_user),
+            HINT = format('Run: ALTER ROLE %I CREATEROLE', current_user);
+    END IF;
+    EXECUTE format('CREATE ROLE %I %s', login, attribute);
+    RETURN true;
+END
+$function$;

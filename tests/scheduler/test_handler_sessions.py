@@ -1,0 +1,226 @@
+"""What a handler leaves behind in its database session is gone for the next one."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier
+from sqlalchemy.exc import DBAPIError
+from support.handler_sessions import HandlerSessions, Row, handler_sessions
+from support.replicas import until
+
+from tenantcron.store import handler_pool
+from tenantcron.store.engine import Database
+
+# The role that all handlers are in is the only other one that a handler may take on.
+SET_ROLE = """
+DO $$ BEGIN EXECUTE (
+    SELECT 'SET ROLE ' || m.roleid::regrole FROM pg_auth_members AS m
+    WHERE m.member = session_user::regrole
+); END $$
+"""
+# What a handler does to its session, how the next one would see it, and what it sees instead.
+LEFT_BEHIND = {
+    "temporary table": (
+        "CREATE TEMP TABLE left_behind AS SELECT 'secret' AS note",
+        "SELECT to_regclass('pg_temp.left_behind')",
+        None,
+    ),
+    "role": (SET_ROLE, "SELECT current_user = session_user", True),
+    "setting": ("SET work_mem = '3MB'", "SELECT current_setting('work_mem') <> '3MB'", True),
+    "time zone": (
+        "SET timezone = 'Asia/Tokyo'",
+        "SELECT current_setting('timezone') <> 'Asia/Tokyo'",
+        True,
+    ),
+    "custom setting": (
+        "SELECT set_config('platform.user', 'ada', false)",
+        "SELECT coalesce(current_setting('platform.user', true), '')",
+        "",
+    ),
+    "actor": (
+        "SELECT set_config('tenantcron.owner', 'ada', false)",
+        "SELECT coalesce(current_setting('tenantcron.owner', true), '')",
+        "",
+    ),
+    "transaction defaults": (
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY",
+        "SELECT current_setting('default_transaction_isolation')",
+        "read committed",
+    ),
+    "prepared statement": (
+        "PREPARE left_behind AS SELECT 1",
+        "SELECT count(*) FROM pg_prepared_statements",
+        0,
+    ),
+    "cursor": (
+        "DECLARE left_behind CURSOR WITH HOLD FOR SELECT 1",
+        "SELECT count(*) FROM pg_cursors WHERE name = 'left_behind'",
+        0,
+    ),
+    "advisory lock": (
+        "SELECT pg_advisory_lock(42)",
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 42",
+        0,
+    ),
+    "listening": ("LISTEN left_behind", "SELECT count(*) FROM pg_listening_channels()", 0),
+}
+PID = "SELECT pg_backend_pid()"
+
+
+@pytest.fixture
+async def sessions(database: Database) -> AsyncIterator[HandlerSessions]:
+    async with handler_sessions(database) as opened:
+        yield opened
+
+
+Run = Callable[..., Awaitable[list[Row]]]
+
+
+@pytest.fixture(params=["async", "plain"])
+def run(request: pytest.FixtureRequest, sessions: HandlerSessions) -> Run:
+    return sessions.run if request.param == "async" else sessions.run_plain
+
+
+def expected(of: object) -> dict[str, object]:
+    return {name: (seen, of) for name, (_, _, seen) in LEFT_BEHIND.items()}
+
+
+async def test_the_next_handler_of_the_tenant_sees_nothing_of_it(run: Run) -> None:
+    [[pid]] = await run("acme", PID)
+    found = {}
+    for name, (leave, look, _) in LEFT_BEHIND.items():
+        await run("acme", leave)
+        # The same connection, or nothing could be left behind.
+        found[name] = *(await run("acme", look))[0], *(await run("acme", PID))[0]
+
+    assert found == expected(pid)
+
+
+async def test_nor_does_one_of_another_tenant(run: Run) -> None:
+    [[pid]] = await run("night-owl", PID)
+    found = {}
+    for name, (leave, look, _) in LEFT_BEHIND.items():
+        [[other]] = await run("acme", leave, PID)
+        assert other != pid
+        found[name] = *(await run("night-owl", look))[0], *(await run("night-owl", PID))[0]
+
+    assert found == expected(pid)
+
+
+async def test_nor_does_one_that_comes_after_an_error(run: Run) -> None:
+    [[pid]] = await run("acme", PID)
+    found = {}
+    for name, (leave, look, _) in LEFT_BEHIND.items():
+        with pytest.raises(DBAPIError):
+            # It has to be committed first, or the error would undo it.
+            await run("acme", leave, "COMMIT", "BEGIN", "SELECT 1 / 0")
+        found[name] = *(await run("acme", look))[0], *(await run("acme", PID))[0]
+
+    assert found == expected(pid)
+
+
+async def test_locks_are_released_when_the_transaction_ends_and_not_when_the_next_begins(
+    sessions: HandlerSessions,
+) -> None:
+    await sessions.run("acme", "SELECT pg_advisory_lock(42)", "LISTEN left_behind")
+
+    look, _ = LEFT_BEHIND["advisory lock"][1:]
+    assert await sessions.admin(look) == [(0,)]
+
+
+async def test_another_isolation_level_is_for_one_transaction(sessions: HandlerSessions) -> None:
+    async with sessions.of("acme") as connection:
+        [[pid]] = await connection.exec_driver_sql(PID)
+        await connection.exec_driver_sql("COMMIT")
+        raw = await connection.get_raw_connection()
+        await raw.driver_connection.set_autocommit(False)  # type: ignore[union-attr] # psycopg's
+
+    level = "SELECT current_setting('transaction_isolation'), pg_backend_pid()"
+    assert await sessions.run("acme", level) == [("read committed", pid)]
+
+
+async def test_a_connection_that_cannot_be_reset_is_closed(sessions: HandlerSessions) -> None:
+    parameters = sessions.database.target.parameters
+    role = (await sessions.login("acme")).user
+    await sessions.admin(f"ALTER ROLE {role} SET lock_timeout = '20ms'")
+    async with sessions.of("acme") as connection:
+        await connection.exec_driver_sql("CREATE TEMP TABLE held ()")
+        mine = "SELECT pg_backend_pid(), pg_my_temp_schema()::regnamespace::text"
+        pid, namespace = tuple((await connection.exec_driver_sql(mine)).one())
+        await connection.exec_driver_sql("COMMIT")
+        blocker = psycopg.connect(make_conninfo("", **parameters))
+        # DISCARD ALL waits for this lock in vain.
+        blocker.execute(SQL("LOCK TABLE {}").format(Identifier(namespace, "held")))
+
+    assert await sessions.run("acme", PID) != [(pid,)]
+    blocker.close()
+    assert await sessions.run("acme", "SELECT to_regclass('pg_temp.held')") == [(None,)]
+
+
+async def test_a_connection_that_is_lost_is_not_replaced_by_the_schedulers(
+    sessions: HandlerSessions,
+) -> None:
+    async with sessions.of("acme") as connection:
+        await connection.invalidate()
+        await connection.rollback()
+        with pytest.raises(Exception, match="call connection"):
+            await connection.exec_driver_sql("SELECT session_user")
+        with pytest.raises(Exception, match="call connection"):
+            await connection.engine.connect()
+
+
+async def connections_of(sessions: HandlerSessions) -> set[object]:
+    rows = await sessions.admin(
+        "SELECT usename FROM pg_stat_activity"
+        " WHERE datname = current_database() AND usename LIKE 'tc\\_%'"
+    )
+    return {name for (name,) in rows}
+
+
+async def test_all_tenants_share_one_limit_and_the_longest_idle_makes_room(
+    database: Database,
+) -> None:
+    async with handler_sessions(database, size=2) as sessions:
+        names = [await sessions.role(tenant) for tenant in ("acme", "night-owl", "brief")]
+        await sessions.admin(
+            "INSERT INTO tenantcron.tenant (id, schema_name, created_at,"
+            " updated_at) VALUES ('brief', 'public', now(), now())"
+        )
+        await sessions.run("acme", PID)
+        await sessions.run("night-owl", PID)
+        await sessions.run("acme", PID)
+        assert await connections_of(sessions) == {names[0], names[1]}
+
+        await sessions.run("brief", PID)
+
+        async def longest_idle_is_closed() -> bool:
+            return await connections_of(sessions) == {names[0], names[2]}
+
+        await until(longest_idle_is_closed)
+
+
+async def test_a_transaction_waits_for_a_connection_and_not_for_ever(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with handler_sessions(database, size=1) as sessions:
+        async with sessions.of("acme"):
+            monkeypatch.setattr(sessions.transactions._async().pool, "_timeout", 0.05)
+            with pytest.raises(Exception, match="all 1 connections of handlers were in use"):
+                await sessions.run("night-owl", PID)
+        assert await sessions.run("night-owl", "SELECT 1") == [(1,)]
+
+
+async def test_connections_that_are_idle_for_long_are_closed_except_two(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with handler_sessions(database) as sessions:
+        async with sessions.of("acme"), sessions.of("acme"), sessions.of("acme"):
+            pass
+        monkeypatch.setattr(handler_pool, "LONGEST_IDLE", -1.0)
+
+        await sessions.run("night-owl", PID)
+
+        pool = sessions.transactions._async().pool
+        assert pool.status() == "3 of 20 connections, 3 idle"
