@@ -1,6 +1,10 @@
-"""The database of the examples: the one of the given URL, or a temporary one."""
+"""The database of the examples: the one of the given URL, or a temporary one.
+
+Run `tenantcron migrate` on your own: the trigger asks `tenantcron.acting()` who acts.
+"""
 
 import os
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -43,6 +47,15 @@ def _url() -> Iterator[URL]:
     with tempfile.TemporaryDirectory() as folder:
         server = get_server(folder, cleanup_mode="delete")
         try:
-            yield make_url(server.get_uri())
+            url = make_url(server.get_uri())
+            _migrate(url)
+            yield url
         finally:
             server.cleanup()
+
+
+def _migrate(url: URL) -> None:
+    shown = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    command = [sys.executable, "-m", "tenantcron", "migrate"]
+    environment = {**os.environ, "TENANTCRON_DATABASE_URL": shown}
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 -- our own command

@@ -24,15 +24,10 @@ set search_path from current
 as $$
 begin
     insert into invoice_history (invoice_id, operation, changed_by, correlation_id, before, after)
-    values (
-        coalesce(new.id, old.id),
-        lower(tg_op),
-        -- Without an actor the setting is null on a new connection, and empty on a reused one.
-        coalesce(nullif(current_setting('tenantcron.actor', true), ''), 'system'),
-        nullif(current_setting('tenantcron.correlation_id', true), '')::uuid,
-        to_jsonb(old),
-        to_jsonb(new)
-    );
+    select
+        coalesce(new.id, old.id), lower(tg_op), who.changed_by, who.correlation_id,
+        to_jsonb(old), to_jsonb(new)
+    from tenantcron.acting() as who;
     return null;
 end
 $$;

@@ -19,10 +19,8 @@ def blocks(mark: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "printed"), blocks("printed by"))
-def test_an_example_prints_what_the_page_says(
-    empty_database_url: str, file: str, printed: str
-) -> None:
-    command = [sys.executable, str(ROOT / file), empty_database_url]
+def test_an_example_prints_what_the_page_says(database_url: str, file: str, printed: str) -> None:
+    command = [sys.executable, str(ROOT / file), database_url]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == (printed, "")
 
