@@ -14,6 +14,7 @@ from tenantcron.core.words import visible
 
 CLI_SOURCE: Final = "cli"
 UNKNOWN_NAME: Final = "unknown"
+_LOGIN: Final = "login:"
 # How the ids begin of actors who have proven who they are, and of schedulers.
 PROVEN_PREFIXES: Final = ("token:", "oidc:", "system:")
 # Of what is said about where a manifest came from, such as a commit.
@@ -54,8 +55,14 @@ def deploying_actor(environment: Mapping[str, str], login: str | None, given: st
     pipeline = _pipeline(environment)
     name = _clean(given)
     if pipeline is None:
-        return Actor(name or _clean(login) or UNKNOWN_NAME, ActorType.HUMAN, CLI_SOURCE)
+        return Actor(name or _login_name(login), ActorType.HUMAN, CLI_SOURCE)
     return Actor(name or _name(pipeline, environment), ActorType.PIPELINE, pipeline.source)
+
+
+def _login_name(login: str | None) -> str:
+    """Return a login name; one that looks like a proven id is marked, since anyone can set it."""
+    name = _clean(login, LONGEST_ID - len(_LOGIN)) or UNKNOWN_NAME
+    return f"{_LOGIN}{name}" if imitates_proven(name) else name
 
 
 def imitates_proven(given: str) -> bool:

@@ -187,4 +187,8 @@ def _scheduled(saga: View) -> View | None:
 def _over_the_cap(places: list[Pointer], policy: Policy) -> Fault:
     cap = policy.max_schedules_per_tenant
     message = f"the tenant has {number_of(len(places), 'schedule')}, {cap} are allowed"
-    return Fault("TC302", message, places[cap])
+    hint = (
+        "the platform team can raise max_schedules_per_tenant in the [policy] table; a limit from "
+        "`tenant set --max-schedules` is in the database: plan and apply use it, validate cannot"
+    )
+    return Fault("TC302", message, places[cap], hint)

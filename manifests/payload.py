@@ -78,9 +78,12 @@ def _secrets(text: str, at: Pointer) -> Iterator[Fault]:
 
 
 def _strings(value: JsonValue, at: Pointer) -> Iterator[tuple[str, Pointer]]:
-    """Yield every string below a value; keys are not filled. Depth is bounded by the loader."""
-    if isinstance(value, str):
-        yield value, at
+    """Yield every string and whole number below a value; keys are not filled.
+
+    A password can be a number. Depth is bounded by the loader.
+    """
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        yield str(value), at
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _strings(item, (*at, index))

@@ -19,6 +19,8 @@ _KNOWN = (
     r"|(sk|pk|rk)_(live|test)_\w+|gh[pousr]_\w+|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+"
     r"|(AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]+(\.[\w-]*)?|.*-----BEGIN .*"
 )
+# Secrets inside of a longer text: keys of AWS, private keys, and passwords in URLs.
+_INSIDE = r"\b(AKIA|ASIA)[A-Z0-9]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----|://[^\s/:@]+:[^\s/@]+@"
 # In a payload a token or a signature may be any word of the platform's; these names are plain.
 _PLAIN_NAME = (
     r"(.*[-_.])?(api[-_]?key|access[-_]?key|(private|secret|signing|auth)[-_]?key"
@@ -52,7 +54,7 @@ def is_secret_of_payload(name: str, text: str) -> bool:
     text = text[:_LONGEST]
     if _is(_PLAIN_NAME, name[:_LONGEST]) and len(text) >= _SHORTEST_PASSWORD and "{{" not in text:
         return True
-    return _is(_KNOWN, text)
+    return _is(_KNOWN, text) or re.search(_INSIDE, text) is not None
 
 
 def secrets_of_query(target: str) -> Iterator[str]:

@@ -72,6 +72,14 @@ CASES = {
     "login": human("ada", login="ada"),
     "given at a desk": human("grace", login="ada", given="grace"),
     "given, but empty": human("ada", login="ada", given=""),
+    "a login that imitates a token": human("login:token:ci", login="token:ci"),
+    "a login that imitates a scheduler": human("login:System:scheduler", login="System:scheduler"),
+    "a pipeline's name that imitates a caller": pipeline(
+        "github:oidc:maria", "github-actions", GITHUB | {"GITHUB_ACTOR": "oidc:maria"}
+    ),
+    "a GitLab name that imitates a caller": pipeline(
+        "gitlab:token:ci", "gitlab-ci", GITLAB | {"GITLAB_USER_LOGIN": "token:ci"}
+    ),
     "no login": human("unknown", login=None),
     "a login that cannot be shown": human("unknown", login="\x1b\n"),
     "line break at the end": human("grace", given="grace\r\n"),

@@ -149,6 +149,7 @@ def test_the_cap_may_be_reached_but_not_passed() -> None:
     (problem,) = check_data(many(21)).problems
     assert (problem.code, problem.pointer) == ("TC302", ("sagas", 20, "trigger"))
     assert problem.message == "the tenant has 21 schedules, 20 are allowed"
+    assert "`tenant set --max-schedules` is in the database" in str(problem.hint)
 
 
 def test_the_cap_is_the_platforms_own() -> None:

@@ -56,6 +56,13 @@ def test_what_begins_like_a_placeholder_and_is_none_is_an_error(text: str) -> No
         {"clientSecret": "x", "client_secret": "0123456789"},
         {"keys": ["AKIAIOSFODNN7EXAMPLE"]},
         {"note": "sk_live_4eC39HqLyjWDarjtT1zdp7dc"},
+        {"note": "use AKIAIOSFODNN7EXAMPLE for the upload"},
+        {"pem": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----"},
+        {"deep": [{"list": [["ghp_0123456789abcdefghij"]]}]},
+        {"partners": [{"aws_secret_access_key": "wJalrXUtnFEMI"}]},
+        {"password": ["hunter2"]},
+        {"api_key": 1234567890},
+        {"url": "https://maria:hunter2@partner.example/upload"},
         {"jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln"},
     ],
 )
@@ -73,6 +80,10 @@ def test_a_secret_in_a_payload_is_an_error(payload: JsonValue) -> None:
         {"api_keys_rotated": "yes"},
         {"checksum": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
         {"signature": "by the tenant"},
+        {"password": 0},
+        {"api_key": True},
+        {"url": "https://partner.example/maria:x@home"},
+        {"code": "SAKIAIOSFODNN7EXAMPLES"},
     ],
 )
 def test_words_that_are_no_secret_may_be_in_a_payload(payload: JsonValue) -> None:
