@@ -31,7 +31,7 @@ from tenantcron.core.settings import (
 )
 from tenantcron.manifests.policy import Policy, policy_in
 from tenantcron.manifests.targets import judge_default_target
-from tenantcron.provider.bounds import BoundedProvider, Bounds
+from tenantcron.provider.bounds import BoundedProvider, Bounds, revisit
 from tenantcron.provider.plugins import load_providers
 from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.static import static_provider
@@ -272,6 +272,7 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
             tracing=parts.tracing,
             max_timeout=policy.max_timeout,
         )
+        await revisit(database, _bounds(policy))
         providers = _providers(parts)
         outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))
         follower = _follower(replica, parts.source)
@@ -290,10 +291,13 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
     return Exit.OUT_OF_MEMORY if work.is_too_large else 0
 
 
+def _bounds(policy: Policy) -> Bounds:
+    return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
+
+
 def _providers(parts: Parts) -> tuple[ScheduleProvider, ...]:
     """Manifests come first. All schedules obey the policy of the scheduler."""
-    policy = parts.policy
-    bounds = Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
+    bounds = _bounds(parts.policy)
     others = (static_provider(parts.settings.schedules), *parts.plugged_in)
     return (TenantScheduleProvider(bounds), *(BoundedProvider(other, bounds) for other in others))
 

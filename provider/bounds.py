@@ -111,6 +111,18 @@ class BoundedProvider:
         ]
 
 
+async def revisit(database: Database, bounds: Bounds) -> int:
+    """Let the next refresh read tenants again that these bounds may concern; return how many.
+
+    A refresh reads what has changed. If the policy has changed instead, this finds the tenants that
+    exceed it now, and those with quarantined schedules, which it may allow now.
+    """
+    async with database.transaction() as connection:
+        expressions = await provided_cursors.expressions_of_manifests(connection)
+        frequent = [text for text in expressions if _gap_below(text, bounds.floor) is not None]
+        return await provided_cursors.revisit(connection, frequent, bounds.cap)
+
+
 def within(
     tenant: ProvidedTenant, bounds: Bounds, own_cap: int | None, others: int
 ) -> ProvidedTenant:

@@ -38,3 +38,38 @@ async def numbers_of_others(
         .group_by(_cursor.tenant_id)
     )
     return {TenantId(tenant): number for tenant, number in await connection.execute(statement)}
+
+
+async def expressions_of_manifests(connection: AsyncConnection) -> list[str]:
+    """Return the different timetables of all manifests; a platform has few."""
+    statement = select(_cursor.cron_expr).where(_cursor.provider == MANIFESTS).distinct()
+    return list(await connection.scalars(statement))
+
+
+# A tenant that is locked is being changed or read just now.
+_REVISIT = """
+UPDATE tenantcron.tenant AS t
+SET synced_revision = -1
+FROM (
+    SELECT w.id
+    FROM tenantcron.tenant AS w
+    JOIN (
+        SELECT
+            c.tenant_id, count(*) AS number,
+            bool_or(c.fault IS NOT NULL OR c.cron_expr = ANY(%(frequent)s::text[])) AS is_concerned
+        FROM tenantcron.schedule_cursor AS c
+        WHERE c.provider = %(provider)s
+        GROUP BY c.tenant_id
+    ) AS has ON has.tenant_id = w.id
+    WHERE has.is_concerned OR has.number > coalesce(w.max_schedules, %(cap)s)
+    ORDER BY w.id
+    FOR NO KEY UPDATE OF w SKIP LOCKED
+) AS wanted
+WHERE t.id = wanted.id AND t.schedule_revision = t.synced_revision
+"""
+
+
+async def revisit(connection: AsyncConnection, frequent: Collection[str], cap: int) -> int:
+    """Mark tenants as changed that have such a timetable, too many schedules or a fault."""
+    parameters = {"provider": MANIFESTS, "frequent": list(frequent), "cap": cap}
+    return (await connection.exec_driver_sql(_REVISIT, parameters)).rowcount

@@ -1,11 +1,12 @@
 """Schedules of manifests obey the policy of the scheduler, however their rows came about."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from support.cursors import run
-from support.fleet import Fleet, numbered
+from support.fleet import Fleet, Shell, manifest, numbered
 
-from tenantcron.provider.bounds import Bounds
+from tenantcron.provider.bounds import Bounds, revisit
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 
@@ -74,3 +75,59 @@ async def test_a_schedule_that_obeys_again_is_served_again(fleet: Fleet, databas
     run(database_url, "UPDATE tenant_acme.tenant_schedule SET cron_expr = '0 3 * * *'")
 
     assert await synced(fleet, database_url, STRICT) == {"s000": None, "s001": None}
+
+
+async def test_a_stricter_policy_reaches_schedules_that_have_not_changed(
+    fleet: Fleet, database_url: str
+) -> None:
+    await applied(fleet, 5)
+    make_frequent(database_url)
+    assert set((await synced(fleet, database_url, None)).values()) == {None}
+
+    assert await revisit(fleet.database, STRICT) == 1
+
+    faults = await synced(fleet, database_url, STRICT)
+    assert [name for name, fault in faults.items() if fault] == ["s001", "s003", "s004"]
+
+
+async def test_a_looser_policy_serves_quarantined_schedules_again(
+    fleet: Fleet, database_url: str
+) -> None:
+    await applied(fleet, 5)
+    await synced(fleet, database_url, STRICT)
+    loose = Bounds(timedelta(0), 100)
+
+    assert await revisit(fleet.database, loose) == 1
+
+    assert set((await synced(fleet, database_url, loose)).values()) == {None}
+
+
+async def test_tenants_that_obey_the_policy_are_not_read_again(
+    fleet: Fleet, database_url: str
+) -> None:
+    await applied(fleet, 3)
+    await synced(fleet, database_url, STRICT)
+    assert await revisit(fleet.database, STRICT) == 0
+    run(database_url, "UPDATE tenantcron.tenant SET max_schedules = 2")
+    assert await revisit(fleet.database, STRICT) == 1
+
+
+def test_a_scheduler_with_a_stricter_policy_stops_what_a_looser_one_has_fired(
+    tmp_path: Path, database_url: str
+) -> None:
+    (tmp_path / "acme.yaml").write_text(manifest("acme", {"often": "every: 1s"}), encoding="utf-8")
+    (tmp_path / "tenantcron.toml").write_text('[policy]\nminimum_interval = "1s"\n')
+    strict = tmp_path / "platform.toml"
+    strict.write_text("[policy]\n")
+    shell = Shell(tmp_path, database_url)
+    assert shell("apply-manifest", "acme.yaml", "--create-tenants").code == 0
+    assert shell("run", "--once").code == 0
+    assert run(database_url, CURSORS)[0]["fault"] is None
+
+    assert shell("run", "--once", "--policy", str(strict)).code == 0
+
+    (cursor,) = run(database_url, CURSORS)
+    fault = "fires 1s apart at the closest, the platform allows 15m"
+    assert (cursor["next_run_at"], fault in cursor["fault"]) == (None, True)
+    for command in (("health",), ("why", "acme/often"), ("schedule", "show", "acme/often")):
+        assert fault in " ".join(shell(*command).out.split()), command
