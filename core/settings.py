@@ -32,6 +32,9 @@ MOST_CONCURRENT = 100_000
 LEAST_MEMORY = 128 * 1024**2
 SHORTEST_LEASE = timedelta(seconds=5)
 SHORTEST_RETENTION = timedelta(days=1)
+# The database enforces these two (migration 0013_record_retention).
+SHORTEST_AUDIT_RETENTION = timedelta(days=30)
+LEAST_VERSIONS = 10
 SHORTEST_REFRESH = timedelta(seconds=1)
 SHORTEST_TIMEOUT = timedelta(seconds=1)
 SHORTEST_AUDIT = timedelta(minutes=1)
@@ -54,11 +57,12 @@ SECRETS = {
 _NUMBERS = (
     *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit", "api_connections"),
     *("metrics_port", "metrics_busiest_tenants", "metrics_label_values", "kills_allowed"),
+    "manifest_versions_kept",
 )
 _DURATIONS = (
     *("refresh_interval", "refresh_jitter", "lease", "drain", "retention"),
     *("api_timeout", "metrics_audit_interval", "outbox_retention", "database_timeout"),
-    *("tenant_source_max_age", "token_lifetime"),
+    *("tenant_source_max_age", "token_lifetime", "audit_retention"),
 )
 _SIZES = ("max_memory",)
 # Tables of the file that another reader understands; the environment cannot say them.
@@ -126,6 +130,10 @@ class Settings:
     # Bytes of resident memory above which a scheduler drains and ends; None: any number.
     max_memory: int | None = None
     retention: timedelta = timedelta(days=90)
+    # Audit records are kept at least as long as executions.
+    audit_retention: timedelta = timedelta(days=400)
+    # Of each tenant; those that schedules refer to are kept besides.
+    manifest_versions_kept: int = 100
     # How long events wait for a webhook that does not take them.
     outbox_retention: timedelta = timedelta(days=7)
     # None: console on a terminal, json elsewhere.
@@ -216,6 +224,12 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
         kills_allowed=values.read("kills_allowed", _count, default.kills_allowed),
         max_memory=values.read("max_memory", _memory, default.max_memory),
         retention=values.read("retention", _at_least(SHORTEST_RETENTION), default.retention),
+        audit_retention=values.read(
+            "audit_retention", _at_least(SHORTEST_AUDIT_RETENTION), default.audit_retention
+        ),
+        manifest_versions_kept=values.read(
+            "manifest_versions_kept", _versions, default.manifest_versions_kept
+        ),
         outbox_retention=values.read(
             "outbox_retention", _at_least(SHORTEST_OUTBOX_RETENTION), default.outbox_retention
         ),
@@ -472,6 +486,10 @@ def _names(value: _Value) -> tuple[str, ...]:
 
 def _count(value: _Value) -> int:
     return whole_number(value.text, value.place, MOST_CONCURRENT, least=1)
+
+
+def _versions(value: _Value) -> int:
+    return whole_number(value.text, value.place, MOST_CONCURRENT, least=LEAST_VERSIONS)
 
 
 def whole_number(text: str, place: str, most: int, *, least: int = 0) -> int:

@@ -68,6 +68,7 @@ from tenantcron.scheduler.hunger import LOOKS_AGAIN_AFTER
 from tenantcron.scheduler.lease_thread import LeaseThread
 from tenantcron.scheduler.loops import Bell, insist, repeat
 from tenantcron.scheduler.outbox import Outbox
+from tenantcron.scheduler.record_retention import RecordRetention
 from tenantcron.scheduler.replica import Replica
 from tenantcron.scheduler.results import Results
 from tenantcron.scheduler.runners import RunnerWatch
@@ -135,6 +136,7 @@ class Run:
         self._ended, self._listened = Bell(), Bell()
         self._failover = FailoverWatch(replica)
         self._runners = RunnerWatch(replica)
+        self._records = RecordRetention()
         self._leases = LeaseThread(
             replica, executor, self._results, self._stopping.is_set, self._check_memory
         )
@@ -492,6 +494,7 @@ class Run:
     async def _clean_up(self) -> float:
         await prepare_history(self._slowly)
         await clean_up(self._slowly)
+        await self._records.step(self._slowly)
         # In a rolling upgrade a replica with older zones may have moved a cursor since the start.
         await recompute_for_new_zones(self._replica.database, self._replica.clock())
         return _HOUR * (1 + self._replica.random.random())

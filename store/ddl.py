@@ -15,13 +15,17 @@ from tenantcron.store.scripts import for_schema, run_script
 from tenantcron.store.tables import CONTROL_SCHEMA, TENANT_SCHEMA, per_tenant
 from tenantcron.store.versions import TENANT_VERSION
 
-# One statement-level trigger sees every kind of change, also one that matches no row. ALWAYS: a
-# session that poses as a replica (session_replication_role) would get past an ordinary trigger.
+# ALWAYS: a session that poses as a replica (session_replication_role) would get past an ordinary
+# trigger. A record may be deleted once it is 30 days old (docs/decisions/0034).
 _APPEND_ONLY = """
 CREATE TRIGGER audit_record_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.audit_record
+    BEFORE UPDATE OR TRUNCATE ON {schema}.audit_record
     FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_change();
-ALTER TABLE {schema}.audit_record ENABLE ALWAYS TRIGGER audit_record_append_only;
+CREATE TRIGGER audit_record_kept
+    BEFORE DELETE ON {schema}.audit_record
+    FOR EACH ROW EXECUTE FUNCTION tenantcron.refuse_early_delete();
+ALTER TABLE {schema}.audit_record
+    ENABLE ALWAYS TRIGGER audit_record_append_only, ENABLE ALWAYS TRIGGER audit_record_kept;
 """
 # Whoever changes a schedule, by whatever means, is put on record and noticed by schedulers.
 _RECORDING = """

@@ -188,6 +188,8 @@ Index(
     control_audit_record.c.id,
     postgresql_where=text("tenant_id IS NOT NULL"),
 )
+# Records are written in the order of time, so a few pages of it tell which of them are old.
+Index("audit_record_changed_idx", control_audit_record.c.changed_at, postgresql_using="brin")
 
 # How many executions may run at once, over all replicas. One row; what an operator sets goes
 # before what the scheduler's settings declare.

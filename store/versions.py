@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.store.errors import MigrationMissingError
 
 # Tests hold these two against the newest migrations, so that nobody loads Alembic to know them.
-CONTROL_VERSION = "0012_handler_roles"
-TENANT_VERSION = "0001_initial"
+CONTROL_VERSION = "0013_record_retention"
+TENANT_VERSION = "0002_audit_retention"
 # The table in each schema that says which version the schema is at.
 VERSION_TABLE = "schema_version"
 

@@ -70,6 +70,11 @@ GRANT EXECUTE ON FUNCTION tenantcron.handler_role(text),
 GRANT SELECT ON tenantcron.handler_login TO tenantcron_run;
 -- Housekeeping drops an index after a rolling upgrade.
 GRANT EXECUTE ON FUNCTION tenantcron.drop_waiting_index() TO tenantcron_run;
+-- It also deletes old audit records and manifest versions; the functions refuse younger ones.
+GRANT EXECUTE ON FUNCTION
+    tenantcron.forget_audit_records(text, interval, integer),
+    tenantcron.forget_manifest_versions(text, integer, integer)
+    TO tenantcron_run;
 GRANT UPDATE ON tenantcron.execution_past TO tenantcron_run;
 -- Events are put in order and delivered to webhooks; a webhook that is gone is switched off.
 GRANT DELETE ON tenantcron.outbox TO tenantcron_run;

@@ -16,6 +16,7 @@ import httpx
 import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
+from structlog.testing import capture_logs
 from support.fleet import manifest
 from support.processes import query
 from support.roles import DEPLOY, MASTER_KEY, OPERATE, PLAN, RUN, SCHEDULES, Site
@@ -23,6 +24,8 @@ from support.serve_process import serving
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.core.settings import Settings
+from tenantcron.scheduler.record_retention import RecordRetention
+from tenantcron.scheduler.replica import Replica
 from tenantcron.store import history
 from tenantcron.store.engine import Database, open_database
 
@@ -122,6 +125,31 @@ def the_scheduler_drops_old_months(site: Site) -> None:
             return await history.drop_old(connection, datetime.now(UTC), timedelta(days=90))
 
     assert [str(month) for month in asyncio.run(drop())] == ["2020_01"]
+
+
+def the_scheduler_forgets_old_records_by_a_function_only(site: Site) -> None:
+    query(
+        site.url,
+        "INSERT INTO tenant_acme.audit_record (entity_type, entity_id, operation, changed_by,"
+        " actor_type, actor_source, authenticated, changed_at) VALUES ('note', 'n', 'create',"
+        " 'ada', 'human', 'cli', false, now() - interval '500 days')",
+    )
+    for table in ("tenantcron.audit_record", "tenant_acme.audit_record"):
+        for role in (RUN, OPERATE, PLAN):
+            with site.session(role) as session, pytest.raises(InsufficientPrivilege):
+                session.execute(f"DELETE FROM {table}".encode())  # noqa: S608 -- a name of the test
+    call = b"SELECT tenantcron.forget_audit_records('tenant_acme', '400 days', 10)"
+    for role in (OPERATE, PLAN):
+        with site.session(role) as session, pytest.raises(InsufficientPrivilege):
+            session.execute(call)
+
+    async def forget() -> None:
+        async with opened(site, RUN) as database:
+            await RecordRetention().step(Replica(database, Settings(folder=site.folder)))
+
+    with capture_logs() as logs:
+        asyncio.run(forget())
+    assert [line["audit_records"] for line in logs if line["event"] == "records_forgotten"] == [1]
 
 
 @asynccontextmanager
@@ -237,6 +265,7 @@ STEPS = (
     the_scheduler_runs_without_the_right_to_change_tables,
     handlers_get_no_connection_if_their_roles_cannot_be_made,
     the_scheduler_drops_old_months,
+    the_scheduler_forgets_old_records_by_a_function_only,
     the_scheduler_changes_neither_tenants_nor_schedules,
     who_plans_reads_and_changes_nothing,
     the_api_serves_as_the_operators_role_with_row_level_security,

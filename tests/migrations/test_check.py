@@ -17,7 +17,7 @@ from tenantcron.migrations.generate import built_objects
 from tenantcron.store import catalog
 from tenantcron.store.ddl import create_tenant_schema
 from tenantcron.store.engine import Database
-from tenantcron.store.versions import CONTROL_VERSION
+from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION
 
 
 async def test_the_lists_are_what_all_migrations_build(database: Database) -> None:
@@ -114,7 +114,7 @@ async def test_tenants_that_are_behind_or_broken_are_named(database: Database) -
         difference.tenant: difference.problem for difference in (await check(database)).differences
     }
 
-    assert found["behind"] == "is at no version, expected 0001_initial"
+    assert found["behind"] == f"is at no version, expected {TENANT_VERSION}"
     assert "its schema tenant_lost is missing" in found["lost"]
     assert found.keys() == {"behind", "lost"}
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from alembic.migration import MigrationContext
@@ -42,12 +43,14 @@ def described(url: str, schema: str) -> Description:
     return found[0]
 
 
-def undo_the_newest(connection: Connection) -> None:
-    """Put the control schema back by one migration."""
-    newest = history("control").scripts.get_revision("head")
+def undo_the_newest(
+    connection: Connection, kind: Literal["control", "tenant"], schema: str
+) -> None:
+    """Put a schema back by one migration."""
+    newest = history(kind).scripts.get_revision("head")
     context = MigrationContext.configure(connection)
-    newest.module.downgrade(Operations(context), schema="tenantcron")
-    before = text("UPDATE tenantcron.schema_version SET version_num = :version")
+    newest.module.downgrade(Operations(context), schema=schema)
+    before = text(f"UPDATE {schema}.schema_version SET version_num = :version")  # noqa: S608 -- a name of the test
     connection.execute(before, {"version": newest.down_revision})
 
 
@@ -92,13 +95,16 @@ def test_the_previous_version_and_tenants_behind_are_brought_up_to_date(
     database_url: str, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path, database_url)
-    model = described(database_url, "tenantcron")
+    on(database_url, lambda connection: add_current(connection, "previous"))
+    model = {
+        schema: described(database_url, schema) for schema in ("tenantcron", "tenant_previous")
+    }
 
     async def fall_behind(connection: AsyncConnection) -> None:
         for tenant in ("a", "b"):
             await add_behind(connection, tenant)
-        await add_current(connection, "current")
-        await connection.run_sync(undo_the_newest)
+        await connection.run_sync(undo_the_newest, "tenant", "tenant_previous")
+        await connection.run_sync(undo_the_newest, "control", "tenantcron")
 
     on(database_url, fall_behind)
     assert shell("migrate", "--check").code == 1
@@ -107,8 +113,8 @@ def test_the_previous_version_and_tenants_behind_are_brought_up_to_date(
 
     assert (done.returncode, done.stderr) == (0, "")
     checked(shell)
-    assert described(database_url, "tenantcron") == model
-    assert described(database_url, "tenant_a") == described(database_url, "tenant_current")
+    assert {schema: described(database_url, schema) for schema in model} == model
+    assert described(database_url, "tenant_a") == model["tenant_previous"]
 
 
 def test_a_script_that_is_run_twice_changes_nothing(database_url: str, tmp_path: Path) -> None:

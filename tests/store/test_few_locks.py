@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from support.database import Server, migrate_url, own_server
 from support.tenants import add_current
 
@@ -22,6 +23,8 @@ from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.state import read_states
 from tenantcron.scheduler.audit import audit
+from tenantcron.scheduler.record_retention import RecordRetention
+from tenantcron.scheduler.replica import Replica
 from tenantcron.store.engine import Database, open_database
 from tenantcron.store.scripts import for_schema, run_script
 
@@ -35,6 +38,11 @@ INSERT INTO {schema}.tenant_schedule
     created_at, updated_at)
 VALUES (gen_random_uuid(), 'nightly', 'rollup', '5 2 * * *', 'UTC', true, gen_random_uuid(), '{{}}',
     now(), now());
+"""
+_RECORD = """
+INSERT INTO {schema}.audit_record (entity_type, entity_id, operation, changed_by, actor_type,
+    actor_source, authenticated, changed_at)
+VALUES ('note', 'n', 'create', 'ada', 'human', 'cli', false, now() - interval '500 days');
 """
 
 
@@ -69,6 +77,20 @@ async def test_migrate_reads_a_large_fleet(fleet: Database) -> None:
     outcome = await migrate(fleet)
 
     assert [one.state for one in outcome.tenants] == [TenantState.CURRENT] * _TENANTS
+
+
+async def test_old_records_of_a_large_fleet_are_forgotten(fleet: Database) -> None:
+    async with fleet.transaction() as connection:
+        for number in range(0, _TENANTS, 60):
+            await connection.run_sync(run_script, for_schema(_RECORD, f"tenant_t{number:03}"))
+    await RecordRetention().step(Replica(fleet, Settings(folder=Path())))
+
+    async with fleet.transaction() as connection:
+        for number in range(0, _TENANTS, 60):
+            left = (
+                f"SELECT count(*) FROM tenant_t{number:03}.audit_record WHERE entity_type = 'note'"  # noqa: S608 -- a number
+            )
+            assert await connection.scalar(text(left)) == 0
 
 
 async def test_the_state_of_a_large_fleet_is_read(fleet: Database) -> None:
