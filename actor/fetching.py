@@ -28,6 +28,12 @@ def check_address(url: str) -> None:
         raise ValueError("the address of the issuer has to begin with https://, or http://")
 
 
+def shown_address(url: str) -> str:
+    """Return what of an address may be shown: no user, no password and no query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
 def fetch_json(
     url: str,
     patience: timedelta,

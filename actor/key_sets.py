@@ -12,7 +12,7 @@ from threading import Lock
 from time import monotonic
 from typing import Final, Protocol, final
 
-from tenantcron.actor.fetching import check_address, fetch_json
+from tenantcron.actor.fetching import check_address, fetch_json, shown_address
 from tenantcron.actor.keys import PublicKey, from_jwk
 from tenantcron.core.errors import TenantcronError
 
@@ -105,7 +105,8 @@ class FetchedKeys:
     def _trusted(self) -> Mapping[str, PublicKey]:
         if self._age() >= self._trust:
             raise KeysUnavailableError(
-                f"no keys could be fetched from {self._url}: see that it answers with a key set"
+                f"no keys could be fetched from {shown_address(self._url)}: see that it answers "
+                "with a key set"
             )
         return self._by_kid
 

@@ -30,7 +30,7 @@ _SHORTEST_RSA: Final = 2048
 class KeySet:
     """What is known of an issuer's keys. Each process fetches its own: nothing is decided by it."""
 
-    url: str
+    url: str = field(repr=False)
     _keys: dict[str, jwt.PyJWK] = field(default_factory=dict)
     _fetched_at: float = float("-inf")
     _tried_at: float = float("-inf")
@@ -68,9 +68,21 @@ class KeySet:
         try:
             self._keys = _readable(await _get(self.url))
         except (httpx.HTTPError, TimeoutError, ValueError, jwt.PyJWTError) as error:
-            log.warning("issuer_away", url=self.url, error=str(error))
+            log.warning("issuer_away", url=_place(self.url), error=_said(error))
             return
         self._fetched_at = monotonic()
+
+
+def _place(url: str) -> str:
+    """Return what may be shown of the URL: queries hold secrets at times."""
+    return url.partition("?")[0]
+
+
+def _said(error: Exception) -> str:
+    """Return what went wrong; the library's own text for a status quotes the URL."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"it answered {error.response.status_code}"
+    return f"{type(error).__name__}: {error}"
 
 
 async def _get(url: str) -> bytes:

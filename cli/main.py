@@ -9,8 +9,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import NoReturn
 
 from tenantcron.cli.pipes import drop_output
+from tenantcron.core.credentials import without_credentials
 from tenantcron.core.errors import TenantcronError
 
 COMMANDS = {
@@ -57,9 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception:  # noqa: BLE001 -- shown in full; Python's own exit code would mean "findings"
-        from traceback import print_exc  # noqa: PLC0415 -- a run that goes well does not pay for it
+        from traceback import format_exc  # noqa: PLC0415 -- a run that goes well does not pay for it
 
-        print_exc()
+        print(without_credentials(format_exc()), end="", file=sys.stderr)
         return _MISUSE
     return code
 
@@ -72,7 +74,7 @@ def _run(arguments: list[str]) -> int:
 
 def _parser(arguments: list[str]) -> argparse.ArgumentParser:
     """Build the parser; only the command that is called gets its options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tenantcron",
         description="Schedules of many tenants, declared in Git.",
         epilog="`tenantcron COMMAND --help` shows a command's options and examples.",
@@ -94,6 +96,14 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         if name == called:
             import_module(f"tenantcron.cli.{name.replace('-', '_')}").configure(command)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Quotes wrong arguments without credentials: errors end up in the logs of pipelines."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong, and exit."""
+        super().error(without_credentials(message))
 
 
 class _Version(argparse.Action):

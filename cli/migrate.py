@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tenantcron.cli import migrate_check, migrate_sql
 from tenantcron.cli.numbers import number
+from tenantcron.cli.server_identity import unverified_server
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import load_settings
@@ -68,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _migrate(concurrency: int) -> Outcome:
     settings = load_settings(os.environ, Path.cwd())
+    if warning := unverified_server(settings):
+        print(warning, file=sys.stderr)
     async with open_database(settings) as database:
         with _progress() as on_progress:
             return await migrate(database, on_progress=on_progress, concurrency=concurrency)

@@ -130,6 +130,11 @@ def _server(arguments: argparse.Namespace) -> str:
     scheme, host = _parts(url)
     if scheme not in ("http", "https") or not host:
         raise UsageError(f"--server {url!r} is not an address such as https://cron.internal")
+    if "@" in url or "?" in url:
+        raise UsageError(
+            f"--server {url!r} has a user, a password or a query: name scheme and host only, and "
+            f"set {TOKEN}"
+        )
     if scheme == "http" and host not in _LOOPBACK and _token():
         raise UsageError(f"--server {url}: over http anybody can read the token; use https")
     return url.rstrip("/")
@@ -143,6 +148,16 @@ def _parts(url: str) -> tuple[str, str | None]:
     except ValueError:
         return "", None
     return parts.scheme, parts.hostname
+
+
+def _client(headers: Mapping[str, str]) -> httpx.AsyncClient:
+    try:
+        return httpx.AsyncClient(headers=headers, timeout=_PATIENCE)
+    except (httpx.InvalidURL, ValueError, ImportError):
+        # The cause quotes parts of the URL, which may be parts of a password.
+        raise UsageError(
+            "a proxy of the environment cannot be used: check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
+        ) from None
 
 
 def _token() -> str | None:
@@ -171,7 +186,7 @@ class _Asking:
         count = Counter(tenant for _, tenant, _ in checked)
         token = _token()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with httpx.AsyncClient(headers=headers, timeout=_PATIENCE) as client:
+        async with _client(headers) as client:
             tasks = [
                 self._one(client, one, tenant, diagnostics, count[tenant])
                 for one, tenant, diagnostics in checked

@@ -15,6 +15,7 @@ from types import FrameType
 from tenantcron.actor.logs import add_actor
 from tenantcron.cli.database import loop_factory, migrated_database
 from tenantcron.cli.login_rights import warn_of_excess_rights
+from tenantcron.cli.server_identity import warn_of_unverified_server
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.egress import read_url
 from tenantcron.core.errors import UsageError
@@ -245,6 +246,7 @@ def _authoriser(
 
 async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
     settings, policy = parts.settings, parts.policy
+    warn_of_unverified_server(settings)
     async with migrated_database() as opened:
         await warn_of_excess_rights(opened, settings, "tenantcron_run")
         patient = opened.patient(settings.database_timeout)

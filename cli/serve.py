@@ -9,6 +9,7 @@ from tenantcron.cli.database import loop_factory, migrated_database
 from tenantcron.cli.login_rights import warn_of_excess_rights
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import settings
+from tenantcron.cli.server_identity import warn_of_unverified_server
 from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import collect_rarely
@@ -59,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _serve(address: Address) -> None:
     found = settings()
+    warn_of_unverified_server(found)
     async with migrated_database(found.api_timeout) as database:
         await warn_of_excess_rights(database, found, "tenantcron_operate")
         service = await open_service(database, found, anonymous=address.anonymous)

@@ -6,11 +6,13 @@ Only commands that log import this: structlog costs more than all that `validate
 import atexit
 import logging
 from collections.abc import Callable, Sequence
+from io import StringIO
 from typing import Final, TextIO
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
+from tenantcron.core.credentials import without_credentials
 from tenantcron.core.log_lines import CAN_ASK, Lines
 from tenantcron.core.settings import LogFormat, Settings
 from tenantcron.core.standard_logging import route_standard_logging
@@ -63,6 +65,7 @@ def _json() -> Sequence[Processor]:
     return [
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _without_credentials,
         _in_order,
         # What JSON does not know (ids, times) as its text.
         structlog.processors.JSONRenderer(default=str),
@@ -72,14 +75,34 @@ def _json() -> Sequence[Processor]:
 def _console(stream: TextIO) -> Sequence[Processor]:
     return [
         structlog.processors.TimeStamper(fmt="%H:%M:%SZ", utc=True),
+        _without_credentials,
         _for_people,
         structlog.dev.ConsoleRenderer(
             colors=stream.isatty(),
             sort_keys=False,
             # The default shows local variables, and with them passwords.
-            exception_formatter=structlog.dev.plain_traceback,
+            exception_formatter=_plain_traceback,
         ),
     ]
+
+
+def _without_credentials(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Hide passwords in URLs, whoever logs them: libraries and handlers do so, too."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = without_credentials(value)
+        elif isinstance(value, Exception | list | tuple | dict) and key != "exc_info":
+            # Shown as its text if there is something to hide in it, else as it is.
+            text = str(value)
+            hidden = without_credentials(text)
+            event[key] = value if hidden == text else hidden
+    return event
+
+
+def _plain_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
+    written = StringIO()
+    structlog.dev.plain_traceback(written, exc_info)
+    stream.write(without_credentials(written.getvalue()))
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

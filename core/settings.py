@@ -165,7 +165,7 @@ class Settings:
     # Whose tokens the API takes besides its own; all three or none.
     oidc_issuer: str | None = None
     oidc_audience: str | None = None
-    oidc_jwks_url: str | None = None
+    oidc_jwks_url: str | None = field(default=None, repr=False)
     # Who is asked whether the owner of a schedule may still do this, and by what name it is proven
     # to them who asks. A URL may hold what is nobody's business.
     owner_check_url: str | None = field(default=None, repr=False)
@@ -409,6 +409,8 @@ def _safe_url(value: _Value) -> str:
     """Keys that came unprotected would prove nothing; on this machine nobody is in between."""
     if not value.text.isprintable() or not value.text.startswith(_SAFE_SCHEMES):
         raise UsageError(f"{value.place} must begin with https://, or name this machine")
+    if "@" in value.text:
+        raise UsageError(f"{value.place} must have no user and no password")
     return value.text
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from tenantcron.core.credentials import LONGEST as LONGEST_CREDENTIALS
+from tenantcron.core.credentials import without_credentials
+
 LONGEST = 60
 
 
@@ -14,7 +17,8 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
-    """Cut a text that would drown the sentence it is quoted in."""
+    """Cut a text that would drown the sentence it is quoted in, and hide credentials of URLs."""
+    text = without_credentials(text[: most + LONGEST_CREDENTIALS])
     return f"{text[:most]}…" if len(text) > most else text
 
 

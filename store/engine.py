@@ -289,6 +289,8 @@ async def _engine(
             "prepare_threshold": None,
             "async_creator_fn": persistent(deadlines.connect, patience.total_seconds()),
         },
+        # Errors of statements end up in logs; payloads and the URLs of webhooks are parameters.
+        hide_parameters=True,
         isolation_level="AUTOCOMMIT",
         pool_size=connections,
         max_overflow=0,

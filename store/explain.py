@@ -3,6 +3,7 @@
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
+from tenantcron.core.credentials import without_credentials
 from tenantcron.store.crowding import is_crowded
 from tenantcron.store.errors import (
     ConflictError,
@@ -93,5 +94,5 @@ def _not_connected(cause: psycopg.OperationalError, target: Target) -> DatabaseE
 
 def first_line(cause: BaseException | None) -> str:
     """The driver adds hints and further attempts on lines of their own."""
-    lines = str(cause).strip().splitlines()
+    lines = without_credentials(str(cause)).strip().splitlines()
     return lines[0].strip() if lines else type(cause).__name__

@@ -67,7 +67,8 @@ def _is_network(parameters: Mapping[str, str]) -> bool:
 
 
 def _check(parameters: Mapping[str, str]) -> None:
-    """A password with a bare slash ends up as a port and a database name: say so before it shows.
+    """A password with a bare slash ends up as a port and a database name, one with a bare at sign
+    as a host: say so before it shows. A host that begins with an at sign is an abstract socket.
 
     A number that libpq would refuse at connect time is refused here, as wrong use.
     """
@@ -75,7 +76,9 @@ def _check(parameters: Mapping[str, str]) -> None:
     numbers = all(_is_port(port) for port in ports) and all(
         _is_count(parameters.get(name, "0")) for name in ("connect_timeout", *TCP_DEFAULTS)
     )
-    if not numbers or "@" in parameters.get("dbname", ""):
+    hosts = parameters.get("host", "").split(",")
+    torn = any("@" in host[1:] for host in hosts) or "@" in parameters.get("dbname", "")
+    if not numbers or torn:
         raise UsageError(_NOT_A_URL)
 
 

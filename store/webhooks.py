@@ -1,7 +1,7 @@
 """Rows of `webhook`: who is told of what happens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -25,7 +25,8 @@ class Webhook:
     """One webhook; no tenants means all of them, an empty URL one that the role may not read."""
 
     name: str
-    url: str
+    # It may hold a secret in its query.
+    url: str = field(repr=False)
     event_types: tuple[str, ...]
     tenants: tuple[TenantId, ...] | None = None
     secret_ref: str | None = None

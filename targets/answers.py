@@ -9,13 +9,13 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
 
+from tenantcron.core.credentials import HIDDEN, without_credentials
 from tenantcron.core.egress import read_url
 from tenantcron.targets.faults import storable
 from tenantcron.targets.signals import Fail, Retry, Said
 
 LONGEST_ANSWER: Final = 2048
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
-HIDDEN: Final = "***"
 
 _ALSO_RETRIED = frozenset({408, 409, 425, 429})
 # `Authorization: Bearer abc`, `"api_key": "abc"`, `token=abc`: with its name or its kind in front.
@@ -97,6 +97,7 @@ def shown(body: bytes, encoding: str, hidden: Iterable[str]) -> str:
 
 def redacted(text: str, hidden: Iterable[str]) -> str:
     """Take out what proves who we are, and what looks as if it did."""
+    text = without_credentials(text)
     for secret in sorted(filter(None, hidden), key=len, reverse=True):
         text = text.replace(secret, HIDDEN).replace(json.dumps(secret)[1:-1], HIDDEN)
     return _CREDENTIALS.sub(lambda match: f"{match[1] or match[2]}{HIDDEN}", text)

@@ -4,6 +4,7 @@ import traceback
 from types import TracebackType
 from typing import Final
 
+from tenantcron.core.credentials import without_credentials
 from tenantcron.targets.signals import Fail, Retry, Said
 
 LONGEST_TEXT: Final = 4 * 1024
@@ -33,11 +34,12 @@ def described(error: BaseException, headline: str | None = None) -> str:
 def headline_of(error: BaseException) -> str:
     """Return the type and the message; of what a handler raises on purpose its reason alone."""
     if isinstance(error, Retry | Fail) and error.reason:
-        return str(error.reason)
+        return without_credentials(str(error.reason))
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 -- a message that cannot be made must not hide the failure
         message = "(its message cannot be shown)"
+    message = without_credentials(message)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
@@ -53,7 +55,7 @@ def _frames(error: BaseException) -> str:
         )
     except Exception:  # noqa: BLE001 -- as above: exceptions are objects that anybody can write
         return "(its traceback cannot be shown)"
-    return "".join(lines).strip()
+    return without_credentials("".join(lines).strip())
 
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:

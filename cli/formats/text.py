@@ -6,10 +6,12 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 
 from tenantcron.cli.terminal import Palette
+from tenantcron.core.credentials import masked
 from tenantcron.core.words import number_of, visible
 from tenantcron.manifests.diagnostics import Diagnostic, Span
 
 _TAB = "    "
+_NEAR = 5_000
 
 
 def render(diagnostics: list[Diagnostic], paint: Palette, columns: int) -> Iterator[str]:
@@ -20,7 +22,8 @@ def render(diagnostics: list[Diagnostic], paint: Palette, columns: int) -> Itera
         span = diagnostic.problem.span
         margin = " " * len(str(span.line))
         if span.line <= len(lines):
-            shown, marker = _excerpt(lines[span.line - 1], span, columns - len(margin) - 3)
+            line = _masked(lines[span.line - 1], span)
+            shown, marker = _excerpt(line, span, columns - len(margin) - 3)
             yield paint("place", f"{margin} |")
             yield f"{paint('place', f'{span.line} |')} {shown}"
             yield f"{paint('place', f'{margin} |')} {paint(diagnostic.severity, marker)}"
@@ -52,6 +55,12 @@ def _source_lines(file: str) -> list[str]:
     text = Path(file).read_bytes().decode(errors="replace").removeprefix("\ufeff")
     # Not splitlines(): it also splits at characters that YAML and JSON keep inside a line.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _masked(line: str, span: Span) -> str:
+    """Hide credentials near the span; a line can be a megabyte long."""
+    begin, end = max(0, span.column - _NEAR), span.column + _NEAR
+    return line[:begin] + masked(line[begin:end]) + line[end:]
 
 
 def _excerpt(line: str, span: Span, columns: int) -> tuple[str, str]:
