@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import psycopg
-from psycopg.errors import InsufficientPrivilege, InvalidParameterValue
+from psycopg.errors import InsufficientPrivilege, InvalidParameterValue, LockNotAvailable
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -68,6 +68,11 @@ async def ensure(connection: AsyncConnection, tenant: TenantId, *, set_password:
     except DBAPIError as error:
         if isinstance(error.orig, InsufficientPrivilege | InvalidParameterValue):
             raise _explained(tenant, error.orig) from error
+        if isinstance(error.orig, LockNotAvailable):
+            raise HandlerRoleError(
+                f"the database role for the handlers of `{tenant}` is locked by another session: "
+                "see pg_locks, or try again"
+            ) from error
         raise
     return login
 

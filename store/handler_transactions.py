@@ -9,9 +9,10 @@ A connection logs in as the role of its tenant (`handler_roles`) and is used for
 may have been changed. A right that is missing is granted before the tenant's next transaction, if
 it may be: the platform may have created tables since.
 
-A transaction begins with its isolation level, the settings of `pins`, the search path, the actor
-and the proof of its lease, in one round trip. All of it ends with the transaction, so a pooling
-proxy may stand in between, as in `engine`.
+A transaction begins with its isolation level, the settings of `pins`, the search path and the
+actor, in one round trip. The proof of its lease follows as a parameter: other sessions of the
+tenant can read the text of statements in pg_stat_activity, but not parameters. All of it ends with
+the transaction, so a pooling proxy may stand in between, as in `engine`.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -45,7 +46,7 @@ MOST_CONNECTIONS: Final = 20
 
 # pg_catalog is searched before the tenant's schema although it is not named.
 _OPENING: Final = SQL("; SET LOCAL search_path TO {schema}; SELECT {settings}")
-_PROOF: Final = "tenantcron.lease"
+_PROVE: Final = "SELECT pg_catalog.set_config('tenantcron.lease', %(proof)s, true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class HandlerTransactions:
                 connection = await self._connect(stack, scope)
                 await stack.enter_async_context(connection.begin())
                 await connection.run_sync(run_script, _opening(scope))
+                await connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
                 yield connection
 
     @contextmanager
@@ -112,6 +114,7 @@ class HandlerTransactions:
             connection.begin(),
         ):
             run_script(connection, _opening(scope))
+            connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
             yield connection
 
     async def close(self) -> None:
@@ -207,8 +210,7 @@ def _explaining(login: Login) -> Iterator[None]:
 
 
 def _opening(scope: Scope) -> str:
-    named = scope.who.settings() | {_PROOF: scope.proof}
-    settings = SQL(", ").join(_setting(*setting) for setting in named.items())
+    settings = SQL(", ").join(_setting(*setting) for setting in scope.who.settings().items())
     opening = _OPENING.format(schema=Identifier(scope.schema), settings=settings)
     return beginning_for_handlers() + opening.as_string()
 

@@ -88,7 +88,11 @@ GRANT SELECT, INSERT, UPDATE ON tenantcron.signing_key TO tenantcron_run, tenant
 
 -- Operators and the API apply manifests to tenants that exist, and change status and limits.
 GRANT INSERT ON tenantcron.manifest_version TO tenantcron_operate;
-GRANT UPDATE ON tenantcron.tenant TO tenantcron_operate;
+-- Not id and schema_name: they decide what a tenant's handlers may read and write.
+GRANT UPDATE (
+    status, status_reason, max_schedules, max_concurrent, weight, labels, sourced, missing_since,
+    schedule_revision, synced_revision, sync_fault, updated_at
+) ON tenantcron.tenant TO tenantcron_operate;
 GRANT EXECUTE ON FUNCTION
     tenantcron.recording(text, text), tenantcron.notice_change_by_hand(text, bigint)
     TO tenantcron_operate;

@@ -336,3 +336,9 @@ def test_the_api_warns_of_rights_that_it_does_not_need(
         _, log = process.communicate(timeout=PATIENCE)
 
     assert len(excess_rights(log)) == expected
+
+
+@pytest.mark.parametrize("column", ["id", "schema_name"])
+def test_operators_cannot_point_a_tenant_at_another_schema(site: Site, column: str) -> None:
+    with site.session(OPERATE) as session, pytest.raises(InsufficientPrivilege):
+        session.execute(f"UPDATE tenantcron.tenant SET {column} = {column} WHERE id = 'acme'")  # noqa: S608 -- a name above

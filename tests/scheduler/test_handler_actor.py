@@ -182,6 +182,19 @@ async def test_the_proof_is_not_the_lease_token(
     assert shown == [(proof_of(claimed.lease),)]
 
 
+async def test_the_proof_is_hidden_from_other_sessions_of_the_tenant(
+    sessions: HandlerSessions, scheduling: Scheduling
+) -> None:
+    claimed = await started(scheduling)
+    other = await started(scheduling)
+
+    async with sessions.of(claimed):
+        shown = await sessions.run(other, "SELECT query FROM pg_stat_activity")
+
+    assert shown
+    assert proof_of(claimed.lease) not in str(shown)
+
+
 async def test_a_schedule_that_a_handler_may_change_is_recorded_as_its_work(
     sessions: HandlerSessions, scheduling: Scheduling
 ) -> None:

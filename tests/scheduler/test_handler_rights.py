@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from support.handler_sessions import HandlerSessions, handler_sessions
 
 from tenantcron.store.engine import Database
+from tenantcron.store.handler_roles import HandlerRoleError
 
 OTHER = '"tenant_night-owl"'
 PUBLIC = """
@@ -240,6 +241,31 @@ async def test_a_table_that_was_created_later_is_granted_before_the_next_attempt
         await sessions.run("acme", insert)
 
     assert await sessions.run("acme", insert) == [(1,)]
+
+
+async def test_a_right_that_the_platform_revoked_is_not_granted_again(
+    sessions: HandlerSessions,
+) -> None:
+    await sessions.run("acme", "SELECT * FROM history")
+    role = await sessions.role("acme")
+    await sessions.admin(f"REVOKE INSERT, UPDATE, DELETE ON tenant_acme.history FROM {role}")
+
+    for _ in range(3):
+        with pytest.raises(DBAPIError) as refused:
+            await sessions.run("acme", "INSERT INTO history (note) VALUES ('forged')")
+        assert isinstance(refused.value.orig, InsufficientPrivilege)
+
+
+@pytest.mark.parametrize("schema", ["tenantcron", "public", "pg_catalog"])
+async def test_a_schema_that_is_not_a_tenants_own_is_never_opened_to_handlers(
+    sessions: HandlerSessions, schema: str
+) -> None:
+    await sessions.admin(
+        "UPDATE tenantcron.tenant SET schema_name = :schema WHERE id = 'acme'", schema=schema
+    )
+
+    with pytest.raises(HandlerRoleError, match="belongs to no tenant alone"):
+        await sessions.run("acme", "SELECT 1")
 
 
 async def test_row_level_security_of_the_platform_holds_for_handlers(

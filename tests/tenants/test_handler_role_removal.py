@@ -93,6 +93,15 @@ def test_uninstall_drops_all_roles(shell: Shell, roles: Roles) -> None:
     assert roles.found() == []
 
 
+def test_what_a_role_grants_by_default_does_not_keep_it(shell: Shell, roles: Roles) -> None:
+    for role in (roles.of("acme"), roles.group):
+        roles.query(f"ALTER DEFAULT PRIVILEGES FOR ROLE {role} GRANT SELECT ON TABLES TO PUBLIC")
+
+    assert shell("uninstall", "--yes", "--with-tenants").code == 0
+
+    assert roles.found() == []
+
+
 def test_uninstall_names_the_roles_that_it_keeps(shell: Shell, roles: Roles) -> None:
     role = roles.of("acme")
     roles.query(OWNED.format(schema="public", role=role))

@@ -8,7 +8,9 @@ BEGIN
         RETURN NULL;
     ELSIF EXISTS (
         SELECT FROM pg_shdepend AS d
-        WHERE d.refclassid = 'pg_authid'::regclass AND d.refobjid = login AND d.deptype = 'o'
+        WHERE
+            d.refclassid = 'pg_authid'::regclass AND d.refobjid = login AND d.deptype = 'o'
+            AND d.classid <> 'pg_default_acl'::regclass
     ) THEN
         RETURN 'it owns objects';
     END IF;

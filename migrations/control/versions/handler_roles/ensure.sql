@@ -3,6 +3,14 @@
 CREATE FUNCTION tenantcron.missing_handler_rights(group_role oid, login oid, of_schema text)
     RETURNS SETOF text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+-- By their dependency, for which there is an index: pg_class has the tables of all tenants.
+WITH relation AS MATERIALIZED (
+    SELECT c.oid AS id, c.relname, c.relkind, c.relacl
+    FROM pg_namespace AS n
+    JOIN pg_depend AS d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
+    JOIN pg_class AS c ON c.oid = d.objid
+    WHERE n.nspname = of_schema AND d.classid = 'pg_class'::regclass
+)
 SELECT format('GRANT CONNECT ON DATABASE %I TO %s', current_database(), group_role::regrole)
 WHERE NOT has_database_privilege(group_role, current_database(), 'CONNECT')
     AND has_database_privilege(current_database(), 'CONNECT WITH GRANT OPTION')
@@ -20,35 +28,35 @@ SELECT format('GRANT USAGE ON SCHEMA %I TO %s', of_schema, login::regrole)
 WHERE NOT has_schema_privilege(login, of_schema, 'USAGE')
     AND has_schema_privilege(of_schema, 'USAGE WITH GRANT OPTION')
 UNION ALL
-SELECT format('GRANT %s ON %s TO %s', string_agg(wanted, ', '), c.oid::regclass, login::regrole)
+SELECT format('GRANT %s ON %s TO %s', string_agg(wanted, ', '), r.id::regclass, login::regrole)
 FROM
-    pg_class AS c,
+    relation AS r,
     unnest(
-        CASE WHEN c.relkind IN ('v', 'm') THEN ARRAY['SELECT']
+        CASE WHEN r.relkind IN ('v', 'm') THEN ARRAY['SELECT']
         ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END
     ) AS wanted
 WHERE
-    c.relnamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = of_schema)
-    AND c.relkind IN ('r', 'p', 'f', 'v', 'm')
-    AND c.relname NOT IN ('tenant_schedule', 'audit_record', 'schema_version')
-    AND NOT has_table_privilege(login, c.oid, wanted)
-    AND has_table_privilege(c.oid, wanted || ' WITH GRANT OPTION')
-GROUP BY c.oid
+    r.relkind IN ('r', 'p', 'f', 'v', 'm')
+    AND r.relname NOT IN ('tenant_schedule', 'audit_record', 'schema_version')
+    -- A table that the role has any right on is as the platform wants it: it may have revoked others.
+    AND NOT EXISTS (SELECT FROM aclexplode(r.relacl) AS a WHERE a.grantee = login)
+    AND NOT has_table_privilege(login, r.id, wanted)
+    AND has_table_privilege(r.id, wanted || ' WITH GRANT OPTION')
+GROUP BY r.id
 UNION ALL
-SELECT format('GRANT USAGE ON SEQUENCE %s TO %s', c.oid::regclass, login::regrole)
-FROM pg_class AS c
+SELECT format('GRANT USAGE ON SEQUENCE %s TO %s', r.id::regclass, login::regrole)
+FROM relation AS r
 WHERE
-    c.relnamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = of_schema)
+    -- The functions fail for what is no sequence, and a CASE keeps the order.
+    CASE WHEN r.relkind = 'S' THEN
+        NOT has_sequence_privilege(login, r.id, 'USAGE')
+        AND has_sequence_privilege(r.id, 'USAGE WITH GRANT OPTION')
+    END
     -- The sequence of an identity column needs no grant, and that of the audit gets none.
     AND NOT EXISTS (
         SELECT FROM pg_depend AS d
-        WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'i'
-    )
-    -- In this order: the functions fail for what is no sequence.
-    AND CASE WHEN c.relkind = 'S' THEN
-        NOT has_sequence_privilege(login, c.oid, 'USAGE')
-        AND has_sequence_privilege(c.oid, 'USAGE WITH GRANT OPTION')
-    END;
+        WHERE d.classid = 'pg_class'::regclass AND d.objid = r.id AND d.deptype = 'i'
+    );
 $function$;
 -- Makes the role that a tenant's handlers log in as, and grants what it lacks. Cheap if nothing is
 -- missing. `verifier` is the password as SCRAM has it; returns whether it made a role without one.
@@ -56,7 +64,9 @@ $function$;
 CREATE FUNCTION tenantcron.ensure_handler_role(
     tenant text DEFAULT NULL, verifier text DEFAULT NULL
 ) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    -- A handler can lock its own role, by changing its password. Others must not wait for that.
+    SET lock_timeout = '2s' AS $function$
 DECLARE
     group_role text := tenantcron.handler_role();
     login text := tenantcron.handler_role(tenant);
@@ -70,6 +80,12 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'invalid_parameter_value',
             MESSAGE = format('there is no tenant %L, or it is deprovisioned', tenant);
+    END IF;
+    IF of_schema IN ('tenantcron', 'public', 'information_schema') OR of_schema LIKE 'pg\_%' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'insufficient_privilege',
+            MESSAGE = format('schema %I belongs to no tenant alone', of_schema),
+            HINT = 'Give the tenant a schema of its own, or grant rights on single tables to its role';
     END IF;
     IF verifier IS NULL
         AND to_regrole(quote_ident(group_role)) IS NOT NULL
