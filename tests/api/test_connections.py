@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from structlog.testing import capture_logs
 from support.patience import PATIENCE
 from support.serving import Api, api_on, new_token
 
@@ -107,6 +108,24 @@ async def test_a_body_that_never_comes_ends_the_connection(
             "Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{".encode()
         )
         assert await ended(reader) == b""
+
+
+async def test_a_client_that_leaves_is_logged_as_such_and_not_as_a_failure(
+    database: Database, tmp_path: Path
+) -> None:
+    token = await new_token(database, "viewer")
+    async with api_on(database, tmp_path, bounds=SOON) as api, connected(api) as (reader, writer):
+        with capture_logs() as logs:
+            writer.write(
+                f"POST /v1/tenants/acme/manifest:plan HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Type: application/yaml\r\n"
+                "Content-Length: 20\r\n\r\n{".encode()
+            )
+            assert await ended(reader) == b""
+            async with asyncio.timeout(PATIENCE):
+                while not logs:
+                    await asyncio.sleep(0)
+    assert [line["event"] for line in logs] == ["request_abandoned"]
 
 
 @pytest.mark.parametrize(
