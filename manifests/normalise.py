@@ -1,6 +1,7 @@
 """From a manifest's data to the desired schedules: names resolved, defaults filled in."""
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName
@@ -60,10 +61,10 @@ def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[Des
     reader.faults.extend(_too_many(declared, policy))
     for saga in views:
         reader.faults.extend(judge_target(saga, policy))
-    desired = [(_desired(one, policy, reader), one.at) for one in declared]
-    schedules = [(schedule, at) for schedule, at in desired if schedule is not None]
-    reader.faults.extend(judge_size(schedules, policy))
-    return tuple(sorted((schedule for schedule, _ in schedules), key=lambda one: one.name))
+    desired = [(_desired(entry, policy, reader), entry.at) for entry in declared]
+    placed = [(schedule, at) for schedule, at in desired if schedule is not None]
+    reader.faults.extend(judge_size(placed, policy))
+    return tuple(sorted((schedule for schedule, _ in placed), key=attrgetter("name")))
 
 
 def _own_timings(view: View | None, policy: Policy, reader: TimingReader) -> NamedTimings:
