@@ -5,6 +5,10 @@
   extended by bytes that arrive.
 - **The body** must be complete within `body_seconds` of the head. Time in which the server itself
   does not read does not count.
+- **Trailers**, header lines after the body, are refused: they would count as headers, past the
+  bounds of the head and past proxies that check headers. So are bodies whose framing is far larger
+  than their content.
+- **Pipelined requests** that wait for the answers before them are at most `pipelined`.
 - **Connections** beyond `connections` are accepted to be refused: a request gets 503 with
   Retry-After, and the connection is closed. A liveness probe is answered: a busy process is not
   broken. Beyond `refused` such connections, more are closed at once, so that the process never runs
@@ -19,7 +23,7 @@ import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NoReturn
 
 import structlog
 from starlette.types import Receive, Scope, Send
@@ -44,6 +48,11 @@ class Bounds:
     head_seconds: float = 10.0
     head_bytes: int = 64 * 1024
     body_seconds: float = 60.0
+    pipelined: int = 16
+
+
+class _RefusedRequestError(Exception):
+    """Stops the parser; the connection is closed."""
 
 
 def bounded_protocol(bounds: Bounds) -> type[asyncio.Protocol]:
@@ -64,6 +73,9 @@ class _BoundedProtocol(HttpToolsProtocol):
         # Heads that are complete, and the bytes of the one that is not.
         self._heads = 0
         self._head_bytes = 0
+        # Bytes that came after a head, and those of them that are content.
+        self._body_bytes = 0
+        self._content_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn declares it
         super().connection_made(transport)
@@ -93,10 +105,35 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().data_received(piece)
         is_incomplete = in_head and self._heads == heads
         self._head_bytes = self._head_bytes + len(piece) if is_incomplete else 0
+        if not in_head and not self._in_head:
+            self._count_framing(len(piece))
         if self._in_head and self._head_bytes >= self.bounds.head_bytes:
             self._refuse_head()
 
+    def _count_framing(self, received: int) -> None:
+        self._body_bytes += received
+        framing = self._body_bytes - self._content_bytes
+        # A chunk of one byte has five bytes of framing.
+        if framing > self.bounds.head_bytes + 16 * self._content_bytes:
+            self.transport.abort()
+
+    def on_body(self, body: bytes) -> None:
+        self._content_bytes += len(body)
+        super().on_body(body)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            self._refuse("trailers are not taken")
+        super().on_header(name, value)
+
+    def _refuse(self, why: str) -> NoReturn:
+        self.transport.abort()
+        raise _RefusedRequestError(why)
+
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self.bounds.pipelined:
+            self._refuse("too many requests wait")
+        self._body_bytes = self._content_bytes = 0
         self._heads += 1
         self._in_head = False
         self._expect(self.bounds.body_seconds)

@@ -69,8 +69,9 @@ async def plan(
 ) -> Response:
     """Tell what applying a manifest would change; nothing is written."""
     of = seen_tenant(work, tenant)
+    # Before the slot: a body that does not come must not keep others waiting.
+    manifest = await _manifest(request, work, of, file)
     with work.manifest_slot():
-        manifest = await _manifest(request, work, of, file)
         prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
         outcomes = await plan_all(work.reading, prepared, Rules(create_tenants, max_deletes))
         return done(await _answer(work.reading, outcomes))
@@ -101,8 +102,8 @@ async def apply(
     rules = Rules(create_tenants, max_deletes)
     ref = visible(source_ref) if source_ref else None
     create = partial(create_tenant, pattern=work.settings.schema_pattern)
+    manifest = await _manifest(request, work, of, file)
     with work.manifest_slot():
-        manifest = await _manifest(request, work, of, file)
         prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
 
         async def step(database: Database) -> Done:

@@ -171,7 +171,7 @@ def _document(body: bytes) -> Mapping[str, object]:
 
 
 def _same(bearer: str | None, token: str) -> bool:
-    return bearer is not None and token.isascii() and hmac.compare_digest(bearer, token)
+    return bearer is not None and hmac.compare_digest(bearer.encode(), token.encode())
 
 
 def _counted_as(proof: Proof) -> str:

@@ -216,3 +216,41 @@ async def test_connections_that_only_wait_for_their_503_are_limited_too(
         assert await ended(third) == b""
         first.write(PROBE)
         assert (await reply(served))[0] == 200
+
+
+CHUNKED = b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    "trailer",
+    [b"Authorization: Bearer x\r\n\r\n", b"X: " + b"a" * 200_000],
+    ids=["a header after the body", "an endless one"],
+)
+async def test_trailers_end_the_connection(api: Api, trailer: bytes) -> None:
+    async with connected(api) as (reader, writer):
+        writer.write(CHUNKED + trailer)
+        assert b" 200 " not in await ended(reader)
+
+
+async def test_requests_that_wait_for_answers_are_limited(
+    database: Database, tmp_path: Path
+) -> None:
+    async with (
+        api_on(database, tmp_path, bounds=Bounds(pipelined=4)) as api,
+        connected(api) as (reader, writer),
+    ):
+        writer.write(PROBE * 1000)
+        assert (await ended(reader)).count(b"HTTP/1.1 200") < 1000
+
+
+async def test_a_few_pipelined_requests_are_answered(api: Api) -> None:
+    async with connected(api) as (reader, writer):
+        writer.write(PROBE * 3)
+        assert [(await reply(reader))[0] for _ in range(3)] == [200, 200, 200]
+
+
+async def test_a_body_in_small_chunks_is_read(api: Api) -> None:
+    async with connected(api) as (reader, writer):
+        chunks = b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n"
+        writer.write(CHUNKED.removesuffix(b"0\r\n") + chunks)
+        assert (await reply(reader))[0] == 405
