@@ -82,6 +82,8 @@ def test_a_role_that_owns_a_table_is_kept_and_so_is_the_table(shell: Shell, role
     assert f"role `{role}` is kept: it owns objects" in output
     assert f'DROP ROLE "{role}"' in output
     assert roles.query("SELECT id FROM tenant_acme.made_by_a_handler") == [(1,)]
+    kept = roles.query(f"SELECT rolcanlogin, rolpassword FROM pg_authid WHERE rolname = '{role}'")  # noqa: S608 -- a test's own words
+    assert kept == [(False, None)]
 
 
 def test_uninstall_drops_all_roles(shell: Shell, roles: Roles) -> None:

@@ -12,6 +12,8 @@ BEGIN
             d.refclassid = 'pg_authid'::regclass AND d.refobjid = login AND d.deptype = 'o'
             AND d.classid <> 'pg_default_acl'::regclass
     ) THEN
+        -- A handler may have set a password that it knows.
+        EXECUTE format('ALTER ROLE %s NOLOGIN PASSWORD NULL', login);
         RETURN 'it owns objects';
     END IF;
     EXECUTE format('GRANT %s TO CURRENT_USER', login);
