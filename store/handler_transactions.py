@@ -16,7 +16,7 @@ the transaction, so a pooling proxy may stand in between, as in `engine`.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -98,24 +98,17 @@ class HandlerTransactions:
     async def begin(self, scope: Scope) -> AsyncIterator[AsyncConnection]:
         """One transaction of an async handler."""
         with self._noticing_rights(scope):
-            async with AsyncExitStack() as stack:
-                connection = await self._connect(stack, scope)
-                await stack.enter_async_context(connection.begin())
-                await connection.run_sync(run_script, _opening(scope))
-                await connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
+            stack, connection = await self._begun(scope)
+            async with stack:
                 yield connection
 
     @contextmanager
     def begin_plain(self, scope: Scope) -> Iterator[Connection]:
         """One transaction of a plain handler."""
-        with (
-            self._noticing_rights(scope),
-            self._connect_plain(scope) as connection,
-            connection.begin(),
-        ):
-            run_script(connection, _opening(scope))
-            connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
-            yield connection
+        with self._noticing_rights(scope):
+            stack, connection = self._begun_plain(scope)
+            with stack:
+                yield connection
 
     async def close(self) -> None:
         """Close all idle connections; those in use are closed when they come back."""
@@ -123,6 +116,40 @@ class HandlerTransactions:
             await self._engine.dispose()
         if self._plain_engine is not None:
             self._plain_engine.dispose()
+
+    async def _begun(self, scope: Scope) -> tuple[AsyncExitStack, AsyncConnection]:
+        """Begin a transaction; its first words find out that a connection was lost while idle."""
+        try:
+            return await self._begun_once(scope)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        # The pool has closed all connections that are as old.
+        return await self._begun_once(scope)
+
+    async def _begun_once(self, scope: Scope) -> tuple[AsyncExitStack, AsyncConnection]:
+        async with AsyncExitStack() as stack:
+            connection = await self._connect(stack, scope)
+            await stack.enter_async_context(connection.begin())
+            await connection.run_sync(run_script, _opening(scope))
+            await connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
+            return stack.pop_all(), connection
+
+    def _begun_plain(self, scope: Scope) -> tuple[ExitStack, Connection]:
+        try:
+            return self._begun_plain_once(scope)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return self._begun_plain_once(scope)
+
+    def _begun_plain_once(self, scope: Scope) -> tuple[ExitStack, Connection]:
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._connect_plain(scope))
+            stack.enter_context(connection.begin())
+            run_script(connection, _opening(scope))
+            connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
+            return stack.pop_all(), connection
 
     async def _connect(self, stack: AsyncExitStack, scope: Scope) -> AsyncConnection:
         engine = self._async()
@@ -166,7 +193,6 @@ class HandlerTransactions:
                 isolation_level="AUTOCOMMIT",
                 poolclass=AsyncLoginPool,
                 pool_size=self._size,
-                pool_pre_ping=True,
                 pool_reset_on_return=None,
                 use_native_hstore=False,
             )
@@ -184,7 +210,6 @@ class HandlerTransactions:
                     isolation_level="AUTOCOMMIT",
                     poolclass=LoginPool,
                     pool_size=self._size,
-                    pool_pre_ping=True,
                     pool_reset_on_return=None,
                     use_native_hstore=False,
                 )

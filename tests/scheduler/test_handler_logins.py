@@ -13,6 +13,7 @@ from support.attempts import claimed
 from support.builds import chosen_build
 from support.database import TEMPLATE, Server, migrate_url, own_server
 from support.handler_sessions import HandlerSessions, handler_sessions
+from support.replicas import until
 from support.tenants import add_current
 
 from tenantcron.core.names import TenantId
@@ -32,7 +33,7 @@ WEAK = """
 CREATE ROLE weak_{number};
 GRANT USAGE, CREATE ON SCHEMA tenantcron TO weak_{number};
 GRANT SELECT, UPDATE ON tenantcron.handler_login TO weak_{number};
-GRANT SELECT ON tenantcron.tenant TO weak_{number};
+GRANT SELECT, UPDATE ON tenantcron.tenant TO weak_{number};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA tenantcron TO weak_{number};
 ALTER FUNCTION tenantcron.ensure_handler_role(text, text) OWNER TO weak_{number};
 """
@@ -239,6 +240,28 @@ async def test_only_verifiers_are_stored_as_passwords(strict: HandlerSessions) -
 
     with pytest.raises(psycopg.OperationalError):
         connect_as(strict, await strict.role("acme"), "plain")
+
+
+async def test_a_handler_that_locks_its_role_makes_no_other_tenant_wait(
+    sessions: HandlerSessions,
+) -> None:
+    logins = HandlerLogins(sessions.database)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    waiting += " AND query LIKE '%ensure_handler_role%' AND datname = current_database()"
+
+    async def waits() -> bool:
+        return await sessions.admin(waiting) == [(1,)]
+
+    async with sessions.of("acme") as connection:
+        await connection.exec_driver_sql("ALTER ROLE CURRENT_USER PASSWORD 'mine'")
+        repair = asyncio.create_task(logins.get(TenantId("acme"), repair=True))
+        await until(waits)
+
+        await logins.get(TenantId("night-owl"))
+        assert not repair.done()
+
+        with pytest.raises(HandlerRoleError, match="is locked by another session"):
+            await repair
 
 
 async def test_a_process_of_its_own_gets_no_credentials_of_the_scheduler(

@@ -9,6 +9,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy.exc import DBAPIError
 from support.handler_sessions import HandlerSessions, Row, handler_sessions
 from support.replicas import until
+from support.tenants import add_current
 
 from tenantcron.store import handler_pool
 from tenantcron.store.engine import Database
@@ -159,6 +160,17 @@ async def test_a_connection_that_cannot_be_reset_is_closed(sessions: HandlerSess
     assert await sessions.run("acme", "SELECT to_regclass('pg_temp.held')") == [(None,)]
 
 
+async def test_a_connection_that_got_lost_while_it_was_idle_is_replaced(
+    sessions: HandlerSessions, run: Run
+) -> None:
+    [[pid]] = await run("acme", PID)
+    terminate = "SELECT pg_terminate_backend(:pid, 10000)"
+    assert await sessions.admin(terminate, pid=pid) == [(True,)]
+
+    assert await run("acme", "SELECT note FROM ledger") == [("secret",)]
+    assert await run("acme", PID) != [(pid,)]
+
+
 async def test_a_connection_that_is_lost_is_not_replaced_by_the_schedulers(
     sessions: HandlerSessions,
 ) -> None:
@@ -184,10 +196,8 @@ async def test_all_tenants_share_one_limit_and_the_longest_idle_makes_room(
 ) -> None:
     async with handler_sessions(database, size=2) as sessions:
         names = [await sessions.role(tenant) for tenant in ("acme", "night-owl", "brief")]
-        await sessions.admin(
-            "INSERT INTO tenantcron.tenant (id, schema_name, created_at,"
-            " updated_at) VALUES ('brief', 'public', now(), now())"
-        )
+        async with database.transaction() as connection:
+            await add_current(connection, "brief")
         await sessions.run("acme", PID)
         await sessions.run("night-owl", PID)
         await sessions.run("acme", PID)

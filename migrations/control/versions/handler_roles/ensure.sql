@@ -98,10 +98,20 @@ BEGIN
     THEN
         RETURN false;
     END IF;
-    -- One at a time: two sessions cannot change the rights of the same table at once.
-    PERFORM FROM tenantcron.handler_login FOR UPDATE;
-    PERFORM tenantcron.make_handler_role(group_role, 'NOLOGIN');
-    made := tenantcron.make_handler_role(login, 'LOGIN');
+    -- Two sessions cannot change the rights of the same object at once. The rights of the group
+    -- concern all tenants, and are changed once; a tenant's own ones make no other tenant wait.
+    IF tenant IS NULL THEN
+        PERFORM FROM tenantcron.handler_login FOR UPDATE;
+        made := tenantcron.make_handler_role(group_role, 'NOLOGIN');
+    ELSE
+        PERFORM tenantcron.ensure_handler_role();
+        SELECT t.schema_name INTO of_schema FROM tenantcron.tenant AS t
+            WHERE t.id = tenant AND t.status <> 'deprovisioned' FOR NO KEY UPDATE;
+        IF of_schema IS NULL THEN
+            RAISE lock_not_available USING MESSAGE = format('tenant %L has just gone', tenant);
+        END IF;
+        made := tenantcron.make_handler_role(login, 'LOGIN');
+    END IF;
     FOR missing IN
         SELECT tenantcron.missing_handler_rights(
             to_regrole(quote_ident(group_role)), to_regrole(quote_ident(login)), of_schema
