@@ -343,12 +343,12 @@ MUTANTS = (
         (
             Change(
                 "store/sql/claim.sql",
-                "<= (SELECT room.suspects FROM room)",
-                "<= (SELECT 1000 + room.suspects FROM room)",
+                "<= (SELECT free.suspects FROM free)",
+                "<= (SELECT 1000 + free.suspects FROM free)",
             ),
             Change(
                 "store/sql/claim.sql",
-                "AND (in_line.suspects = 0 OR in_line.suspects_so_far <= room.suspects)",
+                "AND (in_line.suspects = 0 OR in_line.suspects_so_far <= free.suspects)",
                 "AND in_line.suspects_so_far >= 0",
             ),
         ),
