@@ -17,10 +17,12 @@ create table invoice_history (
     changed_at timestamptz not null default now()
 );
 
--- Use the search path of its creator: the history of this schema, whatever the caller's path is.
+-- With the rights of its owner, so that clients need none on the history. The path names temporary
+-- tables last: they would be found first otherwise, and a client could put one in place of the history.
 create function record_invoice_change() returns trigger
 language plpgsql
-set search_path from current
+security definer
+set search_path = audit_example, pg_temp
 as $$
 begin
     insert into invoice_history (invoice_id, operation, changed_by, correlation_id, before, after)

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from textwrap import indent
 
+import psycopg
 import pytest
+from psycopg.errors import InsufficientPrivilege
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "actor.md").read_text(encoding="utf-8")
@@ -23,6 +25,30 @@ def test_an_example_prints_what_the_page_says(database_url: str, file: str, prin
     command = [sys.executable, str(ROOT / file), database_url]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == (printed, "")
+
+
+def test_a_client_of_the_trigger_can_neither_forge_nor_avoid_the_history(database_url: str) -> None:
+    schema = (ROOT / "examples" / "audit" / "schema.sql").read_text(encoding="utf-8")
+    with psycopg.connect(database_url) as connection:
+        connection.execute("CREATE SCHEMA audit_example")
+        connection.execute("SET search_path TO audit_example")
+        connection.execute(schema.encode())
+        connection.execute("CREATE ROLE client_of_the_trigger")
+        connection.execute("GRANT USAGE ON SCHEMA audit_example TO client_of_the_trigger")
+        connection.execute("GRANT INSERT ON invoice TO client_of_the_trigger")
+        connection.execute("SET ROLE client_of_the_trigger")
+        connection.execute(
+            "CREATE TEMP TABLE invoice_history (invoice_id bigint, operation text, changed_by text,"
+            " correlation_id uuid, before jsonb, after jsonb)"
+        )
+        connection.execute("INSERT INTO invoice (customer, amount) VALUES ('Acme', 120)")
+        with pytest.raises(InsufficientPrivilege), connection.transaction():
+            connection.execute("INSERT INTO audit_example.invoice_history DEFAULT VALUES")
+        connection.execute("RESET ROLE")
+        found = connection.execute("SELECT operation FROM audit_example.invoice_history")
+        assert found.fetchall() == [("insert",)]
+        # Roles belong to the server, which other tests use, too.
+        connection.rollback()
 
 
 @pytest.mark.parametrize(("file", "shown"), blocks("from"))
