@@ -226,8 +226,10 @@ def _connected(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
 def _reset(connection: DBAPIConnection, _: object, state: PoolResetState) -> None:
     if state.terminate_only:
         return
-    connection.rollback()
-    connection.autocommit = True
+    if not state.transaction_was_reset:
+        connection.rollback()
+    if not connection.autocommit:
+        connection.autocommit = True
     cursor = connection.cursor()
     cursor.execute("DISCARD ALL")
     cursor.close()
