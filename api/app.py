@@ -10,11 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from tenantcron.api import executions, manifests, records, schedules, status, tenants, tokens
-from tenantcron.api.edge import Edge
-from tenantcron.api.problems import Problem, invalid
+from tenantcron.api.middleware import Edge
 from tenantcron.api.replies import refused
 from tenantcron.api.routing import BEARER, IF_NONE_MATCH, PROBLEM_SCHEMA
-from tenantcron.api.service import Service
+from tenantcron.service.problems import Problem, invalid
+from tenantcron.service.work import Service
 
 _OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
 _PREFIX = "/v1"

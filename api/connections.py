@@ -29,8 +29,8 @@ import structlog
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tenantcron.api.problems import RETRY_AFTER, Problem
 from tenantcron.api.replies import refused
+from tenantcron.service.problems import RETRY_AFTER, Problem
 
 log = structlog.get_logger()
 

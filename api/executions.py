@@ -4,31 +4,28 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.answers.executions import as_json, story_as_json
-from tenantcron.answers.shapes import ExecutionPage, ToldExecution, ToldStory
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
     After,
     Limit,
     Moment,
-    PerhapsBecause,
+    OptionalReason,
 )
 from tenantcron.api.pages import moment, not_a_place, page, parts
 from tenantcron.api.replies import told
 from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, problems
-from tenantcron.api.service import Work
-from tenantcron.api.tenants import seen_tenant
 from tenantcron.api.writes import Done, write
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
-from tenantcron.scheduler.executions_found import Told
-from tenantcron.scheduler.operate import Operator
-from tenantcron.scheduler.situation import UnknownError
-from tenantcron.store import execution_history
-from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import ExecutionRow, Filter, Place
-from tenantcron.store.executions import State
+from tenantcron.scheduler.operate.execution_lookup import Told
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.service.lookups import require_execution, seen_execution, seen_tenant
+from tenantcron.service.responses.executions import as_json, story_as_json
+from tenantcron.service.responses.shapes import ExecutionPage, ExecutionResponse, StoryResponse
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import execution_history
+from tenantcron.store.rows.execution_history import ExecutionRow, Filter, Place
+from tenantcron.store.rows.executions import State
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
@@ -60,7 +57,7 @@ async def list_executions(
     return told(request, page("executions", rows, limit, tell=as_json, place=_written))
 
 
-@router.get("/{execution:word}", response_model=ToldStory, responses=READ)
+@router.get("/{execution:word}", response_model=StoryResponse, responses=READ)
 async def show_execution(
     request: Request,
     work: Reader,
@@ -75,7 +72,7 @@ async def show_execution(
 
 @router.post(
     "/{execution:word}:retry",
-    response_model=ToldExecution,
+    response_model=ExecutionResponse,
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
@@ -96,7 +93,7 @@ async def retry(
 
 @router.post(
     "/{execution:word}:cancel",
-    response_model=ToldExecution,
+    response_model=ExecutionResponse,
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
@@ -104,7 +101,7 @@ async def cancel(
     request: Request,
     work: OperatorOf,
     execution: ExecutionPath,
-    body: PerhapsBecause,
+    body: OptionalReason,
 ) -> Response:
     """End an execution that waits; ask one that runs to stop."""
     await require_execution(work, execution)
@@ -114,20 +111,6 @@ async def cancel(
         return Done({**as_json(await operator.cancel(str(execution), body.reason))})
 
     return await write(request, work, step)
-
-
-async def require_execution(work: Work, execution: UUID) -> None:
-    """Refuse what the caller does not see; nothing else of a request is acted upon."""
-    async with work.reading.transaction() as connection:
-        await seen_execution(connection, work, execution)
-
-
-async def seen_execution(connection: AsyncConnection, work: Work, execution: UUID) -> ExecutionRow:
-    """Return an execution; one of a tenant that the caller may not know of does not exist."""
-    found = await execution_history.with_ids_between(connection, execution, execution, 1)
-    if not found or not work.sees(found[0].tenant_id):
-        raise UnknownError(f"there is no execution {execution}, or it is not kept any more")
-    return found[0]
 
 
 def _written(row: ExecutionRow) -> list[str]:

@@ -14,8 +14,8 @@ from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
 from tenantcron.core.schema_names import LONGEST_NAME
 from tenantcron.core.settings import MOST_CONCURRENT
 from tenantcron.core.words import visible
-from tenantcron.store.idempotency_keys import LONGEST_KEY
-from tenantcron.store.tenants import HIGHEST_LIMIT
+from tenantcron.store.rows.idempotency_keys import LONGEST_KEY
+from tenantcron.store.rows.tenants import HIGHEST_LIMIT
 
 LONGEST_REASON: Final = 500
 LONGEST_FILE: Final = 1_000
@@ -143,26 +143,26 @@ class TenantChanges(Limits):
     labels: Annotated[dict[str, str | None], Field(max_length=2 * MOST_LABELS)] | None = None
 
 
-class Because(_Body):
+class RequiredReason(_Body):
     """Why something is done; it goes on record."""
 
     reason: Reason
 
 
-class PerhapsBecause(_Body):
+class OptionalReason(_Body):
     """Why something is done, if there is something to say."""
 
     reason: Reason | None = None
 
 
-class Deprovision(Because):
+class Deprovision(RequiredReason):
     """The end of a tenant's life; to drop its tables takes its id once more."""
 
     drop_schema: bool = False
     confirm: Annotated[str, Field(max_length=48)] | None = None
 
 
-class PauseRequest(Because):
+class PauseRequest(RequiredReason):
     """A pause, when it ends by itself, and whether it ends pending executions."""
 
     # Not strict, because JSON has no times: this is text.

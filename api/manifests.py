@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from tenantcron.answers.outcomes import answer
-from tenantcron.answers.shapes import OutcomesAnswer
 from tenantcron.api.inputs import (
     FileName,
     IfNew,
@@ -19,12 +17,9 @@ from tenantcron.api.inputs import (
     SourceRef,
     TenantPath,
 )
-from tenantcron.api.problems import Problem, invalid
 from tenantcron.api.replies import done
-from tenantcron.api.roles import Permission
 from tenantcron.api.routing import GUARDED, Deployer, Planner, problems
-from tenantcron.api.service import Work
-from tenantcron.api.tenants import require_unchanged, seen_tenant
+from tenantcron.api.tenants import require_unchanged
 from tenantcron.api.writes import Done, write
 from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
@@ -34,8 +29,14 @@ from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
 from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Reviewed, Rules
 from tenantcron.reconciler.sources import Prepared
-from tenantcron.store.engine import Database
-from tenantcron.store.times import database_time
+from tenantcron.service.lookups import seen_tenant
+from tenantcron.service.problems import Problem, invalid
+from tenantcron.service.responses.outcomes import answer
+from tenantcron.service.responses.shapes import OutcomesAnswer
+from tenantcron.service.roles import Permission
+from tenantcron.service.work import Work
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
 from tenantcron.tenants.creation import create_tenant
 
 router = APIRouter(prefix="/tenants/{tenant:word}/manifest", tags=["manifests"])

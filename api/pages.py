@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
-from tenantcron.api.problems import Problem, invalid
 from tenantcron.api.replies import written
+from tenantcron.service.problems import Problem, invalid
 
 LARGEST: Final = 500
 DEFAULT: Final = 50

@@ -5,8 +5,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tenantcron.answers.records import document_as_json, record_as_json, version_as_json
-from tenantcron.answers.shapes import RecordPage, ToldDocument, VersionPage
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
     After,
@@ -18,11 +16,14 @@ from tenantcron.api.inputs import (
 from tenantcron.api.pages import Page, moment, not_a_place, number_place, page, parts
 from tenantcron.api.replies import told
 from tenantcron.api.routing import READ, Reader
-from tenantcron.api.tenants import seen_tenant
 from tenantcron.core.words import visible
-from tenantcron.scheduler.situation import UnknownError, existing_tenant
-from tenantcron.store import audit_records, manifest_versions, tenant_objects
-from tenantcron.store.audit_records import AuditPlace, AuditRow, AuditWanted
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
+from tenantcron.service.lookups import seen_tenant
+from tenantcron.service.responses.records import document_as_json, record_as_json, version_as_json
+from tenantcron.service.responses.shapes import DocumentResponse, RecordPage, VersionPage
+from tenantcron.store.rows import audit_records, manifest_versions
+from tenantcron.store.rows.audit_records import AuditPlace, AuditRow, AuditWanted
+from tenantcron.store.schema import tenant_objects
 
 router = APIRouter(prefix="/tenants/{tenant:word}", tags=["records"])
 
@@ -54,7 +55,7 @@ async def list_versions(
 
 @router.get(
     "/manifest-versions/{version:word}",
-    response_model=ToldDocument,
+    response_model=DocumentResponse,
     responses=READ,
 )
 async def show_version(

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.api.problems import MEDIA_TYPE, Problem
+from tenantcron.service.problems import MEDIA_TYPE, Problem
 
 JSON: Final = "application/json"
 ANY: Final = "*"

@@ -9,9 +9,9 @@ from fastapi import Depends, Request
 from starlette.convertors import Convertor, register_url_convertor
 
 from tenantcron.api.inputs import IdempotencyKey, IfMatch
-from tenantcron.api.problems import MEDIA_TYPE, ProblemBody
-from tenantcron.api.roles import Permission
-from tenantcron.api.service import Service, Work
+from tenantcron.service.problems import MEDIA_TYPE, ProblemBody
+from tenantcron.service.roles import Permission
+from tenantcron.service.work import Service, Work
 
 CORRELATION: Final = "correlation_id"
 # FastAPI's own type for what it adds to a description.

@@ -1,63 +1,53 @@
 """Schedules of a tenant: lists, single ones, why one did not run, and what operators do to them."""
 
-from collections.abc import Sequence
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.answers.outcomes import schedule as registered_as_json
-from tenantcron.answers.schedules import (
-    paused_as_json,
-    resumed_as_json,
-    situation_as_json,
-    triggered_as_json,
-)
-from tenantcron.answers.shapes import (
-    SchedulePage,
-    ToldPaused,
-    ToldResumed,
-    ToldSituation,
-    ToldTriggered,
-    ToldWhy,
-)
-from tenantcron.answers.why import why_as_json
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
     After,
     Limit,
+    OptionalReason,
     PauseRequest,
-    PerhapsBecause,
     SchedulePath,
     TenantPath,
 )
 from tenantcron.api.pages import page, text_place
 from tenantcron.api.replies import told
 from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, problems
-from tenantcron.api.service import Work
-from tenantcron.api.tenants import seen_tenant
 from tenantcron.api.writes import Done, write
 from tenantcron.core.names import NAME_PATTERN
-from tenantcron.provider.refresh import refresh
-from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.outcome import Registered, live_schedules
-from tenantcron.reconciler.state import TenantState
-from tenantcron.scheduler.operate import Operator
-from tenantcron.scheduler.situation import (
+from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
     existing_tenant,
     read_situation,
-    require_schedule,
 )
-from tenantcron.scheduler.why import explain
-from tenantcron.schedules.pause import Pause
-from tenantcron.store import schedule_cursors, tenant_schedules
-from tenantcron.store.engine import Database
-from tenantcron.store.tenant_schedules import ListedSchedule, SchedulesWanted
-from tenantcron.store.tenants import TenantRow, TenantStatus
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.inspect.why import explain
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.service.lookups import existing_schedule, seen_tenant, some_schedules, state_of
+from tenantcron.service.responses.outcomes import schedule as registered_as_json
+from tenantcron.service.responses.schedules import (
+    paused_as_json,
+    resumed_as_json,
+    situation_as_json,
+    triggered_as_json,
+)
+from tenantcron.service.responses.shapes import (
+    PausedResponse,
+    ResumedResponse,
+    SchedulePage,
+    SituationResponse,
+    TriggeredResponse,
+    WhyResponse,
+)
+from tenantcron.service.responses.why import why_as_json
+from tenantcron.service.work import Work
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import schedule_cursors
+from tenantcron.store.rows.tenant_schedules import SchedulesWanted
 
 router = APIRouter(prefix="/tenants/{tenant:word}/schedules", tags=["schedules"])
 
@@ -96,37 +86,11 @@ async def list_schedules(
     )
 
 
-async def some_schedules(
-    connection: AsyncConnection,
-    row: TenantRow,
-    wanted: SchedulesWanted,
-    after: str | None,
-    limit: int,
-) -> list[ListedSchedule]:
-    """Return schedules of a tenant; a deprovisioned one may have lost its schema."""
-    if row.status is TenantStatus.DEPROVISIONED:
-        return []
-    return await tenant_schedules.page(connection, row, wanted, after=after, limit=limit)
-
-
-def state_of(
-    row: TenantRow,
-    found: Sequence[ListedSchedule],
-    paused: dict[UUID, Pause],
-) -> TenantState:
-    """Return a tenant's schedules as the reconciler tells them."""
-    live = definitions({"schedules": [listed.columns for listed in found]})
-    named = list(zip(found, live, strict=True))
-    pauses = {of.schedule_name: paused[listed.id] for listed, of in named if listed.id in paused}
-    providers = {of.schedule_name: listed.provider for listed, of in named}
-    return TenantState(row, live=live, pauses=pauses, providers=providers)
-
-
 def _name(one: Registered) -> list[str]:
     return [one.definition.schedule_name]
 
 
-@router.get("/{schedule:word}", response_model=ToldSituation, responses=READ)
+@router.get("/{schedule:word}", response_model=SituationResponse, responses=READ)
 async def show_schedule(
     request: Request,
     work: Reader,
@@ -140,7 +104,7 @@ async def show_schedule(
     return told(request, {**situation_as_json(situation)})
 
 
-@router.get("/{schedule:word}/why", response_model=ToldWhy, responses=READ)
+@router.get("/{schedule:word}/why", response_model=WhyResponse, responses=READ)
 async def why(
     request: Request,
     work: Reader,
@@ -156,7 +120,7 @@ async def why(
 
 @router.post(
     "/{schedule:word}:pause",
-    response_model=ToldPaused,
+    response_model=PausedResponse,
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
@@ -181,7 +145,7 @@ async def pause(
 
 @router.post(
     "/{schedule:word}:resume",
-    response_model=ToldResumed,
+    response_model=ResumedResponse,
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
@@ -190,7 +154,7 @@ async def resume(
     work: OperatorOf,
     tenant: TenantPath,
     schedule: SchedulePath,
-    body: PerhapsBecause,
+    body: OptionalReason,
 ) -> Response:
     """Lift a pause; nothing is fired back."""
     ref = await existing_schedule(work, tenant, schedule)
@@ -204,7 +168,7 @@ async def resume(
 
 @router.post(
     "/{schedule:word}:trigger",
-    response_model=ToldTriggered,
+    response_model=TriggeredResponse,
     responses=_OPERATED,
     dependencies=REPEATABLE,
 )
@@ -213,7 +177,7 @@ async def trigger(
     work: OperatorOf,
     tenant: TenantPath,
     schedule: SchedulePath,
-    body: PerhapsBecause,
+    body: OptionalReason,
 ) -> Response:
     """Run a schedule once, now, beside its timetable."""
     ref = await existing_schedule(work, tenant, schedule)
@@ -227,19 +191,6 @@ async def trigger(
 
 def _ref(work: Work, tenant: str, schedule: str) -> ScheduleRef:
     return ScheduleRef(seen_tenant(work, tenant), schedule)
-
-
-async def existing_schedule(work: Work, tenant: str, schedule: str) -> ScheduleRef:
-    """Return a schedule that the caller sees; nothing else of a request is acted upon.
-
-    The cursors are brought in line here, before the transaction of the write begins: that one then
-    finds nothing to follow, and holds no locks on other tenants.
-    """
-    ref = _ref(work, tenant, schedule)
-    async with work.reading.transaction() as connection:
-        await require_schedule(connection, ref)
-    await refresh(work.writing, TenantScheduleProvider(work.bounds))
-    return ref
 
 
 def _operator(work: Work, database: Database) -> Operator:

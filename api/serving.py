@@ -15,22 +15,23 @@ from starlette.types import ASGIApp
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.oidc import Issuer
-from tenantcron.api.allowances import Allowances
-from tenantcron.api.callers import LOOPBACK, Callers, OidcIssuer
 from tenantcron.api.connections import Bounds, bounded_protocol
-from tenantcron.api.key_sets import KeySet
-from tenantcron.api.service import Service
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies
 from tenantcron.manifests.policy import FILE_NAME
-from tenantcron.scheduler.key_material import KeyMaterial
-from tenantcron.scheduler.live_tokens import LiveTokens
-from tenantcron.scheduler.metrics import Metrics
-from tenantcron.scheduler.signing_keys import SigningKeys
-from tenantcron.store import api_role, api_usage, idempotency_keys
-from tenantcron.store.ending import end_after, end_at_once
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.metrics.prometheus import Metrics
+from tenantcron.scheduler.tokens.key_material import KeyMaterial
+from tenantcron.scheduler.tokens.live_tokens import LiveTokens
+from tenantcron.scheduler.tokens.signing_keys import SigningKeys
+from tenantcron.service.callers import LOOPBACK, Callers, OidcIssuer
+from tenantcron.service.oidc_key_sets import KeySet
+from tenantcron.service.rate_limits import Allowances
+from tenantcron.service.work import Service
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.embedded.ending import end_after, end_at_once
+from tenantcron.store.rows import api_usage, idempotency_keys
+from tenantcron.store.schema import api_role
 
 log = structlog.get_logger()
 

@@ -3,13 +3,13 @@
 from fastapi import APIRouter, Request, Response
 from typing_extensions import TypedDict
 
-from tenantcron.api.problems import Problem
 from tenantcron.api.replies import done
 from tenantcron.api.routing import Reader, problems
-from tenantcron.api.service import Service
-from tenantcron.scheduler.metrics_server import METRICS_TYPE
-from tenantcron.store import api_role
-from tenantcron.store.versions import require_migrated
+from tenantcron.scheduler.metrics.server import METRICS_TYPE
+from tenantcron.service.problems import Problem
+from tenantcron.service.work import Service
+from tenantcron.store.schema import api_role
+from tenantcron.store.schema.versions import require_migrated
 
 router = APIRouter(tags=["status"])
 

@@ -6,33 +6,34 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tenantcron.answers.shapes import TenantPage, ToldTenant
-from tenantcron.answers.tenants import tenant_as_json
 from tenantcron.api import inputs
 from tenantcron.api.inputs import (
     DEFAULT_LIMIT,
     After,
-    Because,
     Deprovision,
     LabelQuery,
     Limit,
     NewTenant,
-    PerhapsBecause,
+    OptionalReason,
+    RequiredReason,
     TenantChanges,
     TenantPath,
 )
 from tenantcron.api.pages import page, text_place
-from tenantcron.api.problems import invalid
 from tenantcron.api.replies import require_match, told
 from tenantcron.api.routing import GUARDED, READ, REPEATABLE, Admin, Reader, problems
-from tenantcron.api.service import Work
 from tenantcron.api.writes import Done, write
 from tenantcron.core.labels import checked_changes, read_filter
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import schema_name
-from tenantcron.store import tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Limits, TenantRow, TenantStatus, TenantsWanted
+from tenantcron.service.lookups import seen_tenant
+from tenantcron.service.problems import invalid
+from tenantcron.service.responses.shapes import TenantPage, TenantResponse
+from tenantcron.service.responses.tenants import tenant_as_json
+from tenantcron.service.work import Work
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenants
+from tenantcron.store.rows.tenants import Limits, TenantRow, TenantStatus, TenantsWanted
 from tenantcron.tenants.registry import Registry, find_tenant, tenant_id
 
 router = APIRouter(tags=["tenants"])
@@ -59,7 +60,7 @@ async def list_tenants(
     return told(request, told_page)
 
 
-@router.get("/tenants/{tenant:word}", response_model=ToldTenant, responses=READ)
+@router.get("/tenants/{tenant:word}", response_model=TenantResponse, responses=READ)
 async def show_tenant(
     request: Request,
     work: Reader,
@@ -73,7 +74,7 @@ async def show_tenant(
 @router.post(
     "/tenants",
     status_code=201,
-    response_model=ToldTenant,
+    response_model=TenantResponse,
     responses=problems(404, 409),
     dependencies=REPEATABLE,
 )
@@ -99,7 +100,10 @@ async def create_tenant(
 
 
 @router.patch(
-    "/tenants/{tenant:word}", response_model=ToldTenant, responses=_CHANGED, dependencies=GUARDED
+    "/tenants/{tenant:word}",
+    response_model=TenantResponse,
+    responses=_CHANGED,
+    dependencies=GUARDED,
 )
 async def change_tenant(
     request: Request,
@@ -119,7 +123,7 @@ async def change_tenant(
 
 @router.post(
     "/tenants/{tenant:word}:suspend",
-    response_model=ToldTenant,
+    response_model=TenantResponse,
     responses=_CHANGED,
     dependencies=GUARDED,
 )
@@ -127,7 +131,7 @@ async def suspend(
     request: Request,
     work: Admin,
     tenant: TenantPath,
-    body: Because,
+    body: RequiredReason,
 ) -> Response:
     """Keep a tenant's schedules from starting anything."""
     return await _change(
@@ -137,7 +141,7 @@ async def suspend(
 
 @router.post(
     "/tenants/{tenant:word}:resume",
-    response_model=ToldTenant,
+    response_model=TenantResponse,
     responses=_CHANGED,
     dependencies=GUARDED,
 )
@@ -145,7 +149,7 @@ async def resume(
     request: Request,
     work: Admin,
     tenant: TenantPath,
-    body: PerhapsBecause,
+    body: OptionalReason,
 ) -> Response:
     """Let a tenant's schedules start again; nothing is fired back."""
     return await _change(
@@ -155,7 +159,7 @@ async def resume(
 
 @router.post(
     "/tenants/{tenant:word}:deprovision",
-    response_model=ToldTenant,
+    response_model=TenantResponse,
     responses=_CHANGED,
     dependencies=GUARDED,
 )
@@ -176,13 +180,6 @@ async def deprovision(
         tenant,
         lambda registry, of: registry.deprovision(of, body.reason, drop_schema=drops),
     )
-
-
-def seen_tenant(work: Work, text: str) -> TenantId:
-    """Check the tenant of a path; one that the caller may not know of does not exist."""
-    tenant = tenant_id(text)
-    work.require_tenant(tenant)
-    return tenant
 
 
 async def _change(

@@ -15,14 +15,14 @@ from fastapi import APIRouter, Request, Response
 from typing_extensions import TypedDict
 
 from tenantcron.actor.verification import InvalidTokenError, Proof
-from tenantcron.api.callers import bearer_of
-from tenantcron.api.problems import Problem, invalid, unauthenticated
 from tenantcron.api.replies import done
-from tenantcron.api.roles import Permission
 from tenantcron.api.routing import CORRELATION, problems
-from tenantcron.api.service import Service
 from tenantcron.core.names import TenantId
-from tenantcron.scheduler.live_tokens import LiveTokens
+from tenantcron.scheduler.tokens.live_tokens import LiveTokens
+from tenantcron.service.callers import bearer_of
+from tenantcron.service.problems import Problem, invalid, unauthenticated
+from tenantcron.service.roles import Permission
+from tenantcron.service.work import Service
 
 router = APIRouter(tags=["tokens"])
 log = structlog.get_logger()

@@ -15,11 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.api.problems import Problem
 from tenantcron.api.replies import done, repeated, written
-from tenantcron.api.service import Work
-from tenantcron.store import idempotency_keys
-from tenantcron.store.engine import Database
+from tenantcron.service.problems import Problem
+from tenantcron.service.work import Work
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import idempotency_keys
 
 KEY = "idempotency-key"
 REPEATED = {"Idempotency-Replayed": "true"}

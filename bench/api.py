@@ -28,10 +28,10 @@ from sqlalchemy import text
 
 from tenantcron.cron.zones import tz_version
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.run import LONGEST_SLEEP
-from tenantcron.store import schedule_definitions
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.replica.replica_loops import LONGEST_SLEEP
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import schedule_definitions
 
 CONNECTIONS = 16
 GOAL = 200

@@ -18,10 +18,10 @@ from tenantcron.actor.grants import Grant, Role
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.runner import migrate
-from tenantcron.scheduler.housekeeping import prepare_history
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store import api_tokens, limits
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.replica.housekeeping import prepare_history
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import api_tokens, limits
 
 TENANTS = 200
 HISTORY = 20_000

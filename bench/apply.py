@@ -27,7 +27,7 @@ from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_all, prepare_all
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Rules
-from tenantcron.store.engine import Database, open_database
+from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.tenants.creation import create_tenant
 
 ZONES = ("UTC", "Europe/London", "America/New_York", "Asia/Kolkata", "Australia/Sydney")

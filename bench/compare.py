@@ -34,7 +34,7 @@ from results import Run
 from serving import embedded_server
 from tables import goals, table
 
-from tenantcron.store.embedded import FOLDER
+from tenantcron.store.embedded.server import FOLDER
 
 RESULTS = Path("build/bench/compare.json")
 SCRIPTS = Path(__file__).parent / "peers"

@@ -43,9 +43,9 @@ from tenantcron.core.schema_names import DEFAULT_PATTERN
 from tenantcron.core.settings import Settings
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store.embedded import FOLDER
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.scripts import for_schema, run_script
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.scripts import for_schema, run_script
+from tenantcron.store.embedded.server import FOLDER
 
 Size = TypeVar("Size")
 

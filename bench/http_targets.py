@@ -34,11 +34,11 @@ from tenantcron.core.secret_refs import SecretRef
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.policy import default_policy
 from tenantcron.provider.static_settings import DEFAULTS
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.deliver import Deliveries
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.policies import read_policies
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.definition_settings import read_policies
+from tenantcron.scheduler.steps.deliver import Deliveries
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Transaction
 from tenantcron.targets.http import Caller
 from tenantcron.targets.registry import Handlers

@@ -23,8 +23,8 @@ from apply import Fleet
 from peers.servers import Postgres
 from serving import embedded_server
 
-from tenantcron.store.embedded import FOLDER
-from tenantcron.store.idle_connections import LONGEST_IDLE
+from tenantcron.store.connection.idle_connections import LONGEST_IDLE
+from tenantcron.store.embedded.server import FOLDER
 
 MAX_STATEMENTS, MAX_CONNECTIONS = 120, 4
 # Housekeeping starts within a minute, and its connection is closed when it is idle.

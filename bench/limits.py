@@ -26,10 +26,10 @@ from psycopg.sql import SQL, Identifier
 from seeding import NOOP, Seeding, seeding
 from serving import embedded_server
 
-from tenantcron.scheduler import fire
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store.binaries import programs
-from tenantcron.store.embedded import FOLDER
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps import fire
+from tenantcron.store.embedded.binaries import programs
+from tenantcron.store.embedded.server import FOLDER
 
 GOAL = 0.5
 TENANTS = 200

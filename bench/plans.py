@@ -24,7 +24,7 @@ import httpx
 from api_server import READS, prepare, process, read_response, token, wait_until_ready
 from serving import Workspace, add_database_url, server
 
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 GOAL = 5.0
 PLANS = 40

@@ -26,11 +26,12 @@ from tenantcron.core.schema_names import DEFAULT_PATTERN
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.provider.refresh import BATCHES_A_CONNECTION, Refreshed, refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store import ddl, tenants
-from tenantcron.store.backends import give_up
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.scripts import for_schema, run_script
-from tenantcron.store.tenants import Scope
+from tenantcron.store.connection.backends import give_up
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.scripts import for_schema, run_script
+from tenantcron.store.rows import tenants
+from tenantcron.store.rows.tenants import Scope
+from tenantcron.store.schema import tenant_tables
 
 TENANTS_A_TRANSACTION = 25
 CHANGES = 50
@@ -136,7 +137,7 @@ async def _fill(database: Database, names: list[TenantId], schedules: int) -> No
 async def _add(connection: AsyncConnection, name: TenantId, schedules: int) -> None:
     schema = DEFAULT_PATTERN.name_for(name)
     await tenants.add(connection, name, schema)
-    await ddl.create_tenant_schema(connection, schema)
+    await tenant_tables.create_tenant_schema(connection, schema)
     fill = for_schema(FILL, schema).replace("%SCHEDULES%", str(schedules))
     await connection.run_sync(run_script, fill)
 

@@ -32,10 +32,10 @@ from serving import Workspace, add_database_url, server
 from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler import fire
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps import fire
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.times import database_time
 
 TENANTS = 200
 WARM_UP = 100

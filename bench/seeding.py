@@ -13,10 +13,10 @@ from tenantcron.core.settings import Settings
 from tenantcron.cron.zones import tz_version
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.housekeeping import prepare_history
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store import limits, schedule_definitions
-from tenantcron.store.engine import Database, open_database
+from tenantcron.scheduler.replica.housekeeping import prepare_history
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.rows import limits, schedule_definitions
 from tenantcron.targets.capabilities import Capabilities
 
 _TENANTS = text(

@@ -25,14 +25,14 @@ from seeding import NOOP, Seeding
 from serving import Workspace, add_database_url, packaged_server, server
 from sqlalchemy import text
 
-from tenantcron.scheduler import fire
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.claim import claim_batch
-from tenantcron.scheduler.finish import finish_batch
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps import fire
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.scheduler.steps.finish import finish_batch
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.steps.claiming import Claimed
 
 TENANTS = 200
 SINGLES = 60

@@ -16,7 +16,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.embedded import FOLDER, ServerUse
+from tenantcron.store.embedded.server import FOLDER, ServerUse
 
 _PACKAGED = Path("/usr/lib/postgresql")
 

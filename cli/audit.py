@@ -5,13 +5,13 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.answers.executions import iso
 from tenantcron.cli.operating import Answer, add_format, respond, settings, time
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc, number_of, visible
-from tenantcron.scheduler.audit import Audited, audit
-from tenantcron.scheduler.audit_findings import AuditFinding
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.inspect.audit import Audited, audit
+from tenantcron.scheduler.inspect.audit_findings import AuditFinding
+from tenantcron.service.responses.executions import iso
+from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\

@@ -18,8 +18,8 @@ from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.core.settings import Settings, load_settings
 from tenantcron.core.words import visible
 from tenantcron.migrations.runner import migrate_control
-from tenantcron.store.engine import PATIENCE, Database, open_database
-from tenantcron.store.versions import require_migrated
+from tenantcron.store.connection.engine import PATIENCE, Database, open_database
+from tenantcron.store.schema.versions import require_migrated
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.answers.executions import as_json, story_as_json
 from tenantcron.cli.formats.executions_text import show_story, table
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import (
@@ -18,17 +17,18 @@ from tenantcron.cli.operating import (
     time,
 )
 from tenantcron.core.words import number_of, visible
-from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, id_range, told
-from tenantcron.scheduler.situation import (
+from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
     existing_tenant,
     require_schedule,
     schedule_name,
 )
-from tenantcron.store import execution_history
-from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import ExecutionRow, Filter
-from tenantcron.store.executions import State
+from tenantcron.scheduler.operate.execution_lookup import SHORTEST_PREFIX, id_range, told
+from tenantcron.service.responses.executions import as_json, story_as_json
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import execution_history
+from tenantcron.store.rows.execution_history import ExecutionRow, Filter
+from tenantcron.store.rows.executions import State
 from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\

@@ -3,11 +3,11 @@
 import argparse
 import json
 
-from tenantcron.answers.problems import PROBLEMS
 from tenantcron.core.errors import UsageError
 from tenantcron.core.suggest import close_match
-from tenantcron.manifests.rules import RULES, Rule
+from tenantcron.manifests.language.rules import RULES, Rule
 from tenantcron.reconciler.refusals import REFUSALS
+from tenantcron.service.responses.problem_types import PROBLEMS
 
 _EXAMPLES = """\
 examples:

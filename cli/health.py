@@ -13,13 +13,13 @@ from tenantcron.core.durations import format_duration
 from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
-from tenantcron.scheduler.findings import Finding, Severity
-from tenantcron.scheduler.health import examine
-from tenantcron.scheduler.health_locks import locked_findings
-from tenantcron.scheduler.vitals import Vitals, read_vitals
-from tenantcron.store.engine import Database
-from tenantcron.store.lock_waits import exclusive_locks, is_lock_timeout
-from tenantcron.store.workers import WorkerRow
+from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
+from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.health import examine
+from tenantcron.scheduler.inspect.health_locks import locked_findings
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.lock_waits import exclusive_locks, is_lock_timeout
+from tenantcron.store.rows.workers import WorkerRow
 
 _EXAMPLES = """\
 examples:
@@ -73,7 +73,7 @@ async def _signing_fault(database: Database, settings: Settings) -> str | None:
     if not has_keys(settings):
         return None
     from tenantcron.cli.keys import signing_keys  # noqa: PLC0415 -- only who has keys pays for it
-    from tenantcron.scheduler.signing_keys import fault  # noqa: PLC0415 -- as above
+    from tenantcron.scheduler.tokens.signing_keys import fault  # noqa: PLC0415 -- as above
 
     return await fault(signing_keys(database, None))
 

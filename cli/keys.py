@@ -9,21 +9,21 @@ from rich.text import Text
 
 from tenantcron.actor.keys import Algorithm, PemKeys
 from tenantcron.actor.sealing import SealError
-from tenantcron.answers.executions import iso
 from tenantcron.cli.database import acting, refused
 from tenantcron.cli.operating import Answer, Work, add_actor, add_format, respond, settings
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import in_utc, number_of
-from tenantcron.scheduler.key_material import KeyMaterial
-from tenantcron.scheduler.signing_keys import (
+from tenantcron.scheduler.tokens.key_material import KeyMaterial
+from tenantcron.scheduler.tokens.signing_keys import (
     LEAD,
     SigningKeyError,
     SigningKeys,
     Standing,
 )
-from tenantcron.store.engine import Database
+from tenantcron.service.responses.executions import iso
+from tenantcron.store.connection.engine import Database
 
 _EXAMPLES = """\
 examples:

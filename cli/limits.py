@@ -18,9 +18,9 @@ from tenantcron.cli.tables import plain_table
 from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import MOST_CONCURRENT
 from tenantcron.core.values import JsonObject
-from tenantcron.store import execution_history, limits
-from tenantcron.store.engine import Database
-from tenantcron.store.limits import ClusterLimits
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import execution_history, limits
+from tenantcron.store.rows.limits import ClusterLimits
 
 _EXAMPLES = """\
 examples:

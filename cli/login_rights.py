@@ -3,8 +3,8 @@
 import structlog
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import Database
-from tenantcron.store.login_rights import excess_rights
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.schema.login_rights import excess_rights
 
 log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from tenantcron.core.values import JsonObject
 from tenantcron.core.words import visible
 from tenantcron.migrations.outcome import Outcome, TenantOutcome, TenantState
 from tenantcron.migrations.runner import OnProgress, migrate
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 _EXAMPLES = """\
 examples:

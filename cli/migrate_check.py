@@ -10,8 +10,8 @@ from tenantcron.cli.terminal import Palette
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import visible
 from tenantcron.migrations.check import Checked, Difference, check
-from tenantcron.store.engine import open_database
-from tenantcron.store.versions import TENANT_VERSION
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.schema.versions import TENANT_VERSION
 
 
 def run(arguments: argparse.Namespace) -> int:

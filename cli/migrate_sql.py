@@ -10,7 +10,7 @@ from tenantcron.core.schema_names import schema_name
 from tenantcron.core.settings import Settings
 from tenantcron.core.words import visible
 from tenantcron.migrations.pending import pending_control, pending_tenants
-from tenantcron.store.engine import Database, open_database
+from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import tenant_id
 from tenantcron.tenants.scripts import tenant_sql

@@ -19,9 +19,9 @@ from tenantcron.core.words import visible
 from tenantcron.cron.zones import zone
 from tenantcron.manifests.policy import policy_in
 from tenantcron.provider.bounds import Bounds
-from tenantcron.scheduler.operate import OperationError, Operator
-from tenantcron.scheduler.situation import UnknownError
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.inspect.schedule_status import UnknownError
+from tenantcron.scheduler.operate.operator import OperationError, Operator
+from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.source.reading import SourceError
 

@@ -11,8 +11,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from tenantcron.answers.outcomes import summary, tenant_answer
-from tenantcron.answers.totals import total
 from tenantcron.cli.database import acting, current_settings, with_database
 from tenantcron.cli.report import Report, progress
 from tenantcron.cli.sources import manifest_paths, read_manifests
@@ -26,9 +24,11 @@ from tenantcron.reconciler.plan_keys import plan_keys
 from tenantcron.reconciler.planfile import NoPlan, PlanWriter, SavedPlan, keep_reviewed, saved_plan
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.reconciler.spool import Spool
-from tenantcron.store.engine import Database
-from tenantcron.store.installation import identity
-from tenantcron.store.times import database_time
+from tenantcron.service.responses.outcomes import summary, tenant_answer
+from tenantcron.service.responses.totals import total
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.schema.installation import identity
 from tenantcron.tenants.creation import create_tenant
 
 _NO_RULES = Rules()

@@ -21,9 +21,6 @@ from uuid import uuid4
 
 import httpx
 
-from tenantcron.answers.diagnostics import as_json
-from tenantcron.answers.shapes import OutcomesAnswer, Summary, TenantAnswer, ToldError
-from tenantcron.answers.totals import total
 from tenantcron.cli.report import progress
 from tenantcron.cli.server_plans import Reviewed, ServerPlan, load_plan, save_plan
 from tenantcron.core.errors import TenantcronError, UsageError
@@ -32,6 +29,9 @@ from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import ManifestFile, declared_in_several, find_files, read_files
 from tenantcron.manifests.files import Policies as LocalPolicies
 from tenantcron.reconciler.plan_keys import PlanKeys, plan_keys
+from tenantcron.service.responses.diagnostics import as_json
+from tenantcron.service.responses.shapes import ErrorResponse, OutcomesAnswer, Summary, TenantAnswer
+from tenantcron.service.responses.totals import total
 
 Action = Literal["plan", "apply"]
 TOKEN: Final = "TENANTCRON_TOKEN"  # noqa: S105 -- the name of a variable
@@ -40,7 +40,7 @@ _PATIENCE: Final = 60.0
 _TRIES: Final = 5
 _LONGEST_WAIT: Final = 61
 _BUSY: Final = (429, 503)
-_INVALID: Final[ToldError] = {"code": "TC605", "message": "the manifest has errors"}
+_INVALID: Final[ErrorResponse] = {"code": "TC605", "message": "the manifest has errors"}
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -265,7 +265,7 @@ def _own(file: ManifestFile, now: datetime) -> tuple[str | None, list[Diagnostic
 
 
 def _failed(
-    file: ManifestFile, tenant: str | None, error: ToldError, diagnostics: Sequence[Diagnostic]
+    file: ManifestFile, tenant: str | None, error: ErrorResponse, diagnostics: Sequence[Diagnostic]
 ) -> OutcomesAnswer:
     told: TenantAnswer = {
         "tenant": tenant,

@@ -15,13 +15,13 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import Progress
 
-from tenantcron.answers.shapes import OutcomesAnswer, Summary, TenantAnswer
 from tenantcron.cli.formats.outcomes_markdown import Page
 from tenantcron.cli.formats.outcomes_text import is_worth_reading, tenant_lines, totals_line
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.json_stream import JsonStream
+from tenantcron.service.responses.shapes import OutcomesAnswer, Summary, TenantAnswer
 
 
 class _Writer(Protocol):

@@ -30,28 +30,28 @@ from tenantcron.core.settings import (
     load_settings,
     whole_number,
 )
+from tenantcron.manifests.language.targets import judge_default_target
 from tenantcron.manifests.policy import Policy, policy_in
-from tenantcron.manifests.targets import judge_default_target
 from tenantcron.provider.bounds import BoundedProvider, Bounds, revisit
 from tenantcron.provider.plugins import load_providers
 from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.connections import WARM, HandlerConnections
-from tenantcron.scheduler.deliver import Deliveries, begun_in
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.exits import Exit
-from tenantcron.scheduler.handler_logins import HandlerLogins
-from tenantcron.scheduler.lock_waits import LockWatch
-from tenantcron.scheduler.outbox import Outbox
-from tenantcron.scheduler.replica import Replica
-from tenantcron.scheduler.retention import Retention
-from tenantcron.scheduler.run import Run
-from tenantcron.scheduler.shutdown import LONGEST_STOP
-from tenantcron.scheduler.tokens import Minter
-from tenantcron.scheduler.webhooks import Courier
-from tenantcron.store.ending import end_after, end_at_once
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.scheduler.events.outbox import Outbox
+from tenantcron.scheduler.events.webhooks import Courier
+from tenantcron.scheduler.replica.exits import Exit
+from tenantcron.scheduler.replica.lock_waits import LockWatch
+from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.replica.shutdown import LONGEST_STOP
+from tenantcron.scheduler.steps.deliver import Deliveries, begun_in
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.handler_connections import WARM, HandlerConnections
+from tenantcron.scheduler.steps.handler_logins import HandlerLogins
+from tenantcron.scheduler.steps.idempotency_retention import Retention
+from tenantcron.scheduler.tokens.token_minting import Minter
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
+from tenantcron.store.embedded.ending import end_after, end_at_once
 from tenantcron.targets.authorising import Authoriser
 from tenantcron.targets.capabilities import Capabilities, Limits, capabilities
 from tenantcron.targets.http import Caller
@@ -202,7 +202,7 @@ def _check_memory(settings: Settings) -> None:
 def _check_keys(settings: Settings) -> None:
     """Tell of a secret that cannot be read now, not when the first handler asks for a token."""
     if has_keys(settings):
-        from tenantcron.scheduler.key_material import KeyMaterial  # noqa: PLC0415 -- it is slow
+        from tenantcron.scheduler.tokens.key_material import KeyMaterial  # noqa: PLC0415 -- it is slow
 
         material = KeyMaterial(settings)
         material.masters()
@@ -329,8 +329,8 @@ async def _watched(
     if settings.metrics_port is None:
         yield
         return
-    from tenantcron.scheduler.metrics import Metrics, Process  # noqa: PLC0415 -- only then
-    from tenantcron.scheduler.metrics_server import pages, served  # noqa: PLC0415 -- as above
+    from tenantcron.scheduler.metrics.prometheus import Metrics, Process  # noqa: PLC0415 -- only then
+    from tenantcron.scheduler.metrics.server import pages, served  # noqa: PLC0415 -- as above
 
     process = Process(replica.counts, executor, tokens.counts, replica.retention)
     metrics = Metrics(replica.database, settings, process, replica.clock)

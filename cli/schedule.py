@@ -7,12 +7,6 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.answers.schedules import (
-    paused_as_json,
-    resumed_as_json,
-    situation_as_json,
-    triggered_as_json,
-)
 from tenantcron.cli import schedule_list
 from tenantcron.cli.formats.schedules_text import show_situation
 from tenantcron.cli.operating import (
@@ -26,13 +20,19 @@ from tenantcron.cli.operating import (
     time,
 )
 from tenantcron.core.words import in_utc, number_of, visible
-from tenantcron.scheduler.operate import Paused
-from tenantcron.scheduler.situation import (
+from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
     read_situation,
     schedule_ref,
 )
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.operate.operator import Paused
+from tenantcron.service.responses.schedules import (
+    paused_as_json,
+    resumed_as_json,
+    situation_as_json,
+    triggered_as_json,
+)
+from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\

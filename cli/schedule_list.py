@@ -12,7 +12,6 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from tenantcron.answers.outcomes import schedule
 from tenantcron.cli.database import refused, with_database
 from tenantcron.cli.formats.outcomes_text import schedule_lines
 from tenantcron.cli.pipes import reader_may_leave
@@ -24,11 +23,12 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
 from tenantcron.reconciler.outcome import all_schedules
 from tenantcron.reconciler.state import TenantState, read_states
-from tenantcron.scheduler.situation import UnknownError, existing_tenant
-from tenantcron.store import provided_cursors
-from tenantcron.store.engine import Database
-from tenantcron.store.schedule_cursors import CursorRow
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
+from tenantcron.service.responses.outcomes import schedule
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import provided_cursors
+from tenantcron.store.rows.schedule_cursors import CursorRow
 
 TENANTS_A_PAGE = 300
 

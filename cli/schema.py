@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from tenantcron.manifests.schemas import schema_text
+from tenantcron.manifests.language.schemas import schema_text
 
 _EXAMPLES = """\
 examples:

@@ -3,8 +3,8 @@
 import structlog
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.targets import target_of
-from tenantcron.store.tls import Unverified, unverified
+from tenantcron.store.connection.database_urls import target_of
+from tenantcron.store.connection.tls import Unverified, unverified
 
 _HINT = (
     "add sslmode=verify-full and sslrootcert=FILE (or sslrootcert=system) to the database URL, "

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypedDict, cast
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject
+from tenantcron.reconciler.plan_documents import OF_SERVER, seal, unseal
 from tenantcron.reconciler.plan_keys import PlanKeys
-from tenantcron.reconciler.sealed import OF_SERVER, seal, unseal
 
 
 class Reviewed(NamedTuple):

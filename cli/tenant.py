@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tenantcron.answers.tenants import tenant_as_json
 from tenantcron.cli import tenant_list, tenant_refresh
 from tenantcron.cli.columns import lines
 from tenantcron.cli.database import acting, current_settings, refused, with_database
@@ -20,9 +19,10 @@ from tenantcron.core.labels import read_changes
 from tenantcron.core.schema_names import schema_name
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import visible
-from tenantcron.store.engine import Database
-from tenantcron.store.identities import IdentityRow
-from tenantcron.store.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow
+from tenantcron.service.responses.tenants import tenant_as_json
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.identities import IdentityRow
+from tenantcron.store.rows.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import (
     Registry,

@@ -8,7 +8,6 @@ import argparse
 import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 
-from tenantcron.answers.tenants import tenant_as_json
 from tenantcron.cli.columns import Columns
 from tenantcron.cli.database import with_database
 from tenantcron.cli.formats.tenants_text import cells, titles
@@ -17,9 +16,10 @@ from tenantcron.cli.tables import columns_available
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.labels import LabelFilter, read_filter
-from tenantcron.store import tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import TenantRow, TenantsWanted
+from tenantcron.service.responses.tenants import tenant_as_json
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenants
+from tenantcron.store.rows.tenants import TenantRow, TenantsWanted
 
 TENANTS_A_PAGE = 1_000
 _NONE_YET = "no tenants yet: `tenantcron tenant create ID`"

@@ -17,10 +17,10 @@ from tenantcron.cli.operating import Answer, add_format, respond, settings
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
-from tenantcron.store import audit_records, tenant_sources
-from tenantcron.store.engine import Database
-from tenantcron.store.tenant_sources import SourceProblem
-from tenantcron.store.tenants import HIGHEST_LIMIT
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import audit_records, tenant_sources
+from tenantcron.store.rows.tenant_sources import SourceProblem
+from tenantcron.store.rows.tenants import HIGHEST_LIMIT
 from tenantcron.tenants.source.plan import Change, SourcePlan, differences
 from tenantcron.tenants.source.reading import TenantSource, tenant_source
 from tenantcron.tenants.source.refresh import Refresher, SourceRefresh

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from tenantcron.actor.api_tokens import make_token
 from tenantcron.actor.grants import Grant, Role
-from tenantcron.answers.executions import iso
 from tenantcron.cli.database import acting
 from tenantcron.cli.operating import Answer, add_actor, add_format, respond
 from tenantcron.cli.tables import plain_table
@@ -17,11 +16,12 @@ from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.words import in_utc
-from tenantcron.scheduler.operate import OperationError
-from tenantcron.scheduler.situation import UnknownError, existing_tenant
-from tenantcron.store import api_tokens, audit_records
-from tenantcron.store.api_tokens import TokenRow
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
+from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.service.responses.executions import iso
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import api_tokens, audit_records
+from tenantcron.store.rows.api_tokens import TokenRow
 from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\

@@ -9,9 +9,9 @@ from tenantcron.cli.database import current_settings, refused
 from tenantcron.cli.report import progress
 from tenantcron.core.errors import UsageError
 from tenantcron.core.words import listed, number_of, visible
-from tenantcron.store.api_role import NAME
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.tenants import TenantRow
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.rows.tenants import TenantRow
+from tenantcron.store.schema.api_role import NAME
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.installation import (
     Installation,

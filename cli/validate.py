@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from tenantcron.answers.diagnostics import as_json
 from tenantcron.cli.formats import text
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.terminal import Palette, width
@@ -16,8 +15,9 @@ from tenantcron.core.memory import collect_rarely
 from tenantcron.core.words import visible
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import CheckedFile, TenantsSeen, find_files, policy_files
+from tenantcron.manifests.language.rules import Severity
 from tenantcron.manifests.many import WORTH_PROCESSES, Checker
-from tenantcron.manifests.rules import Severity
+from tenantcron.service.responses.diagnostics import as_json
 
 _EXAMPLES = """\
 examples:

@@ -8,7 +8,6 @@ from uuid import uuid4
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.answers.executions import iso
 from tenantcron.cli.database import acting
 from tenantcron.cli.operating import (
     Answer,
@@ -26,9 +25,7 @@ from tenantcron.core.secret_refs import may_use
 from tenantcron.core.suggest import close_match
 from tenantcron.core.words import in_utc, shortened, visible
 from tenantcron.manifests.policy import Policy, policy_in
-from tenantcron.scheduler.operate import OperationError
-from tenantcron.scheduler.situation import UnknownError
-from tenantcron.scheduler.webhooks import (
+from tenantcron.scheduler.events.webhooks import (
     EVENT_TYPES,
     MOST_WEBHOOKS,
     PREFIX,
@@ -37,10 +34,14 @@ from tenantcron.scheduler.webhooks import (
     NotTakenError,
     read_ref,
 )
-from tenantcron.store import audit_records, outbox, tenants, times, webhooks
-from tenantcron.store.engine import Database
-from tenantcron.store.outbox import Backlog, Event
-from tenantcron.store.webhooks import Webhook
+from tenantcron.scheduler.inspect.schedule_status import UnknownError
+from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.service.responses.executions import iso
+from tenantcron.store.connection import times
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import audit_records, outbox, tenants, webhooks
+from tenantcron.store.rows.outbox import Backlog, Event
+from tenantcron.store.rows.webhooks import Webhook
 from tenantcron.targets.http import Caller
 
 _EXAMPLES = """\

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.answers.why import why_as_json
 from tenantcron.cli.operating import Answer, add_format, respond, settings
 from tenantcron.core.words import visible
-from tenantcron.scheduler.situation import ScheduleRef, UnknownError, read_situation, schedule_ref
-from tenantcron.scheduler.why import Reason, explain
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.inspect.schedule_status import (
+    ScheduleRef,
+    UnknownError,
+    read_situation,
+    schedule_ref,
+)
+from tenantcron.scheduler.inspect.why import Reason, explain
+from tenantcron.service.responses.why import why_as_json
+from tenantcron.store.connection.engine import Database
 
 _EXAMPLES = """\
 examples:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tenantcron.manifests.rules import RULES, Rule
+from tenantcron.manifests.language.rules import RULES, Rule
 
 MISTAKES = Path(__file__).parents[1] / "examples" / "mistakes"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import text
 
 from tenantcron.core.settings import load_settings
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 START_YESTERDAY = text(
     "UPDATE tenant_meadow.tenant_schedule SET effective_from = now() - interval '23 hours'"

@@ -18,8 +18,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from tenantcron.scheduler.attempts import Attempt
-    from tenantcron.store.finishing import Finished
+    from tenantcron.scheduler.steps.attempts import Attempt
+    from tenantcron.store.steps.finishing import Finished
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -141,20 +141,20 @@ def _after_effect(strike: Callable[[], None]) -> None:
 
 
 _ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
-    Point.TAKEN: _step("store.firing", "take_due"),
-    Point.INSERTED: _step("store.firing", "fire"),
-    Point.FIRED: _step("scheduler.run", "fire_batch"),
-    Point.CLAIMED: _step("scheduler.run", "claim_batch"),
+    Point.TAKEN: _step("store.steps.firing", "take_due"),
+    Point.INSERTED: _step("store.steps.firing", "fire"),
+    Point.FIRED: _step("scheduler.replica.replica_loops", "fire_batch"),
+    Point.CLAIMED: _step("scheduler.replica.replica_loops", "claim_batch"),
     Point.BEFORE_EFFECT: _before_effect,
     Point.AFTER_EFFECT: _after_effect,
-    Point.FINISHING: _step("store.finishing", "finish"),
-    Point.FINISHED: _step("scheduler.results", "finish_batch"),
+    Point.FINISHING: _step("store.steps.finishing", "finish"),
+    Point.FINISHED: _step("scheduler.steps.results", "finish_batch"),
 }
 
 
 def _log_progress(file: str, instance: str) -> None:
     """Log the times at which the replica claimed, with or without work."""
-    log, names = _appending(file), vars(import_module("tenantcron.scheduler.run"))
+    log, names = _appending(file), vars(import_module("tenantcron.scheduler.replica.replica_loops"))
     claim, last = names["claim_batch"], 0
 
     async def wrapped(*args: object, **kwargs: object) -> object:
@@ -172,7 +172,7 @@ def _log_acknowledged() -> None:
     """Log each success that the database has acknowledged to this replica."""
     from faults import sagas  # noqa: PLC0415 -- only a scheduler has handlers
 
-    names = vars(import_module("tenantcron.scheduler.results"))
+    names = vars(import_module("tenantcron.scheduler.steps.results"))
     finish = names["finish_batch"]
 
     async def wrapped(replica: object, attempts: Sequence["Attempt"]) -> "Finished":
@@ -189,13 +189,13 @@ def _ignore_notifications() -> None:
     async def listen(*_: object) -> None:
         await asyncio.Event().wait()
 
-    vars(import_module("tenantcron.scheduler.run"))["listen"] = listen
+    vars(import_module("tenantcron.scheduler.replica.replica_loops"))["listen"] = listen
 
 
 def _limit_batches(batch: int) -> None:
     """Take small batches, for more transactions and more chances to be interrupted in one."""
-    vars(import_module("tenantcron.scheduler.fire"))["CURSORS_A_BATCH"] = batch
-    run = vars(import_module("tenantcron.scheduler.run"))
+    vars(import_module("tenantcron.scheduler.steps.fire"))["CURSORS_A_BATCH"] = batch
+    run = vars(import_module("tenantcron.scheduler.replica.replica_loops"))
     run["STARTS_A_BATCH"] = run["STARTS_A_LARGE_BATCH"] = batch
 
 

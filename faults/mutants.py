@@ -97,7 +97,7 @@ def _place(folder: str) -> Path:
     return Path("tenantcron") if folder == "package" else Path("tenantcron") / folder
 
 
-_FIRE, _DUE = "store/sql/fire.sql", "store/sql/due.sql"
+_FIRE, _DUE = "store/steps/fire.sql", "store/steps/due.sql"
 _NOT_EXISTS = """WHERE NOT EXISTS (
     SELECT FROM tenantcron.execution AS e WHERE e.id = o.id AND e.scheduled_for = o.scheduled_for
 )
@@ -162,7 +162,7 @@ MUTANTS = (
         "the cursor moves in a separate transaction, before the insert",
         (
             Change(
-                "scheduler/fire.py",
+                "scheduler/steps/fire.py",
                 "        inserted = await write(connection, replica, taken, batch)\n"
                 "        _blame(batch)\n"
                 "        await firing.set_aside(connection, batch.faults)\n",
@@ -182,7 +182,7 @@ MUTANTS = (
         "a result is written without checking its lease",
         (
             Change(
-                "store/sql/finish.sql",
+                "store/steps/finish.sql",
                 "AND e.state = 'RUNNING' AND e.lease_token = g.token",
                 "AND e.state = 'RUNNING'",
             ),
@@ -195,12 +195,12 @@ MUTANTS = (
         "the machine clock is used instead of the database clock",
         (
             Change(
-                "scheduler/replica.py",
+                "scheduler/replica/shared_state.py",
                 "from dataclasses import dataclass, field\n",
                 "from dataclasses import dataclass, field\nfrom datetime import UTC, datetime\n",
             ),
             Change(
-                "scheduler/replica.py",
+                "scheduler/replica/shared_state.py",
                 "clock: Clock = database_clock",
                 "clock: Clock = lambda: datetime.now(UTC)",
             ),
@@ -214,7 +214,7 @@ MUTANTS = (
         "a slot is released only by the process that holds it",
         (
             Change(
-                "scheduler/finish.py",
+                "scheduler/steps/finish.py",
                 "        return await _recover(replica, _finish)\n    except",
                 "        return 0\n    except",
             ),
@@ -226,7 +226,7 @@ MUTANTS = (
         "an execution that is fired again replaces the existing one",
         (
             Change(
-                "store/firing.py",
+                "store/steps/firing.py",
                 '    inserted = await connection.exec_driver_sql(statement("fire"), parameters)\n',
                 '    ids = {"ids": parameters["ids"]}\n'
                 '    gone = "DELETE FROM tenantcron.execution WHERE id = ANY(%(ids)s::uuid[])"\n'
@@ -240,8 +240,8 @@ MUTANTS = (
         "backwards",
         "missed occurrences are searched backwards from now",
         (
-            Change("scheduler/due.py", _FORWARDS, _BACKWARDS),
-            Change("scheduler/due.py", "def _was_fired(", _LOOKED_BACK),
+            Change("scheduler/steps/due.py", _FORWARDS, _BACKWARDS),
+            Change("scheduler/steps/due.py", "def _was_fired(", _LOOKED_BACK),
         ),
         ("kill", "backlog"),
     ),
@@ -259,7 +259,7 @@ MUTANTS = (
         "a lease is shorter than the heartbeat interval",
         (
             Change(
-                "scheduler/lease_thread.py",
+                "scheduler/steps/lease_thread.py",
                 "_EVERY: Final = 1 / 3",
                 "_EVERY: Final = 1.5",
             ),
@@ -272,12 +272,12 @@ MUTANTS = (
         "handlers are called before the claim is committed",
         (
             Change(
-                "scheduler/claim.py",
+                "scheduler/steps/claim.py",
                 'after: str = "") -> Claim:\n    """Start what may start',
                 'after: str = "", early=None) -> Claim:\n    """Start what may start',
             ),
             Change(
-                "scheduler/claim.py",
+                "scheduler/steps/claim.py",
                 "    claim = replace(claim, skipped=claim.skipped + skipped)\n",
                 "        if early is not None:\n"
                 "            import asyncio\n"
@@ -286,29 +286,29 @@ MUTANTS = (
                 "    claim = replace(claim, skipped=claim.skipped + skipped)\n",
             ),
             Change(
-                "scheduler/run.py",
+                "scheduler/replica/replica_loops.py",
                 "await claim_batch(self._replica, batch, self._sweep.after)\n",
                 "await claim_batch(self._replica, batch, self._sweep.after, self._start_early)\n",
             ),
             Change(
-                "scheduler/run.py",
+                "scheduler/replica/replica_loops.py",
                 "        for claimed in await self._runnable(claim.started, definitions):\n"
                 "            self._start(claimed, definitions[claimed.definition_id])\n"
                 "        self._in_doubt = False\n",
                 "        del definitions\n        self._in_doubt = False\n",
             ),
-            Change("scheduler/run.py", "    async def _settle_doubt(", _EARLY),
+            Change("scheduler/replica/replica_loops.py", "    async def _settle_doubt(", _EARLY),
             # After the commit, or the result would find no row and be lost each time.
             Change(
-                "scheduler/run.py",
+                "scheduler/replica/replica_loops.py",
                 "        self._results.add(attempt)\n",
                 "        loop = asyncio.get_running_loop()\n"
                 "        loop.call_later(0.1, self._results.add, attempt)\n",
             ),
             Change(
-                "scheduler/run.py",
-                "from tenantcron.store.claiming import CANCEL, Claimed\n",
-                "from tenantcron.store.claiming import CANCEL, Claim, Claimed\n",
+                "scheduler/replica/replica_loops.py",
+                "from tenantcron.store.steps.claiming import CANCEL, Claimed\n",
+                "from tenantcron.store.steps.claiming import CANCEL, Claim, Claimed\n",
             ),
         ),
         _KILLS,
@@ -330,7 +330,7 @@ MUTANTS = (
         "the id of an execution is derived from the time of firing",
         (
             Change(
-                "store/firing.py",
+                "store/steps/firing.py",
                 "execution_id_hex(one.schedule_id, one.scheduled_for) for one",
                 "execution_id_hex(one.schedule_id, now) for one",
             ),
@@ -342,12 +342,12 @@ MUTANTS = (
         "executions that were lost with a worker are all retried at once",
         (
             Change(
-                "store/sql/claim.sql",
+                "store/steps/claim.sql",
                 "<= (SELECT free.suspects FROM free)",
                 "<= (SELECT 1000 + free.suspects FROM free)",
             ),
             Change(
-                "store/sql/claim.sql",
+                "store/steps/claim.sql",
                 "AND (in_line.suspects = 0 OR in_line.suspects_so_far <= free.suspects)",
                 "AND in_line.suspects_so_far >= 0",
             ),
@@ -362,7 +362,7 @@ MUTANTS = (
         "a claim takes any pending execution, and the second check before the start is removed",
         (
             Change(
-                "scheduler/claim.py",
+                "scheduler/steps/claim.py",
                 "    if not own.patterns:\n"
                 "        return own.named\n"
                 "    return own.among(await requirements.unnamed(",
@@ -375,7 +375,7 @@ MUTANTS = (
                 "    return own.among(await requirements.unnamed(",
             ),
             Change(
-                "scheduler/run.py",
+                "scheduler/replica/replica_loops.py",
                 "for claimed in await self._runnable(claim.started, definitions):",
                 "for claimed in claim.started:",
             ),

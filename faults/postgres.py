@@ -19,8 +19,8 @@ from pathlib import Path
 from random import SystemRandom
 from time import monotonic, sleep
 
-from tenantcron.store.accounts import Account
-from tenantcron.store.binaries import programs
+from tenantcron.store.embedded.binaries import programs
+from tenantcron.store.embedded.os_users import Account
 
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 # Seconds until a server has started, recovered or been promoted; long, for busy machines.

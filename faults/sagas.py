@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from faults.workload import POISON
-from tenantcron.store.claiming import Claimed
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import saga
 from tenantcron.targets.signals import Fail

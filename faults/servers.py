@@ -22,7 +22,7 @@ import psycopg
 
 from faults.disk import Disk
 from faults.postgres import Kind, Server, free_port
-from tenantcron.store.accounts import Account, server_account
+from tenantcron.store.embedded.os_users import Account, server_account
 
 STANDBY = "standby"
 _RETRY_AFTER = 1.0

@@ -18,13 +18,13 @@ from tenantcron.manifests.diagnostics import (
     Span,
 )
 from tenantcron.manifests.document import Document, Syntax, load
+from tenantcron.manifests.language.rules import RULES, Severity
+from tenantcron.manifests.language.schemas import schema
+from tenantcron.manifests.language.structure import check_structure, unusable
+from tenantcron.manifests.language.timetable_rules import TimetableRules
+from tenantcron.manifests.language.timing import TimingReader
 from tenantcron.manifests.normalise import normalise
 from tenantcron.manifests.policy import Policy
-from tenantcron.manifests.rules import RULES, Severity
-from tenantcron.manifests.schemas import schema
-from tenantcron.manifests.structure import check_structure, unusable
-from tenantcron.manifests.timetables import TimetableRules
-from tenantcron.manifests.timing import TimingReader
 from tenantcron.manifests.view import View
 
 # What the loader says about single keys and numbers; all else concerns the whole document.

@@ -6,7 +6,7 @@ also by its file. The checks work on data and yield faults; only the loader sees
 
 from typing import NamedTuple
 
-from tenantcron.manifests.rules import RULES, Rule, Severity
+from tenantcron.manifests.language.rules import RULES, Rule, Severity
 
 Pointer = tuple[str | int, ...]
 

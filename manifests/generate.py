@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from tenantcron.manifests import models
+from tenantcron.manifests.language import models
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ROOTS = {

@@ -8,12 +8,12 @@ from tenantcron.core.names import SagaName, ScheduleName
 from tenantcron.core.words import number_of
 from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.language.size import judge_size
+from tenantcron.manifests.language.target_views import read_target
+from tenantcron.manifests.language.targets import judge_retention, judge_target
+from tenantcron.manifests.language.timing import FORMS, NamedTimings, TimingReader
+from tenantcron.manifests.language.trigger import OURS, OneLine, read_one_line
 from tenantcron.manifests.policy import Policy
-from tenantcron.manifests.size import judge_size
-from tenantcron.manifests.target_views import read_target
-from tenantcron.manifests.targets import judge_retention, judge_target
-from tenantcron.manifests.timing import FORMS, NamedTimings, TimingReader
-from tenantcron.manifests.trigger import OURS, OneLine, read_one_line
 from tenantcron.manifests.view import View
 
 # Not all settings: a saga may well have a description, a timeout or a priority of another tool.

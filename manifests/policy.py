@@ -18,12 +18,12 @@ from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
 from tenantcron.manifests.desired import HttpTarget, Timing
 from tenantcron.manifests.diagnostics import Fault
-from tenantcron.manifests.rules import RULES, Severity
-from tenantcron.manifests.schemas import defaults
-from tenantcron.manifests.structure import check_structure, unusable
-from tenantcron.manifests.target_views import read_http_target
-from tenantcron.manifests.timetables import TimetableRules
-from tenantcron.manifests.timing import TIMEOUTS, TimingReader
+from tenantcron.manifests.language.rules import RULES, Severity
+from tenantcron.manifests.language.schemas import defaults
+from tenantcron.manifests.language.structure import check_structure, unusable
+from tenantcron.manifests.language.target_views import read_http_target
+from tenantcron.manifests.language.timetable_rules import TimetableRules
+from tenantcron.manifests.language.timing import TIMEOUTS, TimingReader
 from tenantcron.manifests.view import View
 
 FILE_NAME = "tenantcron.toml"

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tenantcron.migrations.expected import expected_objects
-from tenantcron.store import api_role
-from tenantcron.store.catalog import missing_objects
-from tenantcron.store.engine import Database
-from tenantcron.store.tables import CONTROL_SCHEMA
-from tenantcron.store.tenant_versions import TenantVersion, tenant_versions
-from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.schema import api_role
+from tenantcron.store.schema.catalog import missing_objects
+from tenantcron.store.schema.tables import CONTROL_SCHEMA
+from tenantcron.store.schema.tenant_versions import TenantVersion, tenant_versions
+from tenantcron.store.schema.versions import CONTROL_VERSION, TENANT_VERSION, control_version
 
 _SCHEMAS_A_QUERY = 500
 

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.expected import FILE_NAME
 from tenantcron.migrations.runner import migrate
-from tenantcron.store.catalog import objects_of
-from tenantcron.store.ddl import create_tenant_schema
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.tables import CONTROL_SCHEMA
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.schema.catalog import objects_of
+from tenantcron.store.schema.tables import CONTROL_SCHEMA
+from tenantcron.store.schema.tenant_tables import create_tenant_schema
 
 _SAMPLE = "tenant_sample"
 

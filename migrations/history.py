@@ -20,8 +20,8 @@ from alembic.runtime.migration import RevisionStep
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
-from tenantcron.store.tables import TENANT_SCHEMA
-from tenantcron.store.versions import VERSION_TABLE
+from tenantcron.store.schema.tables import TENANT_SCHEMA
+from tenantcron.store.schema.versions import VERSION_TABLE
 
 BASE = "base"
 

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.migrations.script import SchemaState, control_script, tenant_upgrade
-from tenantcron.store.ddl import has_schema
-from tenantcron.store.engine import Database
-from tenantcron.store.tables import CONTROL_SCHEMA
-from tenantcron.store.tenant_versions import TenantVersion, tenant_versions
-from tenantcron.store.versions import CONTROL_VERSION, control_version, has_control_versions
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.schema.tables import CONTROL_SCHEMA
+from tenantcron.store.schema.tenant_tables import has_schema
+from tenantcron.store.schema.tenant_versions import TenantVersion, tenant_versions
+from tenantcron.store.schema.versions import CONTROL_VERSION, control_version, has_control_versions
 
 
 async def pending_control(database: Database) -> str | None:

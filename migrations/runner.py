@@ -34,14 +34,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.migrations.outcome import ControlOutcome, Outcome, TenantOutcome, TenantState
-from tenantcron.store import api_role
-from tenantcron.store.ddl import close_functions, ensure_control_schema
-from tenantcron.store.engine import Database
-from tenantcron.store.explain import first_line
-from tenantcron.store.locks import MigrationLock, lock_migration, wait_at_most
-from tenantcron.store.tables import CONTROL_SCHEMA
-from tenantcron.store.tenant_versions import TenantVersion, tenant_versions, version_in
-from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION, control_version
+from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.locks import MigrationLock, lock_migration, wait_at_most
+from tenantcron.store.schema import api_role
+from tenantcron.store.schema.tables import CONTROL_SCHEMA
+from tenantcron.store.schema.tenant_tables import close_functions, ensure_control_schema
+from tenantcron.store.schema.tenant_versions import TenantVersion, tenant_versions, version_in
+from tenantcron.store.schema.versions import CONTROL_VERSION, TENANT_VERSION, control_version
 
 _PATIENCE = "10s"
 _SCHEMAS_A_TRANSACTION = 50

@@ -20,10 +20,10 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 from psycopg.sql import Literal as Quoted
 
 from tenantcron.migrations.history import history
-from tenantcron.store.ddl import CLOSE_FUNCTIONS, VERSION_SCRIPT, tenant_script
-from tenantcron.store.locks import MigrationLock, key_of
-from tenantcron.store.scripts import for_schema
-from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION
+from tenantcron.store.connection.locks import MigrationLock, key_of
+from tenantcron.store.connection.scripts import for_schema
+from tenantcron.store.schema.tenant_tables import CLOSE_FUNCTIONS, VERSION_SCRIPT, tenant_script
+from tenantcron.store.schema.versions import CONTROL_VERSION, TENANT_VERSION
 
 _BEGIN: Final = """\
 BEGIN;

@@ -28,8 +28,8 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.provider.protocol import ProvidedSchedule
-from tenantcron.store.schedule_cursors import CursorRow
-from tenantcron.store.schedule_definitions import definition_id
+from tenantcron.store.rows.schedule_cursors import CursorRow
+from tenantcron.store.rows.schedule_definitions import definition_id
 
 UNREADABLE = "the tenant's schedules cannot be read"
 

@@ -24,12 +24,12 @@ from tenantcron.cron.analysis import gap_below
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.parse import parse
 from tenantcron.provider.protocol import ProvidedSchedule, ProvidedTenant, ScheduleProvider
-from tenantcron.store import provided_cursors, tenants
-from tenantcron.store.deadlines import BudgetSpentError
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import DatabaseError
-from tenantcron.store.explain import first_line
-from tenantcron.store.tenants import Scope, Synced
+from tenantcron.store.connection.deadlines import BudgetSpentError
+from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import DatabaseError
+from tenantcron.store.rows import provided_cursors, tenants
+from tenantcron.store.rows.tenants import Scope, Synced
 
 # The database is unavailable, busy or locked: not a failure of the provider. A wrong statement is.
 _DATABASE_ERRORS = (

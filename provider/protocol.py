@@ -23,8 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Scope, Synced
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.tenants import Scope, Synced
 
 # A statement over more schemas costs more in planning than it saves in round trips.
 TENANTS_A_BATCH = 50

@@ -42,19 +42,15 @@ from tenantcron.provider.protocol import (
     ProvidedTenant,
     ScheduleProvider,
 )
-from tenantcron.store import (
-    executions,
-    requirements,
-    schedule_cursors,
-    schedule_definitions,
-    times,
-)
-from tenantcron.store.backends import wear_out
-from tenantcron.store.engine import Database
-from tenantcron.store.executions import State
-from tenantcron.store.requirements import Runner
-from tenantcron.store.schedule_cursors import CursorRow
-from tenantcron.store.tenants import Scope, Synced
+from tenantcron.store.connection import times
+from tenantcron.store.connection.backends import wear_out
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import executions, schedule_cursors, schedule_definitions
+from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.schedule_cursors import CursorRow
+from tenantcron.store.rows.tenants import Scope, Synced
+from tenantcron.store.steps import requirements
+from tenantcron.store.steps.requirements import Runner
 
 BATCHES_A_CONNECTION = 20
 BATCHES_AT_A_TIME = 2

@@ -14,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.cron.zones import tz_version
 from tenantcron.provider.align import rezone
-from tenantcron.store import schedule_cursors, times
-from tenantcron.store.engine import Database
-from tenantcron.store.schedule_cursors import CursorRow
+from tenantcron.store.connection import times
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import schedule_cursors
+from tenantcron.store.rows.schedule_cursors import CursorRow
 
 CURSORS_A_BATCH = 1_000
 

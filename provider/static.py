@@ -23,10 +23,11 @@ from tenantcron.core.values import JsonObject
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
 from tenantcron.provider.static_settings import StaticSchedule, read_entries
 from tenantcron.provider.tenant_schedules import read_schedules
-from tenantcron.store import glances, schedule_cursors, tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.schedule_rows import Fleet
-from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import schedule_cursors, tenants
+from tenantcron.store.rows.schedule_rows import Fleet
+from tenantcron.store.rows.tenants import Scope, Synced, TenantRow, TenantStatus
+from tenantcron.store.steps import glances
 
 _NAMESPACE = UUID("b52f4f35-4a5e-5b8a-8f63-0d3f2a9a6c02")
 

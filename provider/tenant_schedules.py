@@ -26,12 +26,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.provider.bounds import Bounds, quarantined
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
-from tenantcron.store import glances, schedule_rows, tenants
-from tenantcron.store.batches import LOCKED
-from tenantcron.store.engine import Database
-from tenantcron.store.explain import first_line
-from tenantcron.store.schedule_rows import Fleet, ScheduleRow
-from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus
+from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import schedule_rows, tenants
+from tenantcron.store.rows.schedule_rows import Fleet, ScheduleRow
+from tenantcron.store.rows.tenants import Scope, Synced, TenantRow, TenantStatus
+from tenantcron.store.schema.batches import LOCKED
+from tenantcron.store.steps import glances
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager, suppress
 
 from sqlalchemy.exc import DBAPIError
 
-from tenantcron.store import tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import DatabaseError
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import DatabaseError
+from tenantcron.store.rows import tenants
 
 SECONDS_BETWEEN = 0.2
 

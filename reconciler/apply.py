@@ -28,11 +28,11 @@ from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.diff import Action, Change
 from tenantcron.reconciler.plan import Plan, Rules, Wanted, make_plan
 from tenantcron.reconciler.state import TenantState, read_state
-from tenantcron.store import audit_records, manifest_versions, tenant_schedules, tenants
-from tenantcron.store.backends import wear_out
-from tenantcron.store.engine import Database
-from tenantcron.store.manifest_versions import NewVersion
-from tenantcron.store.tenants import TenantRow
+from tenantcron.store.connection.backends import wear_out
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import audit_records, manifest_versions, tenant_schedules, tenants
+from tenantcron.store.rows.manifest_versions import NewVersion
+from tenantcron.store.rows.tenants import TenantRow
 
 # A backend compiles the triggers of every tenant's table and keeps their plans. Whenever a session
 # creates a table, every backend looks through all plans that it keeps: without new backends,

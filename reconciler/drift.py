@@ -9,9 +9,9 @@ from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.diff import Action, Change, diff
 from tenantcron.reconciler.plan import Plan
-from tenantcron.store import audit_records, manifest_versions
-from tenantcron.store.audit_records import Touch
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import audit_records, manifest_versions
+from tenantcron.store.rows.audit_records import Touch
 
 # As JSON a version has some kilobytes, so this keeps an answer below a few megabytes.
 DOCUMENTS_A_STATEMENT = 200

@@ -38,11 +38,11 @@ from tenantcron.reconciler.state import (
     TenantState,
     read_states,
 )
-from tenantcron.store import manifest_versions, tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.explain import first_line
-from tenantcron.store.manifest_versions import DocumentedVersion
-from tenantcron.store.times import database_time
+from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import manifest_versions, tenants
+from tenantcron.store.rows.manifest_versions import DocumentedVersion
 
 # As many connections as an apply opens; the work per tenant is mostly the server's.
 TENANTS_AT_A_TIME = 8

@@ -3,7 +3,7 @@
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler.diff import Action, Difference
 from tenantcron.reconciler.refusals import RefusedError
-from tenantcron.store.tenants import TenantRow, TenantStatus
+from tenantcron.store.rows.tenants import TenantRow, TenantStatus
 
 ALWAYS_ALLOWED_DELETES = 5
 

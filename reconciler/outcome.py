@@ -17,7 +17,7 @@ from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.state import TenantState
 from tenantcron.schedules.pause import Pause, in_force
 from tenantcron.schedules.upcoming import next_executions
-from tenantcron.store.schedule_cursors import CursorRow
+from tenantcron.store.rows.schedule_cursors import CursorRow
 
 
 class Status(StrEnum):

@@ -22,8 +22,8 @@ from tenantcron.manifests.files import ManifestFile, Policies
 from tenantcron.reconciler.definition import Document, checksum
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Reviewed, Rules
+from tenantcron.reconciler.plan_documents import OF_DATABASE, SealedList, not_a_plan, unseal_list
 from tenantcron.reconciler.plan_keys import PlanKeys
-from tenantcron.reconciler.sealed import OF_DATABASE, SealedList, not_a_plan, unseal_list
 from tenantcron.reconciler.sources import Prepared, source_checksums
 from tenantcron.reconciler.spool import Spool, Spooled
 

@@ -1,7 +1,7 @@
 """Why a tenant's manifest is not applied; each refusal changes nothing."""
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.manifests.rules import Rule
+from tenantcron.manifests.language.rules import Rule
 
 _ALL = (
     Rule(

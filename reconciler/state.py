@@ -10,11 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler.definition import Definition, Stored
 from tenantcron.schedules.pause import Pause
-from tenantcron.store import manifest_versions, schedule_cursors, tenant_schedules, tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.manifest_versions import VersionRow
-from tenantcron.store.tenant_schedules import LiveSchedules
-from tenantcron.store.tenants import TenantRow, TenantStatus
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import manifest_versions, schedule_cursors, tenant_schedules, tenants
+from tenantcron.store.rows.manifest_versions import VersionRow
+from tenantcron.store.rows.tenant_schedules import LiveSchedules
+from tenantcron.store.rows.tenants import TenantRow, TenantStatus
 
 TENANTS_A_TRANSACTION = 50
 # So that the server reads some tenants while others are looked at here.

@@ -26,10 +26,11 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import DEFAULT_PATTERN, SchemaName, SchemaPattern
 from tenantcron.core.words import listed
 from tenantcron.migrations.expected import expected_objects
-from tenantcron.store import ddl, tenant_objects, tenants
-from tenantcron.store.catalog import missing_objects
-from tenantcron.store.tenants import SchemaTakenError, TenantRow
-from tenantcron.store.versions import TENANT_VERSION
+from tenantcron.store.rows import tenants
+from tenantcron.store.rows.tenants import SchemaTakenError, TenantRow
+from tenantcron.store.schema import tenant_objects, tenant_tables
+from tenantcron.store.schema.catalog import missing_objects
+from tenantcron.store.schema.versions import TENANT_VERSION
 from tenantcron.tenants.errors import TenantError
 
 _SHOWN = 5
@@ -78,7 +79,7 @@ async def _add(
 
 async def _create_schema(connection: AsyncConnection, schema: str) -> None:
     try:
-        await ddl.create_tenant_schema(connection, schema)
+        await tenant_tables.create_tenant_schema(connection, schema)
     except ProgrammingError as error:
         if not isinstance(error.orig, DuplicateSchema):
             raise
@@ -100,7 +101,7 @@ async def _adopt(connection: AsyncConnection, row: TenantRow) -> TenantRow:
     """Add our tables to the tenant's schema, or verify that they are complete."""
     if not await tenant_objects.has_tenant_tables(connection, row.schema_name):
         await require_room(connection, row.schema_name)
-        await ddl.add_tenant_tables(connection, row.schema_name)
+        await tenant_tables.add_tenant_tables(connection, row.schema_name)
         return row
     await _require_complete(connection, row)
     # The tables may contain schedules that no scheduler has seen.

@@ -24,14 +24,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.batches import batches
 from tenantcron.core.errors import TenantcronError
-from tenantcron.store import api_role, ddl, handler_roles, tenant_objects, tenants, workers
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import MissingRightsError
-from tenantcron.store.handler_roles import KeptRole
-from tenantcron.store.locks import MigrationLock, lock_migration, wait_at_most
-from tenantcron.store.tables import CONTROL_SCHEMA
-from tenantcron.store.tenants import TenantRow
-from tenantcron.store.versions import CONTROL_VERSION, control_version
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import MissingRightsError
+from tenantcron.store.connection.locks import MigrationLock, lock_migration, wait_at_most
+from tenantcron.store.rows import tenants, workers
+from tenantcron.store.rows.tenants import TenantRow
+from tenantcron.store.schema import api_role, handler_roles, tenant_objects, tenant_tables
+from tenantcron.store.schema.handler_roles import KeptRole
+from tenantcron.store.schema.tables import CONTROL_SCHEMA
+from tenantcron.store.schema.versions import CONTROL_VERSION, control_version
 from tenantcron.tenants.removal import remove_tables
 
 _TENANTS_A_TRANSACTION = 20
@@ -126,7 +127,7 @@ async def _remove_control(database: Database) -> None:
             await lock_migration(connection, MigrationLock.CONTROL)
             await wait_at_most(connection, _PATIENCE)
             await connection.run_sync(_downgrade)
-            await ddl.drop_control_schema(connection)
+            await tenant_tables.drop_control_schema(connection)
 
 
 def _downgrade(connection: Connection) -> None:

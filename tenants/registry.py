@@ -19,17 +19,12 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import LabelChanges
 from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_tenant_id
 from tenantcron.core.schema_names import SchemaName, SchemaPattern
-from tenantcron.store import (
-    audit_records,
-    claiming,
-    identities,
-    tenant_objects,
-    tenant_sources,
-    tenants,
-)
-from tenantcron.store.engine import Database
-from tenantcron.store.identities import IdentityRow
-from tenantcron.store.tenants import Limits, TenantRow, TenantStatus
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import audit_records, identities, tenant_sources, tenants
+from tenantcron.store.rows.identities import IdentityRow
+from tenantcron.store.rows.tenants import Limits, TenantRow, TenantStatus
+from tenantcron.store.schema import tenant_objects
+from tenantcron.store.steps import claiming
 from tenantcron.tenants.creation import create_tenant, create_tenant_on
 from tenantcron.tenants.errors import SourcedTenantError, TenantError, UnknownTenantError
 from tenantcron.tenants.removal import remove_tables, what_is_kept

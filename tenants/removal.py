@@ -10,8 +10,8 @@ from psycopg.errors import DependentObjectsStillExist
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.store import ddl, handler_roles, tenant_objects
-from tenantcron.store.tenants import TenantRow
+from tenantcron.store.rows.tenants import TenantRow
+from tenantcron.store.schema import handler_roles, tenant_objects, tenant_tables
 from tenantcron.tenants.errors import TenantError
 
 _SHOWN = 3
@@ -20,20 +20,20 @@ _SHOWN = 3
 async def remove_tables(connection: AsyncConnection, row: TenantRow) -> None:
     """Drop a tenant's tables, and its schema if it is ours and empty then."""
     try:
-        await ddl.drop_tenant_tables(connection, row.schema_name)
+        await tenant_tables.drop_tenant_tables(connection, row.schema_name)
     except DBAPIError as error:
         if not isinstance(error.orig, DependentObjectsStillExist):
             raise
         raise _in_use(row, error.orig.diag.message_detail or "") from error
     if not row.schema_adopted and not await _others(connection, row.schema_name):
-        await ddl.drop_schema(connection, row.schema_name)
+        await tenant_tables.drop_schema(connection, row.schema_name)
     await handler_roles.drop(connection, row.id)
 
 
 async def what_is_kept(connection: AsyncConnection, row: TenantRow) -> list[str]:
     """Return what still exists after a tenant's tables were dropped, and why."""
     kept = []
-    if await ddl.has_schema(connection, row.schema_name):
+    if await tenant_tables.has_schema(connection, row.schema_name):
         others = await _others(connection, row.schema_name)
         reason = "tenantcron did not create it" if row.schema_adopted else ""
         reason = reason or f"it also has {', '.join(others)}"

@@ -6,11 +6,12 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import DEFAULT_PATTERN, SchemaName, SchemaPattern
 from tenantcron.migrations.script import SchemaState, tenant_upgrade
-from tenantcron.store import tenant_objects, tenants
-from tenantcron.store.ddl import has_schema
-from tenantcron.store.engine import Database
-from tenantcron.store.tenant_versions import version_in
-from tenantcron.store.versions import TENANT_VERSION, require_migrated
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenants
+from tenantcron.store.schema import tenant_objects
+from tenantcron.store.schema.tenant_tables import has_schema
+from tenantcron.store.schema.tenant_versions import version_in
+from tenantcron.store.schema.versions import TENANT_VERSION, require_migrated
 from tenantcron.tenants.creation import require_room
 
 

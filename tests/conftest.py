@@ -18,7 +18,7 @@ from support.order import longest_first
 from support.scratch import prefer_memory
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import Database, open_database
+from tenantcron.store.connection.engine import Database, open_database
 
 RUN_FOLDER = "TESTS_RUN_FOLDER"
 

@@ -25,7 +25,7 @@ from support.pages import (
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.core.settings import PREFIX, SECRETS, load_settings
-from tenantcron.scheduler.webhooks import EVENT_TYPES
+from tenantcron.scheduler.events.webhooks import EVENT_TYPES
 
 
 def links(page: Path) -> list[str]:

@@ -8,8 +8,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tenantcron.api.app import create_app as create_api
-from tenantcron.api.problems import Problem
-from tenantcron.api.service import Service
+from tenantcron.service.problems import Problem
+from tenantcron.service.work import Service
 from tenantcron.web import executions, overview, schedules, signing_in, tenants
 from tenantcron.web.load_ahead import LoadAhead
 from tenantcron.web.rendering import static_file

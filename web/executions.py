@@ -9,13 +9,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantcron.actor.model import MANUAL
-from tenantcron.api.executions import require_execution, seen_execution
-from tenantcron.scheduler.operate import OperationError, Operator, refuse_cancel, refuse_retry
-from tenantcron.scheduler.situation import UnknownError, existing_tenant
-from tenantcron.store import audit_records, execution_history, tenant_objects
-from tenantcron.store.execution_history import ExecutionRow
-from tenantcron.store.executions import State
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
+from tenantcron.scheduler.operate.operator import (
+    OperationError,
+    Operator,
+    refuse_cancel,
+    refuse_retry,
+)
+from tenantcron.service.lookups import require_execution, seen_execution
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import audit_records, execution_history
+from tenantcron.store.rows.execution_history import ExecutionRow
+from tenantcron.store.rows.executions import State
+from tenantcron.store.schema import tenant_objects
 from tenantcron.web.rendering import rendered, took
 from tenantcron.web.routing import reason_of
 from tenantcron.web.sessions import ROOT, Visit

@@ -11,9 +11,9 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.store import schedule_cursors
-from tenantcron.store.schedule_cursors import SharedTimetable
-from tenantcron.web.strips import end_of_day_ahead
+from tenantcron.store.rows import schedule_cursors
+from tenantcron.store.rows.schedule_cursors import SharedTimetable
+from tenantcron.web.forecast_charts import end_of_day_ahead
 
 # The bound of what one look may cost; the page says so where it is met.
 MOST_CURSORS: Final = 100_000

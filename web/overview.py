@@ -10,18 +10,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantcron.scheduler.findings import Finding, Severity
-from tenantcron.scheduler.health import examine
-from tenantcron.scheduler.vitals import Vitals, read_vitals
-from tenantcron.store import execution_history, schedule_cursors, tenants
-from tenantcron.store.execution_history import ExecutionRow, Filter, Outcomes
-from tenantcron.store.executions import State
-from tenantcron.store.schedule_cursors import SharedTimetable, Totals
-from tenantcron.store.tenants import TenantRow
-from tenantcron.web.load_ahead import MOST_CURSORS, LoadAhead
-from tenantcron.web.rendering import rendered
-from tenantcron.web.sessions import ROOT, Visit
-from tenantcron.web.strips import (
+from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
+from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.health import examine
+from tenantcron.store.rows import execution_history, schedule_cursors, tenants
+from tenantcron.store.rows.execution_history import ExecutionRow, Filter, Outcomes
+from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.schedule_cursors import SharedTimetable, Totals
+from tenantcron.store.rows.tenants import TenantRow
+from tenantcron.web.forecast_charts import (
     DAY,
     ENDED,
     HEIGHT,
@@ -31,6 +28,9 @@ from tenantcron.web.strips import (
     reckon,
     timeline,
 )
+from tenantcron.web.load_ahead import MOST_CURSORS, LoadAhead
+from tenantcron.web.rendering import rendered
+from tenantcron.web.sessions import ROOT, Visit
 
 # The bound of what one look may cost; the page says so where it is met.
 MOST_EXECUTIONS: Final = 50_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from tenantcron.store.execution_history import ExecutionRow
+from tenantcron.store.rows.execution_history import ExecutionRow
 from tenantcron.web.rendering import took
 from tenantcron.web.words import NOTHING, duration, moment
 

@@ -8,11 +8,11 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantcron.answers.problems import PROBLEMS
 from tenantcron.api.inputs import LONGEST_REASON
-from tenantcron.api.problems import Problem, invalid, problem_of
-from tenantcron.api.roles import Permission
 from tenantcron.core.words import visible
+from tenantcron.service.problems import Problem, invalid, problem_of
+from tenantcron.service.responses.problem_types import PROBLEMS
+from tenantcron.service.roles import Permission
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import ROOT, SESSION, Visit, form_of, visit_of
 

@@ -8,19 +8,23 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.api.problems import invalid
-from tenantcron.api.schedules import existing_schedule
-from tenantcron.api.tenants import seen_tenant
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.zones import zone
-from tenantcron.scheduler.due import timetable_of
-from tenantcron.scheduler.operate import Operator
-from tenantcron.scheduler.situation import ScheduleRef, Situation, read_situation, schedule_name
-from tenantcron.scheduler.why import explain
-from tenantcron.store import execution_history
-from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import Filter
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.inspect.schedule_status import (
+    ScheduleRef,
+    Situation,
+    read_situation,
+    schedule_name,
+)
+from tenantcron.scheduler.inspect.why import explain
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.steps.due import timetable_of
+from tenantcron.service.lookups import existing_schedule, seen_tenant
+from tenantcron.service.problems import invalid
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import execution_history
+from tenantcron.store.rows.execution_history import Filter
 from tenantcron.web.clock_changes import ClockChange, clock_changes
 from tenantcron.web.plots import HEIGHT, WIDTH, durations
 from tenantcron.web.rendering import rendered, took

@@ -20,11 +20,11 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.api.callers import is_from_elsewhere, is_loopback
-from tenantcron.api.problems import Problem
-from tenantcron.api.roles import Permission, may
 from tenantcron.api.routing import CORRELATION
-from tenantcron.api.service import Service, Work
+from tenantcron.service.callers import is_from_elsewhere, is_loopback
+from tenantcron.service.problems import Problem
+from tenantcron.service.roles import Permission, may
+from tenantcron.service.work import Service, Work
 
 ROOT: Final = "/ui"
 SESSION: Final = "tenantcron_session"

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantcron.api.problems import Problem, unauthenticated
+from tenantcron.service.problems import Problem, unauthenticated
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import ROOT, SESSION, csrf_of, form_of, keep, service_of
 

@@ -6,26 +6,25 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.api.schedules import some_schedules, state_of
-from tenantcron.api.tenants import seen_tenant
 from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import LabelFilter, read_filter
 from tenantcron.core.names import TenantId, is_tenant_id
 from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.diff import diff
 from tenantcron.reconciler.outcome import Registered, live_schedules
-from tenantcron.scheduler.situation import UnknownError, existing_tenant
-from tenantcron.store import (
+from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
+from tenantcron.service.lookups import seen_tenant, some_schedules, state_of
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import (
     execution_history,
     limits,
     manifest_versions,
     schedule_cursors,
     tenants,
 )
-from tenantcron.store.executions import State
-from tenantcron.store.tenant_schedules import SchedulesWanted
-from tenantcron.store.tenants import TenantRow, TenantsWanted
-from tenantcron.store.times import database_time
+from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.tenant_schedules import SchedulesWanted
+from tenantcron.store.rows.tenants import TenantRow, TenantsWanted
 from tenantcron.web.differences import differences
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import Visit

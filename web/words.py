@@ -9,8 +9,8 @@ from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.macros import MACROS
 from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTimetable
-from tenantcron.scheduler.due import timetable_of
-from tenantcron.store.executions import State
+from tenantcron.scheduler.steps.due import timetable_of
+from tenantcron.store.rows.executions import State
 
 # A sign for each state, so that colour is never the only one.
 SIGNS: Final = {

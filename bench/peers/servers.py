@@ -15,7 +15,7 @@ from peers import processes
 from peers.environment import HOME
 from psycopg.sql import SQL, Identifier
 
-from tenantcron.store.accounts import server_account
+from tenantcron.store.embedded.os_users import server_account
 
 _DATABASE = "bench"
 _TRANSACTIONS = SQL(

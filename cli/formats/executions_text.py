@@ -11,10 +11,10 @@ from rich.text import Text
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import format_duration
 from tenantcron.core.words import in_utc, number_of, visible
-from tenantcron.scheduler.executions_found import SHORTEST_PREFIX, Told
-from tenantcron.store.execution_history import AttemptRow, ExecutionRow
-from tenantcron.store.executions import State
-from tenantcron.store.suspects import kills
+from tenantcron.scheduler.operate.execution_lookup import SHORTEST_PREFIX, Told
+from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
+from tenantcron.store.rows.executions import State
+from tenantcron.store.steps.suspects import kills
 
 STYLES = {
     State.SUCCEEDED: "green",

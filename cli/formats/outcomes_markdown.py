@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import UTC
 
-from tenantcron.answers.shapes import Summary, TenantAnswer
 from tenantcron.cli.formats.outcomes_text import first_execution, why_none
 from tenantcron.core.words import visible
+from tenantcron.service.responses.shapes import Summary, TenantAnswer
 
 # GitHub takes a mebibyte and nothing of a page that is longer; a character may take four bytes.
 _LONGEST_PAGE = 250_000

@@ -6,15 +6,6 @@ They are made from the JSON answer, so that a server's answer reads as one made 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from tenantcron.answers.shapes import (
-    Summary,
-    TenantAnswer,
-    ToldChange,
-    ToldDefinition,
-    ToldDrift,
-    ToldPause,
-    ToldSchedule,
-)
 from tenantcron.cli.columns import lines
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.terminal import Palette
@@ -22,6 +13,15 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import MANIFESTS
 from tenantcron.core.words import number_of, visible
 from tenantcron.cron.zones import zone
+from tenantcron.service.responses.shapes import (
+    ChangeResponse,
+    DefinitionResponse,
+    DriftResponse,
+    PauseResponse,
+    ScheduleResponse,
+    Summary,
+    TenantAnswer,
+)
 
 _SIGNS = {"create": "+", "update": "~", "delete": "-"}
 _STATUS_STYLES = {"failed": "error", "applied": "good"}
@@ -64,7 +64,7 @@ def _details(tenant: TenantAnswer, paint: Palette) -> Iterator[str]:
         yield paint("drift", _drift_line(drift))
 
 
-def _change_lines(change: ToldChange, paint: Palette) -> Iterator[str]:
+def _change_lines(change: ChangeResponse, paint: Palette) -> Iterator[str]:
     action = change["action"]
     definition = change["after"] or change["before"]
     title = paint(action, visible(f"  {_SIGNS[action]} {change['schedule']}"))
@@ -78,7 +78,7 @@ def _change_lines(change: ToldChange, paint: Palette) -> Iterator[str]:
     yield title + visible(f"  {timetable}, saga {definition['saga_name']}")
 
 
-def _drift_line(drift: ToldDrift) -> str:
+def _drift_line(drift: DriftResponse) -> str:
     """Say how a live row differs from what was applied, and who did it if that is known."""
     touch, name = drift["changed_by"], drift["schedule"]
     who = ""
@@ -88,7 +88,7 @@ def _drift_line(drift: ToldDrift) -> str:
     return visible(f"  ! drift: {name} {_drifted(drift)}{who}")
 
 
-def _drifted(drift: ToldDrift) -> str:
+def _drifted(drift: DriftResponse) -> str:
     if drift["applied"] is None:
         return "was added by other means"
     if drift["live"] is None:
@@ -99,7 +99,7 @@ def _drifted(drift: ToldDrift) -> str:
     )
 
 
-def _value(definition: ToldDefinition | None, field: str) -> str:
+def _value(definition: DefinitionResponse | None, field: str) -> str:
     if definition is None:
         return "nothing"
     column, _, key = field.partition(".")
@@ -111,14 +111,14 @@ def _value(definition: ToldDefinition | None, field: str) -> str:
 
 
 def schedule_lines(
-    schedules: Sequence[ToldSchedule], now: datetime, paint: Palette, columns: int
+    schedules: Sequence[ScheduleResponse], now: datetime, paint: Palette, columns: int
 ) -> Iterator[str]:
     """Yield the table of schedules with their next execution, local and in UTC."""
     rows = [_row(one, now) for one in schedules]
     return lines(_TITLES, rows, paint, columns, dim=_HOW_SOON)
 
 
-def _row(schedule: ToldSchedule, now: datetime) -> tuple[str, str, str, str]:
+def _row(schedule: ScheduleResponse, now: datetime) -> tuple[str, str, str, str]:
     name, first = f"  {_name(schedule)}", first_execution(schedule)
     if first is None:
         return name, why_none(schedule), "", ""
@@ -126,14 +126,14 @@ def _row(schedule: ToldSchedule, now: datetime) -> tuple[str, str, str, str]:
     return name, local, utc, _how_soon(schedule, first, now)
 
 
-def _name(schedule: ToldSchedule) -> str:
+def _name(schedule: ScheduleResponse) -> str:
     """Name a schedule, with its provider if no manifest declares it."""
     # A server of the previous release does not say.
     provider = schedule.get("provider", MANIFESTS)
     return schedule["name"] if provider == MANIFESTS else f"{schedule['name']} ({provider})"
 
 
-def first_execution(schedule: ToldSchedule) -> datetime | None:
+def first_execution(schedule: ScheduleResponse) -> datetime | None:
     """Return the next execution in the schedule's own time."""
     if not schedule["next_executions"]:
         return None
@@ -144,11 +144,11 @@ def first_execution(schedule: ToldSchedule) -> datetime | None:
         return first
 
 
-def _how_soon(one: ToldSchedule, first: datetime, now: datetime) -> str:
+def _how_soon(one: ScheduleResponse, first: datetime, now: datetime) -> str:
     return in_words(first - now) + (f", {_paused(one['paused'])}" if one["paused"] else "")
 
 
-def why_none(one: ToldSchedule) -> str:
+def why_none(one: ScheduleResponse) -> str:
     """Say why a schedule has no next execution."""
     if not one["enabled"]:
         return "disabled"
@@ -157,7 +157,7 @@ def why_none(one: ToldSchedule) -> str:
     return visible(one["fault"]) if one["fault"] else "no occurrence ahead"
 
 
-def _paused(pause: ToldPause) -> str:
+def _paused(pause: PauseResponse) -> str:
     until = ""
     if pause["until"]:
         ends = datetime.fromisoformat(pause["until"]).astimezone(UTC)

@@ -4,7 +4,7 @@ import os
 from urllib.parse import quote
 
 from tenantcron.manifests.diagnostics import Diagnostic
-from tenantcron.manifests.rules import RULES, Rule
+from tenantcron.manifests.language.rules import RULES, Rule
 
 Sarif = dict[str, "str | int | list[Sarif] | Sarif"]
 

@@ -8,15 +8,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tenantcron.answers.schedules import next_or_fault
 from tenantcron.cli.formats.executions_text import table
 from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import in_utc, visible
 from tenantcron.reconciler.definition import Definition
-from tenantcron.scheduler.situation import Situation
-from tenantcron.store.audit_records import PAUSE, AuditRow
+from tenantcron.scheduler.inspect.schedule_status import Situation
+from tenantcron.service.responses.schedules import next_or_fault
+from tenantcron.store.rows.audit_records import PAUSE, AuditRow
 
 
 def show_situation(situation: Situation, console: Console) -> None:

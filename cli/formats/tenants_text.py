@@ -5,7 +5,7 @@ from typing import Final
 
 from tenantcron.cli.numbers import DEFAULT
 from tenantcron.core.labels import labels_in_words
-from tenantcron.store.tenants import TenantRow
+from tenantcron.store.rows.tenants import TenantRow
 
 _TITLES: Final = ("tenant", "status", "revision", "max schedules", "max concurrent")
 _LABELS: Final = "labels"

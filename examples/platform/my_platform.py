@@ -17,9 +17,9 @@ from tenantcron.core.labels import LabelFilter
 from tenantcron.core.names import TenantId
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
 from tenantcron.provider.static_settings import DEFAULTS
-from tenantcron.store import tenants as tenant_rows
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Scope, Synced, TenantRow, TenantStatus, TenantsWanted
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenants as tenant_rows
+from tenantcron.store.rows.tenants import Scope, Synced, TenantRow, TenantStatus, TenantsWanted
 
 NAMESPACE = UUID("7f0c3a52-6a7e-5f0e-8b3a-2d9f1c4e6b10")
 

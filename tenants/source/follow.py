@@ -17,9 +17,9 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.schema_names import SchemaPattern
-from tenantcron.store import tenant_sources
-from tenantcron.store.engine import Database
-from tenantcron.store.tenant_sources import Due
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenant_sources
+from tenantcron.store.rows.tenant_sources import Due
 from tenantcron.tenants.source.reading import SourceError, TenantSource
 from tenantcron.tenants.source.refresh import Refresher, SourceRefresh, TurnLostError
 

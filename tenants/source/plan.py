@@ -14,13 +14,13 @@ from tenantcron.core.labels import Labels
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc
-from tenantcron.store.tenant_sources import (
+from tenantcron.store.rows.tenant_sources import (
     Compared,
     Differing,
     SourceProblem,
     TenantChange,
 )
-from tenantcron.store.tenants import TenantStatus
+from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.tenants.source.rows import CheckedRow, check_id, check_row, id_problem
 
 # This many may always go missing; beyond that, at most half of the sourced tenants.

@@ -26,11 +26,11 @@ from sqlalchemy.exc import DBAPIError
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.plugins import load_plugin
 from tenantcron.core.words import shortened
-from tenantcron.store import tenant_sources
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import DatabaseAwayError, DatabaseError, ReadOnlyError
-from tenantcron.store.explain import first_line
-from tenantcron.store.tenant_sources import Compared
+from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import DatabaseAwayError, DatabaseError, ReadOnlyError
+from tenantcron.store.rows import tenant_sources
+from tenantcron.store.rows.tenant_sources import Compared
 from tenantcron.tenants.source.threads import in_own_thread
 
 GROUP: Final = "tenantcron.tenants"

@@ -18,11 +18,13 @@ from tenantcron.core.batches import batches
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaPattern
-from tenantcron.store import audit_records, claiming, tenant_objects, tenant_sources, tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import DatabaseAwayError, MissingRightsError
-from tenantcron.store.explain import first_line
-from tenantcron.store.tenant_sources import Compared, SourceProblem, TenantChange
+from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import DatabaseAwayError, MissingRightsError
+from tenantcron.store.rows import audit_records, tenant_sources, tenants
+from tenantcron.store.rows.tenant_sources import Compared, SourceProblem, TenantChange
+from tenantcron.store.schema import tenant_objects
+from tenantcron.store.steps import claiming
 from tenantcron.tenants.creation import create_tenant, create_tenant_on
 from tenantcron.tenants.source.plan import Change, SourcePlan, make_plan
 from tenantcron.tenants.source.reading import SourceError, TenantSource

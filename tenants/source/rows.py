@@ -13,7 +13,7 @@ from tenantcron.core.names import TENANT_EXPECTED, TenantId, is_reserved, is_ten
 from tenantcron.core.schema_names import SchemaName, schema_name
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import shortened, visible
-from tenantcron.store.tenants import TenantStatus
+from tenantcron.store.rows.tenants import TenantStatus
 
 LONGEST_REASON: Final = 500
 WEIGHTS: Final = range(1, 101)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.serving import Api, api_on
 
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 
 @pytest.fixture

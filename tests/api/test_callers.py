@@ -13,10 +13,10 @@ from support.scraping import read
 from support.serving import YAML, Api, api_on, apply, minute, new_token
 
 from tenantcron.actor.grants import Grant, Role
-from tenantcron.api.roles import ALLOWED, Permission, may
 from tenantcron.core.names import TenantId
-from tenantcron.scheduler.metrics_server import METRICS_TYPE
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.metrics.server import METRICS_TYPE
+from tenantcron.service.roles import ALLOWED, Permission, may
+from tenantcron.store.connection.engine import Database
 
 
 async def status(api: Api, token: str | None) -> int:

@@ -13,7 +13,7 @@ from support.patience import PATIENCE
 from support.serving import Api, api_on, new_token
 
 from tenantcron.api.connections import Bounds
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 # Long enough that a request which arrives in one piece is never late.
 SOON = Bounds(connections=500, head_seconds=0.3, body_seconds=0.3)

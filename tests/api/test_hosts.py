@@ -9,7 +9,7 @@ from support.patience import PATIENCE
 from support.serving import Api, api_on
 
 from tenantcron.core.hosts import host_of, is_host_pattern
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 TRUSTED = ("cron.example.com", "*.cron.internal", "[::1]")
 

@@ -13,18 +13,18 @@ from support.serving import YAML, Api, api_on, apply, executions, new_token
 
 from tenantcron.core.names import TenantId
 from tenantcron.migrations.runner import open_to_api
-from tenantcron.scheduler.situation import ScheduleRef, UnknownError, read_situation
-from tenantcron.scheduler.webhooks import EVENT_TYPES
-from tenantcron.store import (
+from tenantcron.scheduler.events.webhooks import EVENT_TYPES
+from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, read_situation
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import (
     execution_history,
     manifest_versions,
     schedule_cursors,
     tenants,
     webhooks,
 )
-from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import Filter
-from tenantcron.store.webhooks import Webhook
+from tenantcron.store.rows.execution_history import Filter
+from tenantcron.store.rows.webhooks import Webhook
 
 HUSH = "hush"
 

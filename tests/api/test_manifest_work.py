@@ -18,11 +18,11 @@ from support.patience import PATIENCE
 from support.serve_process import serving
 from support.serving import YAML, Api, new_token
 
-from tenantcron.api.manifest_slots import EACH
 from tenantcron.cli import remote
 from tenantcron.core.names import TenantId
 from tenantcron.manifests.files import ManifestFile
-from tenantcron.store import tenants
+from tenantcron.service.manifest_slots import EACH
+from tenantcron.store.rows import tenants
 
 PLAN = "/v1/tenants/acme/manifest:plan"
 BODY = manifest("acme", {"nightly": NIGHTLY})

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from support.fleet import Shell, query
 from support.serving import Api, api_on, minute
 
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 ISSUER, AUDIENCE = "https://login.example", "tenantcron"
 

@@ -8,8 +8,8 @@ from sqlalchemy import text
 from support.serving import Api, pages
 
 from tenantcron.api.pages import MOST_BYTES
-from tenantcron.store import audit_records
-from tenantcron.store.audit_records import AuditRow
+from tenantcron.store.rows import audit_records
+from tenantcron.store.rows.audit_records import AuditRow
 
 RECORDS = "/v1/tenants/acme/audit-records"
 _INSERT = text(

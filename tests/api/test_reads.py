@@ -11,9 +11,9 @@ from support.serving import Api, apply, executions, pages
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
-from tenantcron.store import audit_records, execution_history, tenants
-from tenantcron.store.audit_records import AuditWanted
-from tenantcron.store.execution_history import Filter
+from tenantcron.store.rows import audit_records, execution_history, tenants
+from tenantcron.store.rows.audit_records import AuditWanted
+from tenantcron.store.rows.execution_history import Filter
 
 
 async def test_tenants_are_listed_by_id_and_filtered_by_status(api: Api) -> None:

@@ -8,7 +8,7 @@ from support.gate import gate
 from support.serving import api_on
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 TIMEOUT = timedelta(seconds=1)
 # A busy machine needs a while.

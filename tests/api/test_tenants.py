@@ -9,8 +9,8 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.static import static_provider
-from tenantcron.store import tenant_sources
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenant_sources
 
 
 @pytest.fixture

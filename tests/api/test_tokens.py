@@ -24,14 +24,14 @@ from tenantcron.actor.verification import InvalidTokenError, Verifier
 from tenantcron.api.serving import open_service
 from tenantcron.core.names import Owner
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.key_material import KeyMaterial
-from tenantcron.scheduler.live_tokens import LiveTokens
-from tenantcron.scheduler.signing_keys import SigningKeys
-from tenantcron.scheduler.tokens import Minter
-from tenantcron.store import api_usage
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.scheduler.tokens.key_material import KeyMaterial
+from tenantcron.scheduler.tokens.live_tokens import LiveTokens
+from tenantcron.scheduler.tokens.signing_keys import SigningKeys
+from tenantcron.scheduler.tokens.token_minting import Minter
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import api_usage
+from tenantcron.store.steps.claiming import Claimed
 
 NOON_SECONDS = int(NOON.timestamp())
 LONG = timedelta(hours=6)
@@ -376,7 +376,7 @@ async def test_a_server_without_keys_says_so(database: Database, tmp_path: Path)
 async def test_a_key_that_is_retired_verifies_nothing_within_seconds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.scheduler.live_tokens._KEPT_FOR", 0.0)
+    monkeypatch.setattr("tenantcron.scheduler.tokens.live_tokens._KEPT_FOR", 0.0)
     token = await world.token()
     assert await world.is_active(token)
     old = jwt.get_unverified_header(token)["kid"]

@@ -9,8 +9,8 @@ import pytest
 from support.fleet import NIGHTLY, Shell, manifest, names, numbered, query, versions
 from support.serving import YAML, Api, api_on, apply, new_token
 
-from tenantcron.store import idempotency_keys
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import idempotency_keys
 
 PLAN, APPLY = "/v1/tenants/acme/manifest:plan", "/v1/tenants/acme/manifest:apply"
 

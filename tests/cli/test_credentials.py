@@ -15,11 +15,11 @@ from support.processes import query
 from support.serving import YAML, api_on
 
 from tenantcron.actor.key_sets import FetchedKeys, KeysUnavailableError
-from tenantcron.api.key_sets import KeySet
 from tenantcron.core.settings import load_settings
-from tenantcron.store.engine import Database
-from tenantcron.store.targets import target_of
-from tenantcron.store.webhooks import Webhook
+from tenantcron.service.oidc_key_sets import KeySet
+from tenantcron.store.connection.database_urls import target_of
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.webhooks import Webhook
 
 # Parts of it are looked for as well: an error may quote a piece of what it cannot read.
 PARTS = ("hunter2", "Xq7zq9")

@@ -7,10 +7,10 @@ import sys
 import pytest
 from support.manifests import ROOT
 
-from tenantcron.answers.problems import PROBLEMS
 from tenantcron.cli.main import main
-from tenantcron.manifests.rules import RULES, Rule
+from tenantcron.manifests.language.rules import RULES, Rule
 from tenantcron.reconciler.refusals import REFUSALS
+from tenantcron.service.responses.problem_types import PROBLEMS
 
 EVERY = RULES | REFUSALS | {code: kind.rule for code, kind in PROBLEMS.items()}
 

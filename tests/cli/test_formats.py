@@ -11,14 +11,14 @@ import pytest
 from support.cli import tenantcron
 from support.manifests import MISTAKES
 
-from tenantcron.answers.diagnostics import as_json
 from tenantcron.cli.formats import text
 from tenantcron.cli.formats.github import annotation
 from tenantcron.cli.formats.sarif import sarif_log
 from tenantcron.cli.main import main
 from tenantcron.cli.terminal import Palette
 from tenantcron.manifests.diagnostics import Diagnostic, Problem, Span
-from tenantcron.manifests.rules import RULES
+from tenantcron.manifests.language.rules import RULES
+from tenantcron.service.responses.diagnostics import as_json
 
 SMALL = """\
 version: "1.0"

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from tenantcron.cli.login_rights import warn_of_excess_rights
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 
 async def test_the_embedded_server_is_not_warned_about(

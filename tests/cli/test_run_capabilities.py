@@ -6,8 +6,8 @@ import pytest
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.requirements import TargetKind
+from tenantcron.manifests.language.targets import judge_default_target
 from tenantcron.manifests.policy import load_policy
-from tenantcron.manifests.targets import judge_default_target
 from tenantcron.targets.capabilities import Capabilities, Limits, capabilities
 from tenantcron.targets.registry import Handler, Handlers, Place, SagaError, saga
 

@@ -15,7 +15,7 @@ from support.fleet import NIGHTLY, Called, Shell, manifest, names, numbered, que
 from support.serving import Api, api_on, new_token
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00")
 # How far off an execution is; a minute may end between two answers.

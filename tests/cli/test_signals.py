@@ -19,7 +19,7 @@ from support.scraping import until_served
 ENDLESS = """
 import asyncio
 from pathlib import Path
-from tenantcron.scheduler.run import Run
+from tenantcron.scheduler.replica.replica_loops import Run
 from tenantcron.targets.registry import saga
 
 @saga("nothing")

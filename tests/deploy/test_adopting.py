@@ -12,7 +12,7 @@ import pytest
 from support.builds import chosen_build
 from support.database import Server, own_server
 
-from tenantcron.store import binaries
+from tenantcron.store.embedded import binaries
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "adopting.md"

@@ -12,11 +12,11 @@ from ruamel.yaml import YAML
 from support.promtool import promtool
 
 from tenantcron.cli.main import COMMANDS
-from tenantcron.scheduler.audit_findings import AuditCode
-from tenantcron.scheduler.metrics import METRICS, Kind
-from tenantcron.scheduler.reasons import ENDS, ReasonKind
-from tenantcron.scheduler.tokens import MintFailure
-from tenantcron.store.executions import State
+from tenantcron.scheduler.inspect.audit_findings import AuditCode
+from tenantcron.scheduler.metrics.prometheus import METRICS, Kind
+from tenantcron.scheduler.steps.reasons import ENDS, ReasonKind
+from tenantcron.scheduler.tokens.token_minting import MintFailure
+from tenantcron.store.rows.executions import State
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = re.compile(r"\btenantcron_[a-z_]+")

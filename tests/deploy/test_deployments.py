@@ -17,7 +17,7 @@ from tenantcron.api.status import router
 from tenantcron.cli.main import COMMANDS, _parser
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.settings import PREFIX, Settings, load_settings
-from tenantcron.scheduler.metrics_server import pages
+from tenantcron.scheduler.metrics.server import pages
 
 
 @dataclass(frozen=True, slots=True)

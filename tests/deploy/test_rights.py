@@ -24,10 +24,10 @@ from support.serve_process import serving
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.record_retention import RecordRetention
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store import history
-from tenantcron.store.engine import Database, open_database
+from tenantcron.scheduler.replica.record_retention import RecordRetention
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.rows import history
 
 DOCS = Path(__file__).parents[2] / "docs"
 WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}

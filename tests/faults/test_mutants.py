@@ -25,6 +25,8 @@ def test_a_mutant_can_be_built(mutant: Mutant, tmp_path: Path) -> None:
 
 
 def test_a_missing_text_is_an_error(tmp_path: Path) -> None:
-    outdated = Mutant("outdated", "nothing", (Change("store/firing.py", "no such text", ""),), ())
-    with pytest.raises(OutdatedMutantError, match=r"store/firing\.py"):
+    outdated = Mutant(
+        "outdated", "nothing", (Change("store/steps/firing.py", "no such text", ""),), ()
+    )
+    with pytest.raises(OutdatedMutantError, match=r"store/steps/firing\.py"):
         build(outdated, tmp_path)

@@ -13,7 +13,7 @@ from support.scheduling import Scheduling
 from support.stages import Stage
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 Check = Callable[[Ran], Awaitable[None]]
 

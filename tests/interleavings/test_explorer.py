@@ -8,8 +8,8 @@ from sqlalchemy import text
 from support.footprints import REFERENCES, commute, footprint
 from support.interleaving import Program, Ran
 
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import ConflictError
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import ConflictError
 
 _FOREIGN_KEYS = """
 SELECT c.conrelid::regclass::text, c.confrelid::regclass::text FROM pg_constraint AS c

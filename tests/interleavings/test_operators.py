@@ -8,10 +8,10 @@ from support.scheduling import NOON
 from support.stages import ACME, HOURLY
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.operate import OperationError
-from tenantcron.store.claiming import Claim
-from tenantcron.store.errors import ConflictError
+from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.connection.errors import ConflictError
+from tenantcron.store.steps.claiming import Claim
 
 QUARTERLY = "cron: '*/15 * * * *'"
 

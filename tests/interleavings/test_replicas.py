@@ -9,11 +9,11 @@ from support.interleaving import Ran
 from support.scheduling import NOON
 from support.stages import HOURLY, lock_as_the_release_of_the_session
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.fire import Fired
-from tenantcron.store import claiming
-from tenantcron.store.claiming import Claim
-from tenantcron.store.finishing import Finished
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.fire import Fired
+from tenantcron.store.steps import claiming
+from tenantcron.store.steps.claiming import Claim
+from tenantcron.store.steps.finishing import Finished
 
 
 async def test_two_replicas_fire_an_occurrence_once(theatre: Theatre, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tenantcron.manifests.files import (
     find_files,
     read_files,
 )
-from tenantcron.manifests.rules import RULES, Rule, Severity
+from tenantcron.manifests.language.rules import RULES, Rule, Severity
 
 ALL_RULES = pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
 

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.damage import is_inside, lines_of, mutations
 
-from tenantcron.answers import diagnostics as data
 from tenantcron.cli.formats import github, sarif, text
 from tenantcron.cli.terminal import Palette
 from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.document import Syntax
 from tenantcron.manifests.policy import Policy, load_policy
+from tenantcron.service.responses import diagnostics as data
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(

@@ -4,7 +4,7 @@ import pytest
 from support.manifests import check, check_scheduled, codes, only_schedule
 
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests.payload import MAX_BYTES, fill
+from tenantcron.manifests.language.payload import MAX_BYTES, fill
 
 VALUES = {
     "fire_time": "2026-12-01T02:00:00+00:00",

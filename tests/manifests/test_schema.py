@@ -14,7 +14,7 @@ from tenantcron.core.values import JsonValue
 from tenantcron.manifests import generate
 from tenantcron.manifests.document import Syntax, load
 from tenantcron.manifests.files import find_files
-from tenantcron.manifests.schemas import SchemaName, schema_text
+from tenantcron.manifests.language.schemas import SchemaName, schema_text
 
 NAMES: tuple[SchemaName, ...] = ("manifest", "policy")
 

@@ -10,7 +10,7 @@ from tenantcron.core.names import Owner
 from tenantcron.core.values import JsonValue
 from tenantcron.cron.parse import parse
 from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings, Timing
-from tenantcron.manifests.timing import default_settings
+from tenantcron.manifests.language.timing import default_settings
 
 DEFAULTS = Settings(
     description="",

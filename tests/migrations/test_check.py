@@ -14,10 +14,10 @@ from tenantcron.migrations import check as checking
 from tenantcron.migrations.check import check
 from tenantcron.migrations.expected import expected_objects
 from tenantcron.migrations.generate import built_objects
-from tenantcron.store import catalog
-from tenantcron.store.ddl import create_tenant_schema
-from tenantcron.store.engine import Database
-from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.schema import catalog
+from tenantcron.store.schema.tenant_tables import create_tenant_schema
+from tenantcron.store.schema.versions import CONTROL_VERSION, TENANT_VERSION
 
 
 async def test_the_lists_are_what_all_migrations_build(database: Database) -> None:

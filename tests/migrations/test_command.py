@@ -12,8 +12,8 @@ from support.tenants import add_behind, add_row
 
 from tenantcron.cli.main import main
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import open_database
-from tenantcron.store.versions import CONTROL_VERSION
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.schema.versions import CONTROL_VERSION
 
 
 async def add_tenants(url: str, behind: list[str], broken: list[str]) -> None:

@@ -11,9 +11,9 @@ from support.database import migrate_url
 from tenantcron.core.settings import Settings
 from tenantcron.migrations import runner
 from tenantcron.migrations.history import history
-from tenantcron.store.ddl import ensure_control_schema
-from tenantcron.store.engine import open_database
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.connection.scripts import run_script
+from tenantcron.store.schema.tenant_tables import ensure_control_schema
 
 FUNCTIONS = """
 SELECT p.oid::regprocedure::text AS name, p.prosqlbody IS NOT NULL AS is_parsed, p.proconfig,

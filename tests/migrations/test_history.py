@@ -7,9 +7,9 @@ from support.catalog import describe, without
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.history import history
-from tenantcron.store import tables
-from tenantcron.store.ddl import create_tenant_schema, ensure_control_schema
-from tenantcron.store.engine import Database, open_database
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.schema import tables
+from tenantcron.store.schema.tenant_tables import create_tenant_schema, ensure_control_schema
 
 # Declared in the migrations only.
 UNDECLARED = ("views", "triggers", "functions", "policies")

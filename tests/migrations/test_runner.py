@@ -13,11 +13,11 @@ from tenantcron.core.settings import Settings
 from tenantcron.migrations import runner
 from tenantcron.migrations.outcome import ControlOutcome, TenantOutcome, TenantState
 from tenantcron.migrations.runner import migrate, migrate_control, migrate_tenants
-from tenantcron.store import tenant_versions
-from tenantcron.store.ddl import create_tenant_schema
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.locks import MigrationLock, lock_migration
-from tenantcron.store.versions import CONTROL_VERSION
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.locks import MigrationLock, lock_migration
+from tenantcron.store.schema import tenant_versions
+from tenantcron.store.schema.tenant_tables import create_tenant_schema
+from tenantcron.store.schema.versions import CONTROL_VERSION
 
 
 async def behind(database: Database, *tenants: str) -> None:

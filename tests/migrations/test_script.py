@@ -17,8 +17,8 @@ from support.tenants import add_behind, add_current, add_row
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.history import history
-from tenantcron.store.engine import open_database
-from tenantcron.store.versions import CONTROL_VERSION, TENANT_VERSION
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.schema.versions import CONTROL_VERSION, TENANT_VERSION
 
 ORG_ACME = 'Org "acme"'
 NOTHING = "-- There is nothing to migrate.\n"

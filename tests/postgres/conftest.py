@@ -9,7 +9,7 @@ import pytest
 from support.builds import Build, builds
 from support.database import Server, shared_server
 
-from tenantcron.store.accounts import server_account
+from tenantcron.store.embedded.os_users import server_account
 
 # It counts what was compiled, statement by statement.
 COUNTING = {"shared_preload_libraries": "pg_stat_statements"}

@@ -15,9 +15,9 @@ from support.processes import query
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.finish import finish_batch
-from tenantcron.store.engine import open_database
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.finish import finish_batch
+from tenantcron.store.connection.engine import open_database
 
 DUE = 1000
 COMPILED = (

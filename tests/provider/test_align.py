@@ -11,7 +11,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
 from tenantcron.provider.align import Circumstances, align, quarantine, rezone
 from tenantcron.provider.protocol import ProvidedSchedule
-from tenantcron.store.schedule_cursors import CursorRow
+from tenantcron.store.rows.schedule_cursors import CursorRow
 
 APPLIED = utc(2026, 3, 2, 12)
 NOW = utc(2026, 3, 10, 9, 30)

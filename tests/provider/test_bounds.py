@@ -16,9 +16,9 @@ from tenantcron.provider.protocol import ProvidedTenant, ScheduleProvider
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import DatabaseAwayError
-from tenantcron.store.tenants import Limits, Scope, Synced
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import DatabaseAwayError
+from tenantcron.store.rows.tenants import Limits, Scope, Synced
 from tenantcron.tenants.registry import Registry, tenant_id
 
 BOUNDS = Bounds(timedelta(minutes=15), 4)

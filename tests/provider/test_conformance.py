@@ -16,8 +16,8 @@ from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Scope
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.tenants import Scope
 from tenantcron.tenants.creation import create_tenant
 
 Schedules = Mapping[str, str]

@@ -9,9 +9,9 @@ from support.fleet import DEPLOYER, Fleet
 from tenantcron.core.names import TenantId
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store import audit_records, schedule_cursors
-from tenantcron.store.engine import Database
-from tenantcron.store.schedule_cursors import CursorRow
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import audit_records, schedule_cursors
+from tenantcron.store.rows.schedule_cursors import CursorRow
 
 ACME = TenantId("acme")
 MONDAY, TUESDAY, FRIDAY = utc(2026, 3, 2), utc(2026, 3, 3), utc(2026, 3, 6)

@@ -18,9 +18,9 @@ from tenantcron.provider.protocol import TENANTS_A_BATCH
 from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
-from tenantcron.store.engine import Database
-from tenantcron.store.schedule_definitions import definition_id
-from tenantcron.store.tenants import Scope, Synced, in_scope, set_synced
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.schedule_definitions import definition_id
+from tenantcron.store.rows.tenants import Scope, Synced, in_scope, set_synced
 from tenantcron.tenants.registry import Registry
 
 PROVIDER = TenantScheduleProvider()

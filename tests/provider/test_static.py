@@ -10,14 +10,14 @@ from support.fleet import Fleet, schedules
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.manifests import timing
 from tenantcron.manifests.desired import CatchUp, Overlap, Priority
+from tenantcron.manifests.language import timing
 from tenantcron.provider import static_settings
 from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.static import StaticProvider, static_provider
 from tenantcron.provider.static_settings import read_entries
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.creation import create_tenant
 
 ENTRY: JsonObject = {"tenant": "acme", "name": "nightly", "saga": "report", "cron": "0 2 * * *"}

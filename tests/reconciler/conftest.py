@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.fleet import Fleet
 
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from support.fleet import NIGHTLY, Fleet
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler import checking
 from tenantcron.reconciler.sources import Prepared
-from tenantcron.store import tenants
+from tenantcron.store.rows import tenants
 from tenantcron.tenants.creation import create_tenant
 
 TOO_OFTEN = 'cron: "*/5 * * * *"'

@@ -23,7 +23,7 @@ from support.sessions import until_found
 from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.outcome import Outcome, Status
 from tenantcron.reconciler.plan import Plan, Wanted
-from tenantcron.store import tenant_schedules
+from tenantcron.store.rows import tenant_schedules
 
 ROUNDS = 8
 

@@ -11,9 +11,9 @@ from support.fleet import Fleet, numbered, statements
 from support.patience import PATIENCE
 
 from tenantcron.reconciler.outcome import Status
-from tenantcron.store.engine import Database
-from tenantcron.store.listening import Heard, listening
-from tenantcron.store.tenants import SCHEDULES_CHANGED
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.listening import Heard, listening
+from tenantcron.store.rows.tenants import SCHEDULES_CHANGED
 
 _PLANS = text("SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource'")
 # A trigger keeps three plans for each tenant's table; whatever else a backend keeps, it has once.

@@ -7,8 +7,8 @@ from tenantcron.core.names import TenantId
 from tenantcron.reconciler.outcome import Status
 from tenantcron.reconciler.plan import Rules
 from tenantcron.reconciler.state import read_states
-from tenantcron.store.batches import SCHEMAS_A_STATEMENT
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.schema.batches import SCHEMAS_A_STATEMENT
 from tenantcron.tenants.creation import create_tenant
 
 COUNTS = (1, 20, 200)

@@ -8,8 +8,8 @@ import pytest
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler import run as run_module
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.store.connection.engine import Database
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from support.processes import query
 from support.scheduling import Scheduling
 
 from tenantcron.core.standard_logging import route_standard_logging
-from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.output import keep_line
 from tenantcron.targets.registry import HandlerFunction, Handlers

@@ -16,12 +16,12 @@ from tenantcron.provider.refresh import refresh
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
-from tenantcron.scheduler.audit import Audited, audit
-from tenantcron.scheduler.audit_occurrences import judge
-from tenantcron.store.engine import Database
-from tenantcron.store.executions import execution_id
-from tenantcron.store.recorded_occurrences import Recorded
-from tenantcron.store.schedule_cursors import CursorRow
+from tenantcron.scheduler.inspect.audit import Audited, audit
+from tenantcron.scheduler.inspect.audit_occurrences import judge
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.executions import execution_id
+from tenantcron.store.rows.recorded_occurrences import Recorded
+from tenantcron.store.rows.schedule_cursors import CursorRow
 
 RETENTION = timedelta(days=90)
 SCHEDULE = UUID("00000000-0000-4000-8000-000000000007")

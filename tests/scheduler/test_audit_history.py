@@ -9,7 +9,7 @@ from sqlalchemy import event
 from support.cursors import run
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.audit import Audited, audit
+from tenantcron.scheduler.inspect.audit import Audited, audit
 
 RETENTION = timedelta(days=90)
 # Of the same tenants and schedules, before their timetables became what they are.

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from support.scheduling import NOON, Row, Scheduling
 
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.finish import finish_batch
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.finish import finish_batch
+from tenantcron.store.steps.claiming import Claimed
 
 FAILED = AttemptOutcome.FAILED
 REASON = "auto:consecutive_failures"

@@ -9,9 +9,9 @@ from support.scheduling import Scheduling
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
-from tenantcron.scheduler import run as run_module
-from tenantcron.scheduler.claim import claim_batch
-from tenantcron.scheduler.operate import Operator
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.steps.claim import claim_batch
 
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
 # A heartbeat comes every 20 minutes, unless somebody rings: nobody here waits for one.

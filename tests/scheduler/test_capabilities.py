@@ -10,18 +10,23 @@ from support.scraping import read
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.requirements import covers, requirement, target_kind
-from tenantcron.scheduler import metrics
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.claim import give_back_unrunnable
-from tenantcron.scheduler.health import examine
-from tenantcron.scheduler.replica import Replica
-from tenantcron.scheduler.runners import RunnerWatch
-from tenantcron.scheduler.situation import read_situation, schedule_ref, without_runner
-from tenantcron.scheduler.vitals import read_vitals
-from tenantcron.scheduler.why import explain
-from tenantcron.store import glances, requirements, workers
-from tenantcron.store.requirements import Runner
-from tenantcron.store.workers import Report, WorkerRow
+from tenantcron.scheduler.inspect.cluster_status import read_vitals
+from tenantcron.scheduler.inspect.health import examine
+from tenantcron.scheduler.inspect.schedule_status import (
+    read_situation,
+    schedule_ref,
+    without_runner,
+)
+from tenantcron.scheduler.inspect.why import explain
+from tenantcron.scheduler.metrics import prometheus
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.claim import give_back_unrunnable
+from tenantcron.scheduler.steps.runners import RunnerWatch
+from tenantcron.store.rows import workers
+from tenantcron.store.rows.workers import Report, WorkerRow
+from tenantcron.store.steps import glances, requirements
+from tenantcron.store.steps.requirements import Runner
 from tenantcron.targets.capabilities import Capabilities
 
 URL = {"http": {"url": "https://x.test/", "method": "POST", "headers": {}, "auth": "none"}}
@@ -426,13 +431,13 @@ async def test_why_says_that_no_live_replica_can_run_it(scheduling: Scheduling) 
 async def test_a_metric_counts_what_has_no_runner_by_saga_and_names_only_so_many(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "MOST_SAGAS", 2)
+    monkeypatch.setattr(prometheus, "MOST_SAGAS", 2)
     await report(scheduling, scheduling.replica("billing", "invoice"))
     await scheduling.waiting(5, saga_name="invoice")
     for number, saga in enumerate(("few", "more", "most"), 1):
         await scheduling.waiting(number, saga_name=saga)
 
-    whole = metrics.Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
+    whole = prometheus.Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
     scraped = read((await whole.scrape()).decode())
 
     assert scraped.values("executions_without_runner", "saga") == {"most": 3, "more": 2}

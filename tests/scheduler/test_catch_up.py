@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.finish import finish_batch
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.finish import finish_batch
 
 HOUR = timedelta(hours=1)
 RUNNING = "SELECT count(*) AS number FROM tenantcron.execution WHERE state = 'RUNNING'"

@@ -10,10 +10,10 @@ from sqlalchemy.exc import DBAPIError
 from support.patience import PATIENCE
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.claim import claim_batch, give_back
-from tenantcron.store import claiming, glances
-from tenantcron.store.errors import DatabaseError
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.claim import claim_batch, give_back
+from tenantcron.store.connection.errors import DatabaseError
+from tenantcron.store.steps import claiming, glances
 
 NO_SLOT = "concurrency limit reached"
 

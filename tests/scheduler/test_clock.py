@@ -8,9 +8,9 @@ from importlib.resources import files
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store.times import database_time
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.store.connection.times import database_time
 
 HOUR = timedelta(hours=1)
 # What is monotonic tells how long something took, and nobody can set it; it tells no time.

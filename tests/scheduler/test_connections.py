@@ -13,15 +13,15 @@ from support.tenants import add_current
 
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.names import TenantId
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
-from tenantcron.scheduler.connections import HandlerConnections
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.handler_logins import HandlerLogins
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.engine import Database
-from tenantcron.store.handler_pool import logged_in_as
-from tenantcron.store.handler_transactions import HandlerTransactions
-from tenantcron.store.scripts import for_schema, run_script
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, Stop
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
+from tenantcron.scheduler.steps.handler_logins import HandlerLogins
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.handler_pool import logged_in_as
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
+from tenantcron.store.connection.scripts import for_schema, run_script
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
 from tenantcron.targets.signals import Cancelled

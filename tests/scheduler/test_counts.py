@@ -14,14 +14,14 @@ from support.scheduling import Scheduling
 
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.counts import DURATIONS, Tally
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.finish import finish_batch, recover_lost
-from tenantcron.scheduler.reasons import ReasonKind
-from tenantcron.scheduler.replica import Replica
-from tenantcron.scheduler.run import Run
-from tenantcron.store.executions import State
+from tenantcron.scheduler.metrics.counts import DURATIONS, Tally
+from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
+from tenantcron.scheduler.steps.reasons import ReasonKind
+from tenantcron.store.rows.executions import State
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handlers
 

@@ -11,10 +11,10 @@ from support.patience import PATIENCE
 from support.replicas import Works, due, made
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.counts import Counts
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.leases import Watch
+from tenantcron.scheduler.metrics.counts import Counts
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.leases import Watch
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handlers
 

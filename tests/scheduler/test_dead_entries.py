@@ -15,12 +15,12 @@ from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.runner import migrate_control
-from tenantcron.scheduler import fire
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.claim import claim_batch
-from tenantcron.scheduler.finish import finish_batch
-from tenantcron.store.engine import open_database
-from tenantcron.store.statements import statement
+from tenantcron.scheduler.steps import fire
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.scheduler.steps.finish import finish_batch
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.steps.statements import statement
 
 
 @pytest.fixture

@@ -22,14 +22,14 @@ from tenantcron.core.auth import TokenAuth
 from tenantcron.core.values import JsonValue
 from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.policy import Policy, default_policy
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
-from tenantcron.scheduler.deliver import Deliveries, begun_in, idempotency_key
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.operate import Operator
-from tenantcron.scheduler.replica import Replica
-from tenantcron.scheduler.retention import DEFAULT_RETENTION, Retention
-from tenantcron.scheduler.situation import ScheduleRef
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, Stop
+from tenantcron.scheduler.steps.deliver import Deliveries, begun_in, idempotency_key
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.idempotency_retention import DEFAULT_RETENTION, Retention
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.answers import Answer
 from tenantcron.targets.execution import AsyncTransaction, Transaction
 from tenantcron.targets.http import Caller

@@ -17,10 +17,10 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
 from tenantcron.manifests.desired import CatchUp, Overlap, Settings
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.due import Due, Planned, due, spread_offset
-from tenantcron.scheduler.policies import read_policies
-from tenantcron.store.executions import State
-from tenantcron.store.firing import DueCursor
+from tenantcron.scheduler.steps.definition_settings import read_policies
+from tenantcron.scheduler.steps.due import Due, Planned, due, spread_offset
+from tenantcron.store.rows.executions import State
+from tenantcron.store.steps.firing import DueCursor
 
 DAY = datetime(2026, 12, 1, tzinfo=UTC)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

@@ -7,13 +7,13 @@ from time import monotonic
 import pytest
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler import recent
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.recent import Recent
-from tenantcron.store import failovers
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.failovers import LossRow, Remembered
+from tenantcron.scheduler.steps import recent
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.scheduler.steps.recent import Recent
+from tenantcron.store.rows import failovers
+from tenantcron.store.rows.failovers import LossRow, Remembered
+from tenantcron.store.steps.claiming import Claimed
 
 FORGET_CLAIM = (
     "UPDATE tenantcron.execution SET state = 'PENDING', attempt = 0, started_at = NULL,"

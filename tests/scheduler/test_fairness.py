@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.claim import Sweep, claim_batch
-from tenantcron.store import claiming
+from tenantcron.scheduler.steps.claim import Sweep, claim_batch
+from tenantcron.store.steps import claiming
 
 
 async def test_a_long_queue_does_not_delay_another_tenants_only_one(scheduling: Scheduling) -> None:

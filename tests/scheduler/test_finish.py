@@ -8,11 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.finish import finish_batch, recover_lost
-from tenantcron.scheduler.results import Results
-from tenantcron.store import finishing
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
+from tenantcron.scheduler.steps.results import Results
+from tenantcron.store.steps import finishing
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.answers import Answer
 
 FAILED, SUCCEEDED = AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler import fire as fire_module
-from tenantcron.scheduler.fire import fire_batch
-from tenantcron.store import firing, glances
-from tenantcron.store.errors import DatabaseError
-from tenantcron.store.executions import execution_id
+from tenantcron.scheduler.steps import fire as fire_module
+from tenantcron.scheduler.steps.fire import fire_batch
+from tenantcron.store.connection.errors import DatabaseError
+from tenantcron.store.rows.executions import execution_id
+from tenantcron.store.steps import firing, glances
 
 ONE = NOON + timedelta(hours=1)
 

@@ -9,10 +9,10 @@ from support.handler_sessions import HandlerSessions, Row, handler_sessions
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.engine import Database
-from tenantcron.store.handler_transactions import proof_of
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.handler_transactions import proof_of
+from tenantcron.store.steps.claiming import Claimed
 
 WRITE = "INSERT INTO ledger (note) VALUES ('x')"
 RECORDED = (

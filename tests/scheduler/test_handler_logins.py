@@ -18,11 +18,11 @@ from support.tenants import add_current
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.connections import HandlerConnections
-from tenantcron.scheduler.handler_logins import HandlerLogins
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.handler_roles import HandlerRoleError
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
+from tenantcron.scheduler.steps.handler_logins import HandlerLogins
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
+from tenantcron.store.schema.handler_roles import HandlerRoleError
 
 WHO = "SELECT session_user"
 ROLES = (

@@ -8,8 +8,8 @@ from psycopg.errors import InsufficientPrivilege
 from sqlalchemy.exc import DBAPIError
 from support.handler_sessions import HandlerSessions, handler_sessions
 
-from tenantcron.store.engine import Database
-from tenantcron.store.handler_roles import HandlerRoleError
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.schema.handler_roles import HandlerRoleError
 
 OTHER = '"tenant_night-owl"'
 PUBLIC = """

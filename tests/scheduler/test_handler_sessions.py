@@ -11,8 +11,8 @@ from support.handler_sessions import HandlerSessions, Row, handler_sessions
 from support.replicas import until
 from support.tenants import add_current
 
-from tenantcron.store import handler_pool
-from tenantcron.store.engine import Database
+from tenantcron.store.connection import handler_pool
+from tenantcron.store.connection.engine import Database
 
 # The role that all handlers are in is the only other one that a handler may take on.
 SET_ROLE = """

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.findings import Finding, Severity
-from tenantcron.scheduler.health import examine
-from tenantcron.scheduler.vitals import Vitals, read_vitals
-from tenantcron.store import workers
-from tenantcron.store.workers import Report
+from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
+from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.health import examine
+from tenantcron.store.rows import workers
+from tenantcron.store.rows.workers import Report
 
 LEASE = timedelta(seconds=60)
 PAUSED = {"paused_at": NOON, "paused_by": "system:scheduler:scheduler"}

@@ -9,9 +9,9 @@ import pytest
 from support.replicas import until
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.housekeeping import clean_up, prepare_history
-from tenantcron.store import executions
-from tenantcron.store.history import Month, months_kept
+from tenantcron.scheduler.replica.housekeeping import clean_up, prepare_history
+from tenantcron.store.rows import executions
+from tenantcron.store.rows.history import Month, months_kept
 
 PARTITIONS = (
     "SELECT relname AS name FROM pg_catalog.pg_class AS c"
@@ -93,7 +93,7 @@ async def test_a_month_with_something_unfinished_stays(scheduling: Scheduling, s
 async def test_a_month_that_something_returns_from_at_the_same_moment_stays(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.history._PATIENCE", "20s")
+    monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20s")
     september = NOON - timedelta(days=80)
     await scheduling.waiting(1, state="DEAD", scheduled_for=september, attempt=1)
     (row,) = await scheduling.rows()
@@ -118,7 +118,7 @@ async def _somebody_waits(scheduling: Scheduling) -> bool:
 async def test_a_lock_that_cannot_be_had_leaves_everything_in_place(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.history._PATIENCE", "20ms")
+    monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
     scheduling.clock.go_on(days=62)
     async with scheduling.database.transaction() as reader:
         await reader.exec_driver_sql("SELECT count(*) FROM tenantcron.execution")
@@ -133,7 +133,7 @@ async def test_a_lock_that_cannot_be_had_leaves_everything_in_place(
 async def test_making_a_month_waits_for_nobody_who_reads_or_writes(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.history._PATIENCE", "20ms")
+    monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
     await scheduling.waiting(1)
     scheduling.clock.go_on(days=31)
     async with scheduling.database.transaction() as writer:

@@ -21,18 +21,18 @@ from support.webhooks import hooked
 
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler import lease_thread
-from tenantcron.scheduler import run as run_module
-from tenantcron.scheduler.connections import HandlerConnections
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.leases import renew
-from tenantcron.scheduler.loops import Bell, Step
-from tenantcron.scheduler.outbox import Outbox
-from tenantcron.scheduler.replica import Replica
-from tenantcron.scheduler.run import Run
-from tenantcron.store import listening
-from tenantcron.store.engine import Database
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.scheduler.events.outbox import Outbox
+from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.replica.sleeping_loops import Bell, Step
+from tenantcron.scheduler.steps import lease_thread
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
+from tenantcron.scheduler.steps.leases import renew
+from tenantcron.store.connection import listening
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.targets.capabilities import Capabilities
 
 MOST_STATEMENTS = 120
@@ -159,8 +159,8 @@ async def test_a_replica_sends_hardly_more_while_only_others_could_run_what_wait
 async def test_an_idle_replica_keeps_few_connections(
     real: Scheduling, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.idle_connections.LONGEST_IDLE", 0.2)
-    monkeypatch.setattr("tenantcron.store.idle_connections._LOOK_EVERY", 0.0)
+    monkeypatch.setattr("tenantcron.store.connection.idle_connections.LONGEST_IDLE", 0.2)
+    monkeypatch.setattr("tenantcron.store.connection.idle_connections._LOOK_EVERY", 0.0)
     async with AsyncExitStack() as stack:
         for _ in range(10):
             await stack.enter_async_context(real.database.transaction())

@@ -13,9 +13,9 @@ from support.replicas import Works, at_work, due, made, until_state
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler import run as run_module
-from tenantcron.scheduler.claim import claim_batch
-from tenantcron.store.engine import open_database
+from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.store.connection.engine import open_database
 
 CLAIM, GIVE_BACK = b"WITH RECURSIVE clock", b"attempt = e.attempt - 1"
 # Nothing is recovered by its lease while a test lasts.

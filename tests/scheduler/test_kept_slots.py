@@ -3,9 +3,9 @@
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.store import workers
-from tenantcron.store.workers import Report
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.rows import workers
+from tenantcron.store.rows.workers import Report
 
 
 async def hang(scheduling: Scheduling, *tenants: str, executions: int = 30) -> int:

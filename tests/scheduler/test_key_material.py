@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tenantcron.actor.keys import Algorithm, SigningKey, generate
 from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.key_material import KeyMaterial
+from tenantcron.scheduler.tokens.key_material import KeyMaterial
 
 MASTER, OTHER = os.urandom(32), os.urandom(32)
 

@@ -12,12 +12,12 @@ from support.patience import PATIENCE
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.leases import renew
-from tenantcron.scheduler.policies import read_policies
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.definition_settings import read_policies
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.scheduler.steps.leases import renew
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, Handlers, Place
 

@@ -6,11 +6,11 @@ from random import Random
 
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.claim import claim_batch
-from tenantcron.scheduler.finish import finish_batch
-from tenantcron.store import limits
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.scheduler.steps.finish import finish_batch
+from tenantcron.store.rows import limits
+from tenantcron.store.steps.claiming import Claimed
 
 OUTCOMES = [AttemptOutcome.SUCCEEDED, AttemptOutcome.SUCCEEDED, AttemptOutcome.INTERRUPTED]
 RUNNING = (

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from tenantcron.scheduler.lock_waits import LockWatch
-from tenantcron.scheduler.loops import Bell, repeat
-from tenantcron.store import deadlines
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.replica.lock_waits import LockWatch
+from tenantcron.scheduler.replica.sleeping_loops import Bell, repeat
+from tenantcron.store.connection import deadlines
+from tenantcron.store.connection.engine import Database
 
 UPDATE = "UPDATE tenantcron.limits SET operator = 7"
 

@@ -11,8 +11,8 @@ from support.fleet import Shell, manifest
 from support.handlers import NoDatabase, handler
 from support.processes import executions
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import HandlerFunction, Handlers
 

@@ -12,10 +12,11 @@ from support.services import answering
 from support.webhooks import hooked
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler import metrics
-from tenantcron.scheduler.metrics import Metrics
-from tenantcron.store import measuring, workers
-from tenantcron.store.workers import Report
+from tenantcron.scheduler.metrics import prometheus
+from tenantcron.scheduler.metrics.prometheus import Metrics
+from tenantcron.store.rows import workers
+from tenantcron.store.rows.workers import Report
+from tenantcron.store.steps import measuring
 
 
 async def scrape(scheduling: Scheduling, **settings: object) -> Scraped:
@@ -135,7 +136,7 @@ async def test_scrapes_that_come_close_together_read_the_database_once(
         assert await whole.scrape() == first
     assert sum("tenants_at_limit" in one for one in sent) == 1
 
-    monkeypatch.setattr(metrics, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(prometheus, "FRESH_SECONDS", -1.0)
     later = read((await whole.scrape()).decode())
     assert later.value("executions_pending", priority="medium") == 1
 
@@ -143,7 +144,7 @@ async def test_scrapes_that_come_close_together_read_the_database_once(
 async def test_what_cannot_be_read_is_left_out_and_said(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(prometheus, "FRESH_SECONDS", -1.0)
     whole = Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
     assert read((await whole.scrape()).decode()).value("executions_running") == 0
     await scheduling.execute("ALTER TABLE tenantcron.limits RENAME TO away")

@@ -17,8 +17,8 @@ from support.processes import Fleet, executions, make_due, until
 from support.promtool import promtool
 from support.scraping import Scraped, get, read, until_served
 
-from tenantcron.scheduler.metrics import METRICS, Kind
-from tenantcron.scheduler.metrics_server import METRICS_TYPE
+from tenantcron.scheduler.metrics.prometheus import METRICS, Kind
+from tenantcron.scheduler.metrics.server import METRICS_TYPE
 
 HANDLERS = '''
 """Handlers that end in several ways."""

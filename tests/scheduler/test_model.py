@@ -32,10 +32,10 @@ from support.scheduling import NOON, Row
 from support.worlds import STEPS, TENANTS, World, opened_world
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.operate import OperationError
-from tenantcron.scheduler.situation import UnknownError
-from tenantcron.store.claiming import Claimed, Lease
+from tenantcron.scheduler.inspect.schedule_status import UnknownError
+from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.steps.claiming import Claimed, Lease
 
 EXAMPLES = "MODEL_EXAMPLES"
 SAME_STEPS = settings(max_examples=30, derandomize=True, database=None)

@@ -9,8 +9,8 @@ from support.history import add_history
 from support.scheduling import Scheduling
 
 from tenantcron.core.names import TenantId
-from tenantcron.store.execution_history import Filter, newest, page
-from tenantcron.store.executions import State
+from tenantcron.store.rows.execution_history import Filter, newest, page
+from tenantcron.store.rows.executions import State
 
 READ = (
     "SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0) AS rows"

@@ -16,10 +16,10 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.operate import OperationError, Operator, Triggered
-from tenantcron.scheduler.situation import ScheduleRef, UnknownError, schedule_ref
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, schedule_ref
+from tenantcron.scheduler.operate.operator import OperationError, Operator, Triggered
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.connection.engine import Database
 
 CORRELATION = UUID("00000000-0000-4000-8000-000000000002")
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"), CORRELATION)

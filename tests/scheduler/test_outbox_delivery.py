@@ -18,12 +18,12 @@ from support.webhooks import Hooks, choosing, events_of, hooked, subjects
 
 from tenantcron.actor.signatures import verify_signature
 from tenantcron.core.values import JsonObject
-from tenantcron.scheduler import outbox as outbox_module
-from tenantcron.scheduler import webhooks as webhooks_module
-from tenantcron.scheduler.housekeeping import clean_up
-from tenantcron.scheduler.outbox import EVENTS_A_LANE, LANES_A_WEBHOOK, LEASE, wait_after
-from tenantcron.scheduler.webhooks import PREFIX
-from tenantcron.store import outbox as store
+from tenantcron.scheduler.events import outbox as outbox_module
+from tenantcron.scheduler.events import webhooks as webhooks_module
+from tenantcron.scheduler.events.outbox import EVENTS_A_LANE, LANES_A_WEBHOOK, LEASE, wait_after
+from tenantcron.scheduler.events.webhooks import PREFIX
+from tenantcron.scheduler.replica.housekeeping import clean_up
+from tenantcron.store.rows import outbox as store
 from tenantcron.targets import http as http_module
 
 WRITE = text(

@@ -4,9 +4,9 @@ from sqlalchemy import text
 from support.scheduling import NOON, Row, Scheduling
 from support.webhooks import hooked
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.webhooks import EVENT_TYPES, PREFIX
-from tenantcron.store import webhooks
+from tenantcron.scheduler.events.webhooks import EVENT_TYPES, PREFIX
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.rows import webhooks
 
 
 async def events(scheduling: Scheduling) -> list[Row]:

@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.store import finishing
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.steps import finishing
+from tenantcron.store.steps.claiming import Claimed
 
 REPLACED = "replaced by the next occurrence"
 HOUR = timedelta(hours=1)

@@ -13,8 +13,8 @@ from support.handlers import NoDatabase, handler, in_both_ways, tasks_at_work
 from support.patience import PATIENCE
 
 from tenantcron.actor.context import current_actor, current_correlation_id, current_user_id
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
-from tenantcron.scheduler.execute import GRACE, Executor
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, Stop
+from tenantcron.scheduler.steps.execute import GRACE, Executor
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Authoriser, Refused
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import HandlerFunction, Handlers

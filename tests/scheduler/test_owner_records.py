@@ -14,11 +14,11 @@ from support.services import Service, answering, service
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.values import JsonValue
-from tenantcron.scheduler.deliver import Deliveries, begun_in
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.operate import Operator
-from tenantcron.scheduler.situation import read_situation, schedule_ref
-from tenantcron.scheduler.why import explain
+from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
+from tenantcron.scheduler.inspect.why import explain
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.steps.deliver import Deliveries, begun_in
+from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Authoriser, Refused
 from tenantcron.targets.http import Caller
 from tenantcron.targets.owner_check import OwnerCheck

@@ -10,7 +10,7 @@ from support.history import add_history
 from support.scheduling import NOON, Scheduling
 from support.webhooks import hooked
 
-from tenantcron.store.statements import statement
+from tenantcron.store.steps.statements import statement
 
 CURSORS = 3000
 # What is live is small, and read in whichever way is cheapest.

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler import progress as progressing
-from tenantcron.scheduler.loops import Bell, repeat
-from tenantcron.scheduler.progress import Progress
-from tenantcron.store.errors import DatabaseAwayError
+from tenantcron.scheduler.replica import progress as progressing
+from tenantcron.scheduler.replica.progress import Progress
+from tenantcron.scheduler.replica.sleeping_loops import Bell, repeat
+from tenantcron.store.connection.errors import DatabaseAwayError
 
 SETTINGS = Settings(
     folder=Path(), lease=timedelta(seconds=60), database_timeout=timedelta(seconds=15)

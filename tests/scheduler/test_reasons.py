@@ -7,19 +7,19 @@ from random import Random
 import pytest
 from support.attempts import SETTINGS, claimed
 
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.reasons import ENDS, ReasonKind, why_ended, why_unstarted
-from tenantcron.scheduler.retention import DEFAULT_RETENTION, forgotten
-from tenantcron.scheduler.retry import settle
-from tenantcron.store.executions import State
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.idempotency_retention import DEFAULT_RETENTION, forgotten
+from tenantcron.scheduler.steps.reasons import ENDS, ReasonKind, why_ended, why_unstarted
+from tenantcron.scheduler.steps.retry import settle
+from tenantcron.store.rows.executions import State
 
 ROOT = Path(__file__).parents[2]
 # Where executions end without a start, and the words are.
 SOURCES = (
-    "store/sql/claim.sql",
-    "store/sql/skip.sql",
-    "store/sql/replace.sql",
-    "scheduler/due.py",
+    "store/steps/claim.sql",
+    "store/steps/skip.sql",
+    "store/steps/replace.sql",
+    "scheduler/steps/due.py",
     "provider/refresh.py",
 )
 WORDS = re.compile(

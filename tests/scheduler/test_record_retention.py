@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 from support.scheduling import Scheduling
 from support.tenants import add_current
 
-from tenantcron.scheduler import record_retention
-from tenantcron.scheduler.record_retention import RecordRetention
-from tenantcron.store import record_retention as store_retention
-from tenantcron.store import workers
-from tenantcron.store.workers import Report
+from tenantcron.scheduler.replica import record_retention
+from tenantcron.scheduler.replica.record_retention import RecordRetention
+from tenantcron.store.rows import record_retention as store_retention
+from tenantcron.store.rows import workers
+from tenantcron.store.rows.workers import Report
 
 _INSERT = (
     "INSERT INTO {}.audit_record (entity_type, entity_id, operation, changed_by, actor_type,"

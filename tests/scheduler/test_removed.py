@@ -5,10 +5,10 @@ from support.scheduling import Scheduling
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.claim import give_back
-from tenantcron.scheduler.operate import Operator
-from tenantcron.store.executions import State
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.claim import give_back
+from tenantcron.store.rows.executions import State
 
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
 REMOVED = "schedule removed"

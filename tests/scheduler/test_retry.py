@@ -7,8 +7,8 @@ import pytest
 from support.attempts import SETTINGS, claimed
 
 from tenantcron.manifests.desired import Retry
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.retry import LONGEST_REASON, Settled, settle, settle_loss
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.retry import LONGEST_REASON, Settled, settle, settle_loss
 
 
 class Highest(Random):

@@ -11,10 +11,10 @@ from support.patience import PATIENCE
 from support.replicas import Works, at_work, due, made, make_due, until, until_state
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler import run as run_module
-from tenantcron.scheduler.claim import claim_batch
-from tenantcron.scheduler.loops import Step
-from tenantcron.store.errors import DatabaseAwayError
+from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.replica.sleeping_loops import Step
+from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.store.connection.errors import DatabaseAwayError
 
 A_SECOND = timedelta(seconds=1)
 
@@ -165,7 +165,7 @@ async def test_one_that_cannot_write_its_results_stops_all_the_same(
     async def away(*_: object) -> None:
         raise DatabaseAwayError("the server is away")
 
-    monkeypatch.setattr("tenantcron.scheduler.results.finish_batch", away)
+    monkeypatch.setattr("tenantcron.scheduler.steps.results.finish_batch", away)
     # Its end waits for the results as long as they can be of use, and no longer.
     async with at_work(real, works, replace(real.settings, lease=A_SECOND, drain=A_SECOND)):
         await works.called.wait()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.fleet import Shell, manifest, query
 
-from tenantcron.scheduler import run
-from tenantcron.scheduler.run import Run
+from tenantcron.scheduler.replica import replica_loops
+from tenantcron.scheduler.replica.replica_loops import Run
 
 SCHEDULES = dict.fromkeys(("first", "second"), 'cron: "0 * * * *", catch_up_window: 2h')
 HANDLERS = """
@@ -48,7 +48,7 @@ def test_handlers_that_end_while_the_next_are_claimed_do_not_end_the_run(
         return claimed
 
     monkeypatch.setattr(Run, "_start_batch", claim_and_let_end)
-    monkeypatch.setattr(run, "LONGEST_SLEEP", 0.01)
+    monkeypatch.setattr(replica_loops, "LONGEST_SLEEP", 0.01)
     options = {"TENANTCRON_MAX_CONCURRENT": "1", "PYTHONPATH": str(tmp_path)}
     assert shell("run", "--handlers", "once_work", "--once", **options).code == 0
 

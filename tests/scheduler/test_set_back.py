@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.audit import audit
+from tenantcron.scheduler.inspect.audit import audit
 
 HOUR = timedelta(hours=1)
 

@@ -13,8 +13,8 @@ from tenantcron.actor.keys import Algorithm
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.actor.sealing import SealError
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.key_material import KeyMaterial
-from tenantcron.scheduler.signing_keys import (
+from tenantcron.scheduler.tokens.key_material import KeyMaterial
+from tenantcron.scheduler.tokens.signing_keys import (
     LEAD,
     RETIRING,
     SigningKeyError,
@@ -22,7 +22,7 @@ from tenantcron.scheduler.signing_keys import (
     fault,
     standings,
 )
-from tenantcron.store.signing_keys import KeyRow
+from tenantcron.store.rows.signing_keys import KeyRow
 
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
 FIRST_MASTER, SECOND_MASTER = os.urandom(32).hex(), os.urandom(32).hex()

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from support.attempts import SETTINGS, claimed
 from support.handlers import NoDatabase, doing_nothing, handler, raising, runs, tasks_at_work
 
-from tenantcron.scheduler.attempts import AttemptOutcome, Stop
-from tenantcron.scheduler.execute import Executor
+from tenantcron.scheduler.steps.attempts import AttemptOutcome, Stop
+from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handlers
 from tenantcron.targets.signals import Cancelled, Fail

@@ -9,11 +9,11 @@ import pytest
 from support.scheduling import NOON, Scheduling
 from support.suspects import LONGER_THAN_A_LEASE, Supervised
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.claim import give_back
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.suspects import ALONE, TOGETHER
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.claim import give_back
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.store.steps.claiming import Claimed
+from tenantcron.store.steps.suspects import ALONE, TOGETHER
 
 KILLED = ("DEAD", "killed its worker 3 times")
 TENANTS = ("acme", "beta", "cosy", "dune", "echo")

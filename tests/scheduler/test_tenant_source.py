@@ -5,14 +5,14 @@ from uuid import uuid4
 
 from support.scheduling import NOON, Row, Scheduling
 
-from tenantcron.scheduler.findings import Finding, Severity
-from tenantcron.scheduler.health import examine
-from tenantcron.scheduler.reasons import ReasonKind, why_unstarted
-from tenantcron.scheduler.situation import read_situation, schedule_ref
-from tenantcron.scheduler.vitals import read_vitals
-from tenantcron.scheduler.why import explain
-from tenantcron.store import tenant_sources
-from tenantcron.store.tenant_sources import SourceProblem
+from tenantcron.scheduler.inspect.cluster_status import read_vitals
+from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.health import examine
+from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
+from tenantcron.scheduler.inspect.why import explain
+from tenantcron.scheduler.steps.reasons import ReasonKind, why_unstarted
+from tenantcron.store.rows import tenant_sources
+from tenantcron.store.rows.tenant_sources import SourceProblem
 
 MAX_AGE = timedelta(minutes=10)
 

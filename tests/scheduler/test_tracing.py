@@ -26,11 +26,11 @@ from support.services import Service, answering, service
 from tenantcron.manifests.desired import HttpTarget
 from tenantcron.manifests.policy import Policy
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.deliver import Deliveries
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.replica import Replica
-from tenantcron.scheduler.run import Run
+from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.deliver import Deliveries
+from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.http import Caller
 from tenantcron.targets.registry import HandlerFunction, Handlers

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.housekeeping import clean_up
+from tenantcron.scheduler.replica.housekeeping import clean_up
 
 EXISTS = "SELECT to_regclass('tenantcron.execution_waiting_idx') IS NOT NULL"
 MAKE = """

@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 from support.attempts import SETTINGS, claimed
 from support.handlers import NoDatabase, handler
 
-from tenantcron.scheduler.attempts import Attempt
-from tenantcron.scheduler.counts import Counts
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.watchdog import LOOK, Watchdog
+from tenantcron.scheduler.metrics.counts import Counts
+from tenantcron.scheduler.replica.watchdog import LOOK, Watchdog
+from tenantcron.scheduler.steps.attempts import Attempt
+from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import HandlerFunction, Handlers
 

@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.situation import Situation, UnknownError, read_situation, schedule_ref
-from tenantcron.scheduler.why import Reason, explain
-from tenantcron.store import workers
-from tenantcron.store.workers import Report
+from tenantcron.scheduler.inspect.schedule_status import (
+    Situation,
+    UnknownError,
+    read_situation,
+    schedule_ref,
+)
+from tenantcron.scheduler.inspect.why import Reason, explain
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.store.rows import workers
+from tenantcron.store.rows.workers import Report
 
 LEASE = timedelta(seconds=60)
 PAUSED: dict[str, object] = {

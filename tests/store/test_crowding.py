@@ -14,9 +14,9 @@ from support.database import Server, own_server
 from support.fleet import Shell
 
 from tenantcron.core.settings import Settings
-from tenantcron.store import crowding
-from tenantcron.store.engine import open_database
-from tenantcron.store.errors import TooManyClientsError
+from tenantcron.store.connection import crowding
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.connection.errors import TooManyClientsError
 
 SETTINGS = {"max_connections": "4", "superuser_reserved_connections": "1", "max_wal_senders": "0"}
 

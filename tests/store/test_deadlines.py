@@ -16,12 +16,12 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.store import deadlines
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.errors import DatabaseAwayError
-from tenantcron.store.handler_transactions import HandlerTransactions, Scope
-from tenantcron.store.listening import ListeningError, listening
-from tenantcron.store.targets import target_of
+from tenantcron.store.connection import deadlines
+from tenantcron.store.connection.database_urls import target_of
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.errors import DatabaseAwayError
+from tenantcron.store.connection.handler_transactions import HandlerTransactions, Scope
+from tenantcron.store.connection.listening import ListeningError, listening
 
 SHORT = timedelta(milliseconds=300)
 # Far below the ten seconds that psycopg waits for a cancelled statement, and far above SHORT.
@@ -169,8 +169,8 @@ async def test_a_slow_statement_ends_at_the_server_and_keeps_its_connection(
 async def test_listening_on_a_silent_server_ends(
     silent: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.listening._SILENCE", 0.1)
-    monkeypatch.setattr("tenantcron.store.listening._PATIENCE", 0.2)
+    monkeypatch.setattr("tenantcron.store.connection.listening._SILENCE", 0.1)
+    monkeypatch.setattr("tenantcron.store.connection.listening._PATIENCE", 0.2)
 
     async def listen() -> None:
         async with listening(target_of(silent.url), "x") as heard:

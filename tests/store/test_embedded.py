@@ -15,9 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tenantcron.store.accounts import server_account
-from tenantcron.store.embedded import ServerUse, embedded_server
-from tenantcron.store.errors import EmbeddedServerError
+from tenantcron.store.connection.errors import EmbeddedServerError
+from tenantcron.store.embedded.os_users import server_account
+from tenantcron.store.embedded.server import ServerUse, embedded_server
 
 # Opens the database of the working folder, says so, and leaves when its input ends.
 VISITOR = """
@@ -25,7 +25,7 @@ import asyncio, sys
 from pathlib import Path
 from sqlalchemy import text
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 async def visit():
     async with open_database(Settings(folder=Path.cwd())) as database:

@@ -12,10 +12,11 @@ from sqlalchemy.exc import ProgrammingError
 from support.tenants import add_current
 
 from tenantcron.core.settings import Settings
-from tenantcron.store import engine, tables
-from tenantcron.store.ddl import create_tenant_schema
-from tenantcron.store.engine import Database, of_tenant, open_database
-from tenantcron.store.errors import ServerTooOldError
+from tenantcron.store.connection import engine
+from tenantcron.store.connection.engine import Database, of_tenant, open_database
+from tenantcron.store.connection.errors import ServerTooOldError
+from tenantcron.store.schema import tables
+from tenantcron.store.schema.tenant_tables import create_tenant_schema
 
 SESSION = text(
     "SELECT current_setting('transaction_isolation'), current_setting('search_path'),"

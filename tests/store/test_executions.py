@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenantcron.store.executions import execution_id
+from tenantcron.store.rows.executions import execution_id
 
 NAMESPACE = UUID("6f1c3f2a-6c0e-5b63-9d0e-3d1f0c3a7b54")
 

@@ -10,8 +10,8 @@ from sqlalchemy import text
 from support.database import GUARDED, Server
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.errors import (
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.errors import (
     DatabaseAwayError,
     DatabaseError,
     MissingRightsError,

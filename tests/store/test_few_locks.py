@@ -22,11 +22,11 @@ from tenantcron.migrations.runner import migrate
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.state import read_states
-from tenantcron.scheduler.audit import audit
-from tenantcron.scheduler.record_retention import RecordRetention
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.scripts import for_schema, run_script
+from tenantcron.scheduler.inspect.audit import audit
+from tenantcron.scheduler.replica.record_retention import RecordRetention
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.scripts import for_schema, run_script
 
 _FEW_LOCKS = {"max_locks_per_transaction": "10", "max_connections": "20", "max_wal_senders": "0"}
 _TENANTS = 500

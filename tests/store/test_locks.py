@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.errors import LockNotAvailable, NoDataFound
 
-from tenantcron.store.locks import Lock
+from tenantcron.store.connection.locks import Lock
 
 FORMER_CLAIM = "SELECT pg_advisory_xact_lock(1952672002, -2147483648)"
 TAKE = "SELECT tenantcron.take_lock('claim')"

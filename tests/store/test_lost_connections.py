@@ -11,8 +11,8 @@ from support.fleet import NIGHTLY, Fleet
 
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store.engine import Database
-from tenantcron.store.errors import DatabaseAwayError
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.errors import DatabaseAwayError
 
 
 def terminate(url: str, pid: int) -> None:

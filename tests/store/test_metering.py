@@ -7,8 +7,8 @@ import pytest
 from support.scheduling import Row, Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.store.connection.engine import Database
 
 DECEMBER = date(2026, 12, 1)
 

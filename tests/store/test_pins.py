@@ -19,7 +19,7 @@ from support.database import TEMPLATE, Server
 from support.lifecycle import live
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import Database, open_database
+from tenantcron.store.connection.engine import Database, open_database
 
 HOSTILE: dict[str, dict[str, str]] = {
     "formats": {

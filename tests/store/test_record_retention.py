@@ -18,7 +18,7 @@ from support.database import Server
 from support.fleet import Fleet, numbered
 
 from tenantcron.core.names import TenantId
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.creation import create_tenant
 
 SCHEMAS = ("tenantcron", "tenant_acme")

@@ -12,10 +12,10 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.errors import DatabaseAwayError, ReadOnlyError
-from tenantcron.store.handler_transactions import HandlerTransactions, Scope
-from tenantcron.store.targets import target_of
+from tenantcron.store.connection.database_urls import target_of
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.errors import DatabaseAwayError, ReadOnlyError
+from tenantcron.store.connection.handler_transactions import HandlerTransactions, Scope
 
 WHO = Attribution(Actor("system:x", ActorType.WORKER, "test"))
 IN_RECOVERY = text("SELECT pg_is_in_recovery()")

@@ -9,8 +9,8 @@ from support.fleet import Shell
 
 from tenantcron.cli.server_identity import unverified_server, warn_of_unverified_server
 from tenantcron.core.settings import Settings
-from tenantcron.store.targets import target_of
-from tenantcron.store.tls import Unverified, unverified
+from tenantcron.store.connection.database_urls import target_of
+from tenantcron.store.connection.tls import Unverified, unverified
 
 
 @dataclass(frozen=True)

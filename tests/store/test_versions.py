@@ -7,10 +7,10 @@ from sqlalchemy import text
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.history import history
-from tenantcron.store import versions
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.errors import MigrationMissingError
-from tenantcron.store.versions import require_migrated
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.connection.errors import MigrationMissingError
+from tenantcron.store.schema import versions
+from tenantcron.store.schema.versions import require_migrated
 
 
 async def require(database: Database) -> None:

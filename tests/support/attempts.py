@@ -9,7 +9,7 @@ from tenantcron.actor.model import Actor, scheduler_actor
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings
-from tenantcron.store.claiming import Claimed
+from tenantcron.store.steps.claiming import Claimed
 
 SCHEDULED_FOR = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
 STARTED_AT = datetime(2026, 11, 16, 2, 0, 3, tzinfo=UTC)

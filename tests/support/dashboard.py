@@ -8,8 +8,8 @@ from support.serving import Api, apply
 
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store import history
-from tenantcron.store.times import database_time
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import history
 
 EVIL = "<script>document.title = 'taken'</script><b>bold</b>"
 DEAD = UUID("dead0000-0000-4000-8000-000000000001")

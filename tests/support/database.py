@@ -21,8 +21,8 @@ from support.patience import PATIENCE
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations.runner import migrate
-from tenantcron.store.embedded import DATA, FOLDER, ServerUse
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.embedded.server import DATA, FOLDER, ServerUse
 
 TEMPLATE = "migrated"
 GUARDED = "guarded"

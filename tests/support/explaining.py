@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 
 async def explained(database: Database, read: Any) -> str:

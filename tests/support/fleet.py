@@ -29,7 +29,7 @@ from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
 from tenantcron.reconciler.outcome import Outcome
 from tenantcron.reconciler.plan import Rules
 from tenantcron.reconciler.sources import Prepared
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.creation import create_tenant
 
 CORRELATION = UUID("00000000-0000-4000-8000-000000000001")

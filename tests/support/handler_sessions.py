@@ -11,13 +11,13 @@ from support.attempts import claimed
 from support.tenants import add_current
 
 from tenantcron.core.names import TenantId
-from tenantcron.scheduler.connections import HandlerConnections
-from tenantcron.scheduler.handler_logins import HandlerLogins
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.engine import Database
-from tenantcron.store.handler_roles import Login
-from tenantcron.store.handler_transactions import HandlerTransactions
-from tenantcron.store.scripts import for_schema, run_script
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
+from tenantcron.scheduler.steps.handler_logins import HandlerLogins
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
+from tenantcron.store.connection.scripts import for_schema, run_script
+from tenantcron.store.schema.handler_roles import Login
+from tenantcron.store.steps.claiming import Claimed
 
 Row = tuple[object, ...]
 TENANTS = ("acme", "night-owl")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from support.attempts import SETTINGS, HandClock, claimed
 
-from tenantcron.scheduler.attempts import Attempt
-from tenantcron.scheduler.execute import GRACE, Executor
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import Attempt
+from tenantcron.scheduler.steps.execute import GRACE, Executor
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
 

@@ -32,7 +32,7 @@ from support.footprints import COMMIT, NOTHING, Footprint, commute, footprint, i
 from support.patience import PATIENCE
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import Database, open_database
+from tenantcron.store.connection.engine import Database, open_database
 
 # How long a step may take before the explorer checks whether it is blocked.
 _GLANCE = 0.003

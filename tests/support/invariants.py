@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import text
 
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 # By name.
 INVARIANTS: Mapping[str, str] = {

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 from pydantic import ValidationError as ModelError
 
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests import models
-from tenantcron.manifests.schemas import SchemaName, schema_text
-from tenantcron.manifests.structure import check_structure
+from tenantcron.manifests.language import models
+from tenantcron.manifests.language.schemas import SchemaName, schema_text
+from tenantcron.manifests.language.structure import check_structure
 
 Errors = Iterator[ValidationError]
 Rule = dict[str, Any]

@@ -1,8 +1,8 @@
 """One heartbeat of a replica, without its thread."""
 
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.leases import flag_ended, renew, stop_ended
-from tenantcron.scheduler.replica import Replica
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.leases import flag_ended, renew, stop_ended
 
 
 async def keep_up(replica: Replica, executor: Executor) -> None:

@@ -19,7 +19,7 @@ from support.processes import query, until
 from support.serving import api_on
 
 from tenantcron.core.settings import Settings
-from tenantcron.store.engine import open_database
+from tenantcron.store.connection.engine import open_database
 
 HANDLERS = "support.lifecycle_handlers"
 SCHEDULES = dict.fromkeys(

@@ -10,8 +10,8 @@ from tenantcron.core.values import JsonValue
 from tenantcron.manifests.check import Checked, TenantHints, check_manifest
 from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.document import Syntax
+from tenantcron.manifests.language.rules import RULES
 from tenantcron.manifests.policy import Policy, default_policy, load_policy
-from tenantcron.manifests.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 GOOD = ROOT / "examples" / "manifests"

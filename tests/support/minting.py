@@ -9,9 +9,9 @@ from support.attempts import SETTINGS
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.key_sets import FixedKeys
 from tenantcron.actor.model import Actor, ActorType
-from tenantcron.scheduler.signing_keys import SigningKeys
-from tenantcron.scheduler.tokens import Minter
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.tokens.signing_keys import SigningKeys
+from tenantcron.scheduler.tokens.token_minting import Minter
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.tokens import TokenError
 
 BILLING = "https://billing.internal"

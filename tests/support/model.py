@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from tenantcron.store.claiming import Lease
+from tenantcron.store.steps.claiming import Lease
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -18,8 +18,8 @@ from support.fleet import call
 from support.page_tables import made_table
 from support.pages import BLOCK, ROOT, TABLE
 
-from tenantcron.store.embedded import FOLDER, ServerUse
-from tenantcron.store.targets import Target
+from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.embedded.server import FOLDER, ServerUse
 
 # Every other command opens a database.
 WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}

@@ -16,8 +16,6 @@ from itertools import islice
 from support.pages import ROOT, Json
 
 from tenantcron.actor.grants import Role
-from tenantcron.answers.problems import PROBLEMS
-from tenantcron.api.roles import ALLOWED, Permission
 from tenantcron.core.durations import format_duration, parse_duration
 from tenantcron.core.settings import PREFIX, Settings
 from tenantcron.cron.analysis import shortest_gap
@@ -26,12 +24,14 @@ from tenantcron.cron.occurrences import upcoming
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
 from tenantcron.manifests.check import TenantHints, check_manifest
+from tenantcron.manifests.language.translate import every
 from tenantcron.manifests.policy import default_policy
-from tenantcron.manifests.translate import every
 from tenantcron.reconciler.refusals import REFUSALS
-from tenantcron.scheduler.metrics import METRICS
-from tenantcron.scheduler.reasons import ENDS, ReasonKind
-from tenantcron.store import tables
+from tenantcron.scheduler.metrics.prometheus import METRICS
+from tenantcron.scheduler.steps.reasons import ENDS, ReasonKind
+from tenantcron.service.responses.problem_types import PROBLEMS
+from tenantcron.service.roles import ALLOWED, Permission
+from tenantcron.store.schema import tables
 
 
 def made_table(match: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ from psycopg.rows import DictRow, dict_row
 from support.database import Server
 from support.processes import until
 
-from tenantcron.store.accounts import server_account
+from tenantcron.store.embedded.os_users import server_account
 
 # Set where PgBouncer is required; elsewhere the tests are skipped without it.
 REQUIRED = "PGBOUNCER_TESTS"

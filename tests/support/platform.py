@@ -10,8 +10,8 @@ from support.fleet import DEPLOYER
 from support.processes import query
 
 from tenantcron.core.settings import Settings
-from tenantcron.store import tenant_sources
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenant_sources
 from tenantcron.tenants.source.reading import tenant_source
 from tenantcron.tenants.source.refresh import Refresher, SourceRefresh
 

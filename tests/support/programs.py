@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.builds import chosen_build
 
-from tenantcron.store import binaries
+from tenantcron.store.embedded import binaries
 
 
 def client(

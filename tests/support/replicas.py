@@ -11,12 +11,12 @@ from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.connections import HandlerConnections
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.outbox import Outbox
-from tenantcron.scheduler.replica import Replica
-from tenantcron.scheduler.run import Run
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.scheduler.events.outbox import Outbox
+from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
 

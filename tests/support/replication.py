@@ -11,7 +11,7 @@ import psycopg
 from support.builds import Build
 from support.processes import query, until
 
-from tenantcron.store.accounts import Account, server_account
+from tenantcron.store.embedded.os_users import Account, server_account
 
 DATABASE = "postgres"
 _PORT = "5432"

@@ -17,20 +17,20 @@ from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import tz_version, zone
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.claim import Sweep, claim_batch
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.finish import finish_batch
-from tenantcron.scheduler.fire import fire_batch
-from tenantcron.scheduler.housekeeping import prepare_history
-from tenantcron.scheduler.replica import Replica
-from tenantcron.store import execution_history, limits, schedule_definitions
-from tenantcron.store.claiming import Claim, Claimed
-from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import AttemptRow
-from tenantcron.store.finishing import Finished
-from tenantcron.store.tables import execution, schedule_cursor
-from tenantcron.store.tables import tenant as tenant_table
+from tenantcron.scheduler.replica.housekeeping import prepare_history
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.claim import Sweep, claim_batch
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.finish import finish_batch
+from tenantcron.scheduler.steps.fire import fire_batch
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import execution_history, limits, schedule_definitions
+from tenantcron.store.rows.execution_history import AttemptRow
+from tenantcron.store.schema.tables import execution, schedule_cursor
+from tenantcron.store.schema.tables import tenant as tenant_table
+from tenantcron.store.steps.claiming import Claim, Claimed
+from tenantcron.store.steps.finishing import Finished
 from tenantcron.targets.capabilities import ANYTHING, Capabilities
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -19,13 +19,13 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.api.connections import Bounds
-from tenantcron.api.service import Service
 from tenantcron.api.serving import Address, open_service, server_config
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.store import api_tokens, audit_records, history
-from tenantcron.store.engine import Database
-from tenantcron.store.times import database_time
+from tenantcron.service.work import Service
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import api_tokens, audit_records, history
 from tenantcron.tenants.registry import Registry
 from tenantcron.web.app import create_app
 

@@ -16,17 +16,17 @@ from tenantcron.core.names import TenantId
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Wanted
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.claim import claim_batch
-from tenantcron.scheduler.finish import finish_batch, recover_lost
-from tenantcron.scheduler.fire import fire_batch
-from tenantcron.scheduler.operate import Operator
-from tenantcron.scheduler.situation import ScheduleRef
-from tenantcron.store import finishing
-from tenantcron.store.claiming import Claim, Claimed, Lease
-from tenantcron.store.engine import Database
-from tenantcron.store.locks import Lock, take_lock
-from tenantcron.store.tenants import Limits
+from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.claim import claim_batch
+from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
+from tenantcron.scheduler.steps.fire import fire_batch
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.locks import Lock, take_lock
+from tenantcron.store.rows.tenants import Limits
+from tenantcron.store.steps import finishing
+from tenantcron.store.steps.claiming import Claim, Claimed, Lease
 from tenantcron.tenants.registry import Registry
 
 ACME = TenantId("acme")

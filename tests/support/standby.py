@@ -15,8 +15,8 @@ from support.gate import Upstream
 from support.ports import free_port
 from support.processes import query, until
 
-from tenantcron.store.accounts import server_account
-from tenantcron.store.binaries import programs
+from tenantcron.store.embedded.binaries import programs
+from tenantcron.store.embedded.os_users import server_account
 
 _CONFIGURATION = """
 listen_addresses = '127.0.0.1'

@@ -6,9 +6,9 @@ from itertools import count
 
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.store.steps.claiming import Claimed
 
 # The outcome that its worker reports, or None if the attempt kills the worker.
 Behaviour = Callable[[Claimed], AttemptOutcome | None]

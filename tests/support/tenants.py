@@ -4,8 +4,8 @@ from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.migrations.history import history
-from tenantcron.store import tables
-from tenantcron.store.ddl import create_tenant_schema
+from tenantcron.store.schema import tables
+from tenantcron.store.schema.tenant_tables import create_tenant_schema
 
 
 async def add_row(connection: AsyncConnection, tenant: str, status: str = "active") -> str:

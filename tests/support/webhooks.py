@@ -11,10 +11,10 @@ from support.scheduling import Scheduling
 from support.services import Behaviour, Received, Service, answering, service
 
 from tenantcron.core.values import JsonObject
-from tenantcron.scheduler.outbox import Outbox
-from tenantcron.scheduler.webhooks import EVENT_TYPES, Courier
-from tenantcron.store import webhooks
-from tenantcron.store.webhooks import Webhook
+from tenantcron.scheduler.events.outbox import Outbox
+from tenantcron.scheduler.events.webhooks import EVENT_TYPES, Courier
+from tenantcron.store.rows import webhooks
+from tenantcron.store.rows.webhooks import Webhook
 from tenantcron.targets.http import Caller
 
 SECRETS = ("env:HOOK_*",)

@@ -22,16 +22,16 @@ from tenantcron.core.settings import Settings
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.outcome import Status
-from tenantcron.scheduler.attempts import AttemptOutcome
-from tenantcron.scheduler.claim import give_back
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.operate import Operator
-from tenantcron.scheduler.situation import ScheduleRef
-from tenantcron.store import finishing
-from tenantcron.store.claiming import Claimed, Lease
-from tenantcron.store.engine import open_database
-from tenantcron.store.tables import execution, execution_attempt, schedule_cursor
-from tenantcron.store.tenants import Limits
+from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
+from tenantcron.scheduler.steps.claim import give_back
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.store.connection.engine import open_database
+from tenantcron.store.rows.tenants import Limits
+from tenantcron.store.schema.tables import execution, execution_attempt, schedule_cursor
+from tenantcron.store.steps import finishing
+from tenantcron.store.steps.claiming import Claimed, Lease
 from tenantcron.tenants.registry import Registry
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from support.attempts import claimed
 
-from tenantcron.scheduler.attempts import AttemptOutcome, Stop, ended, stopped
+from tenantcron.scheduler.steps.attempts import AttemptOutcome, Stop, ended, stopped
 from tenantcron.targets.isolation.messages import (
     LONGEST_LINE,
     Ended,

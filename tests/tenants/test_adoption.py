@@ -13,8 +13,8 @@ from support.schemas import everything_in
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Limits
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.tenants import Limits
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import Registry
 

@@ -12,9 +12,9 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import scheduler_actor
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
-from tenantcron.store import audit_records, identities, tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Limits
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import audit_records, identities, tenants
+from tenantcron.store.rows.tenants import Limits
 from tenantcron.tenants.registry import Registry, find_identities
 
 ACME = TenantId("acme")

@@ -14,9 +14,9 @@ from tenantcron.core.labels import (
     read_filter,
 )
 from tenantcron.core.names import TenantId
-from tenantcron.store import tenants
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Limits, TenantRow, TenantsWanted
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenants
+from tenantcron.store.rows.tenants import Limits, TenantRow, TenantsWanted
 from tenantcron.tenants.registry import Registry
 
 ACME = TenantId("acme")

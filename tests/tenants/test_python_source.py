@@ -11,7 +11,7 @@ from support.patience import PATIENCE
 from support.platform import Platform
 
 from tenantcron.core.errors import UsageError
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.source import reading
 from tenantcron.tenants.source.reading import SourceError, TenantSource, tenant_source
 

@@ -11,9 +11,9 @@ from support.patience import PATIENCE
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
-from tenantcron.store.claiming import WORK
-from tenantcron.store.engine import Database
-from tenantcron.store.tenants import Limits, TenantStatus
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows.tenants import Limits, TenantStatus
+from tenantcron.store.steps.claiming import WORK
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import (
     Registry,

@@ -15,10 +15,10 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import read_changes
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.store import tenant_sources
-from tenantcron.store.engine import Database, open_database
-from tenantcron.store.tenant_sources import TURN, Due
-from tenantcron.store.tenants import Limits
+from tenantcron.store.connection.engine import Database, open_database
+from tenantcron.store.rows import tenant_sources
+from tenantcron.store.rows.tenant_sources import TURN, Due
+from tenantcron.store.rows.tenants import Limits
 from tenantcron.tenants.errors import SourcedTenantError
 from tenantcron.tenants.registry import Registry
 from tenantcron.tenants.source.follow import Follower

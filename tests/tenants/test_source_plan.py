@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.store.tenant_sources import Compared, Differing
-from tenantcron.store.tenants import TenantStatus
+from tenantcron.store.rows.tenant_sources import Compared, Differing
+from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.tenants.source.plan import SourcePlan, make_plan
 
 AT = datetime(2026, 12, 1, 12, tzinfo=UTC)

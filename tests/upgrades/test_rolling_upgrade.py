@@ -20,7 +20,7 @@ from support.fleet import Shell, manifest
 from support.patience import PATIENCE
 from support.processes import all_ended, executions, make_due, query, until
 
-from tenantcron.store.versions import CONTROL_VERSION
+from tenantcron.store.schema.versions import CONTROL_VERSION
 
 ROOT = Path(__file__).parents[2]
 # The release before this one. It goes up with each release.

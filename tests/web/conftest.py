@@ -9,7 +9,7 @@ from support.browser import browser
 from support.dashboard import furnish
 from support.serving import Api, api_on
 
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,9 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.vitals import NOT_FOLLOWED, SHOWN, read_vitals
-from tenantcron.store import tenants_behind
-from tenantcron.store.engine import Database
+from tenantcron.scheduler.inspect.cluster_status import NOT_FOLLOWED, SHOWN, read_vitals
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import tenants_behind
 from tenantcron.web.load_ahead import KEPT, LoadAhead
 
 LEASE = timedelta(seconds=60)

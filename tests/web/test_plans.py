@@ -12,12 +12,12 @@ from support.scheduling import Scheduling
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.store import audit_records, execution_history, schedule_cursors
-from tenantcron.store.engine import Database
-from tenantcron.store.execution_history import Filter
-from tenantcron.store.executions import State
-from tenantcron.store.times import database_time
-from tenantcron.web.strips import ENDED, QUARTER
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.connection.times import database_time
+from tenantcron.store.rows import audit_records, execution_history, schedule_cursors
+from tenantcron.store.rows.execution_history import Filter
+from tenantcron.store.rows.executions import State
+from tenantcron.web.forecast_charts import ENDED, QUARTER
 
 HISTORY = 20_000
 # Months that are still empty are read in whichever way is cheapest.

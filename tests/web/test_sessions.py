@@ -13,7 +13,7 @@ from support.pages import ROOT
 from support.patience import PATIENCE
 from support.serving import Api, api_on, new_token
 
-from tenantcron.store.engine import Database
+from tenantcron.store.connection.engine import Database
 from tenantcron.web.rendering import asset
 
 NIGHTLY = "/ui/tenants/acme/schedules/nightly"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0001_initial"
 down_revision = None

@@ -6,7 +6,7 @@ that it finishes or retries keeps its suspicion, which only makes it wait for it
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0002_losses"
 down_revision = "0001_initial"

@@ -7,7 +7,7 @@ nothing can end meanwhile: some seconds for ten million rows.
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0004_dead_of_tenant"
 down_revision = "0003_attempt_output"

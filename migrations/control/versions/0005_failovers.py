@@ -5,7 +5,7 @@ The release before this one neither reads nor writes the two tables.
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0005_failovers"
 down_revision = "0004_dead_of_tenant"

@@ -6,7 +6,7 @@ default says. It finds schemas by `schema_name`, as this one does.
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0006_adopted_schemas"
 down_revision = "0005_failovers"

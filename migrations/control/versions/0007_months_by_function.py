@@ -6,7 +6,7 @@ by statements of its own, for which it has to own the tables.
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0007_months_by_function"
 down_revision = "0006_adopted_schemas"
@@ -37,7 +37,7 @@ BEGIN
     );
 END
 $function$;
--- The caller has made sure that nothing will end in that month yet; see store/history.py.
+-- The caller has made sure that nothing will end in that month yet; see store/rows/history.py.
 CREATE FUNCTION tenantcron.drop_month(first_day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog SET datestyle = 'ISO' SET timezone = 'UTC' AS $function$

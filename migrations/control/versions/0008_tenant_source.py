@@ -6,7 +6,7 @@ also while the source cannot be read, and its commands suspend tenants that the 
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0008_tenant_source"
 down_revision = "0007_months_by_function"

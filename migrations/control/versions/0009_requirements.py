@@ -7,7 +7,7 @@ the index `execution_waiting_idx`, which therefore stays as long as there are su
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0009_requirements"
 down_revision = "0008_tenant_source"

@@ -8,7 +8,7 @@ again afterwards, its claims are right, and slow where much is pending.
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0010_drop_waiting_index"
 down_revision = "0009_requirements"

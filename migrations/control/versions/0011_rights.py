@@ -2,14 +2,14 @@
 
 Each subject is a script in `rights/`. The release before goes on meanwhile: roles that may use the
 schema keep the functions that reading and recording need, and its replicas keep their locks (see
-`store/locks.py`).
+`store/connection/locks.py`).
 """
 
 from pathlib import Path
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0011_rights"
 down_revision = "0010_drop_waiting_index"

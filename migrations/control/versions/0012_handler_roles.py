@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0012_handler_roles"
 down_revision = "0011_rights"

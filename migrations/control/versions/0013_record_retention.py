@@ -9,7 +9,7 @@ Building the index reads the audit records once: less than a second for a millio
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import run_script
+from tenantcron.store.connection.scripts import run_script
 
 revision = "0013_record_retention"
 down_revision = "0012_handler_roles"

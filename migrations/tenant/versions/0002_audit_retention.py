@@ -2,7 +2,7 @@
 
 from alembic.operations import Operations
 
-from tenantcron.store.scripts import for_schema, run_script
+from tenantcron.store.connection.scripts import for_schema, run_script
 
 revision = "0002_audit_retention"
 down_revision = "0001_initial"

@@ -8,10 +8,10 @@ from support.minting import MARIA
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.key_material import KeyMaterial
-from tenantcron.scheduler.signing_keys import SigningKeys
-from tenantcron.scheduler.tokens import Minter
-from tenantcron.store.claiming import Claimed
+from tenantcron.scheduler.tokens.key_material import KeyMaterial
+from tenantcron.scheduler.tokens.signing_keys import SigningKeys
+from tenantcron.scheduler.tokens.token_minting import Minter
+from tenantcron.store.steps.claiming import Claimed
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from support.minting import BILLING, TIMEOUT, read
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.attempts import Attempt, AttemptOutcome, Stop
-from tenantcron.scheduler.connections import HandlerConnections
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.signing_keys import SigningKeys
-from tenantcron.scheduler.tokens import Minter, MintFailure
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, Stop
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
+from tenantcron.scheduler.tokens.signing_keys import SigningKeys
+from tenantcron.scheduler.tokens.token_minting import Minter, MintFailure
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
 from tenantcron.targets.signals import Cancelled

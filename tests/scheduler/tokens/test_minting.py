@@ -19,13 +19,13 @@ from tenantcron.actor.keys import Algorithm, generate
 from tenantcron.actor.tokens import lease_digest
 from tenantcron.core.names import Owner
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.connections import HandlerConnections
-from tenantcron.scheduler.execute import Executor
-from tenantcron.scheduler.finish import recover_lost
-from tenantcron.scheduler.signing_keys import SigningKeys
-from tenantcron.scheduler.tokens import Minter, MintFailure
-from tenantcron.store.claiming import Claimed
-from tenantcron.store.handler_transactions import HandlerTransactions
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.finish import recover_lost
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
+from tenantcron.scheduler.tokens.signing_keys import SigningKeys
+from tenantcron.scheduler.tokens.token_minting import Minter, MintFailure
+from tenantcron.store.connection.handler_transactions import HandlerTransactions
+from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, Handlers, Place

@@ -1,5 +1,5 @@
 -- One row for each step that only one replica at a time may take. A row can be locked only with
--- rights on the table, an advisory lock by every login: see store/locks.py.
+-- rights on the table, an advisory lock by every login: see store/connection/locks.py.
 CREATE TABLE tenantcron.lock (
     name varchar(32) NOT NULL,
     -- The advisory lock of the same step in the release before.

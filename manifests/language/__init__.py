@@ -1,0 +1,1 @@
+"""The manifest language: its models, JSON Schema and rules."""

@@ -1,0 +1,291 @@
+"""Checks a document's structure against the published JSON Schema, in our own words.
+
+The schema is the one that editors use, so both find the same mistakes. This reads the keywords that
+our models produce and no others; a test holds it to jsonschema's verdict on every example. It finds
+all faults, not the first one, and goes on below a fault wherever the value still makes sense.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tenantcron.core.suggest import close_match
+from tenantcron.core.values import JsonValue
+from tenantcron.core.words import shortened
+from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.manifests.language.schemas import SchemaName, schema
+
+if TYPE_CHECKING:
+    from tenantcron.manifests.language.schemas import Schema
+
+_TYPE_WORDS = {
+    "null": "nothing",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a string",
+    "array": "a list",
+    "object": "a mapping",
+}
+# All but float, whose values decide.
+_TYPE_NAMES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+# The faults that say that a value is not what its key takes.
+_SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107"})
+
+
+def check_structure(name: SchemaName, data: JsonValue, at: Pointer = ()) -> list[Fault]:
+    """Return every fault of structure in the data, which stands at the pointer."""
+    return list(_check(schema(name), data, at, Suggestions()))
+
+
+class Suggestions:
+    """Looks for what a misspelt key may mean, but not for thousands of them."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = 50
+
+    def for_key(self, key: str, known: Iterable[str]) -> str | None:
+        """Return the key that was probably meant."""
+        self.left -= 1
+        return close_match(key, known) if self.left >= 0 else None
+
+
+def unusable(faults: Iterable[Fault]) -> frozenset[Pointer]:
+    """Return the pointers of values that must not be read, because of what they are."""
+    return frozenset(fault.pointer for fault in faults if fault.code in _SPOILING)
+
+
+def _check(
+    rule: Schema, value: JsonValue, at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
+    """Check one value against one schema."""
+    if "anyOf" in rule:
+        yield from _check_alternatives(rule, value, at, suggestions)
+    elif "type" not in rule:
+        return  # anything goes: another tool's section, or a piece of a payload
+    elif not _is_type(rule["type"], value):
+        yield _wrong_type(rule, value, at)
+    elif isinstance(value, dict):
+        yield from _check_object(rule, value, at, suggestions)
+    elif isinstance(value, list):
+        yield from _check_array(rule, value, at, suggestions)
+    elif not _is_allowed(rule, value):
+        yield _invalid_value(rule, value, at)
+
+
+def _check_alternatives(
+    rule: Schema, value: JsonValue, at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
+    """The alternatives differ in type, or are all plain values: so one of them was meant."""
+    fitting = [branch for branch in rule["anyOf"] if _is_type(branch["type"], value)]
+    if isinstance(value, dict | str) and len(fitting) == 1 and "x-expects" not in rule:
+        yield from _check(fitting[0], value, at, suggestions)
+    elif not fitting:
+        yield _wrong_type(rule, value, at, [branch["type"] for branch in rule["anyOf"]])
+    elif not any(_is_allowed(branch, value) for branch in fitting):
+        yield _invalid_value(rule, value, at)
+
+
+def _check_array(
+    rule: Schema, value: list[JsonValue], at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
+    if len(value) < rule.get("minItems", 0):
+        yield Fault("TC106", f"{_label(at)} needs at least one entry", at)
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        if rule.get("uniqueItems") and isinstance(item, str):
+            if item in seen:
+                yield Fault("TC106", f"{_shown(item)} is listed twice", (*at, index))
+            seen.add(item)
+        if item is None:
+            message = f"{_label((*at, index))} has nothing behind it"
+            yield Fault("TC104", message, (*at, index), "remove the entry")
+        else:
+            yield from _check(rule.get("items", {}), item, (*at, index), suggestions)
+
+
+def _check_object(
+    rule: Schema, value: dict[str, JsonValue], at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
+    yield from _number_of_keys(rule, value, at)
+    if "oneOf" in rule:
+        yield from _timetable_count(rule, value, at)
+    for key, item in value.items():
+        entry = _entry_rule(rule, key)
+        if entry is None:
+            yield from _unexpected_key(rule, key, at, suggestions)
+        elif item is None and ("type" in entry or "anyOf" in entry):
+            yield _nothing_behind(rule, entry, (*at, key))
+        else:
+            yield from _check(entry, item, (*at, key), suggestions)
+
+
+def _entry_rule(rule: Schema, key: str) -> Schema | None:
+    """Return the schema of one entry of a mapping, None if no keyword speaks of it."""
+    if key in rule.get("properties", {}):
+        return rule["properties"][key]
+    for pattern, entry in rule.get("patternProperties", {}).items():
+        if _compiled(pattern).fullmatch(key):
+            return entry
+    other = rule.get("additionalProperties")
+    return other if isinstance(other, dict) else None
+
+
+def _number_of_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
+    for key in rule.get("required", ()):
+        if key not in value:
+            yield Fault("TC102", f"{_label(at)} has no `{key}`", at, f"add `{key}:`")
+    if len(value) < rule.get("minProperties", 0):
+        keys = ", ".join(rule["properties"])
+        yield Fault("TC102", f"{_label(at)} is empty", at, f"add one of {keys}")
+    if len(value) > rule.get("maxProperties", len(value)):
+        keys = " and ".join(f"`{shortened(key)}`" for key in value)
+        yield Fault("TC106", f"{_label(at)} has {keys}", at, "keep one of them")
+
+
+def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
+    """`oneOf` is used for one thing only: exactly one of these keys."""
+    keys = _timetables(rule)
+    present = [key for key in value if key in keys]
+    if not present:
+        yield Fault("TC111", f"{_label(at)} has no timetable", at, f"add one of {', '.join(keys)}")
+    for key in present[1:]:
+        message = f"`{present[0]}` and `{key}` are both timetables"
+        yield Fault("TC111", message, (*at, key), "keep one of the two", at_key=True)
+
+
+def _unexpected_key(
+    rule: Schema, key: str, at: Pointer, suggestions: Suggestions
+) -> Iterator[Fault]:
+    known = rule.get("properties", {})
+    if "patternProperties" in rule:
+        naming = rule["propertyNames"]
+        message = f"`{shortened(key)}` is not {naming['x-expects']}"
+        yield Fault(naming["x-code"], message, (*at, key), at_key=True)
+    elif rule.get("additionalProperties") is False:
+        meant = suggestions.for_key(key, known)
+        hint = _did_you_mean(meant) if meant else f"{_label(at)} has {', '.join(known)}"
+        message = f"{_label(at)} has no key `{shortened(key)}`"
+        yield Fault("TC101", message, (*at, key), hint, at_key=True)
+    elif near := close_match(key, known):
+        message = f"`{key}` is not one of our keys, but nearly `{near}`"
+        yield Fault("TC105", message, (*at, key), _did_you_mean(near), at_key=True)
+
+
+def _did_you_mean(key: str) -> str:
+    return f"did you mean `{key}`?"
+
+
+def _wrong_type(
+    rule: Schema, value: JsonValue, at: Pointer, types: list[str] | None = None
+) -> Fault:
+    words = " or ".join(dict.fromkeys(_TYPE_WORDS[name] for name in types or [rule["type"]]))
+    wanted = _expected(rule) if "x-expects" in rule or "enum" in rule else words
+    message = f"{_label(at)} must be {wanted}, not {_TYPE_WORDS[_type_of(value)]}"
+    return Fault("TC103", message, at, _type_hint(wanted, value))
+
+
+def _nothing_behind(parent: Schema, rule: Schema, at: Pointer) -> Fault:
+    """Say what may stand there instead of nothing, and never what would be refused next."""
+    ways = ["write a value"]
+    if rule.get("type") == "array" and "minItems" not in rule:
+        ways.append("[] if none are meant")
+    if rule.get("type") == "object" and not rule.keys() & {"required", "oneOf", "minProperties"}:
+        ways.append("{} if none are meant")
+    needed = {*parent.get("required", ()), *_timetables(parent)}
+    if at[-1] not in needed:
+        ways.append("remove the key")
+    return Fault("TC104", f"{_label(at)} has nothing behind it", at, ", or ".join(ways))
+
+
+def _timetables(rule: Schema) -> list[str]:
+    return [branch["required"][0] for branch in rule.get("oneOf", ())]
+
+
+def _type_hint(wanted: str, value: JsonValue) -> str | None:
+    if isinstance(value, str) and wanted == _TYPE_WORDS["boolean"]:
+        return "write true or false, without quotes"
+    if isinstance(value, bool | int | float) and wanted == _TYPE_WORDS["string"]:
+        return "put it in quotes"
+    return None
+
+
+def _invalid_value(rule: Schema, value: JsonValue, at: Pointer) -> Fault:
+    message = f"{_label(at)} must be {_expected(rule)}, not {_shown(value)}"
+    meant = close_match(value, rule.get("enum", ())) if isinstance(value, str) else None
+    hint = f"did you mean {meant}?" if meant else rule.get("x-hint")
+    return Fault(rule.get("x-code", "TC106"), message, at, hint)
+
+
+def _expected(rule: Schema) -> str:
+    if "x-expects" in rule:
+        return rule["x-expects"]
+    if "enum" in rule:
+        return f"one of {', '.join(rule['enum'])}"
+    if "maxLength" in rule:
+        return f"at most {rule['maxLength']} characters long"
+    return f"from {rule['minimum']:g} to {rule['maximum']:g}"
+
+
+def _is_allowed(rule: Schema, value: JsonValue) -> bool:
+    """Whether a plain value of the right type satisfies every keyword."""
+    if "enum" in rule and value not in rule["enum"]:
+        return False
+    if "const" in rule and value != rule["const"]:
+        return False
+    if isinstance(value, str):
+        matches = "pattern" not in rule or _compiled(rule["pattern"]).fullmatch(value) is not None
+        return matches and _within(rule.get("minLength"), len(value), rule.get("maxLength"))
+    if isinstance(value, int | float):
+        return _within(rule.get("minimum"), value, rule.get("maximum"))
+    return True
+
+
+def _within(low: float | None, value: float, high: float | None) -> bool:
+    return (low is None or low <= value) and (high is None or value <= high)
+
+
+def _is_type(name: str, value: JsonValue) -> bool:
+    actual = _type_of(value)
+    return actual == name or (actual == "integer" and name == "number")
+
+
+def _type_of(value: JsonValue) -> str:
+    """Name a value's JSON type; 3.0 is a whole number, as JSON Schema has it."""
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    return _TYPE_NAMES[type(value)]
+
+
+@lru_cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _label(at: Pointer) -> str:
+    """Name a place the way a person would."""
+    if not at:
+        return "the manifest"
+    if isinstance(at[-1], int):
+        inside = f" of `{at[-2]}`" if len(at) > 1 else ""
+        return f"entry {at[-1] + 1}{inside}"
+    return f"`{shortened(at[-1])}`"
+
+
+def _shown(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return f'"{shortened(value)}"' if value else "an empty string"
+    return shortened(str(value))

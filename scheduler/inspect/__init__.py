@@ -1,0 +1,1 @@
+"""What people ask: the status of a schedule, why, health, audit."""

@@ -1,0 +1,150 @@
+"""Vitals: what the health of the whole is judged by, as the database has it.
+
+A fixed number of statements, however many tenants there are, and of each kind of trouble only the
+first few rows.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.provider.align import UNREADABLE
+from tenantcron.scheduler.inspect.schedule_status import alive, without_runner
+from tenantcron.store.connection import times
+from tenantcron.store.rows import (
+    execution_history,
+    failovers,
+    limits,
+    outbox,
+    schedule_cursors,
+    tenant_sources,
+    tenants_behind,
+    webhooks,
+    workers,
+)
+from tenantcron.store.rows.execution_history import ExecutionRow, Queue
+from tenantcron.store.rows.failovers import Losses
+from tenantcron.store.rows.history import Month, month_of, months_missing
+from tenantcron.store.rows.limits import ClusterLimits
+from tenantcron.store.rows.outbox import Backlog
+from tenantcron.store.rows.schedule_cursors import Some
+from tenantcron.store.rows.tenant_sources import SourceProblem, SourceRow
+from tenantcron.store.rows.tenants_behind import SomeBehind
+from tenantcron.store.rows.webhooks import Standing
+from tenantcron.store.rows.workers import WorkerRow
+from tenantcron.store.steps import requirements
+from tenantcron.store.steps.requirements import Pending
+
+# The reason of a pause that nobody has set, as `finish.sql` writes it.
+AUTO_PAUSED = "auto:consecutive_failures"
+OVERDUE = timedelta(minutes=5)
+NOT_FOLLOWED = timedelta(minutes=2)
+# A loss is reported for that long.
+LATELY = timedelta(days=1)
+# Of each kind so many are named; the count tells of the others.
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVitals:
+    """What is known of the tenant source, with the first problems and the first missing tenants."""
+
+    row: SourceRow
+    problems: tuple[SourceProblem, ...]
+    missing: tuple[TenantId, ...]
+    missing_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What the health of the whole is judged by."""
+
+    now: datetime
+    lease: timedelta
+    has_schedules: bool
+    workers: tuple[WorkerRow, ...]
+    overdue: Some
+    set_aside: Some
+    auto_paused: Some
+    left_out: SomeBehind
+    not_followed: SomeBehind
+    dead_leases: tuple[ExecutionRow, ...]
+    months_missing: tuple[Month, ...]
+    queue: Queue
+    limits: ClusterLimits
+    running: int
+    webhooks: tuple[Standing, ...] = ()
+    # What waits for webhooks that are on.
+    backlogs: tuple[Backlog, ...] = ()
+    # Attempts that a failover of the last day has lost.
+    failover_losses: Losses = field(default_factory=Losses)
+    # None: the platform's registry is not followed.
+    tenant_source: SourceVitals | None = None
+    # Why no token can be signed, if that is so.
+    signing_fault: str | None = None
+    # Pending executions by saga and requirement, the most first.
+    pending: tuple[Pending, ...] = ()
+
+    @property
+    def replicas(self) -> tuple[WorkerRow, ...]:
+        """The replicas that have been heard of lately."""
+        return alive(self.workers, self.now, self.lease)
+
+    @property
+    def without_runner(self) -> tuple[Pending, ...]:
+        """The pending executions that no live replica can run; none if no replica is alive."""
+        if not self.replicas:
+            return ()
+        missing = set(without_runner([one.requires for one in self.pending], self.replicas))
+        return tuple(one for one in self.pending if one.requires in missing)
+
+    @property
+    def lag(self) -> timedelta:
+        """How long the first of those that wait has been waiting."""
+        oldest = self.queue.oldest
+        return timedelta() if oldest is None else max(self.now - oldest, timedelta())
+
+
+async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetime | None) -> Vitals:
+    """Read what there is to judge."""
+    now = await times.moment(connection, at)
+    month = month_of(now)
+    return Vitals(
+        now=now,
+        lease=lease,
+        has_schedules=await _has_schedules(connection),
+        workers=tuple(await workers.list_all(connection)),
+        overdue=await schedule_cursors.overdue(connection, OVERDUE, now, SHOWN),
+        set_aside=await schedule_cursors.set_aside(connection, UNREADABLE, SHOWN),
+        auto_paused=await schedule_cursors.paused_for(connection, AUTO_PAUSED, SHOWN),
+        left_out=await tenants_behind.left_out(connection, SHOWN),
+        not_followed=await tenants_behind.not_followed(connection, NOT_FOLLOWED, now, SHOWN),
+        dead_leases=tuple(await execution_history.with_dead_leases(connection, lease, now, SHOWN)),
+        months_missing=tuple(await months_missing(connection, [month, month.following])),
+        queue=await execution_history.queue(connection, now),
+        limits=await limits.read(connection),
+        running=sum((await execution_history.running_by_tenant(connection)).values()),
+        webhooks=tuple(await webhooks.standings(connection)),
+        backlogs=tuple((await outbox.backlogs(connection)).values()),
+        failover_losses=await failovers.losses(connection, now - LATELY, limit=SHOWN),
+        tenant_source=await _source(connection),
+        pending=tuple(await requirements.pending(connection)),
+    )
+
+
+async def _source(connection: AsyncConnection) -> SourceVitals | None:
+    row = await tenant_sources.read(connection)
+    if row is None:
+        return None
+    number, missing = await tenant_sources.missing(connection, SHOWN)
+    problems = await tenant_sources.first_problems(connection, SHOWN)
+    return SourceVitals(row, tuple(problems), missing, number)
+
+
+async def _has_schedules(connection: AsyncConnection) -> bool:
+    """Whether there is anything to fire, or a change that may bring something."""
+    return await schedule_cursors.any_enabled(connection) or await tenants_behind.any_moved(
+        connection
+    )

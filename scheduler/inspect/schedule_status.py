@@ -1,0 +1,260 @@
+"""The situation of one schedule: all that decides whether it runs, read once, as values.
+
+`schedule show` shows it and `why` judges it. Reading changes nothing, so a role that may only read
+is enough.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.names import NAME_EXPECTED, TenantId, is_name
+from tenantcron.core.requirements import covers
+from tenantcron.core.suggest import close_match
+from tenantcron.core.values import JsonObject
+from tenantcron.core.words import shortened
+from tenantcron.provider.tenant_schedules import read_schedules
+from tenantcron.schedules.pause import Pause, in_force
+from tenantcron.schedules.upcoming import NEXT_EXECUTIONS, next_executions
+from tenantcron.store.connection import times
+from tenantcron.store.rows import (
+    audit_records,
+    execution_history,
+    limits,
+    schedule_cursors,
+    schedule_definitions,
+    tenant_sources,
+    tenants,
+    workers,
+)
+from tenantcron.store.rows.audit_records import AuditRow
+from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow, Filter
+from tenantcron.store.rows.limits import ClusterLimits
+from tenantcron.store.rows.schedule_cursors import CursorRow
+from tenantcron.store.rows.schedule_rows import ScheduleRow
+from tenantcron.store.rows.tenant_sources import SourceRow
+from tenantcron.store.rows.tenants import TenantRow
+from tenantcron.store.rows.workers import WorkerRow
+from tenantcron.tenants.registry import tenant_id
+
+LAST_EXECUTIONS = 5
+LAST_CHANGES = 5
+# A replica reports three times a lease; who was silent for two of them is gone.
+LEASES_TO_BE_GONE = 2
+
+
+class UnknownError(TenantcronError):
+    """There is no such tenant, schedule or execution; the text says what was probably meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRef:
+    """A schedule by its tenant and name."""
+
+    tenant: TenantId
+    schedule: str
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.schedule}"
+
+
+def schedule_ref(text: str) -> ScheduleRef:
+    """Read TENANT/SCHEDULE where it comes in."""
+    tenant, slash, schedule = text.partition("/")
+    if not slash:
+        raise UsageError(f"{shortened(text)!a} is not TENANT/SCHEDULE, such as acme/nightly")
+    return ScheduleRef(tenant_id(tenant), schedule_name(schedule))
+
+
+def schedule_name(text: str) -> str:
+    """Check the name of a schedule where it comes in."""
+    if not is_name(text):
+        raise UsageError(f"the schedule {shortened(text)!a} is not {NAME_EXPECTED}")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One schedule that exists, or whose cursor does, and what surrounds it."""
+
+    ref: ScheduleRef
+    now: datetime
+    lease: timedelta
+    tenant: TenantRow
+    # As the manifest has it; None for one of the platform's own, or one that was deleted.
+    schedule: ScheduleRow | None
+    # None: no scheduler has followed the tenant since the schedule was made.
+    cursor: CursorRow | None
+    definition: JsonObject
+    unfinished: tuple[ExecutionRow, ...]
+    last: tuple[ExecutionRow, ...]
+    last_attempt: AttemptRow | None
+    # Who changed, paused or resumed it, the newest first.
+    changes: tuple[AuditRow, ...]
+    limits: ClusterLimits
+    running: int
+    running_of_tenant: int
+    replicas: tuple[WorkerRow, ...]
+    # None: the platform's registry is not followed.
+    source: SourceRow | None = None
+
+    @property
+    def timetable(self) -> tuple[str, str]:
+        """The expression and its zone: the schedule's, else the cursor's."""
+        source = self.schedule or self.cursor
+        return (source.cron_expr, source.timezone) if source else ("", "")
+
+    @property
+    def saga(self) -> str:
+        """What it runs."""
+        source = self.schedule or self.cursor
+        return source.saga_name if source else ""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether its timetable counts."""
+        source = self.schedule or self.cursor
+        return source is not None and source.enabled
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause that holds now."""
+        return in_force(self.cursor.pause if self.cursor else None, self.now)
+
+    @property
+    def limit_of_tenant(self) -> int:
+        """How many of the tenant's executions may run at once."""
+        own = self.tenant.max_concurrent
+        return self.limits.per_tenant if own is None else own
+
+    def next_executions(self, count: int = NEXT_EXECUTIONS) -> tuple[datetime, ...]:
+        """Return the next occurrences that start, in local time; a bad timetable raises."""
+        if not self.enabled:
+            return ()
+        return next_executions(*self.timetable, self.now, self.pause, count)
+
+
+def alive(replicas: Iterable[WorkerRow], now: datetime, lease: timedelta) -> tuple[WorkerRow, ...]:
+    """Return the replicas that have been heard of lately."""
+    return tuple(one for one in replicas if now - one.seen_at <= LEASES_TO_BE_GONE * lease)
+
+
+def without_runner(required: Iterable[str], replicas: Collection[WorkerRow]) -> list[str]:
+    """Return the requirements that none of these replicas can meet."""
+    declared = [one.capabilities for one in replicas if not one.draining]
+    if None in declared:
+        return []
+    every = [pattern for patterns in declared for pattern in patterns or ()]
+    named = set(every)
+    patterns = [one for one in named if "*" in one or "?" in one]
+    return [one for one in required if one not in named and not covers(patterns, one)]
+
+
+async def read_situation(
+    connection: AsyncConnection, ref: ScheduleRef, lease: timedelta, at: datetime | None
+) -> Situation:
+    """Read all about a schedule; an UnknownError tells that it, or its tenant, does not exist."""
+    tenant = await existing_tenant(connection, ref.tenant)
+    now = await times.moment(connection, at)
+    fleet = await read_schedules(connection, [tenant])
+    schedules = {one.schedule_name: one for one in fleet.rows.get(tenant.id, ())}
+    cursor = await schedule_cursors.find(connection, ref.tenant, ref.schedule)
+    schedule = schedules.get(ref.schedule)
+    if schedule is None and cursor is None:
+        raise await unknown_schedule(connection, ref, schedules)
+    last = await execution_history.newest(
+        connection, Filter(ref.tenant, ref.schedule), LAST_EXECUTIONS
+    )
+    running = await execution_history.running_by_tenant(connection)
+    return Situation(
+        ref=ref,
+        now=now,
+        lease=lease,
+        tenant=tenant,
+        schedule=schedule,
+        cursor=cursor,
+        definition=await _definition(connection, schedule, cursor),
+        unfinished=await _unfinished(connection, cursor),
+        last=tuple(last),
+        last_attempt=await _last_attempt(connection, last),
+        changes=tuple(
+            await audit_records.of_schedule(
+                connection,
+                ref.tenant,
+                None if tenant.id in fleet.broken else tenant.schema_name,
+                ref.schedule,
+                limit=LAST_CHANGES,
+            )
+        ),
+        limits=await limits.read(connection),
+        running=await execution_history.running_overall(connection),
+        running_of_tenant=running.get(tenant.id, 0),
+        replicas=alive(await workers.list_all(connection), now, lease),
+        source=await tenant_sources.read(connection),
+    )
+
+
+async def existing_tenant(connection: AsyncConnection, tenant: TenantId) -> TenantRow:
+    """Return a tenant that must exist; the error says which one was probably meant."""
+    found = await tenants.find(connection, tenant)
+    if found is not None:
+        return found
+    meant = close_match(tenant, (row.id for row in await tenants.list_all(connection)))
+    hint = f"did you mean `{meant}`?" if meant else "`tenantcron tenant list` shows all"
+    raise UnknownError(f"tenant `{tenant}` does not exist: {hint}")
+
+
+async def require_schedule(connection: AsyncConnection, ref: ScheduleRef) -> None:
+    """Refuse a schedule that neither a manifest nor a cursor names."""
+    tenant = await existing_tenant(connection, ref.tenant)
+    fleet = await read_schedules(connection, [tenant])
+    names = {one.schedule_name for one in fleet.rows.get(tenant.id, ())}
+    if ref.schedule in names:
+        return
+    if await schedule_cursors.find(connection, ref.tenant, ref.schedule) is None:
+        raise await unknown_schedule(connection, ref, names)
+
+
+async def unknown_schedule(
+    connection: AsyncConnection, ref: ScheduleRef, names: Iterable[str]
+) -> UnknownError:
+    """Return the error for a schedule that is not there, with the one that was probably meant."""
+    cursors = await schedule_cursors.of_tenants(connection, [ref.tenant])
+    meant = close_match(ref.schedule, sorted({*names, *(one.schedule_name for one in cursors)}))
+    hint = (
+        f"did you mean `{ref.tenant}/{meant}`?"
+        if meant
+        else f"`tenantcron schedule list {ref.tenant}` shows all"
+    )
+    return UnknownError(f"tenant `{ref.tenant}` has no schedule `{ref.schedule}`: {hint}")
+
+
+async def _definition(
+    connection: AsyncConnection, schedule: ScheduleRow | None, cursor: CursorRow | None
+) -> JsonObject:
+    if schedule is not None:
+        return schedule.definition if isinstance(schedule.definition, dict) else {}
+    if cursor is None:
+        return {}
+    stored = await schedule_definitions.read(connection, [cursor.definition_id])
+    return stored.get(cursor.definition_id, {})
+
+
+async def _unfinished(
+    connection: AsyncConnection, cursor: CursorRow | None
+) -> tuple[ExecutionRow, ...]:
+    if cursor is None:
+        return ()
+    found = await execution_history.unfinished_of(connection, cursor.tenant_id, cursor.schedule_id)
+    return tuple(found)
+
+
+async def _last_attempt(connection: AsyncConnection, last: list[ExecutionRow]) -> AttemptRow | None:
+    if not last:
+        return None
+    newest = last[0]
+    attempts = await execution_history.attempts_of(connection, newest)
+    return attempts[-1] if attempts else None

@@ -1,0 +1,354 @@
+"""Why: the answer to "why did it not run (yet)?", the most important reason first.
+
+`explain` goes from what keeps the whole tenant from running to what keeps this schedule, then to
+the execution that waits or runs, and at last to how the newest one ended and when the next is due.
+The first finding is the answer. Values in, values out; `situation` reads them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.requirements import described
+from tenantcron.core.words import in_utc
+from tenantcron.scheduler.inspect.cluster_status import AUTO_PAUSED, OVERDUE
+from tenantcron.scheduler.inspect.schedule_status import Situation, without_runner
+from tenantcron.store.rows.execution_history import WAITING, ExecutionRow
+from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.tenants import TenantStatus
+from tenantcron.store.steps.requirements import NO_RUNNER
+from tenantcron.store.steps.suspects import ALONE
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason, as a sentence, and what to do next."""
+
+    code: str
+    message: str
+    hint: str
+
+
+def explain(situation: Situation) -> list[Reason]:
+    """Return all reasons; there is always one."""
+    return [reason for check in _CHECKS for reason in check(situation)]
+
+
+def _tenant(situation: Situation) -> Iterator[Reason]:
+    tenant = situation.tenant
+    if tenant.status is not TenantStatus.ACTIVE:
+        why = f": {tenant.status_reason}" if tenant.status_reason else ""
+        yield Reason(
+            f"tenant-{tenant.status}",
+            f"Tenant `{tenant.id}` is {tenant.status}{why}. Nothing of it starts.",
+            f"Its status belongs to the tenant source ({situation.source.name}): change it there."
+            if tenant.sourced and situation.source
+            else f"`tenantcron tenant resume {tenant.id}` lets it start again; nothing is fired "
+            "back.",
+        )
+    if tenant.sync_fault is not None:
+        yield Reason(
+            "tenant-left-out",
+            f"The scheduler cannot follow the schedules of `{tenant.id}`: {tenant.sync_fault}.",
+            "Mend that; the scheduler tries again every minute.",
+        )
+
+
+def _replicas(situation: Situation) -> Iterator[Reason]:
+    if not situation.replicas:
+        yield Reason(
+            "no-replica",
+            "No scheduler is running, so nothing fires or starts.",
+            "Start one with `tenantcron run`.",
+        )
+
+
+def _followed(situation: Situation) -> Iterator[Reason]:
+    tenant, ref = situation.tenant, situation.ref
+    if situation.cursor is None:
+        yield Reason(
+            "not-followed",
+            f"`{ref}` is declared, but no scheduler has taken it up yet.",
+            "A running scheduler does so within seconds, at the latest after its refresh interval.",
+        )
+    elif tenant.schedule_revision != tenant.synced_revision:
+        yield Reason(
+            "not-followed",
+            f"The schedules of `{tenant.id}` have changed (revision {tenant.schedule_revision}), "
+            f"and the scheduler still follows revision {tenant.synced_revision}.",
+            "A running scheduler catches up within seconds, at the latest after its refresh "
+            "interval.",
+        )
+
+
+def _disabled(situation: Situation) -> Iterator[Reason]:
+    if not situation.enabled:
+        yield Reason(
+            "disabled",
+            f"`{situation.ref}` is disabled in its manifest.",
+            "Set `enabled: true` and apply; `tenantcron schedule trigger` runs it once as it is.",
+        )
+
+
+def _fault(situation: Situation) -> Iterator[Reason]:
+    cursor = situation.cursor
+    if cursor is not None and cursor.fault is not None:
+        yield Reason(
+            "set-aside",
+            f"It cannot be evaluated and was set aside: {cursor.fault}.",
+            "Apply the tenant's manifest again; if that changes nothing, change a word of the "
+            "schedule's description, too.",
+        )
+
+
+def _paused(situation: Situation) -> Iterator[Reason]:
+    cursor, pause, ref = situation.cursor, situation.pause, situation.ref
+    if cursor is None or pause is None:
+        return
+    if pause.reason == AUTO_PAUSED:
+        yield Reason(
+            "auto-paused",
+            f"It failed {cursor.consecutive_failures} times in a row, so it was paused at "
+            f"{in_utc(pause.at)}.",
+            f"See `tenantcron execution list --tenant {ref.tenant} --schedule {ref.schedule} "
+            f"--state DEAD`, fix the cause, then `tenantcron schedule resume {ref}`.",
+        )
+        return
+    until = f" until {in_utc(pause.until)}" if pause.until else ""
+    yield Reason(
+        "paused",
+        f"It is paused{until}, since {in_utc(pause.at)} by {pause.by}: {pause.reason}.",
+        f"`tenantcron schedule resume {ref}` lifts the pause; nothing is fired back.",
+    )
+
+
+def _running(situation: Situation) -> Iterator[Reason]:
+    for row in situation.unfinished:
+        if row.state is State.RUNNING and row.started_at is not None:
+            yield Reason(
+                "running",
+                f"It is running: execution {row.id}, attempt {row.attempt} since "
+                f"{in_utc(row.started_at)} on {row.worker_id}.",
+                f"`tenantcron execution cancel {row.id}` stops it.",
+            )
+
+
+def _waiting(situation: Situation) -> Iterator[Reason]:
+    for row in situation.unfinished:
+        if row.state in WAITING:
+            yield waits_for(row, situation)
+
+
+def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
+    """Say what keeps an execution from starting now."""
+    what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
+    if row.not_before > situation.now:
+        why = f"attempt {row.attempt} failed: {row.reason}" if row.attempt else "it is spread"
+        return Reason(
+            "waits-for-its-time",
+            f"{what} starts at {in_utc(row.not_before)} at the earliest; {why}.",
+            "It starts by itself.",
+        )
+    # Without any replica `no-replica` covers it.
+    replicas = situation.replicas
+    if row.requires and replicas and without_runner([row.requires], replicas):
+        return _waits_for_runner(row, row.requires, what)
+    return _waits_for_room(row, situation, what)
+
+
+def _waits_for_room(row: ExecutionRow, situation: Situation, what: str) -> Reason:
+    before = _before(row, situation)
+    if before is not None:
+        return Reason(
+            "waits-for-overlap",
+            f"{what} waits for execution {before.id}, which is {before.state} and must end first.",
+            f"`tenantcron execution cancel {before.id}` ends that one.",
+        )
+    limited = _waits_for_limits(what, situation)
+    if limited is not None:
+        return limited
+    if row.suspicion:
+        return _waits_as_suspect(row, what)
+    return Reason(
+        "waits-for-claim",
+        f"{what} may start.",
+        "A running scheduler starts it within seconds.",
+    )
+
+
+def _waits_for_limits(what: str, situation: Situation) -> Reason | None:
+    """Say what keeps all executions of the cluster or of the tenant from starting."""
+    if situation.source is not None and situation.source.is_stale(situation.now):
+        return Reason(
+            "waits-for-tenant-source",
+            f"{what} waits, because the tenant source ({situation.source.name}) was last read at "
+            f"{in_utc(situation.source.refreshed_at)}, and nothing starts until it is read again.",
+            "`tenantcron health` shows why it cannot be read.",
+        )
+    if situation.running >= situation.limits.overall:
+        return Reason(
+            "waits-for-cluster-limit",
+            f"{what} waits for a slot: {situation.running} of {situation.limits.overall} "
+            "executions of the cluster are running.",
+            "`tenantcron limits --max-concurrent N` raises the limit.",
+        )
+    limit, running = situation.limit_of_tenant, situation.running_of_tenant
+    if running >= limit:
+        return Reason(
+            "waits-for-tenant-limit",
+            f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
+            f"`tenantcron tenant set {situation.ref.tenant} --max-concurrent N` raises the limit.",
+        )
+    free, kept = situation.limits.overall - situation.running, situation.limits.kept
+    if free <= kept and running >= situation.tenant.weight:
+        return Reason(
+            "waits-for-kept-slots",
+            f"{what} waits for a slot: {free} of {situation.limits.overall} slots of the cluster "
+            f"are free, and the last {kept} are for tenants that run nothing. This one runs "
+            f"{running}.",
+            "`tenantcron limits --max-concurrent N` raises the limit.",
+        )
+    return None
+
+
+def _waits_for_runner(row: ExecutionRow, requires: str, what: str) -> Reason:
+    until = f" until {in_utc(row.start_deadline)}" if row.start_deadline else ""
+    return Reason(
+        "waits-for-runner",
+        f"{what} waits{until} for a replica that can run {described(requires)}. No live replica "
+        "can.",
+        "Start one with that handler (`tenantcron run --handlers MODULE`), or one that serves such "
+        "targets (`--targets`). `tenantcron health` lists all sagas without a runner.",
+    )
+
+
+def _waits_as_suspect(row: ExecutionRow, what: str) -> Reason:
+    turn = "to run alone" if row.suspicion >= ALONE else "to run beside a few other suspects"
+    return Reason(
+        "waits-as-suspect",
+        f"{what} was lost with its worker and waits for its turn {turn}, because one of those that "
+        "were lost may have killed the worker.",
+        "A running scheduler starts it; losses use up no attempts. "
+        f"`tenantcron execution show {row.id}` shows the attempts that were lost.",
+    )
+
+
+def _before(row: ExecutionRow, situation: Situation) -> ExecutionRow | None:
+    """Return the execution of the same schedule that has begun and that this one waits for."""
+    if row.overlap == "allow":
+        return None
+    others = (one for one in situation.unfinished if one.id != row.id)
+    states = {State.RUNNING} if row.state is State.FAILED else {State.RUNNING, State.FAILED}
+    return next((one for one in others if one.state in states), None)
+
+
+def _overdue(situation: Situation) -> Iterator[Reason]:
+    cursor = situation.cursor
+    if cursor is None or cursor.next_run_at is None or cursor.fault or not cursor.enabled:
+        return
+    if situation.now - cursor.next_run_at > OVERDUE:
+        yield Reason(
+            "overdue",
+            f"Its occurrence of {in_utc(cursor.next_run_at)} is due and has not been fired.",
+            "`tenantcron health` tells what is wrong with the schedulers.",
+        )
+
+
+# By how the reason of a row begins; what no line fits has no better advice than the row itself.
+_HINTS = {
+    "paused": "It was paused then; `tenantcron schedule show` tells if it still is.",
+    "concurrency limit": "`tenantcron limits --max-concurrent N` raises the limit; `start_within` "
+    "in the manifest lets it wait for a slot.",
+    "tenant concurrency limit": "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
+    "`start_within` in the manifest lets it wait for a slot.",
+    "tenant ": "The tenant was not active then; `tenantcron tenant show` tells if it is now.",
+    NO_RUNNER: "No replica had a handler for it, or served its target; `tenantcron health` lists "
+    "what has no runner now.",
+    "statuses of tenants": "The tenant source could not be read then; `tenantcron health` shows if "
+    "it can be now.",
+    "still running": "The execution before it took too long; `overlap: queue` in the manifest lets "
+    "it wait.",
+    "owner ": "Its owner was refused; another `owner` in the manifest, or the right for this one, "
+    "lets it run.",
+    "replaced": "`overlap: cancel_running` ends it for the next one; `queue` would let both run.",
+    "missed": "No scheduler ran then; `catch_up` and `catch_up_window` in the manifest decide what "
+    "is made up for.",
+}
+_VERBS = {
+    State.SUCCEEDED: "It did run",
+    State.SKIPPED: "The last occurrence was skipped",
+    State.MISSED: "The last occurrence was missed",
+    State.DEAD: "The last execution failed for good",
+    State.CANCELLED: "The last execution was cancelled",
+}
+
+
+def _last(situation: Situation) -> Iterator[Reason]:
+    row = next((one for one in situation.last if one.state in _VERBS), None)
+    if row is None:
+        return
+    yield Reason(
+        f"last-{row.state.lower()}",
+        f"{_VERBS[row.state]}: execution {row.id} of {in_utc(row.scheduled_for)}"
+        f"{_ending(row, situation)}.",
+        _advice(row, situation),
+    )
+
+
+def _ending(row: ExecutionRow, situation: Situation) -> str:
+    if row.state is State.SUCCEEDED:
+        return f", ended at {in_utc(row.finished_at)}" if row.finished_at else ""
+    attempt = situation.last_attempt if row is situation.last[0] else None
+    error = attempt.error.splitlines()[0] if attempt and attempt.error else None
+    why = row.reason or error
+    return f", {why}" if why else ""
+
+
+def _advice(row: ExecutionRow, situation: Situation) -> str:
+    show = f"`tenantcron execution show {row.id}` tells all about it"
+    retry = f"`tenantcron execution retry {row.id}` runs it now"
+    # A retry of a disabled schedule is refused, a trigger is not.
+    if not situation.enabled:
+        retry = f"`tenantcron schedule trigger {situation.ref}` runs it all the same"
+    if row.state is State.SUCCEEDED:
+        return f"{show}."
+    if row.state in (State.DEAD, State.CANCELLED):
+        return f"{show}; {retry}."
+    known = [hint for start, hint in _HINTS.items() if (row.reason or "").startswith(start)]
+    return f"{known[0]} {retry}." if known else f"{show}; {retry}."
+
+
+def _timetable(situation: Situation) -> Iterator[Reason]:
+    expression, timezone = situation.timetable
+    try:
+        ahead = situation.next_executions(1)
+    except TenantcronError as error:
+        yield Reason("bad-timetable", f"Its timetable cannot be read: {error}.", "Apply again.")
+        return
+    if ahead:
+        yield Reason(
+            "next",
+            f"Its timetable `{expression}` in {timezone} has it run next at {in_utc(ahead[0])}.",
+            f"`tenantcron schedule trigger {situation.ref}` runs it now.",
+        )
+    elif situation.enabled and not situation.pause:
+        yield Reason(
+            "no-occurrence",
+            f"Its timetable `{expression}` in {timezone} has no occurrence ahead.",
+            f"`tenantcron schedule trigger {situation.ref}` runs it now.",
+        )
+
+
+_CHECKS = (
+    _tenant,
+    _disabled,
+    _paused,
+    _fault,
+    _replicas,
+    _followed,
+    _running,
+    _waiting,
+    _overdue,
+    _last,
+    _timetable,
+)

@@ -1,0 +1,1 @@
+"""Metrics: what a replica counts, and how Prometheus reads it."""

@@ -1,0 +1,1 @@
+"""What operators do to schedules and executions."""

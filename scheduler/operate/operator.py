@@ -1,0 +1,424 @@
+"""Operate: what people do to schedules and executions, in their own name.
+
+Each operation is one transaction that says who acts first, so that the database puts it on record.
+Before it, the cursors are brought in line with the schedules: a pause must not be set on a cursor
+that is about to be replaced, and a schedule that was applied a moment ago has none yet.
+
+- **Pause** stops the schedule from firing. It changes the cursor, which firing locks, so nothing is
+  fired after it. Pending and running executions continue, their retries included. On request it
+  also ends pending executions, except those that were triggered manually.
+- **Resume** fires nothing. What came due while it was paused and no scheduler ran is put on record
+  as skipped, with the cursor moved past it, before the pause is lifted: it cannot come back as
+  catch-up. What comes due after the end that a pause has set itself is not touched.
+- **Trigger** makes an execution of its own beside the timetable. The claim treats it as any other:
+  limits and overlap hold, but it waits for as long as it takes. A pause does not hold it up.
+- **Retry** lets one that has ended wait again, with as many attempts more as its definition has,
+  unless the claim would end it at once. Neither a trigger nor a retry replaces what runs.
+- **Cancel** ends what waits. What runs is asked to stop, and its worker ends it.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import MANUAL, AnyActor, scheduler_actor
+from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.errors import TenantcronError, UsageError
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.core.values import JsonObject
+from tenantcron.core.words import in_utc
+from tenantcron.cron.zones import tz_version
+from tenantcron.manifests.desired import Overlap
+from tenantcron.manifests.desired import Settings as Policies
+from tenantcron.provider.bounds import Bounds
+from tenantcron.provider.refresh import refresh
+from tenantcron.provider.tenant_schedules import TenantScheduleProvider
+from tenantcron.scheduler.inspect.schedule_status import (
+    ScheduleRef,
+    existing_tenant,
+    unknown_schedule,
+)
+from tenantcron.scheduler.operate.execution_lookup import find_execution, locked
+from tenantcron.scheduler.steps.definitions import Definitions, Readable, UnreadableError
+from tenantcron.scheduler.steps.due import Due, due
+from tenantcron.scheduler.steps.fire import RANKS, new_execution
+from tenantcron.store.connection import times
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import (
+    audit_records,
+    execution_history,
+    executions,
+    history,
+    limits,
+    schedule_cursors,
+    tenants,
+)
+from tenantcron.store.rows.audit_records import CLUSTER, EXECUTION, LIMITS, PAUSE
+from tenantcron.store.rows.execution_history import WAITING, ExecutionRow
+from tenantcron.store.rows.executions import Manual, State
+from tenantcron.store.rows.schedule_cursors import CursorRow
+from tenantcron.store.rows.tenants import TenantRow, TenantStatus
+from tenantcron.store.steps import claiming, firing
+from tenantcron.store.steps.firing import DueCursor, Move
+
+_RETRIABLE = (State.DEAD, State.CANCELLED, State.SKIPPED, State.MISSED)
+_CANCELLABLE = (State.PENDING, State.FAILED, State.RUNNING)
+
+
+class OperationError(TenantcronError):
+    """What was asked for is not possible now; the text says why and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A pause that was set, with the pending executions that it ended and those that it kept."""
+
+    cursor: CursorRow
+    ended: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A pause that was lifted, and how many occurrences it had kept from starting since."""
+
+    cursor: CursorRow
+    passed_over: int
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """An execution that was made by hand."""
+
+    id: UUID
+    scheduled_for: datetime
+    cursor: CursorRow
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Changes schedules and executions in the name of somebody."""
+
+    database: Database
+    settings: Settings
+    who: Attribution
+    clock: Clock = database_clock
+    # What schedules of manifests may be; see `provider.bounds`.
+    bounds: Bounds | None = None
+
+    async def pause(
+        self,
+        ref: ScheduleRef,
+        reason: str,
+        until: datetime | None,
+        *,
+        cancel_pending: bool = False,
+    ) -> Paused:
+        """Stop a schedule from firing; a second pause changes the reason and the end."""
+        await self._follow(ref.tenant)
+        at = self.clock()
+        async with self._acting() as connection:
+            if until is not None and until <= await times.moment(connection, at):
+                raise UsageError(f"--until {in_utc(until)} is over: it must lie ahead")
+            found = await _locked_cursor(connection, ref)
+            by = self.who.changed_by
+            paused = await schedule_cursors.pause(
+                connection, found.schedule_id, by=by, reason=reason, until=until, at=at
+            )
+            stopped = [found.schedule_id] if cancel_pending else []
+            ended = await executions.skip_waiting(connection, stopped, f"paused: {reason}", at)
+            unfinished = await execution_history.unfinished_of(
+                connection, ref.tenant, found.schedule_id
+            )
+        pending = sum(row.state in WAITING for row in unfinished)
+        return Paused(paused or found, ended.total(), pending)
+
+    async def resume(self, ref: ScheduleRef, reason: str | None) -> Resumed:
+        """Lift a pause; nothing is fired by that, and nothing is fired back."""
+        await self._follow(ref.tenant)
+        await self._prepare_history()
+        async with self._acting() as connection:
+            found = await _locked_cursor(connection, ref)
+            if found.paused_at is None:
+                raise OperationError(
+                    f"`{ref}` is not paused: `tenantcron why {ref}` tells why it does not run"
+                )
+            passed_over = await self._pass_over(connection, found)
+            resumed = await schedule_cursors.resume(connection, found.schedule_id)
+            if reason is not None:
+                await self._explain(connection, (PAUSE, str(ref)), reason, ref.tenant)
+        return Resumed(resumed or found, passed_over)
+
+    async def trigger(self, ref: ScheduleRef, reason: str | None) -> Triggered:
+        """Make an execution that starts as soon as the limits and the overlap let it."""
+        actor = self._actor()
+        await self._follow(ref.tenant)
+        await self._prepare_history()
+        async with self._acting() as connection:
+            _refuse_closed(await existing_tenant(connection, ref.tenant))
+            found = await _locked_cursor(connection, ref)
+            definition = await _definition(connection, found.definition_id)
+            policies = definition.settings
+            manual = Manual(
+                schedule_id=found.schedule_id,
+                overlap=_overlap_by_hand(policies.overlap).value,
+                priority=RANKS[policies.priority],
+                attempts_allowed=policies.retry.max_attempts,
+                actor=actor,
+                requires=definition.required(found.saga_name),
+            )
+            made = await executions.trigger(connection, manual, self.clock())
+            if made is None:  # the cursor is locked, so it is there
+                raise await unknown_schedule(connection, ref, ())
+            after: JsonObject = {"schedule": str(ref), "reason": reason}
+            await self._record(connection, (made[0], ref.tenant), "trigger", after=after)
+            await claiming.tell(connection, "trigger")
+        return Triggered(*made, found)
+
+    async def retry(self, prefix: str) -> ExecutionRow:
+        """Let an execution that has ended wait again."""
+        async with self._acting() as connection:
+            found = await locked(connection, await find_execution(connection, prefix))
+            refuse_retry(found)
+            _refuse_closed(await existing_tenant(connection, found.tenant_id))
+            at = self.clock()
+            _refuse_disabled(await _cursor_of(connection, found), found)
+            definition = await _definition(connection, found.definition_id)
+            await executions.retry(
+                connection,
+                found.id,
+                found.scheduled_for,
+                more_attempts=definition.settings.retry.max_attempts,
+                at=at,
+            )
+            one = (found.id, found.tenant_id)
+            await self._record(connection, one, "retry", before=_state(found))
+            await claiming.tell(connection, "retry")
+            return await locked(connection, found)
+
+    async def cancel(self, prefix: str, reason: str | None) -> ExecutionRow:
+        """End an execution that waits; ask one that runs to stop."""
+        why = reason or f"cancelled by {self.who.changed_by}"
+        async with self._acting() as connection:
+            found = await locked(connection, await find_execution(connection, prefix))
+            refuse_cancel(found)
+            await executions.cancel(
+                connection, found.id, found.scheduled_for, reason=why, at=self.clock()
+            )
+            after: JsonObject = {"reason": why}
+            one = (found.id, found.tenant_id)
+            await self._record(connection, one, "cancel", before=_state(found), after=after)
+            await claiming.tell(connection, claiming.CANCEL)
+            return await locked(connection, found)
+
+    async def set_limits(self, values: dict[str, int | None], reason: str | None) -> None:
+        """Set the cluster's limits, or give them back; they hold from the next claim on."""
+        async with self._acting() as connection:
+            await limits.set_by_operator(connection, values)
+            if reason is not None:
+                await self._explain(connection, (LIMITS, CLUSTER), reason)
+            await claiming.tell(connection, claiming.LIMITS)
+
+    def _actor(self) -> AnyActor:
+        if self.who.actor is None:
+            raise OperationError("nobody said who acts: an execution needs an actor")
+        return self.who.actor
+
+    @asynccontextmanager
+    async def _acting(self) -> AsyncIterator[AsyncConnection]:
+        async with self.database.transaction() as connection:
+            await audit_records.act(connection, self.who)
+            yield connection
+
+    async def _follow(self, tenant: TenantId) -> None:
+        """Bring the cursors in line; whom a scheduler is at right now, is waited for."""
+        await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
+        async with self.database.transaction() as connection:
+            row = await tenants.find(connection, tenant)
+            if row is None or row.schedule_revision == row.synced_revision:
+                return
+            await tenants.lock(connection, tenant)
+        await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
+
+    async def _prepare_history(self) -> None:
+        async with self.database.transaction() as connection:
+            now = await times.moment(connection, self.clock())
+            await history.prepare(connection, now, self.settings.retention)
+
+    async def _pass_over(self, connection: AsyncConnection, cursor: CursorRow) -> int:
+        """Put on record what the pause kept from starting, and move on; return how many."""
+        now = await times.moment(connection, self.clock())
+        try:
+            definition = await _definition(connection, cursor.definition_id)
+            policies, requires = definition.settings, definition.required(cursor.saga_name)
+            owed = owed_while_paused(cursor, policies, now, now - self.settings.retention)
+        except TenantcronError:
+            return 0  # such a cursor fires nothing either: fire sets it aside
+        if owed is None or cursor.next_run_at is None:
+            return 0
+        await firing.fire(
+            connection,
+            [Move(cursor.schedule_id, cursor.next_run_at, owed.last_run_at, owed.next_run_at)],
+            [new_execution(cursor.schedule_id, policies, requires, one) for one in owed.planned],
+            actor_id=scheduler_actor(self.settings.service).id,
+            tz_version=tz_version(),
+            now=now,
+        )
+        return owed.steps
+
+    async def _explain(
+        self,
+        connection: AsyncConnection,
+        entity: tuple[str, str],
+        reason: str,
+        tenant: TenantId | None = None,
+    ) -> None:
+        """Put beside a trigger's record why it was done; the correlation id ties them together."""
+        after: JsonObject = {"reason": reason}
+        await audit_records.record(
+            connection, self.who, entity=entity, operation="reason", tenant=tenant, after=after
+        )
+
+    async def _record(
+        self,
+        connection: AsyncConnection,
+        of: tuple[UUID, TenantId],
+        operation: str,
+        *,
+        before: JsonObject | None = None,
+        after: JsonObject | None = None,
+    ) -> None:
+        execution, tenant = of
+        await audit_records.record(
+            connection,
+            self.who,
+            entity=(EXECUTION, str(execution)),
+            operation=operation,
+            tenant=tenant,
+            before=before,
+            after=after,
+        )
+
+
+def owed_while_paused(
+    cursor: CursorRow, policies: Policies, now: datetime, oldest: datetime
+) -> Due | None:
+    """Return what came due under the pause of a cursor and is not on record yet."""
+    until, first = cursor.paused_until, cursor.next_run_at
+    last = now if until is None else min(now, until - timedelta.resolution)
+    if first is None or first > last or not cursor.enabled:
+        return None
+    paused = DueCursor(
+        schedule_id=cursor.schedule_id,
+        tenant_id=cursor.tenant_id,
+        schedule_name=cursor.schedule_name,
+        saga_name=cursor.saga_name,
+        cron_expr=cursor.cron_expr,
+        timezone=cursor.timezone,
+        definition_id=cursor.definition_id,
+        next_run_at=first,
+        paused_at=cursor.paused_at,
+        paused_by=cursor.paused_by,
+        paused_reason=cursor.paused_reason,
+        paused_until=until,
+        last_run_at=cursor.last_run_at,
+        counts_after=cursor.counts_after or cursor.effective_from,
+    )
+    return due(paused, policies, last, oldest)
+
+
+def refuse_retry(found: ExecutionRow) -> None:
+    """Refuse to retry what has not ended, or has ended well."""
+    if found.state in _RETRIABLE:
+        return
+    ref = f"{found.tenant_id}/{found.schedule_name}"
+    hint = {
+        State.SUCCEEDED: f"`tenantcron schedule trigger {ref}` runs the schedule once more",
+        State.FAILED: f"it is retried by itself at {in_utc(found.not_before)}",
+        State.PENDING: f"it waits already, and `tenantcron why {ref}` tells for what",
+        State.RUNNING: "it runs; cancel it first if it must begin anew",
+    }[found.state]
+    raise OperationError(f"execution {found.id} is {found.state}, so it cannot be retried: {hint}")
+
+
+def refuse_cancel(found: ExecutionRow) -> None:
+    """Refuse to cancel what has ended, or was asked to stop already."""
+    if found.state not in _CANCELLABLE:
+        raise OperationError(
+            f"execution {found.id} is {found.state}: it has ended, there is nothing to cancel"
+        )
+    if found.state is State.RUNNING and found.cancel_requested_at is not None:
+        raise OperationError(
+            f"execution {found.id} was asked to stop at "
+            f"{in_utc(found.cancel_requested_at)} ({found.cancel_reason}): "
+            "its worker ends it, or its lease runs out"
+        )
+
+
+def _refuse_closed(tenant: TenantRow) -> None:
+    if tenant.status is TenantStatus.ACTIVE:
+        return
+    why = f" ({tenant.status_reason})" if tenant.status_reason else ""
+    raise OperationError(
+        f"tenant `{tenant.id}` is {tenant.status}{why}, so nothing of it may start: "
+        f"`tenantcron tenant resume {tenant.id}` comes first"
+    )
+
+
+async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> CursorRow:
+    """Return the cursor of an execution whose schedule must still exist."""
+    # Not locked: nothing is decided by it. If the schedule is removed at this very moment, the
+    # claim ends what waits by then, as it does for a pause; here somebody is told in time.
+    cursor = await schedule_cursors.find(connection, found.tenant_id, found.schedule_name)
+    if cursor is None or cursor.schedule_id != found.schedule_id:
+        raise OperationError(
+            f"the schedule of execution {found.id} has been deleted: apply a manifest that has "
+            f"`{found.schedule_name}`, then `tenantcron schedule trigger`"
+        )
+    return cursor
+
+
+def _refuse_disabled(cursor: CursorRow, found: ExecutionRow) -> None:
+    """Refuse to retry what the claim would end at once; it spares manual triggers."""
+    if found.actor_source == MANUAL:
+        return
+    ref = f"{cursor.tenant_id}/{cursor.schedule_name}"
+    if not cursor.enabled:
+        raise OperationError(
+            f"`{ref}` is disabled in its manifest: `tenantcron schedule trigger {ref}` runs it "
+            "all the same"
+        )
+
+
+def _overlap_by_hand(overlap: Overlap) -> Overlap:
+    """What a person asks for replaces nobody, and is not replaced while it waits."""
+    return Overlap.QUEUE if overlap is Overlap.CANCEL_RUNNING else overlap
+
+
+async def _locked_cursor(connection: AsyncConnection, ref: ScheduleRef) -> CursorRow:
+    """Lock the cursor of a schedule that must exist."""
+    tenant = await existing_tenant(connection, ref.tenant)
+    if tenant.status is TenantStatus.DEPROVISIONED:
+        _refuse_closed(tenant)
+    found = await schedule_cursors.find(connection, ref.tenant, ref.schedule)
+    row = None if found is None else await schedule_cursors.lock_one(connection, found.schedule_id)
+    if row is None:
+        raise await unknown_schedule(connection, ref, ())
+    return row
+
+
+async def _definition(connection: AsyncConnection, definition_id: UUID) -> Readable:
+    found = (await Definitions().read(connection, [definition_id]))[definition_id]
+    if isinstance(found, UnreadableError):
+        raise OperationError(str(found))
+    return found
+
+
+def _state(row: ExecutionRow) -> JsonObject:
+    return {"state": row.state.value, "reason": row.reason, "attempt": row.attempt}

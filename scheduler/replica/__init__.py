@@ -1,0 +1,1 @@
+"""One replica: its loops, signals, shutdown, and what watches over it."""

@@ -1,0 +1,93 @@
+"""Retention of audit records and manifest versions, a few tenants at a time.
+
+Each tenant has its own audit table, so there is no single statement for all. One replica, the one
+that has run longest, passes over them: with each step a bounded number of transactions, each for a
+bounded number of tenants and rows. The next step continues where the last one ended. After a
+restart the pass begins again, which costs reads only.
+
+Audit records are kept at least as long as executions: `audit` reads from them when timetables were
+changed. The database refuses to delete records that are younger than 30 days, and versions that are
+in force or that schedules refer to (see the migration `0013_record_retention`).
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from psycopg.errors import InsufficientPrivilege
+from sqlalchemy.exc import ProgrammingError
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.store.connection.backends import give_up
+from tenantcron.store.rows import workers
+from tenantcron.store.rows.record_retention import (
+    Forgotten,
+    Kept,
+    forget_of_control,
+    forget_of_tenants,
+)
+
+log = structlog.get_logger(__name__)
+
+# A step of housekeeping comes every hour or two. It reaches 1,000 tenants.
+_TRANSACTIONS_A_STEP: Final = 20
+
+
+class RecordRetention:
+    """One replica's pass over all tenants."""
+
+    def __init__(self) -> None:
+        # The last tenant that is done; None: the pass begins, with the control schema.
+        self._after: TenantId | None = None
+
+    async def step(self, replica: Replica) -> None:
+        """Forget some of what is old; the pass ends with the last tenant."""
+        total = Forgotten()
+        try:
+            for _ in range(_TRANSACTIONS_A_STEP):
+                forgotten = await self._forget(replica)
+                if forgotten is None:
+                    break
+                total = _sum(total, forgotten)
+        except ProgrammingError as error:
+            if not isinstance(error.orig, InsufficientPrivilege):
+                raise
+            log.warning("records_kept", hint="run deploy/sql/grants.sql again, after migrate")
+        if total.audit_records or total.manifest_versions:
+            log.info(
+                "records_forgotten",
+                audit_records=total.audit_records,
+                manifest_versions=total.manifest_versions,
+            )
+
+    async def _forget(self, replica: Replica) -> Forgotten | None:
+        """Take one transaction of the pass; None if there is nothing to do now."""
+        kept = _kept(replica.settings)
+        async with replica.database.transaction() as connection:
+            if not await workers.is_oldest(connection, replica.worker_id):
+                return None
+            if self._after is None:
+                forgotten = await forget_of_control(connection, kept)
+            else:
+                forgotten = await forget_of_tenants(connection, self._after, kept)
+                # The backend would keep what it knows of each tenant's tables.
+                give_up(connection)
+        if forgotten.is_partial:
+            return forgotten
+        self._after = forgotten.last
+        return None if self._after is None else forgotten
+
+
+def _kept(settings: Settings) -> Kept:
+    audit = max(settings.audit_retention, settings.retention)
+    return Kept(audit, settings.manifest_versions_kept)
+
+
+def _sum(total: Forgotten, more: Forgotten) -> Forgotten:
+    return replace(
+        total,
+        audit_records=total.audit_records + more.audit_records,
+        manifest_versions=total.manifest_versions + more.manifest_versions,
+    )

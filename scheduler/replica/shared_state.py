@@ -1,0 +1,50 @@
+"""What the steps of one replica share."""
+
+import os
+import socket
+from dataclasses import dataclass, field
+from random import Random
+from uuid import uuid4
+
+from tenantcron.actor.model import Actor, scheduler_actor
+from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler.metrics.counts import Counts
+from tenantcron.scheduler.replica.progress import Progress
+from tenantcron.scheduler.steps.definitions import Definitions
+from tenantcron.scheduler.steps.hunger import Hunger
+from tenantcron.scheduler.steps.idempotency_retention import Retention
+from tenantcron.scheduler.steps.recent import Recent
+from tenantcron.store.connection.engine import Database
+from tenantcron.targets.capabilities import ANYTHING, Capabilities
+from tenantcron.targets.tracing import Tracing
+
+
+def new_worker_id() -> str:
+    """Name a replica so that people find its process; two are never named alike."""
+    return f"{socket.gethostname()[:64]}:{os.getpid()}:{uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One process of the scheduler: its database, its name, its idea of time and chance."""
+
+    database: Database
+    settings: Settings
+    worker_id: str = field(default_factory=new_worker_id)
+    capabilities: Capabilities = ANYTHING
+    definitions: Definitions = field(default_factory=Definitions)
+    clock: Clock = database_clock
+    random: Random = field(default_factory=Random)
+    retention: Retention = field(default_factory=Retention)
+    counts: Counts = field(default_factory=Counts)
+    # None: nobody keeps spans.
+    tracing: Tracing | None = None
+    progress: Progress = field(default_factory=Progress)
+    recent: Recent = field(default_factory=Recent)
+    hunger: Hunger = field(default_factory=Hunger)
+
+    @property
+    def actor(self) -> Actor:
+        """Who fires, starts and recovers."""
+        return scheduler_actor(self.settings.service)

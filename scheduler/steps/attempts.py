@@ -1,0 +1,119 @@
+"""How attempts end, as values."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from tenantcron.core.names import Owner
+from tenantcron.store.steps.claiming import Claimed
+from tenantcron.targets.answers import Answer
+from tenantcron.targets.authorising import CheckError
+from tenantcron.targets.calls import Raised
+from tenantcron.targets.faults import described, headline_of, storable
+from tenantcron.targets.isolation.messages import Kind, RemoteError
+from tenantcron.targets.output import Output
+from tenantcron.targets.signals import Fail, Retry
+
+
+class AttemptOutcome(StrEnum):
+    """How one attempt ended."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    LOST = "LOST"
+    INTERRUPTED = "INTERRUPTED"
+    CANCELLED = "CANCELLED"
+    # Its owner may not do this; nothing was started.
+    REFUSED = "REFUSED"
+
+
+class Stop(StrEnum):
+    """Why a handler is stopped; each is the outcome of the same name."""
+
+    TIMED_OUT = "TIMED_OUT"
+    LOST = "LOST"
+    INTERRUPTED = "INTERRUPTED"
+    CANCELLED = "CANCELLED"
+
+
+# What people read where nobody said more.
+WORDS: Final = {
+    AttemptOutcome.SUCCEEDED: None,
+    AttemptOutcome.FAILED: "failed",
+    AttemptOutcome.TIMED_OUT: "timed out",
+    AttemptOutcome.LOST: "worker lost",
+    AttemptOutcome.INTERRUPTED: "interrupted by shutdown",
+    AttemptOutcome.CANCELLED: "cancelled",
+    AttemptOutcome.REFUSED: "its owner may not do this",
+}
+
+
+class Attempt(NamedTuple):
+    """An attempt that has ended. Its error begins with one line for people.
+
+    `retry_after` is how long the handler wants the next attempt to wait; `final`: there is none.
+    """
+
+    claimed: Claimed
+    outcome: AttemptOutcome
+    error: str | None = None
+    retry_after: timedelta | None = None
+    final: bool = False
+    # What a service answered, if the saga is an HTTP target.
+    answer: Answer | None = None
+    # The end of what the handler logged, and the JSON of what it returned.
+    log: str | None = None
+    result: str | None = None
+
+    def with_output(self, output: Output) -> "Attempt":
+        """Return the attempt with what its handler left behind; only a success has a result."""
+        return self._replace(log=output.log, result=output.result if self.succeeded else None)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is nothing more to do."""
+        return self.outcome is AttemptOutcome.SUCCEEDED
+
+
+def ended(claimed: Claimed, raised: Raised) -> Attempt:
+    """The handler ended by itself."""
+    match raised:
+        case None:
+            return Attempt(claimed, AttemptOutcome.SUCCEEDED)
+        case Retry():
+            error = described(raised)
+            return Attempt(claimed, AttemptOutcome.FAILED, error, retry_after=raised.after)
+        case RemoteError(failure=failure):
+            final = failure.kind is Kind.FAIL
+            error = described(raised)
+            return Attempt(claimed, AttemptOutcome.FAILED, error, failure.after, final)
+        case Fail():
+            return Attempt(claimed, AttemptOutcome.FAILED, described(raised), final=True)
+        case _:
+            return Attempt(claimed, AttemptOutcome.FAILED, described(raised))
+
+
+def stopped(claimed: Claimed, stop: Stop, why: str, raised: Raised) -> Attempt:
+    """The handler was stopped; what it raised then shows where it was."""
+    outcome = AttemptOutcome(stop.value)
+    headline = why or WORDS[outcome] or outcome.value
+    error = storable(headline) if raised is None else described(raised, headline)
+    return Attempt(claimed, outcome, error)
+
+
+def refused(claimed: Claimed, why: str) -> Attempt:
+    """It could not even be started, and another attempt would not change that."""
+    return Attempt(claimed, AttemptOutcome.FAILED, storable(why), final=True)
+
+
+def forbidden(claimed: Claimed, owner: Owner, reason: str) -> Attempt:
+    """Its owner may not do this, says who decides."""
+    return Attempt(claimed, AttemptOutcome.REFUSED, storable(f"owner {owner} may not: {reason}"))
+
+
+def undecided(claimed: Claimed, owner: Owner, error: BaseException) -> Attempt:
+    """Nobody could say whether its owner may do this; another attempt asks again."""
+    why = str(error) if isinstance(error, CheckError) else headline_of(error)
+    headline = f"whether owner {owner} may do this could not be checked: {why}"
+    return Attempt(claimed, AttemptOutcome.FAILED, described(error, headline))

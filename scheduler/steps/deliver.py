@@ -1,0 +1,128 @@
+"""Deliver: an execution whose saga is an HTTP target becomes a handler that makes the call.
+
+So all that holds for handlers holds for calls: the time of an attempt, its cancellation, the lease.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from tenantcron.actor.model import MANUAL
+from tenantcron.core.clock import Clock
+from tenantcron.core.egress import read_url
+from tenantcron.core.names import Owner
+from tenantcron.manifests.desired import HttpTarget, Settings
+from tenantcron.manifests.policy import Policy
+from tenantcron.scheduler.steps.attempts import Attempt
+from tenantcron.scheduler.steps.idempotency_retention import first_of_series, forgotten, series_of
+from tenantcron.store.connection.engine import Database
+from tenantcron.store.rows import execution_attempts
+from tenantcron.store.steps.claiming import Claimed
+from tenantcron.targets.answers import Answer, FailCall
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.http import Caller, Request
+from tenantcron.targets.registry import Handler, Place
+from tenantcron.targets.signals import Cancelled, Said
+from tenantcron.targets.tokens import Tokens
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# How long ago the first attempt of this series began.
+Begun = Callable[[Claimed, Settings], Awaitable[timedelta]]
+
+
+class CallStopped(Said, Cancelled):
+    """The call was cancelled; where it was at that moment tells nobody anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The handler that makes one call, and what the service answers."""
+
+    handler: Handler
+    answer: Answer = field(default_factory=Answer)
+
+    def telling(self, on_end: Callable[[Attempt], None]) -> Callable[[Attempt], None]:
+        """Return what is to be told of the end, so that the answer comes with it."""
+        return lambda attempt: on_end(attempt._replace(answer=self.answer))
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Makes handlers of HTTP targets."""
+
+    caller: Caller
+    policy: Policy
+    begun: Begun
+    tokens: Callable[[Claimed, timedelta, Owner | None], Tokens] | None = None
+
+    def __call__(self, claimed: Claimed, settings: Settings, target: HttpTarget) -> Delivery:
+        """Return the handler that delivers this attempt."""
+        answer = Answer()
+
+        async def deliver(execution: Execution) -> None:
+            try:
+                await self._refuse_forgotten(claimed, settings)
+                request = self._request(claimed, settings, target)
+                await self.caller.call(request, execution, answer)
+            except asyncio.CancelledError:
+                raise CallStopped("the call was cancelled") from None
+
+        handler = Handler(claimed.saga_name, deliver, is_async=True, place=_place(target))
+        return Delivery(handler, answer)
+
+    def _request(self, claimed: Claimed, settings: Settings, target: HttpTarget) -> Request:
+        policy = self.policy.for_tenant(claimed.tenant_id)
+        return Request(
+            url=target.url,
+            method=target.method,
+            headers=target.headers,
+            auth=target.auth,
+            key=idempotency_key(claimed),
+            started_at=claimed.started_at,
+            timeout=settings.timeout,
+            egress=policy.egress,
+            allowed_secrets=policy.allowed_secrets,
+            allowed_audiences=policy.allowed_audiences,
+            tokens=self._tokens(claimed, settings),
+        )
+
+    def _tokens(self, claimed: Claimed, settings: Settings) -> Tokens | None:
+        if self.tokens is None:
+            return None
+        return self.tokens(claimed, settings.timeout, settings.owner)
+
+    async def _refuse_forgotten(self, claimed: Claimed, settings: Settings) -> None:
+        """A retry can have waited for a slot, or for a scheduler, longer than anybody planned."""
+        if claimed.attempt == first_of_series(claimed, settings):
+            return
+        keeps = self.policy.idempotency_retention
+        if await self.begun(claimed, settings) + settings.timeout > keeps:
+            raise FailCall(forgotten(keeps))
+
+
+def begun_in(database: Database, clock: Clock) -> Begun:
+    """Return what asks a database when series of attempts began."""
+
+    async def begun(claimed: Claimed, settings: Settings) -> timedelta:
+        async with database.transaction() as connection:
+            series = [series_of(claimed, settings)]
+            return (await execution_attempts.begun(connection, series, clock()))[claimed.id]
+
+    return begun
+
+
+def idempotency_key(claimed: Claimed) -> str:
+    """Return what a service tells occurrences apart by; what was triggered by hand is none.
+
+    Two triggers can come in the same millisecond, or in one that the timetable has, too.
+    """
+    milliseconds = (claimed.scheduled_for - _EPOCH) // timedelta(milliseconds=1)
+    key = f"sched:{claimed.schedule_id}:{milliseconds}"
+    return f"{key}:{claimed.id}" if claimed.actor.source == MANUAL else key
+
+
+def _place(target: HttpTarget) -> Place:
+    url = read_url(target.url)
+    return Place("http", target.method, url.place if url else "?", 0)

@@ -1,0 +1,127 @@
+"""The connections that a handler gets: its tenant's role and schema, its actor, its execution.
+
+A handler in a process of its own asks its scheduler for the login when it first needs one. It never
+gets the scheduler's, unless the setting `handler_role` says that handlers use that.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+from uuid import UUID
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.actor.model import Actor
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonObject
+from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.errors import DatabaseError
+from tenantcron.store.connection.handler_transactions import HandlerTransactions, Scope, proof_of
+from tenantcron.store.schema.handler_roles import HandlerRoleError, Login
+from tenantcron.store.steps.claiming import Claimed
+from tenantcron.targets.execution import AsyncTransaction, Transaction
+from tenantcron.targets.isolation.orders import Ask, Portable
+
+# What a process needs for its first transaction, so that no process has to import it.
+WARM: Final = (__name__, "psycopg", "sqlalchemy.dialects.postgresql.psycopg")
+_CONNECTIONS_OF_PROCESS: Final = 5
+_CREDENTIALS: Final = ("user", "password", "passfile")
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedTransactions:
+    """Transactions of one execution."""
+
+    transactions: HandlerTransactions
+    scope: Scope
+
+    def begin(self) -> AsyncTransaction:
+        """Begin one in the running event loop."""
+        return self.transactions.begin(self.scope)
+
+    def begin_plain(self) -> Transaction:
+        """Begin one in the current thread."""
+        return self.transactions.begin_plain(self.scope)
+
+    def portable(self) -> Portable:
+        """Return how a process of the handler's own opens the same transactions."""
+        arguments: JsonObject = {
+            "tenant": self.scope.tenant,
+            "schema": self.scope.schema,
+            "proof": self.scope.proof,
+            "has_login": self.transactions.logins is not None,
+            "target": {**self._target()},
+        }
+        return Portable(f"{__name__}:{in_process.__name__}", arguments)
+
+    def _target(self) -> Mapping[str, str]:
+        parameters = self.transactions.target.parameters
+        if self.transactions.logins is None:
+            return parameters
+        return {name: parameters[name] for name in parameters if name not in _CREDENTIALS}
+
+    async def login(self, *, repair: bool) -> dict[str, str]:
+        """Answer such a process that asks for its login."""
+        logins, tenant = self.transactions.logins, self.scope.tenant
+        if logins is None:
+            return {"error": "this process has its login already"}
+        # It may be about to use tables that another one has just created.
+        logins.forget(tenant)
+        try:
+            login = await logins.get(tenant, repair=repair)
+        except DatabaseError as error:
+            return {"error": str(error)}
+        return {"user": login.user, "password": login.password}
+
+
+@dataclass(frozen=True, slots=True)
+class LoginsByAsking:
+    """The login of a process's one execution, from its scheduler."""
+
+    ask: Ask
+
+    async def get(self, tenant: TenantId, *, repair: bool = False) -> Login:
+        """Ask for it."""
+        return await asyncio.to_thread(self.get_plain, tenant, repair=repair)
+
+    def get_plain(self, _: TenantId, *, repair: bool = False) -> Login:
+        """Do so in a plain thread."""
+        answer = self.ask(repair=repair)
+        if "error" in answer:
+            raise HandlerRoleError(answer["error"])
+        return Login(answer["user"], answer["password"])
+
+    def forget(self, _: TenantId) -> None:
+        """Nothing is remembered."""
+
+
+def in_process(
+    arguments: JsonObject, actor: Actor, execution_id: UUID, ask: Ask
+) -> ScopedTransactions:
+    """Return the transactions of an execution in a process of its own; nothing is opened yet."""
+    target = Target(cast("dict[str, str]", arguments["target"]))
+    logins = LoginsByAsking(ask) if arguments["has_login"] else None
+    scope = Scope(
+        TenantId(str(arguments["tenant"])),
+        str(arguments["schema"]),
+        Attribution(actor, execution_id),
+        str(arguments["proof"]),
+    )
+    return ScopedTransactions(HandlerTransactions(target, logins, _CONNECTIONS_OF_PROCESS), scope)
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerConnections:
+    """Gives every execution its transactions."""
+
+    transactions: HandlerTransactions
+
+    def __call__(self, claimed: Claimed) -> ScopedTransactions:
+        """Return the transactions of one execution; nothing is opened yet.
+
+        They are attributed to what was claimed, not to the context: a handler may ask for one in a
+        thread of its own, where the context is empty.
+        """
+        who = Attribution(claimed.actor, claimed.id)
+        scope = Scope(claimed.tenant_id, claimed.schema_name, who, proof_of(claimed.lease))
+        return ScopedTransactions(self.transactions, scope)

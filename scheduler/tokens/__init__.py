@@ -1,0 +1,1 @@
+"""Execution tokens: signing keys and minting."""

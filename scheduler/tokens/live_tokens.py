@@ -1,0 +1,130 @@
+"""Live tokens: whether an execution token is that of a running attempt, and its renewal.
+
+A signature says who minted a token, not whether its attempt still runs. So the issuer verifies it
+first, without the database, and then reads the execution's row by its id. The token is active while
+
+- the execution runs, its lease has not run out, and the token names that very lease: a token of an
+  earlier attempt names another one;
+- its tenant and its identity are active;
+- it has not expired, by the database's clock.
+
+Renewal asks the same, once more in the statement that mints: a lease that is lost in between mints
+nothing. The fresh token repeats the claims of the old one, so nobody gains anything by renewing but
+time, and that ends a minute after the deadline of the attempt.
+
+Public keys are kept for some seconds. A key that is retired verifies here for that long.
+"""
+
+import hmac
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+from uuid import UUID
+
+from tenantcron.actor.key_sets import FixedKeys
+from tenantcron.actor.tokens import ROLE, Claims, lease_digest, sign
+from tenantcron.actor.verification import Proof, key_id, verify_own
+from tenantcron.core.clock import Clock, database_clock
+from tenantcron.core.settings import Settings
+from tenantcron.scheduler.tokens.signing_keys import Signer, SigningKeys
+from tenantcron.store.rows.api_usage import Usage
+from tenantcron.store.steps import minting
+from tenantcron.store.steps.claiming import Lease
+
+# Seconds for which the public keys are kept, and between fetches because of an unknown key.
+_KEPT_FOR: Final = 5.0
+_AT_MOST_EVERY: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the database knows of a verified token."""
+
+    # None: it is not active.
+    lease: Lease | None
+    # None: the request was not counted.
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A fresh token, and how many seconds it lives."""
+
+    token: str
+    expires_in: int
+
+
+class LiveTokens:
+    """The execution tokens of one database, for the process that serves the API."""
+
+    def __init__(
+        self, keys: SigningKeys, settings: Settings, clock: Clock = database_clock
+    ) -> None:
+        self._database = keys.database
+        self._keys = keys
+        self._settings = settings
+        self._clock = clock
+        self._signer = Signer(keys)
+        self._trusted = FixedKeys({"keys": []})
+        self._trusted_at = float("-inf")
+
+    async def verified(self, token: str) -> Proof:
+        """Return what a token proves, as of when it was issued; else an InvalidTokenError."""
+        return verify_own(token, await self._keys_for(key_id(token)), self._settings.issuer)
+
+    async def check(self, proof: Proof, caller: str | None = None) -> Checked:
+        """Look whether a token is active now; if a caller is given, count its request."""
+        found = await minting.token_lease(
+            self._database,
+            proof.execution,
+            identity=proof.actor.id,
+            at=self._clock(),
+            caller=caller,
+        )
+        token = found.lease_token
+        if token is None or proof.expires_at <= found.now or not _names(proof, token):
+            return Checked(None, found.usage)
+        return Checked((proof.execution, token), found.usage)
+
+    async def renew(self, proof: Proof, lease: Lease) -> Renewed | None:
+        """Return a fresh token in place of an active one; None if it is not active any more."""
+        identity = proof.actor.id
+        async with self._database.transaction() as connection:
+            permits = await minting.permits(
+                connection, [lease], identity=identity, at=self._clock()
+            )
+        permit = permits.get(lease)
+        if permit is None or not permit.allows or proof.attempt is None or proof.deadline is None:
+            return None
+        claims = Claims(
+            issuer=self._settings.issuer,
+            subject=identity,
+            audience=proof.audience,
+            tenant=proof.tenant,
+            execution=proof.execution,
+            attempt=proof.attempt,
+            lease=lease_digest(*lease),
+            now=permit.now,
+            deadline=proof.deadline,
+            lifetime=self._settings.token_lifetime,
+            owner=proof.owner,
+            roles=tuple(role for role in proof.roles if role != ROLE),
+        )
+        seconds = int((claims.expires_at - permit.now).total_seconds())
+        if seconds <= 0:
+            return None
+        return Renewed(sign(claims, await self._signer.key(permit.kid)), seconds)
+
+    async def _keys_for(self, kid: str | None) -> FixedKeys:
+        age = monotonic() - self._trusted_at
+        is_known = kid is not None and self._trusted.find(kid) is not None
+        if age >= (_KEPT_FOR if is_known else _AT_MOST_EVERY):
+            self._trusted = FixedKeys(await self._keys.key_set())
+            self._trusted_at = monotonic()
+        return self._trusted
+
+
+def _names(proof: Proof, lease_token: UUID) -> bool:
+    """Whether a token is of the attempt that runs by this lease."""
+    expected = lease_digest(proof.execution, lease_token)
+    return hmac.compare_digest(proof.lease or "", expected)

@@ -1,0 +1,122 @@
+"""The keys of an OIDC issuer, fetched when they are needed and kept for a while."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+import httpx
+import jwt
+import structlog
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from tenantcron.actor.grants import NotProvenError
+from tenantcron.service.problems import unavailable
+
+log = structlog.get_logger()
+
+# After that a key that the issuer has withdrawn counts no more.
+_FRESH_FOR: Final = 600.0
+_TRUSTED_FOR: Final = 3600.0
+# Tokens with made-up keys must not turn into requests to the issuer.
+_AT_MOST_EVERY: Final = 10.0
+_PATIENCE: Final = 5.0
+_LONGEST: Final = 1_000_000
+_SHORTEST_RSA: Final = 2048
+
+
+@dataclass(slots=True)
+class KeySet:
+    """What is known of an issuer's keys. Each process fetches its own: nothing is decided by it."""
+
+    url: str = field(repr=False)
+    _keys: dict[str, jwt.PyJWK] = field(default_factory=dict)
+    _fetched_at: float = float("-inf")
+    _tried_at: float = float("-inf")
+    _fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def key(self, key_id: str | None) -> jwt.PyJWK:
+        """Return a key by its id; without one, the only key there is."""
+        found = self._find(key_id)
+        if found is not None and self._age < _FRESH_FOR:
+            return found
+        async with self._fetching:
+            await self._fetch()
+        # Keys that were fetched before go on to count for a while: an issuer that is away for a
+        # moment has withdrawn nothing. For ever would keep what was withdrawn alive.
+        if self._age > _TRUSTED_FOR:
+            raise unavailable("the issuer of tokens does not answer: try again")
+        found = self._find(key_id)
+        if found is None:
+            raise NotProvenError("the issuer has no such key")
+        return found
+
+    @property
+    def _age(self) -> float:
+        return monotonic() - self._fetched_at
+
+    def _find(self, key_id: str | None) -> jwt.PyJWK | None:
+        if key_id is None:
+            return next(iter(self._keys.values())) if len(self._keys) == 1 else None
+        return self._keys.get(key_id)
+
+    async def _fetch(self) -> None:
+        if monotonic() - self._tried_at < _AT_MOST_EVERY:
+            return
+        self._tried_at = monotonic()
+        try:
+            self._keys = _readable(await _get(self.url))
+        except (httpx.HTTPError, TimeoutError, ValueError, jwt.PyJWTError) as error:
+            log.warning("issuer_away", url=_place(self.url), error=_said(error))
+            return
+        self._fetched_at = monotonic()
+
+
+def _place(url: str) -> str:
+    """Return what may be shown of the URL: queries hold secrets at times."""
+    return url.partition("?")[0]
+
+
+def _said(error: Exception) -> str:
+    """Return what went wrong; the library's own text for a status quotes the URL."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"it answered {error.response.status_code}"
+    return f"{type(error).__name__}: {error}"
+
+
+async def _get(url: str) -> bytes:
+    content = b""
+    async with (
+        # However slowly it trickles in: whoever presents a token waits for it.
+        asyncio.timeout(_PATIENCE),
+        httpx.AsyncClient(timeout=_PATIENCE, follow_redirects=False, trust_env=False) as client,
+        client.stream("GET", url) as answer,
+    ):
+        answer.raise_for_status()
+        async for chunk in answer.aiter_bytes():
+            content += chunk
+            if len(content) > _LONGEST:
+                raise ValueError("the key set is too long")
+    return content
+
+
+def _readable(content: bytes) -> dict[str, jwt.PyJWK]:
+    """Return the keys that we can use; an issuer may have others beside them."""
+    match json.loads(content):
+        case {"keys": [*keys]}:
+            signing = [key for key in keys if not _is_for_encryption(key)]
+            found = jwt.PyJWKSet(signing).keys if signing else []
+            return {key.key_id or "": key for key in found if _is_strong(key)}
+    raise ValueError("it is not a key set")
+
+
+def _is_for_encryption(key: object) -> bool:
+    return isinstance(key, dict) and key.get("use") == "enc"
+
+
+def _is_strong(key: jwt.PyJWK) -> bool:
+    """A shared secret is no public key, and a short RSA key can be factored."""
+    if isinstance(key.key, RSAPublicKey):
+        return key.key.key_size >= _SHORTEST_RSA
+    return key.key_type != "oct"

@@ -1,0 +1,43 @@
+"""Manifest versions and audit records for programs; the keys are stable."""
+
+from collections.abc import Mapping
+
+from tenantcron.service.responses.shapes import DocumentResponse, RecordResponse, VersionResponse
+from tenantcron.store.rows.audit_records import AuditRow
+from tenantcron.store.rows.manifest_versions import VersionRow
+
+
+def version_as_json(row: VersionRow) -> VersionResponse:
+    """Return one version of a manifest."""
+    return {
+        "tenant": row.tenant_id,
+        "version": row.version,
+        "checksum": row.checksum,
+        "applied_by": row.applied_by,
+        "applied_at": row.applied_at.isoformat(),
+        "source_ref": row.source_ref,
+    }
+
+
+def document_as_json(row: VersionRow, document: Mapping[str, object]) -> DocumentResponse:
+    """Return a version with its schedules."""
+    return {**version_as_json(row), "document": document}
+
+
+def record_as_json(row: AuditRow) -> RecordResponse:
+    """Return one audit record."""
+    return {
+        "entity_type": row.entity_type,
+        "entity_id": row.entity_id,
+        "operation": row.operation,
+        "changed_at": row.changed_at.isoformat(),
+        "changed_by": {
+            "id": row.changed_by,
+            "type": row.actor_type,
+            "source": row.actor_source,
+            "authenticated": row.authenticated,
+        },
+        "correlation_id": None if row.correlation_id is None else str(row.correlation_id),
+        "before": row.before,
+        "after": row.after,
+    }

@@ -1,0 +1,98 @@
+"""From what the driver raised to what the reader can do about it."""
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+
+from tenantcron.core.credentials import without_credentials
+from tenantcron.store.connection.crowding import is_crowded
+from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.errors import (
+    ConflictError,
+    DatabaseAwayError,
+    DatabaseError,
+    MissingRightsError,
+    ReadOnlyError,
+    TooManyClientsError,
+    WrongPasswordError,
+)
+
+# libpq gives no code for what fails before a session exists, only text.
+_REFUSED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
+_MISSING_RIGHTS = "42501"
+# A row that was to be changed has moved to another partition (an execution has ended), or two
+# transactions would have waited for each other.
+_CONFLICTS = ("40001", "40P01")
+# A standby refuses to write (read_only_sql_transaction), and to begin a transaction that may write
+# (feature_not_supported, which means many other things in other statements).
+_READ_ONLY = "25006"
+_NO_READ_WRITE = "0A000"
+
+
+def explain(error: DBAPIError, target: Target) -> DatabaseError | None:
+    """Return the error to raise instead, or None if the statement itself is at fault."""
+    return explain_cause(
+        error.orig, target, statement=error.statement, is_lost=error.connection_invalidated
+    )
+
+
+def explain_cause(
+    cause: BaseException | None, target: Target, *, statement: str | None, is_lost: bool
+) -> DatabaseError | None:
+    """Return what to raise instead of an error of the driver."""
+    if is_read_only(cause, statement):
+        return ReadOnlyError(
+            f"{target} is a standby or read-only ({first_line(cause)}). The connection is closed; "
+            "run it again when a primary is reachable. With several hosts, add "
+            "target_session_attrs=read-write to the URL"
+        )
+    if is_crowded(cause):
+        return TooManyClientsError(
+            f"{target} has no connection left ({first_line(cause)}). Raise max_connections, run "
+            "fewer replicas, or put a pooler such as PgBouncer in front of the server"
+        )
+    if is_lost:
+        return DatabaseAwayError(
+            f"the connection to {target} was lost: {first_line(cause)}. What was in progress is "
+            "undone, unless it was being committed; run it again"
+        )
+    if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
+        return _not_connected(cause, target)
+    return _refused(cause, target)
+
+
+def _refused(cause: BaseException | None, target: Target) -> DatabaseError | None:
+    """Explain what the server refuses to do although it is there."""
+    if isinstance(cause, psycopg.Error) and cause.sqlstate == _MISSING_RIGHTS:
+        return MissingRightsError(f"{target}: {first_line(cause)}. Grant it, or use another role")
+    if isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS:
+        return ConflictError(
+            f"somebody else changed the same at the same moment ({first_line(cause)}): run it again"
+        )
+    return None
+
+
+def is_read_only(cause: BaseException | None, statement: str | None) -> bool:
+    """Whether a server refused to write because it is a standby or read-only."""
+    if not isinstance(cause, psycopg.Error):
+        return False
+    begins = statement is not None and statement.startswith("BEGIN")
+    return cause.sqlstate == _READ_ONLY or (begins and cause.sqlstate == _NO_READ_WRITE)
+
+
+def _not_connected(cause: psycopg.OperationalError, target: Target) -> DatabaseError:
+    text = first_line(cause)
+    needs_password = cause.pgconn is not None and cause.pgconn.needs_password
+    if needs_password or any(words in text for words in _REFUSED):
+        return WrongPasswordError(
+            f"{target} refuses the user or the password: check TENANTCRON_DATABASE_URL ({text})"
+        )
+    return DatabaseAwayError(
+        f"cannot connect to {target}: {text}. Is the server running, and is "
+        "TENANTCRON_DATABASE_URL right?"
+    )
+
+
+def first_line(cause: BaseException | None) -> str:
+    """The driver adds hints and further attempts on lines of their own."""
+    lines = without_credentials(str(cause)).strip().splitlines()
+    return lines[0].strip() if lines else type(cause).__name__

@@ -1,0 +1,235 @@
+"""Connections of handlers: each belongs to one login, and is reset before it is used again.
+
+A connection is handed out only to the login that opened it, so nothing that a handler leaves behind
+in its session can reach another tenant. Among handlers of one tenant `DISCARD ALL` sees to that:
+temporary tables, settings, roles, prepared statements, cursors, advisory locks and LISTEN are gone
+when a connection goes back. If the reset fails, the connection is closed.
+
+All logins share one limit. If it is reached, the connection that has been idle for longest is
+closed to make room. Those that are idle for a while are closed as well, except for two.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from sqlalchemy import Engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry, Pool, PoolResetState
+from sqlalchemy.util import await_only
+
+from tenantcron.store.connection.idle_connections import KEPT, LONGEST_IDLE
+from tenantcron.store.schema.handler_roles import INSTEAD, HandlerRoleError, Login
+
+_USER: Final = "tenantcron_user"
+_SINCE: Final = "tenantcron_idle_since"
+# None: nothing was asked for. Without roles that is always so.
+_login: ContextVar[Login | None] = ContextVar("tenantcron_handler_login", default=None)
+
+
+@contextmanager
+def logged_in_as(login: Login | None) -> Iterator[None]:
+    """Let connections that are taken from a pool inside be of this login."""
+    before = _login.set(login)
+    try:
+        yield
+    finally:
+        _login.reset(before)
+
+
+def keep_apart(engine: Engine, *, by_login: bool) -> None:
+    """Reset the connections of an engine on their return; let each belong to the wanted login."""
+    event.listen(engine, "reset", _reset)
+    event.listen(engine, "connect", _connected)
+    if by_login:
+        event.listen(engine, "do_connect", _connect)
+
+
+class LoginPool(Pool):
+    """The connections of plain handlers."""
+
+    def __init__(
+        self, creator: Any, pool_size: int = 20, timeout: float = 30.0, **options: Any
+    ) -> None:
+        super().__init__(creator, **options)
+        self._size, self._timeout = pool_size, timeout
+        self._lock = threading.Lock()
+        self._slots: _Slots = _ThreadSlots(pool_size)
+        # All open connections, and those that are idle in the order in which they came back.
+        self._open = 0
+        self._idle: list[ConnectionPoolEntry] = []
+
+    def _do_get(self) -> ConnectionPoolEntry:
+        if not self._slots.acquire(self._timeout):
+            raise PoolTimeoutError(
+                f"all {self._size} connections of handlers were in use for {self._timeout:g} s"
+            )
+        try:
+            return self._idle_entry() or self._create_connection()
+        except BaseException:
+            self._gone()
+            raise
+
+    def _do_return_conn(self, record: ConnectionPoolEntry) -> None:
+        if record.dbapi_connection is None:
+            self._gone()
+            return
+        record.info[_SINCE] = monotonic()
+        with self._lock:
+            self._idle.append(record)
+        self._slots.release()
+
+    def _idle_entry(self) -> ConnectionPoolEntry | None:
+        """Return an entry of the wanted login or one without a connection, None to make one."""
+        with self._lock:
+            entry = self._chosen()
+            closing = [old for old in self._idle[:-KEPT] if _is_old(old)]
+            self._idle = [kept for kept in self._idle if kept not in (entry, *closing)]
+            self._open += (entry is None) - len(closing)
+        for old in closing:
+            old.close()
+        if entry is not None and not _is_own(entry):
+            entry.close()
+        return entry
+
+    def _chosen(self) -> ConnectionPoolEntry | None:
+        own = next((entry for entry in reversed(self._idle) if _is_own(entry)), None)
+        if own is None and self._open >= self._size:
+            return self._idle[0]
+        return own
+
+    def _gone(self) -> None:
+        with self._lock:
+            self._open -= 1
+        self._slots.release()
+
+    def recreate(self) -> Pool:
+        """Return an empty pool of the same kind."""
+        return type(self)(
+            self._creator,
+            pool_size=self._size,
+            timeout=self._timeout,
+            pre_ping=self._pre_ping,
+            reset_on_return=self._reset_on_return,
+            _dispatch=self.dispatch,
+            dialect=self._dialect,
+        )
+
+    def dispose(self) -> None:
+        """Close what is idle."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._open -= len(idle)
+        for entry in idle:
+            entry.close()
+
+    def status(self) -> str:
+        """Describe the pool."""
+        return f"{self._open} of {self._size} connections, {len(self._idle)} idle"
+
+
+class AsyncLoginPool(LoginPool):
+    """The connections of async handlers."""
+
+    _is_asyncio = True
+
+    def __init__(
+        self, creator: Any, pool_size: int = 20, timeout: float = 30.0, **options: Any
+    ) -> None:
+        super().__init__(creator, pool_size, timeout, **options)
+        self._slots = _LoopSlots(pool_size)
+
+
+class _Slots(Protocol):
+    """As many as there may be connections."""
+
+    def acquire(self, timeout: float) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+class _ThreadSlots:
+    def __init__(self, size: int) -> None:
+        self._semaphore = threading.Semaphore(size)
+
+    def acquire(self, timeout: float) -> bool:
+        return self._semaphore.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        self._semaphore.release()
+
+
+class _LoopSlots:
+    def __init__(self, size: int) -> None:
+        self._semaphore = asyncio.Semaphore(size)
+
+    def acquire(self, timeout: float) -> bool:
+        try:
+            return bool(await_only(self._acquired(timeout)))
+        except TimeoutError:
+            return False
+
+    async def _acquired(self, timeout: float) -> bool:
+        async with asyncio.timeout(timeout):
+            return await self._semaphore.acquire()
+
+    def release(self) -> None:
+        self._semaphore.release()
+
+
+def _user() -> str | None:
+    login = _login.get()
+    return None if login is None else login.user
+
+
+def _is_own(entry: ConnectionPoolEntry) -> bool:
+    return bool(entry.info[_USER] == _user())
+
+
+def _is_old(entry: ConnectionPoolEntry) -> bool:
+    return monotonic() - float(entry.info[_SINCE]) > LONGEST_IDLE
+
+
+def _connect(
+    dialect: Dialect, _: object, arguments: tuple[Any, ...], parameters: dict[str, Any]
+) -> DBAPIConnection:
+    login = _login.get()
+    if login is None:
+        # Otherwise a connection that got lost in a handler would be replaced by the scheduler's.
+        raise HandlerRoleError("the connection was lost or closed: call connection() again")
+    # A copy: all connections that are being made share the parameters.
+    own = {"user": login.user, "password": login.password}
+    return dialect.connect(*arguments, **{**parameters, **own})
+
+
+def _connected(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    """Refuse a session of another role: a pooler may log in as one user for all."""
+    entry.info[_USER] = user = _user()
+    if user is None:
+        return
+    cursor = connection.cursor()
+    cursor.execute("SELECT session_user")
+    [[found]] = cursor.fetchall()
+    cursor.close()
+    if found != user:
+        raise HandlerRoleError(
+            f"the session of role {user} is one of {found}: let the pooler pass the user on. "
+            f"{INSTEAD}"
+        )
+
+
+def _reset(connection: DBAPIConnection, _: object, state: PoolResetState) -> None:
+    if state.terminate_only:
+        return
+    if not state.transaction_was_reset:
+        connection.rollback()
+    if not connection.autocommit:
+        connection.autocommit = True
+    cursor = connection.cursor()
+    cursor.execute("DISCARD ALL")
+    cursor.close()

@@ -1,0 +1,250 @@
+"""Transactions for handlers: on the schema of one tenant, with the actor set for audit triggers.
+
+Handlers have connections of their own. They may hold one for as long as they run, and the
+scheduler's own statements, heartbeats above all, must never wait for them. Both engines are made
+by the first handler that asks.
+
+A connection logs in as the role of its tenant (`handler_roles`) and is used for no other
+(`handler_pool`). If logging in fails, the role is repaired once: it may be new, or its password
+may have been changed. A right that is missing is granted before the tenant's next transaction, if
+it may be: the platform may have created tables since.
+
+A transaction begins with its isolation level, the settings of `pins`, the search path and the
+actor, in one round trip. The proof of its lease follows as a parameter: other sessions of the
+tenant can read the text of statements in pg_stat_activity, but not parameters. All of it ends with
+the transaction, so a pooling proxy may stand in between, as in `engine`.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from threading import Lock
+from typing import Final, Protocol
+
+from psycopg.errors import InsufficientPrivilege
+from psycopg.sql import SQL, Composed, Identifier, Literal
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.core.names import TenantId
+from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.deadlines import connect
+from tenantcron.store.connection.driver_errors import first_line
+from tenantcron.store.connection.engine import discard_read_only
+from tenantcron.store.connection.handler_pool import (
+    AsyncLoginPool,
+    LoginPool,
+    keep_apart,
+    logged_in_as,
+)
+from tenantcron.store.connection.pins import beginning_for_handlers
+from tenantcron.store.connection.scripts import run_script
+from tenantcron.store.schema.handler_roles import INSTEAD, HandlerRoleError, Login
+from tenantcron.store.steps.claiming import Lease
+
+URL: Final = "postgresql+psycopg://"
+MOST_CONNECTIONS: Final = 20
+
+# pg_catalog is searched before the tenant's schema although it is not named.
+_OPENING: Final = SQL("; SET LOCAL search_path TO {schema}; SELECT {settings}")
+_PROVE: Final = "SELECT pg_catalog.set_config('tenantcron.lease', %(proof)s, true)"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a transaction takes place, who acts in it, and what proves that to the database."""
+
+    tenant: TenantId
+    schema: str
+    who: Attribution
+    proof: str = ""
+
+
+def proof_of(lease: Lease) -> str:
+    """Return what proves a lease to `tenantcron.acting`. It cannot be used as the lease itself."""
+    execution_id, token = lease
+    return sha256(f"{token}/{execution_id}".encode()).hexdigest()
+
+
+class Logins(Protocol):
+    """How the handlers of a tenant log in; a HandlerRoleError says why they cannot."""
+
+    async def get(self, tenant: TenantId, *, repair: bool = False) -> Login:
+        """Make sure that the role is there, and return its login; a repair sets the password."""
+
+    def get_plain(self, tenant: TenantId, *, repair: bool = False) -> Login:
+        """Do so in a plain thread."""
+
+    def forget(self, tenant: TenantId) -> None:
+        """Check the role's rights before its next login."""
+
+
+class HandlerTransactions:
+    """Opens transactions for handlers; `close` when no handler runs any more.
+
+    Without logins they are the scheduler's own, and no boundary holds.
+    """
+
+    def __init__(
+        self, target: Target, logins: Logins | None = None, size: int = MOST_CONNECTIONS
+    ) -> None:
+        self.target = target
+        self.logins = logins
+        self._size = size
+        self._lock = Lock()
+        self._engine: AsyncEngine | None = None
+        self._plain_engine: Engine | None = None
+
+    @asynccontextmanager
+    async def begin(self, scope: Scope) -> AsyncIterator[AsyncConnection]:
+        """One transaction of an async handler."""
+        with self._noticing_rights(scope):
+            stack, connection = await self._begun(scope)
+            async with stack:
+                yield connection
+
+    @contextmanager
+    def begin_plain(self, scope: Scope) -> Iterator[Connection]:
+        """One transaction of a plain handler."""
+        with self._noticing_rights(scope):
+            stack, connection = self._begun_plain(scope)
+            with stack:
+                yield connection
+
+    async def close(self) -> None:
+        """Close all idle connections; those in use are closed when they come back."""
+        if self._engine is not None:
+            await self._engine.dispose()
+        if self._plain_engine is not None:
+            self._plain_engine.dispose()
+
+    async def _begun(self, scope: Scope) -> tuple[AsyncExitStack, AsyncConnection]:
+        """Begin a transaction; its first words find out that a connection was lost while idle."""
+        try:
+            return await self._begun_once(scope)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        # The pool has closed all connections that are as old.
+        return await self._begun_once(scope)
+
+    async def _begun_once(self, scope: Scope) -> tuple[AsyncExitStack, AsyncConnection]:
+        async with AsyncExitStack() as stack:
+            connection = await self._connect(stack, scope)
+            await stack.enter_async_context(connection.begin())
+            await connection.run_sync(run_script, _opening(scope))
+            await connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
+            return stack.pop_all(), connection
+
+    def _begun_plain(self, scope: Scope) -> tuple[ExitStack, Connection]:
+        try:
+            return self._begun_plain_once(scope)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return self._begun_plain_once(scope)
+
+    def _begun_plain_once(self, scope: Scope) -> tuple[ExitStack, Connection]:
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._connect_plain(scope))
+            stack.enter_context(connection.begin())
+            run_script(connection, _opening(scope))
+            connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
+            return stack.pop_all(), connection
+
+    async def _connect(self, stack: AsyncExitStack, scope: Scope) -> AsyncConnection:
+        engine = self._async()
+        if self.logins is None:
+            return await stack.enter_async_context(engine.connect())
+        try:
+            with logged_in_as(await self.logins.get(scope.tenant)):
+                return await stack.enter_async_context(engine.connect())
+        except OperationalError:
+            login = await self.logins.get(scope.tenant, repair=True)
+        with _explaining(login), logged_in_as(login):
+            return await stack.enter_async_context(engine.connect())
+
+    def _connect_plain(self, scope: Scope) -> Connection:
+        if self.logins is None:
+            return self._plain().connect()
+        try:
+            with logged_in_as(self.logins.get_plain(scope.tenant)):
+                return self._plain().connect()
+        except OperationalError:
+            login = self.logins.get_plain(scope.tenant, repair=True)
+        with _explaining(login), logged_in_as(login):
+            return self._plain().connect()
+
+    @contextmanager
+    def _noticing_rights(self, scope: Scope) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            if self.logins is not None and isinstance(error.orig, InsufficientPrivilege):
+                self.logins.forget(scope.tenant)
+            raise
+
+    def _async(self) -> AsyncEngine:
+        if self._engine is None:
+            self._engine = create_async_engine(
+                URL,
+                # No deadline for an answer: an execution has one, and cancels its handler.
+                connect_args=_connect_args(self.target)
+                | {"async_creator_fn": partial(connect, answer_within=None)},
+                isolation_level="AUTOCOMMIT",
+                poolclass=AsyncLoginPool,
+                pool_size=self._size,
+                pool_reset_on_return=None,
+                use_native_hstore=False,
+            )
+            event.listen(self._engine.sync_engine, "handle_error", discard_read_only)
+            keep_apart(self._engine.sync_engine, by_login=self.logins is not None)
+        return self._engine
+
+    def _plain(self) -> Engine:
+        # Two threads at once must not make two engines: one would never be closed.
+        with self._lock:
+            if self._plain_engine is None:
+                self._plain_engine = create_engine(
+                    URL,
+                    connect_args=_connect_args(self.target),
+                    isolation_level="AUTOCOMMIT",
+                    poolclass=LoginPool,
+                    pool_size=self._size,
+                    pool_reset_on_return=None,
+                    use_native_hstore=False,
+                )
+                event.listen(self._plain_engine, "handle_error", discard_read_only)
+                keep_apart(self._plain_engine, by_login=self.logins is not None)
+            return self._plain_engine
+
+
+def _connect_args(target: Target) -> dict[str, object]:
+    """Not in the URL, and no named prepared statements: the reasons stand in `engine`."""
+    return {**target.parameters, "prepare_threshold": None}
+
+
+@contextmanager
+def _explaining(login: Login) -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        raise HandlerRoleError(
+            f"cannot log in as {login.user}: {first_line(error.orig)}. Let pg_hba.conf and the "
+            f"pooler admit this role with its password. {INSTEAD}"
+        ) from error
+
+
+def _opening(scope: Scope) -> str:
+    settings = SQL(", ").join(_setting(*setting) for setting in scope.who.settings().items())
+    opening = _OPENING.format(schema=Identifier(scope.schema), settings=settings)
+    return beginning_for_handlers() + opening.as_string()
+
+
+def _setting(name: str, value: str) -> Composed:
+    # True: until the end of the transaction, so that a pooled connection keeps nothing of it.
+    return SQL("pg_catalog.set_config({}, {}, true)").format(Literal(name), Literal(value))

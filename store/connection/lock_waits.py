@@ -1,0 +1,79 @@
+"""Who holds the locks that others wait for, as the server's own views show it.
+
+These views need no lock on our tables, so they answer although a table is locked. Statements of
+other sessions are not read: they may contain secrets. A role without `pg_read_all_stats` sees the
+process and the user of other roles' sessions, and nothing more.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+
+from tenantcron.store.connection.engine import Database
+
+LOCK_NOT_AVAILABLE: Final = "55P03"
+
+_BLOCKERS: Final = """
+SELECT b.pid, a.usename, a.application_name, a.state,
+    extract(epoch FROM clock_timestamp() - a.xact_start)::float8, w.mode, w.granted,
+    (SELECT c.relname FROM pg_class AS c WHERE c.oid = w.relation)
+FROM pg_locks AS w
+CROSS JOIN unnest(pg_blocking_pids(w.pid)) AS b (pid)
+LEFT JOIN pg_stat_activity AS a ON a.pid = b.pid
+WHERE w.pid = %(pid)s AND NOT w.granted
+"""
+# A request that waits blocks everything that comes after it as well.
+_EXCLUSIVE: Final = """
+SELECT l.pid, a.usename, a.application_name, a.state,
+    extract(epoch FROM clock_timestamp() - a.xact_start)::float8, l.mode, l.granted, c.relname
+FROM pg_locks AS l
+JOIN pg_class AS c ON c.oid = l.relation
+LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.mode = 'AccessExclusiveLock' AND c.relnamespace = 'tenantcron'::regnamespace
+    AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+ORDER BY l.granted DESC, c.relname, l.pid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock that others wait for, and the session that holds or requests it."""
+
+    pid: int
+    user: str | None
+    application: str | None
+    state: str | None
+    # Seconds since its transaction began; None: not visible to this role.
+    age: float | None
+    mode: str
+    granted: bool
+    # None: the lock is not of a table, but of a row or a transaction.
+    table: str | None
+
+    @property
+    def session(self) -> str:
+        """Name the session for people."""
+        about = [text for text in (self.user, self.application, self.state) if text]
+        return f"process {self.pid}" + (f" ({', '.join(about)})" if about else "")
+
+
+async def blockers(database: Database, pid: int) -> list[HeldLock]:
+    """Return what blocks a session; nothing if it waits for no lock."""
+    return [_lock(row) for row in await database.ask(_BLOCKERS, {"pid": pid})]
+
+
+async def exclusive_locks(database: Database) -> list[HeldLock]:
+    """Return the locks on control tables that nothing can be read under."""
+    return [_lock(row) for row in await database.ask(_EXCLUSIVE, {})]
+
+
+def is_lock_timeout(error: DBAPIError) -> bool:
+    """Whether a statement failed because it waited too long for a lock."""
+    return isinstance(error.orig, psycopg.Error) and error.orig.sqlstate == LOCK_NOT_AVAILABLE
+
+
+def _lock(row: tuple[Any, ...]) -> HeldLock:
+    return HeldLock(*row)

@@ -1,0 +1,338 @@
+"""Audit records, and how the database learns who acts.
+
+The records are written by the database itself: a trigger on each audited table inserts one per
+changed row, in the same transaction, with before and after. So no code path can forget it, and a
+change by hand is on record, too. Who acts is told once per transaction by `act`; without that a
+trigger names the database user, with the source `sql`. The setting ends with the transaction, so it
+cannot leak to the next user of a pooled connection.
+"""
+
+from collections.abc import AsyncGenerator, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from uuid import UUID
+
+from psycopg import sql
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Row,
+    Select,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    text,
+    tuple_,
+    union_all,
+)
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.attribution import Attribution
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.store.connection.engine import of_tenant
+from tenantcron.store.schema.tables import audit_record, control_audit_record
+
+SCHEDULE = "schedule"
+TENANT = "tenant"
+EXECUTION = "execution"
+PAUSE = "pause"
+LIMITS = "limits"
+# Whose limits: the triggers call it so.
+CLUSTER = "cluster"
+# A record has before and after, each with a payload of up to 256 KiB.
+_ROWS_A_FETCH = 25
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One record of either audit; the fields are the columns."""
+
+    entity_type: str
+    entity_id: str
+    id: int
+    operation: str
+    changed_by: str
+    actor_type: str
+    actor_source: str
+    authenticated: bool
+    correlation_id: UUID | None
+    before: JsonValue
+    after: JsonValue
+    changed_at: datetime
+    # Of schedules the tenant's schema keeps the records, of all else the control schema.
+    in_tenant: bool
+
+    @property
+    def place(self) -> "AuditPlace":
+        """Where it stands in the list."""
+        return AuditPlace(self.changed_at, self.in_tenant, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlace:
+    """A place in the list of a tenant's records, which is ordered by time."""
+
+    changed_at: datetime
+    in_tenant: bool
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditWanted:
+    """Which records are asked for; what is not said does not matter."""
+
+    entity_type: str | None = None
+    entity_id: str | None = None
+    since: datetime | None = None
+
+
+async def page(  # noqa: PLR0913 -- whose records, which of them, and from where on
+    connection: AsyncConnection,
+    tenant: TenantId,
+    schema: str | None,
+    wanted: AuditWanted,
+    *,
+    before: AuditPlace | None,
+    limit: int,
+) -> AsyncGenerator[AuditRow, None]:
+    """Yield some records of a tenant, the newest first, those before a place.
+
+    Each of the two audits gives as many as are wanted at most, and these are merged. Without a
+    schema, which a deprovisioned tenant may have lost, there is only the control schema's. Records
+    can be large: they come from a cursor, a few at a time, and the caller stops when it has enough.
+    """
+    parts = [
+        _some(control_audit_record, wanted, before)
+        .where(control_audit_record.c.tenant_id == tenant)
+        .limit(limit)
+    ]
+    if schema is not None:
+        of_tenant(connection, schema)
+        parts.append(_some(audit_record, wanted, before).limit(limit))
+    merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
+    columns = merged.c
+    newest = select(merged).order_by(
+        columns.changed_at.desc(), columns.in_tenant.desc(), columns.id.desc()
+    )
+    cursor = await connection.stream(
+        newest.limit(limit), execution_options={"max_row_buffer": _ROWS_A_FETCH}
+    )
+    try:
+        async for row in cursor:
+            yield AuditRow(*row)
+    finally:
+        await cursor.close()
+
+
+async def of_execution(  # noqa: PLR0913 -- whose records, and of what
+    connection: AsyncConnection,
+    tenant: TenantId,
+    schema: str | None,
+    execution: UUID,
+    *,
+    since: datetime,
+    limit: int,
+) -> list[AuditRow]:
+    """Return what was recorded of an execution or by it, the oldest first.
+
+    Its id is the correlation id of all that it changes; what operators do to it names it. The
+    control schema's records of a tenant are read from a time on by an index. A tenant's own table
+    has a record for each change of a schedule: too few for an index that every apply would pay.
+    """
+    tables = [control_audit_record] if schema is None else [control_audit_record, audit_record]
+    if schema is not None:
+        of_tenant(connection, schema)
+    wanted = AuditWanted(since=since)
+    parts = [_some(table, wanted, None).where(_concerns(table, execution)) for table in tables]
+    parts[0] = parts[0].where(control_audit_record.c.tenant_id == tenant)
+    merged = union_all(*(select(part.limit(limit).subquery()) for part in parts)).subquery()
+    oldest = select(merged).order_by(merged.c.changed_at, merged.c.id).limit(limit)
+    return [AuditRow(*row) for row in await connection.execute(oldest)]
+
+
+async def of_schedule(
+    connection: AsyncConnection,
+    tenant: TenantId,
+    schema: str | None,
+    schedule: str,
+    *,
+    limit: int,
+) -> list[AuditRow]:
+    """Return who changed a schedule, paused or resumed it, the newest first.
+
+    Both audits are read by their keys, which begin with what a record is about.
+    """
+    pauses = AuditWanted(PAUSE, f"{tenant}/{schedule}")
+    parts = [_some(control_audit_record, pauses, None).limit(limit)]
+    if schema is not None:
+        of_tenant(connection, schema)
+        parts.append(_some(audit_record, AuditWanted(SCHEDULE, schedule), None).limit(limit))
+    merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
+    newest = select(merged).order_by(merged.c.changed_at.desc(), merged.c.id.desc()).limit(limit)
+    try:
+        async with connection.begin_nested():
+            return [AuditRow(*row) for row in await connection.execute(newest)]
+    except ProgrammingError:  # a schema without its audit tells nothing
+        return []
+
+
+def _concerns(table: Table, execution: UUID) -> ColumnElement[bool]:
+    columns = table.c
+    is_it = and_(columns.entity_type == EXECUTION, columns.entity_id == str(execution))
+    return or_(is_it, columns.correlation_id == execution)
+
+
+def _some(
+    table: Table, wanted: AuditWanted, before: AuditPlace | None
+) -> Select[tuple[object, ...]]:
+    columns = [table.c[name] for name in AuditRow.__dataclass_fields__ if name != "in_tenant"]
+    statement = select(*columns, literal(table is audit_record).label("in_tenant"))
+    if wanted.entity_type is not None:
+        statement = statement.where(table.c.entity_type == wanted.entity_type)
+    if wanted.entity_id is not None:
+        statement = statement.where(table.c.entity_id == wanted.entity_id)
+    if wanted.since is not None:
+        statement = statement.where(table.c.changed_at >= wanted.since)
+    if before is not None:
+        statement = statement.where(_is_before(table, before))
+    return statement.order_by(table.c.changed_at.desc(), table.c.id.desc())
+
+
+def _is_before(table: Table, place: AuditPlace) -> ColumnElement[bool]:
+    """Of one moment, the tenant's own records come first, and of one audit the later ones."""
+    if place.in_tenant == (table is audit_record):
+        return tuple_(table.c.changed_at, table.c.id) < tuple_(place.changed_at, place.id)
+    if place.in_tenant:
+        return table.c.changed_at <= place.changed_at
+    return table.c.changed_at < place.changed_at
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Who last changed an entity, and when."""
+
+    by: str
+    source: str
+    at: datetime
+    operation: str
+
+
+async def act(connection: AsyncConnection, who: Attribution) -> None:
+    """Tell the database who acts until the end of this transaction."""
+    settings = who.settings()
+    await connection.execute(_local(tuple(settings)), settings)
+
+
+@cache
+def _local(names: tuple[str, ...]) -> Select[tuple[str, ...]]:
+    return select(*(func.set_config(name, bindparam(name), True) for name in names))
+
+
+async def record(  # noqa: PLR0913 -- the columns of a record
+    connection: AsyncConnection,
+    who: Attribution,
+    *,
+    entity: tuple[str, str],
+    operation: str,
+    tenant: TenantId | None = None,
+    before: JsonObject | None = None,
+    after: JsonObject | None = None,
+) -> None:
+    """Put on record what an operator did where no trigger does: to an execution, or why.
+
+    Executions move far too often for a trigger. It belongs into the transaction of the change.
+    """
+    entity_type, entity_id = entity
+    values = {
+        "entity_type": entity_type,
+        "entity_id": entity_id,
+        "operation": operation,
+        "tenant_id": tenant,
+        # Nothing is a null of SQL here, never one of JSON.
+        "before": null() if before is None else before,
+        "after": null() if after is None else after,
+        **who.columns(),
+    }
+    await connection.execute(insert(control_audit_record).values(values))
+
+
+_RETURNS = (
+    select(control_audit_record.c.entity_id, func.max(control_audit_record.c.changed_at))
+    .where(
+        control_audit_record.c.entity_type == TENANT,
+        control_audit_record.c.entity_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))),
+        control_audit_record.c.before["status"].astext == "deprovisioned",
+        control_audit_record.c.after["status"].astext == "active",
+    )
+    .group_by(control_audit_record.c.entity_id)
+)
+
+
+async def last_returns(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, datetime]:
+    """Return when tenants came back that had been deprovisioned."""
+    rows = await connection.execute(_RETURNS, {"tenant_ids": list(tenant_ids)})
+    return {TenantId(tenant): at for tenant, at in rows}
+
+
+# The columns that decide when a schedule fires, before and after.
+_TIMETABLE_CHANGED = """
+SELECT {tenant}, entity_id, max(changed_at)
+FROM {table}
+WHERE
+    entity_type = 'schedule' AND operation = 'update' AND changed_at >= :since
+    AND (before ->> 'cron_expr', before ->> 'timezone', before ->> 'enabled')
+        IS DISTINCT FROM (after ->> 'cron_expr', after ->> 'timezone', after ->> 'enabled')
+GROUP BY entity_id
+"""
+
+
+async def timetable_changes(
+    connection: AsyncConnection, schemas: Mapping[TenantId, str], since: datetime
+) -> dict[tuple[TenantId, str], datetime]:
+    """Return when timetables were last changed since then, by an apply or by hand."""
+    if not schemas:
+        return {}
+    selects = [
+        sql.SQL(_TIMETABLE_CHANGED).format(
+            tenant=sql.Literal(str(tenant)), table=sql.Identifier(schema, audit_record.name)
+        )
+        for tenant, schema in schemas.items()
+    ]
+    statement = text(sql.SQL(" UNION ALL ").join(selects).as_string())
+    try:
+        async with connection.begin_nested():
+            rows = (await connection.execute(statement, {"since": since})).all()
+    except ProgrammingError:  # a schema without its audit tells nothing
+        return {}
+    return {(TenantId(tenant), schedule): at for tenant, schedule, at in rows}
+
+
+async def last_touches(
+    connection: AsyncConnection, schema: str, schedules: Collection[str]
+) -> dict[str, Touch]:
+    """Return who changed each of the schedules last."""
+    record = audit_record.c
+    newest = (
+        select(func.max(record.id))
+        .where(record.entity_type == SCHEDULE, record.entity_id == func.any(list(schedules)))
+        .group_by(record.entity_id)
+    )
+    statement = select(audit_record).where(record.id.in_(newest))
+    rows = await of_tenant(connection, schema).execute(statement)
+    return {row.entity_id: _touch(row) for row in rows}
+
+
+def _touch(row: Row[tuple[object, ...]]) -> Touch:
+    return Touch(row.changed_by, row.actor_source, row.changed_at, row.operation)

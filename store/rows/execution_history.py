@@ -1,0 +1,340 @@
+"""Rows of `execution` and `execution_attempt`, as people look at them: lists, single rows, counts.
+
+The steps of the scheduler have their own statements. Nothing here decides what runs; the functions
+that operators change rows with are in `executions`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    DateTime,
+    Interval,
+    Text,
+    bindparam,
+    func,
+    select,
+    text,
+    true,
+    tuple_,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonValue
+from tenantcron.store.connection.times import NOW
+from tenantcron.store.rows.executions import State
+from tenantcron.store.schema.tables import execution, execution_attempt
+
+_row = execution.c
+# Spans of time are counted from it: those of a quarter of an hour begin at full quarters.
+_ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
+WAITING = (State.PENDING, State.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRow:
+    """One execution; the fields are the columns, in their order."""
+
+    id: UUID
+    tenant_id: TenantId
+    schedule_id: UUID
+    schedule_name: str
+    saga_name: str
+    definition_id: UUID
+    scheduled_for: datetime
+    state: State
+    reason: str | None
+    overlap: str
+    priority: int
+    not_before: datetime
+    start_deadline: datetime | None
+    attempt: int
+    attempts_allowed: int
+    lease_until: datetime | None
+    lease_token: UUID | None
+    worker_id: str | None
+    actor_id: str
+    actor_type: str
+    actor_source: str
+    covers_from: datetime | None
+    missed_count: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    cancel_requested_at: datetime | None
+    cancel_reason: str | None
+    losses: int
+    suspicion: int
+    # What a replica needs to run it; None: the release before has made it, no claim has seen it.
+    requires: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One attempt; the fields are the columns behind those of its execution."""
+
+    attempt: int
+    worker_id: str
+    started_at: datetime
+    finished_at: datetime
+    outcome: str
+    error: str | None
+    http_status: int | None
+    answer: str | None
+    # The end of what its handler logged, and what it returned.
+    log: str | None = None
+    result: JsonValue = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which executions are asked for; what is not said does not matter."""
+
+    tenant: TenantId | None = None
+    schedule: str | None = None
+    states: tuple[State, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.tenant is not None:
+        conditions.append(_row.tenant_id == wanted.tenant)
+    if wanted.schedule is not None:
+        conditions.append(_row.schedule_name == wanted.schedule)
+    if wanted.states:
+        conditions.append(_row.state.in_(wanted.states))
+    if wanted.since is not None:
+        conditions.append(_row.scheduled_for >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(_row.scheduled_for < wanted.until)
+    return conditions
+
+
+async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> list[ExecutionRow]:
+    """Return executions, the newest first."""
+    found = select(execution).where(*_conditions(wanted))
+    if wanted.tenant is not None and wanted.schedule is None:
+        # By its own index: along that of the newest of all, a tenant that has not run for long
+        # would be looked for through everybody's history.
+        found = found.offset(0)
+    rows = found.subquery()
+    statement = (
+        select(rows)
+        .order_by(rows.c.scheduled_for.desc(), rows.c.created_at.desc(), rows.c.id)
+        .limit(limit)
+    )
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the list of executions, which is ordered by time and then by id."""
+
+    scheduled_for: datetime
+    id: UUID
+
+
+async def page(
+    connection: AsyncConnection, wanted: Filter, *, before: Place | None, limit: int
+) -> list[ExecutionRow]:
+    """Return some executions, the newest first, those before a place.
+
+    The order is that of two indexes, one of all executions and one of each tenant's.
+    """
+    statement = (
+        select(execution)
+        .where(*_conditions(wanted))
+        .order_by(_row.scheduled_for.desc(), _row.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        place = tuple_(_row.scheduled_for, _row.id)
+        statement = statement.where(place < tuple_(before.scheduled_for, before.id))
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+async def with_ids_between(
+    connection: AsyncConnection, first: UUID, last: UUID, limit: int
+) -> list[ExecutionRow]:
+    """Return executions by their ids, which is how a prefix is looked up."""
+    statement = select(execution).where(_row.id.between(first, last)).order_by(_row.id).limit(limit)
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+async def lock(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow | None:
+    """Return a row as it is now, and let nobody change it until the end of the transaction."""
+    statement = (
+        select(execution)
+        .where(_row.id == found.id, _row.scheduled_for == found.scheduled_for)
+        .with_for_update()
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else _read(row)
+
+
+async def attempts_of(connection: AsyncConnection, found: ExecutionRow) -> list[AttemptRow]:
+    """Return the attempts of an execution that have ended, in order."""
+    columns = execution_attempt.c
+    statement = (
+        select(*(columns[name] for name in AttemptRow.__dataclass_fields__))
+        .where(columns.execution_id == found.id, columns.scheduled_for == found.scheduled_for)
+        .order_by(columns.attempt)
+    )
+    attempts = [AttemptRow(*row) for row in await connection.execute(statement)]
+    own = _own_attempt(found)
+    if own is not None and own.attempt not in {one.attempt for one in attempts}:
+        attempts.append(own)
+    return attempts
+
+
+def _own_attempt(found: ExecutionRow) -> AttemptRow | None:
+    """Return the attempt that an execution's own row tells of: the one that succeeded.
+
+    `finish.sql` writes no other row for it, unless it left an answer, a log or a result.
+    """
+    if found.state is not State.SUCCEEDED:
+        return None
+    if found.worker_id is None or found.started_at is None or found.finished_at is None:
+        return None
+    return AttemptRow(
+        attempt=found.attempt,
+        worker_id=found.worker_id,
+        started_at=found.started_at,
+        finished_at=found.finished_at,
+        outcome="SUCCEEDED",
+        error=None,
+        http_status=None,
+        answer=None,
+    )
+
+
+async def unfinished_of(
+    connection: AsyncConnection, tenant_id: TenantId, schedule_id: UUID
+) -> list[ExecutionRow]:
+    """Return what runs or waits of a schedule, the oldest first."""
+    states = (State.PENDING, State.RUNNING, State.FAILED)
+    of_schedule = (_row.tenant_id == tenant_id, _row.schedule_id == schedule_id)
+    statement = (
+        select(execution)
+        .where(*of_schedule, _row.state.in_(states))
+        .order_by(_row.scheduled_for, _row.id)
+    )
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+async def running_by_tenant(connection: AsyncConnection) -> dict[TenantId, int]:
+    """Count what runs, by tenant."""
+    statement = (
+        select(_row.tenant_id, func.count())
+        .where(_row.state == State.RUNNING)
+        .group_by(_row.tenant_id)
+    )
+    return {TenantId(tenant): number for tenant, number in await connection.execute(statement)}
+
+
+async def running_overall(connection: AsyncConnection) -> int:
+    """Count what runs, of all tenants, also for those who see one tenant only."""
+    return int(await connection.scalar(text("SELECT tenantcron.running_now()")) or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What may start and has not: how many, and since when the first of them."""
+
+    number: int
+    oldest: datetime | None
+
+
+async def queue(connection: AsyncConnection, at: datetime | None) -> Queue:
+    """Return what waits though its time has come."""
+    statement = select(func.count(), func.min(_row.not_before)).where(
+        _row.state.in_(WAITING), _row.not_before <= NOW
+    )
+    return Queue(*(await connection.execute(statement, {"at": at})).one())
+
+
+async def with_dead_leases(
+    connection: AsyncConnection, longer_than: timedelta, at: datetime | None, limit: int
+) -> list[ExecutionRow]:
+    """Return what runs by its row though its lease has been over for longer than that."""
+    statement = (
+        select(execution)
+        .where(
+            _row.state == State.RUNNING,
+            _row.lease_until < NOW - bindparam("longer_than", type_=Interval),
+        )
+        .order_by(_row.lease_until)
+        .limit(limit)
+    )
+    rows = await connection.execute(statement, {"at": at, "longer_than": longer_than})
+    return [_read(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How many executions of one span of time are in one state."""
+
+    since: datetime
+    state: State
+    number: int
+
+
+async def outcomes(
+    connection: AsyncConnection, wanted: Filter, *, span: timedelta, most: int
+) -> list[Outcomes]:
+    """Count executions by span of time and state; of the newest so many only.
+
+    Along the index of the newest, of all or of a tenant, so that the history behind is not read.
+    """
+    newest_first = (
+        select(_row.scheduled_for, _row.state)
+        .where(*_conditions(wanted))
+        .order_by(_row.scheduled_for.desc(), _row.id.desc())
+        .limit(most)
+        .subquery()
+    )
+    since = func.date_bin(
+        bindparam("span", span, type_=Interval),
+        newest_first.c.scheduled_for,
+        bindparam("origin", _ORIGIN, type_=DateTime(timezone=True)),
+    ).label("since")
+    statement = select(since, newest_first.c.state, func.count()).group_by(
+        since, newest_first.c.state
+    )
+    rows = await connection.execute(statement)
+    return [Outcomes(since, State(state), number) for since, state, number in rows]
+
+
+async def latest_of(
+    connection: AsyncConnection, tenant: TenantId, schedules: Sequence[str], limit: int
+) -> dict[str, list[ExecutionRow]]:
+    """Return the newest executions of each schedule, the newest first, in one statement."""
+    names = func.unnest(bindparam("names", list(schedules), type_=ARRAY(Text))).table_valued("name")
+    each = (
+        select(execution)
+        .where(_row.tenant_id == tenant, _row.schedule_name == names.c.name)
+        .order_by(_row.scheduled_for.desc())
+        .limit(limit)
+        .lateral()
+    )
+    statement = select(each).select_from(names.join(each, true()))
+    found: dict[str, list[ExecutionRow]] = {name: [] for name in schedules}
+    for row in map(_read, await connection.execute(statement)):
+        found[row.schedule_name].append(row)
+    return {
+        name: sorted(rows, key=lambda one: one.scheduled_for, reverse=True)
+        for name, rows in found.items()
+    }
+
+
+def _read(row: Sequence[object]) -> ExecutionRow:
+    columns = list(row)
+    columns[7] = State(str(columns[7]))
+    return ExecutionRow(*columns)  # type: ignore[arg-type] # the columns of the table, in order

@@ -1,0 +1,199 @@
+"""Rows of `execution`: their states, their ids, and what operators do to them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import sha1
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.model import AnyActor
+from tenantcron.store.steps import suspects
+
+# Changing it would fire every occurrence that is being fired a second time.
+_OCCURRENCES = UUID("6f1c3f2a-6c0e-5b63-9d0e-3d1f0c3a7b54")
+# The two highest bits of that digit are always 10.
+_VARIANTS = {f"{digit:x}": f"{digit & 3 | 8:x}" for digit in range(16)}
+
+
+class State(StrEnum):
+    """Where an execution is in its life; see docs/scheduler.md for the chart."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    DEAD = "DEAD"
+    SKIPPED = "SKIPPED"
+    MISSED = "MISSED"
+    CANCELLED = "CANCELLED"
+
+
+def execution_id(schedule_id: UUID, scheduled_for: datetime) -> UUID:
+    """Return the id of the one execution that an occurrence gets, whoever fires it."""
+    return UUID(execution_id_hex(schedule_id, scheduled_for))
+
+
+def execution_id_hex(schedule_id: UUID, scheduled_for: datetime) -> str:
+    """Return the same as text: what `uuid5` gives, for a fraction of its cost."""
+    moment = scheduled_for if scheduled_for.tzinfo is UTC else scheduled_for.astimezone(UTC)
+    name = f"{schedule_id}|{moment.isoformat()}".encode()
+    digest = sha1(_OCCURRENCES.bytes + name, usedforsecurity=False).hexdigest()
+    variant = _VARIANTS[digest[16]]
+    return f"{digest[:12]}5{digest[13:16]}{variant}{digest[17:32]}"
+
+
+_SKIP_WAITING = """
+UPDATE tenantcron.execution
+SET
+    state = CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
+    reason = %(reason)s,
+    finished_at = coalesce(%(at)s::timestamptz, statement_timestamp())
+WHERE
+    schedule_id = ANY(%(schedule_ids)s::uuid[]) AND state IN ('PENDING', 'FAILED')
+    AND (actor_source <> 'manual' OR %(manual)s)
+RETURNING state
+"""
+
+
+async def skip_waiting(
+    connection: AsyncConnection,
+    schedule_ids: Sequence[UUID],
+    reason: str,
+    at: datetime | None,
+    *,
+    manual: bool = False,
+) -> Counter[tuple[State, str]]:
+    """End what waits of schedules that may not start anything any more; count it by how it ended.
+
+    It belongs into the transaction that takes the right away, after the cursor's row was changed:
+    firing locks that row, so nothing new can come in between. What somebody triggered by hand
+    is spared unless said otherwise.
+    """
+    if not schedule_ids:
+        return Counter()
+    parameters = {"schedule_ids": list(schedule_ids), "reason": reason, "at": at, "manual": manual}
+    rows = await connection.exec_driver_sql(_SKIP_WAITING, parameters)
+    return Counter((State(row.state), reason) for row in rows)
+
+
+# Like the row of an occurrence, but for who asked for it and how long it may wait.
+_TRIGGER = """
+INSERT INTO tenantcron.execution (
+    id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
+    overlap, priority, not_before, attempts_allowed, actor_id, actor_type, actor_source, created_at,
+    requires
+)
+SELECT
+    gen_random_uuid(), tenant_id, schedule_id, schedule_name, saga_name, definition_id, now.now,
+    'PENDING', %(overlap)s, %(priority)s, now.now, %(attempts_allowed)s, %(actor_id)s,
+    %(actor_type)s, 'manual', now.now, %(requires)s
+FROM
+    tenantcron.schedule_cursor,
+    (SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now) AS now
+WHERE schedule_id = %(schedule_id)s
+RETURNING id, scheduled_for
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """An execution that somebody asks for: how it is treated, and who asks."""
+
+    schedule_id: UUID
+    overlap: str
+    priority: int
+    attempts_allowed: int
+    actor: AnyActor
+    # What a replica needs to run it.
+    requires: str
+
+
+async def trigger(
+    connection: AsyncConnection, manual: Manual, at: datetime | None
+) -> tuple[UUID, datetime] | None:
+    """Insert an execution that may start now and waits as long as it takes; None: no cursor."""
+    parameters = {
+        "schedule_id": manual.schedule_id,
+        "overlap": manual.overlap,
+        "priority": manual.priority,
+        "attempts_allowed": manual.attempts_allowed,
+        "actor_id": manual.actor.id,
+        "actor_type": manual.actor.type.value,
+        "requires": manual.requires,
+        "at": at,
+    }
+    row = (await connection.exec_driver_sql(_TRIGGER, parameters)).one_or_none()
+    return None if row is None else (row.id, row.scheduled_for)
+
+
+# It waits for the execution before it, as every retry does: with `skip` it would end again at once,
+# with `cancel_running` it would replace a later one.
+# What was asked of the former attempts is not asked of the next. One that killed its worker runs
+# alone again, and is not blamed for what it did before.
+_RETRY = """
+UPDATE tenantcron.execution
+SET
+    state = 'PENDING',
+    reason = NULL,
+    overlap = CASE overlap WHEN 'allow' THEN overlap ELSE 'queue' END,
+    attempts_allowed = attempt + %(more_attempts)s,
+    not_before = coalesce(%(at)s::timestamptz, statement_timestamp()),
+    start_deadline = NULL,
+    finished_at = NULL,
+    cancel_requested_at = NULL,
+    cancel_reason = NULL,
+    losses = 0,
+    suspicion = least(suspicion, %(alone)s)
+WHERE id = %(id)s AND scheduled_for = %(scheduled_for)s
+"""
+
+
+async def retry(
+    connection: AsyncConnection,
+    execution: UUID,
+    scheduled_for: datetime,
+    *,
+    more_attempts: int,
+    at: datetime | None,
+) -> None:
+    """Let an execution that has ended wait again; the caller has locked it and knows its state."""
+    parameters = {
+        "id": execution,
+        "scheduled_for": scheduled_for,
+        "more_attempts": more_attempts,
+        "alone": suspects.ALONE,
+        "at": at,
+    }
+    await connection.exec_driver_sql(_RETRY, parameters)
+
+
+# What runs is asked to stop, and its worker ends it; what waits ends here.
+_CANCEL = """
+UPDATE tenantcron.execution
+SET
+    state = CASE state WHEN 'RUNNING' THEN state ELSE 'CANCELLED' END,
+    reason = CASE state WHEN 'RUNNING' THEN reason ELSE %(reason)s END,
+    finished_at = CASE state
+        WHEN 'RUNNING' THEN finished_at ELSE coalesce(%(at)s::timestamptz, statement_timestamp())
+    END,
+    cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
+    cancel_reason = %(reason)s
+WHERE id = %(id)s AND scheduled_for = %(scheduled_for)s
+"""
+
+
+async def cancel(
+    connection: AsyncConnection,
+    execution: UUID,
+    scheduled_for: datetime,
+    *,
+    reason: str,
+    at: datetime | None,
+) -> None:
+    """End what waits, ask what runs to stop; the caller has locked it and knows its state."""
+    parameters = {"id": execution, "scheduled_for": scheduled_for, "reason": reason, "at": at}
+    await connection.exec_driver_sql(_CANCEL, parameters)

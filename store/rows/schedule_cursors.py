@@ -1,0 +1,414 @@
+"""Rows of `schedule_cursor`. The provider's refresh and the scheduler write them.
+
+Who writes what: a refresh creates and deletes cursors and sets what comes from the provider, and
+`next_run_at` with it; firing moves `next_run_at` and `last_run_at`; an operator sets the pause. A
+refresh locks the cursors before it looks at them, in the order of their ids.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    ColumnElement,
+    DateTime,
+    Interval,
+    Text,
+    Uuid,
+    and_,
+    bindparam,
+    case,
+    cast,
+    column,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.schedules.pause import Pause, recorded_pause
+from tenantcron.store.connection.times import NOW
+from tenantcron.store.schema.tables import schedule_cursor
+
+
+@dataclass(frozen=True, slots=True)
+class CursorRow:
+    """Where the scheduler stands with one schedule; the fields are the columns, in their order."""
+
+    schedule_id: UUID
+    tenant_id: TenantId
+    schedule_name: str
+    saga_name: str
+    provider: str
+    cron_expr: str
+    timezone: str
+    tz_version: str
+    enabled: bool
+    definition_id: UUID
+    effective_from: datetime
+    next_run_at: datetime | None
+    last_run_at: datetime | None = None
+    consecutive_failures: int = 0
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    paused_reason: str | None = None
+    paused_until: datetime | None = None
+    fault: str | None = None
+    counts_after: datetime | None = None
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause as recorded, which may have ended."""
+        return recorded_pause(self.paused_at, self.paused_by, self.paused_reason, self.paused_until)
+
+
+_COLUMNS = tuple(schedule_cursor.c.keys())
+_values = attrgetter(*_COLUMNS)
+# What a refresh sets. The name is not among it: two schedules may swap theirs, and one statement
+# cannot follow that without breaking the rule of unique names in between.
+_FOLLOWED = (
+    "saga_name",
+    "cron_expr",
+    "timezone",
+    "tz_version",
+    "enabled",
+    "definition_id",
+    "effective_from",
+    "next_run_at",
+    "fault",
+    "counts_after",
+)
+
+_cursor = schedule_cursor.c
+_OF_TENANTS = _cursor.tenant_id == func.any(bindparam("tenant_ids", type_=ARRAY(Text)))
+_THIS = _cursor.schedule_id == bindparam("of", type_=Uuid)
+# As `Pause.is_in_force` decides.
+_IS_PAUSED = and_(
+    _cursor.paused_at.is_not(None),
+    or_(_cursor.paused_until.is_(None), _cursor.paused_until > NOW),
+)
+
+_PAUSES = select(
+    _cursor.schedule_id,
+    _cursor.paused_at,
+    _cursor.paused_by,
+    _cursor.paused_reason,
+    _cursor.paused_until,
+).where(_OF_TENANTS, _cursor.paused_at.is_not(None))
+
+
+async def pauses(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[UUID, Pause]:
+    """Return the pauses as recorded, by schedule id; some may have ended."""
+    rows = await connection.execute(_PAUSES, {"tenant_ids": list(tenant_ids)})
+    return {
+        row.schedule_id: Pause(row.paused_at, row.paused_by, row.paused_reason, row.paused_until)
+        for row in rows
+    }
+
+
+async def find(
+    connection: AsyncConnection, tenant_id: TenantId, schedule_name: str
+) -> CursorRow | None:
+    """Return the cursor of a tenant's schedule."""
+    statement = select(schedule_cursor).where(
+        _cursor.tenant_id == tenant_id, _cursor.schedule_name == schedule_name
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else CursorRow(*row)
+
+
+async def lock_one(connection: AsyncConnection, schedule_id: UUID) -> CursorRow | None:
+    """Return a cursor, and let nobody fire or change it until the end of the transaction."""
+    statement = select(schedule_cursor).where(_THIS).with_for_update(key_share=True)
+    row = (await connection.execute(statement, {"of": schedule_id})).one_or_none()
+    return None if row is None else CursorRow(*row)
+
+
+_ALL_OF = select(schedule_cursor).where(_OF_TENANTS)
+
+
+async def of_tenants(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> list[CursorRow]:
+    """Return the cursors of tenants, by tenant and name."""
+    statement = _ALL_OF.order_by(_cursor.tenant_id, _cursor.schedule_name)
+    rows = await connection.execute(statement, {"tenant_ids": list(tenant_ids)})
+    return [CursorRow(*row) for row in rows]
+
+
+_LOCK = (
+    _ALL_OF.where(_cursor.provider == bindparam("provider"))
+    # Everybody who locks several keeps to this order, so nobody waits in a circle.
+    .order_by(_cursor.schedule_id)
+    .with_for_update(key_share=True)
+)
+
+
+async def lock(
+    connection: AsyncConnection, provider: str, tenant_ids: Collection[TenantId]
+) -> list[CursorRow]:
+    """Return a provider's cursors of tenants, and let nobody move them until the end."""
+    rows = await connection.execute(_LOCK, {"provider": provider, "tenant_ids": list(tenant_ids)})
+    return [CursorRow(*row) for row in rows]
+
+
+async def tenants_of(connection: AsyncConnection, provider: str) -> list[TenantId]:
+    """Return the tenants that have cursors of this provider; it reads the whole table."""
+    statement = select(_cursor.tenant_id).where(_cursor.provider == provider).distinct()
+    return [TenantId(row.tenant_id) for row in await connection.execute(statement)]
+
+
+# All rows come as one JSON parameter: the database parses and plans one statement, not one a row.
+_GIVEN = (
+    func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON))
+    .table_valued(*(column(name, schedule_cursor.c[name].type) for name in _COLUMNS))
+    .render_derived(name="given", with_types=True)
+)
+_ADD = (
+    insert(schedule_cursor)
+    .from_select(list(_COLUMNS), select(*_GIVEN.c))
+    .on_conflict_do_nothing()
+    .returning(_cursor.tenant_id, _cursor.schedule_id)
+)
+
+
+async def add(connection: AsyncConnection, rows: Sequence[CursorRow]) -> set[tuple[TenantId, UUID]]:
+    """Insert cursors; return those that are in, for another may have the name or the id."""
+    if not rows:
+        return set()
+    added = await connection.execute(_ADD, {"rows": _as_json(rows)})
+    return {(TenantId(row.tenant_id), row.schedule_id) for row in added}
+
+
+_CHANGE = (
+    update(schedule_cursor)
+    .where(_cursor.schedule_id == _GIVEN.c.schedule_id)
+    .values({name: _GIVEN.c[name] for name in _FOLLOWED})
+)
+
+
+async def change(connection: AsyncConnection, rows: Sequence[CursorRow]) -> None:
+    """Bring cursors in line with their schedules; what was fired and the pause are not touched."""
+    if rows:
+        await connection.execute(_CHANGE, {"rows": _as_json(rows)})
+
+
+_REMOVE = delete(schedule_cursor).where(
+    _cursor.schedule_id == func.any(bindparam("ids", type_=ARRAY(Uuid)))
+)
+
+
+async def remove(connection: AsyncConnection, schedule_ids: Collection[UUID]) -> None:
+    """Delete cursors."""
+    if schedule_ids:
+        await connection.execute(_REMOVE, {"ids": list(schedule_ids)})
+
+
+_OLD_ZONES = (
+    select(schedule_cursor)
+    .where(
+        # IANA's versions compare as text, as long as no language's rules get in between.
+        _cursor.tz_version.collate("C") < bindparam("tz_version"),
+        _cursor.next_run_at > bindparam("now", type_=DateTime(timezone=True)),
+        _cursor.schedule_id > bindparam("after", type_=Uuid),
+    )
+    .order_by(_cursor.schedule_id)
+    .limit(bindparam("batch"))
+    .with_for_update(key_share=True)
+)
+
+
+async def lock_with_older_zones(
+    connection: AsyncConnection, tz_version: str, now: datetime, *, after: UUID, batch: int
+) -> list[CursorRow]:
+    """Lock cursors whose next occurrence lies ahead and was placed by older zones, by id."""
+    parameters = {"tz_version": tz_version, "now": now, "after": after, "batch": batch}
+    return [CursorRow(*row) for row in await connection.execute(_OLD_ZONES, parameters)]
+
+
+_PAUSE = (
+    update(schedule_cursor)
+    .where(_THIS)
+    .values(
+        # A pause that is in force continues. One that has ended is replaced by a new one.
+        paused_at=case((_IS_PAUSED, _cursor.paused_at), else_=NOW),
+        paused_by=bindparam("by"),
+        paused_reason=bindparam("reason"),
+        paused_until=bindparam("until", type_=DateTime(timezone=True)),
+    )
+    .returning(schedule_cursor)
+)
+
+
+async def pause(  # noqa: PLR0913 -- who, why and until when are what a pause is
+    connection: AsyncConnection,
+    schedule_id: UUID,
+    *,
+    by: str,
+    reason: str,
+    until: datetime | None,
+    at: datetime | None,
+) -> CursorRow | None:
+    """Pause a schedule, or change the reason and the end; None if it has no cursor."""
+    parameters = {"of": schedule_id, "by": by, "reason": reason, "until": until, "at": at}
+    row = (await connection.execute(_PAUSE, parameters)).one_or_none()
+    return None if row is None else CursorRow(*row)
+
+
+_RESUME = (
+    update(schedule_cursor)
+    .where(_THIS, _cursor.paused_at.is_not(None))
+    .values(
+        paused_at=None,
+        paused_by=None,
+        paused_reason=None,
+        paused_until=None,
+        # Whoever resumes has seen to it: one more failure must not pause it again at once.
+        consecutive_failures=0,
+    )
+    .returning(schedule_cursor)
+)
+
+
+async def resume(connection: AsyncConnection, schedule_id: UUID) -> CursorRow | None:
+    """Lift a pause; None if there is none. The next occurrence stays: nothing is fired back."""
+    row = (await connection.execute(_RESUME, {"of": schedule_id})).one_or_none()
+    return None if row is None else CursorRow(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """The first few cursors of a kind, and how many there are in all."""
+
+    rows: list[CursorRow]
+    number: int
+
+
+async def overdue(
+    connection: AsyncConnection, longer_than: timedelta, at: datetime | None, limit: int
+) -> Some:
+    """Return cursors that should have been fired longer ago than that, the longest first."""
+    is_due = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
+    late = and_(is_due, _cursor.next_run_at < NOW - bindparam("longer_than", type_=Interval))
+    parameters = {"at": at, "longer_than": longer_than}
+    return await _some(connection, late, _cursor.next_run_at, limit, parameters)
+
+
+async def set_aside(connection: AsyncConnection, but_for: str, limit: int) -> Some:
+    """Return cursors that have a fault, but for those whose fault begins like this."""
+    is_faulty = and_(
+        _cursor.fault.is_not(None), ~_cursor.fault.startswith(but_for, autoescape=True)
+    )
+    return await _some(connection, is_faulty, _cursor.tenant_id, limit, {})
+
+
+async def paused_for(connection: AsyncConnection, reason: str, limit: int) -> Some:
+    """Return cursors that are paused for exactly this reason, the longest first."""
+    is_paused = and_(_cursor.paused_at.is_not(None), _cursor.paused_reason == reason)
+    return await _some(connection, is_paused, _cursor.paused_at, limit, {})
+
+
+async def any_enabled(connection: AsyncConnection) -> bool:
+    """Return whether there is anything to fire at all."""
+    return bool(await connection.scalar(select(exists().where(_cursor.enabled))))
+
+
+async def _some(
+    connection: AsyncConnection,
+    condition: ColumnElement[bool],
+    order: ColumnElement[object],
+    limit: int,
+    parameters: Mapping[str, object],
+) -> Some:
+    # Counted apart: a window would carry every row of thousands to the sort.
+    counted = select(func.count()).select_from(schedule_cursor).where(condition)
+    statement = (
+        select(schedule_cursor, counted.correlate(None).scalar_subquery())
+        .where(condition)
+        .order_by(order, _cursor.tenant_id, _cursor.schedule_name)
+        .limit(limit)
+    )
+    rows = (await connection.execute(statement, parameters)).all()
+    return Some([CursorRow(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How many schedules there are, and how many of them do not fire."""
+
+    schedules: int
+    disabled: int
+    paused: int
+    set_aside: int
+
+
+async def totals(connection: AsyncConnection, at: datetime | None) -> Totals:
+    """Count the cursors that the caller sees, in one pass."""
+    statement = select(
+        func.count(),
+        func.count().filter(~_cursor.enabled),
+        func.count().filter(_IS_PAUSED),
+        func.count().filter(_cursor.fault.is_not(None)),
+    ).select_from(schedule_cursor)
+    return Totals(*(await connection.execute(statement, {"at": at})).one())
+
+
+async def numbers(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, int]:
+    """Count the schedules of tenants."""
+    statement = (
+        select(_cursor.tenant_id, func.count()).where(_OF_TENANTS).group_by(_cursor.tenant_id)
+    )
+    rows = await connection.execute(statement, {"tenant_ids": list(tenant_ids)})
+    return {TenantId(tenant): number for tenant, number in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTimetable:
+    """A timetable, and how many schedules follow it."""
+
+    cron_expr: str
+    timezone: str
+    schedules: int
+
+
+async def due_before(
+    connection: AsyncConnection, until: datetime, *, at: datetime, most: int
+) -> list[SharedTimetable]:
+    """Return the timetables that are due before then, of the first so many cursors.
+
+    Those that are paused now do not count. Along the index of what is due, so that what is not due
+    for long costs nothing.
+    """
+    can_fire = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
+    first = (
+        select(_cursor.cron_expr, _cursor.timezone)
+        .where(can_fire, _cursor.next_run_at < until, ~_IS_PAUSED)
+        .order_by(_cursor.next_run_at)
+        .limit(most)
+        .subquery()
+    )
+    statement = (
+        select(first.c.cron_expr, first.c.timezone, func.count())
+        .group_by(first.c.cron_expr, first.c.timezone)
+        .order_by(func.count().desc(), first.c.cron_expr, first.c.timezone)
+    )
+    return [SharedTimetable(*row) for row in await connection.execute(statement, {"at": at})]
+
+
+def _as_json(rows: Iterable[CursorRow]) -> str:
+    # Ids and times go as text, which the database reads by the column's type.
+    return json.dumps([dict(zip(_COLUMNS, _values(row), strict=True)) for row in rows], default=str)

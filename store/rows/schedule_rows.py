@@ -1,0 +1,108 @@
+"""Rows of `tenant_schedule` as the provider reads them: those of many tenants at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg import sql
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.core.values import JsonValue
+from tenantcron.core.words import shortened
+from tenantcron.store.connection.locks import wait_as_ever, wait_at_most
+from tenantcron.store.schema.batches import Batch, read_in_batches
+from tenantcron.store.schema.tables import tenant_schedule
+
+# A batch is halved until the one that is locked stands alone: this is waited some six times.
+_PATIENCE = "200ms"
+
+
+class ScheduleRow(NamedTuple):
+    """One schedule of one tenant; the fields are columns."""
+
+    id: UUID
+    schedule_name: str
+    saga_name: str
+    cron_expr: str
+    timezone: str
+    enabled: bool
+    definition: JsonValue
+    effective_from: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The schedules of many tenants, and the tenants whose schema cannot be read, with why."""
+
+    rows: dict[TenantId, list[ScheduleRow]]
+    broken: dict[TenantId, str]
+
+
+async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> Fleet:
+    """Return the schedules of many tenants, some fifty schemas a statement."""
+    rows: dict[TenantId, list[ScheduleRow]] = {tenant: [] for tenant in schemas}
+
+    async def read(batch: Batch) -> None:
+        found = await connection.exec_driver_sql(
+            _union(batch), execution_options={"no_parameters": True}
+        )
+        for row in found:
+            rows[row[0]].append(ScheduleRow._make(row[1:]))
+
+    # Nobody waits for a tenant whose schema is being dropped.
+    await wait_at_most(connection, _PATIENCE)
+    try:
+        broken = await read_in_batches(connection, schemas, read)
+    finally:
+        # A lost connection has nothing to reset, and trying would hide the loss.
+        if not connection.invalidated:
+            await wait_as_ever(connection)
+    return Fleet(rows, broken | _unusable(rows))
+
+
+# What a cursor can take over, in characters.
+_LONGEST_NAME, _LONGEST_TIMETABLE = 128, 64
+
+
+def _unusable(rows: Mapping[TenantId, Sequence[ScheduleRow]]) -> dict[TenantId, str]:
+    """Return the tenants whose table was altered so far that a row does not fit, with why."""
+    wrong = ((tenant, row) for tenant, some in rows.items() for row in some if not _fits(row))
+    return {
+        tenant: f"the table tenant_schedule was altered: schedule {shortened(repr(row[1]))} has "
+        "values that its columns do not allow"
+        for tenant, row in wrong
+    }
+
+
+def _fits(row: tuple[object, ...]) -> bool:
+    """Whether its values are what the columns were made for: a hand can alter a table."""
+    match row:
+        case (UUID(), str(name), str(saga), str(cron), str(zone), bool(), _, datetime() as since):
+            names, timetable = max(len(name), len(saga)), max(len(cron), len(zone))
+            is_short = names <= _LONGEST_NAME and timetable <= _LONGEST_TIMETABLE
+            return is_short and since.tzinfo is not None
+        case _:
+            return False
+
+
+# Put together once: composing it anew for each tenant takes longer than sending it.
+_COLUMNS = sql.SQL(", ").join(map(sql.Identifier, ScheduleRow._fields)).as_string()
+
+
+def _union(schemas: Batch) -> str:
+    """Return one statement over several schemas; ids and schemas come from the tenant table."""
+    return " UNION ALL ".join(
+        f"SELECT {_literal(tenant)}, {_COLUMNS} FROM {_table(schema)}"  # noqa: S608 -- all of it quoted
+        for tenant, schema in schemas
+    )
+
+
+def _literal(tenant: TenantId) -> str:
+    return sql.Literal(str(tenant)).as_string()
+
+
+def _table(schema: str) -> str:
+    return sql.Identifier(schema, tenant_schedule.name).as_string()

@@ -1,0 +1,353 @@
+"""Rows of `tenant`. The tenant registry writes them; apply locks one and raises its revision.
+
+A provider has two columns of its own, for which revision the cursors follow and why they cannot.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, StrEnum, auto
+from typing import TypedDict
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Row,
+    Select,
+    Text,
+    bindparam,
+    column,
+    exists,
+    func,
+    or_,
+    select,
+    table,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.labels import LabelFilter, Labels
+from tenantcron.core.names import TenantId
+from tenantcron.core.schema_names import SchemaName
+from tenantcron.store.schema.tables import tenant, tenant_label
+
+# Schedulers listen here for tenants whose schedules have changed; a hint, never the truth.
+SCHEDULES_CHANGED = "tenantcron_schedules"
+
+
+class TenantStatus(StrEnum):
+    """Where a tenant is in its life."""
+
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    DEPROVISIONED = "deprovisioned"
+
+
+class Limits(TypedDict, total=False):
+    """Limits of a tenant's own; None gives one back to the platform."""
+
+    max_schedules: int | None
+    max_concurrent: int | None
+
+
+# A tenant may be kept from having schedules; one that may run nothing is suspended instead.
+LOWEST_LIMITS = {"max_schedules": 0, "max_concurrent": 1}
+HIGHEST_LIMIT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRow:
+    """One tenant."""
+
+    id: TenantId
+    schema_name: str
+    status: TenantStatus
+    status_reason: str | None
+    max_schedules: int | None
+    max_concurrent: int | None
+    weight: int
+    schedule_revision: int
+    synced_revision: int
+    sync_fault: str | None
+    labels: Labels
+    # The tenant source manages it.
+    sourced: bool
+    # Since when the source does not have it any more.
+    missing_since: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    # Whether the schema was there before the tenant.
+    schema_adopted: bool = False
+
+
+class SchemaTakenError(TenantcronError):
+    """The schema belongs to another tenant."""
+
+
+_SCHEMAS = table("pg_namespace", column("nspname"), schema="pg_catalog")
+
+# Statements that a fleet repeats are put together once.
+_ADD = (
+    insert(tenant)
+    .values(
+        id=bindparam("id"),
+        schema_name=bindparam("schema_name"),
+        # In the same statement: a fleet of new tenants pays for no further round trip.
+        schema_adopted=exists().where(_SCHEMAS.c.nspname == bindparam("wanted")),
+        created_at=func.now(),
+        updated_at=func.now(),
+    )
+    .on_conflict_do_nothing()
+    .returning(tenant)
+)
+_OWNER = select(tenant.c.id).where(tenant.c.schema_name == bindparam("wanted"))
+
+
+async def add(
+    connection: AsyncConnection, tenant_id: TenantId, schema: SchemaName
+) -> TenantRow | None:
+    """Insert a tenant; None if it exists: meeting a duplicate is an outcome, not an error.
+
+    `schema_adopted` says whether the schema is there already. A schema that is another tenant's is
+    a SchemaTakenError. Of two that ask for one schema at once the second waits for the first.
+    """
+    values = {"id": tenant_id, "schema_name": schema, "wanted": schema}
+    row = (await connection.execute(_ADD, values)).one_or_none()
+    if row is not None:
+        return _read(row)
+    owner = await connection.scalar(_OWNER, {"wanted": schema})
+    if owner is not None and owner != tenant_id and await find(connection, tenant_id) is None:
+        raise SchemaTakenError(
+            f"schema `{schema}` belongs to tenant `{owner}`: each tenant needs a schema of its own"
+        )
+    return None
+
+
+_FIND = select(tenant).where(tenant.c.id == bindparam("tenant_id"))
+
+
+async def find(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | None:
+    """Return a tenant."""
+    row = (await connection.execute(_FIND, {"tenant_id": tenant_id})).one_or_none()
+    return None if row is None else _read(row)
+
+
+_LOCK = _FIND.with_for_update()
+
+
+async def lock(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | None:
+    """Return a tenant and keep everybody else from changing it until the transaction ends."""
+    row = (await connection.execute(_LOCK, {"tenant_id": tenant_id})).one_or_none()
+    return None if row is None else _read(row)
+
+
+async def find_many(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, TenantRow]:
+    """Return those of the tenants that exist."""
+    statement = select(tenant).where(tenant.c.id == func.any(list(tenant_ids)))
+    return {(found := _read(row)).id: found for row in await connection.execute(statement)}
+
+
+async def list_all(connection: AsyncConnection) -> Sequence[TenantRow]:
+    """Return all tenants by id."""
+    return [_read(row) for row in await connection.execute(select(tenant).order_by(tenant.c.id))]
+
+
+async def count_by_status(connection: AsyncConnection) -> dict[str, int]:
+    """Count the tenants that the caller sees, by status."""
+    statement = select(tenant.c.status, func.count().label("number")).group_by(tenant.c.status)
+    return {str(row.status): row.number for row in await connection.execute(statement)}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantsWanted:
+    """Which tenants are asked for; what is empty does not matter."""
+
+    statuses: Collection[TenantStatus] = ()
+    # All of them.
+    labels: Collection[LabelFilter] = ()
+    only: TenantId | None = None
+
+
+async def page(
+    connection: AsyncConnection, wanted: TenantsWanted, *, after: str | None, limit: int
+) -> list[TenantRow]:
+    """Return some tenants by id, those after an id."""
+    statement = select(tenant).where(*labelled(wanted.labels)).order_by(tenant.c.id).limit(limit)
+    if after is not None:
+        statement = statement.where(tenant.c.id > after)
+    if wanted.statuses:
+        statement = statement.where(tenant.c.status.in_(wanted.statuses))
+    if wanted.only is not None:
+        statement = statement.where(tenant.c.id == wanted.only)
+    return [_read(row) for row in await connection.execute(statement)]
+
+
+def labelled(filters: Collection[LabelFilter]) -> list[ColumnElement[bool]]:
+    """Return the conditions for tenants that have all these labels; an index serves each."""
+    return [tenant.c.id.in_(_with_label(wanted)) for wanted in filters]
+
+
+def _with_label(wanted: LabelFilter) -> Select[tuple[str]]:
+    found = select(tenant_label.c.tenant_id).where(tenant_label.c.key == wanted.key)
+    return found if wanted.value is None else found.where(tenant_label.c.value == wanted.value)
+
+
+async def schedule_caps(connection: AsyncConnection) -> dict[TenantId, int]:
+    """Return the tenants that have a cap of their own, with it."""
+    statement = select(tenant.c.id, tenant.c.max_schedules).where(
+        tenant.c.max_schedules.is_not(None)
+    )
+    return {TenantId(row.id): row.max_schedules for row in await connection.execute(statement)}
+
+
+async def set_status(
+    connection: AsyncConnection, tenant_id: TenantId, status: TenantStatus, reason: str | None
+) -> None:
+    """Move a tenant to another part of its life."""
+    values = {"status": status.value, "status_reason": reason, "updated_at": func.now()}
+    await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
+
+
+async def set_limits(connection: AsyncConnection, tenant_id: TenantId, limits: Limits) -> None:
+    """Set limits of a tenant's own; what is not mentioned stays."""
+    if limits:
+        values = {**limits, "updated_at": func.now()}
+        await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
+
+
+async def set_labels(connection: AsyncConnection, tenant_id: TenantId, labels: Labels) -> None:
+    """Replace the labels of a tenant."""
+    values = {"labels": dict(labels), "updated_at": func.now()}
+    await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
+
+
+_RAISE_REVISION = (
+    update(tenant)
+    .where(tenant.c.id == bindparam("tenant_id"))
+    .values(schedule_revision=tenant.c.schedule_revision + 1)
+    .returning(tenant.c.schedule_revision)
+)
+_RAISE_AND_NOTIFY = _RAISE_REVISION.returning(func.pg_notify(SCHEDULES_CHANGED, tenant.c.id))
+
+
+async def raise_revision(
+    connection: AsyncConnection, tenant_id: TenantId, *, notify: bool = True
+) -> int:
+    """Mark the tenant's schedules as changed, and notify schedulers when it is committed.
+
+    Callers that change many tenants notify once for all, with `announce`.
+    """
+    statement = _RAISE_AND_NOTIFY if notify else _RAISE_REVISION
+    raised = await connection.execute(statement, {"tenant_id": tenant_id})
+    return int(raised.scalar_one())
+
+
+async def announce(connection: AsyncConnection) -> None:
+    """Notify schedulers that the schedules of some tenants have changed."""
+    await connection.execute(select(func.pg_notify(SCHEDULES_CHANGED, "")))
+
+
+class Scope(Enum):
+    """Which tenants a refresh looks at."""
+
+    # Those whose schedules have changed since the cursors were brought in line.
+    MOVED = auto()
+    # And those whose schedules could not be followed the last time.
+    MOVED_OR_BROKEN = auto()
+    ALL = auto()
+
+
+_HAS_MOVED = tenant.c.schedule_revision != tenant.c.synced_revision
+_SCOPES = {
+    Scope.MOVED: (_HAS_MOVED,),
+    Scope.MOVED_OR_BROKEN: (or_(_HAS_MOVED, tenant.c.sync_fault.is_not(None)),),
+    Scope.ALL: (),
+}
+
+
+def in_scope(scope: Scope) -> Select[tuple[object, ...]]:
+    """Return the statement that takes some tenants of a scope, by id, from `after` on.
+
+    Who is locked is left out: another replica has it, or an apply whose commit will tell.
+    """
+    return (
+        select(tenant)
+        .where(tenant.c.id > bindparam("after", type_=Text), *_SCOPES[scope])
+        .order_by(tenant.c.id)
+        .limit(bindparam("batch"))
+        .with_for_update(key_share=True, skip_locked=True)
+    )
+
+
+_IN_SCOPE = {scope: in_scope(scope) for scope in Scope}
+
+
+async def lock_in_scope(
+    connection: AsyncConnection, scope: Scope, after: TenantId | None, batch: int
+) -> list[TenantRow]:
+    """Lock some tenants whose cursors are to be brought in line, those after an id first."""
+    rows = await connection.execute(_IN_SCOPE[scope], {"after": after or "", "batch": batch})
+    return [_read(row) for row in rows]
+
+
+_LOCK_MANY = (
+    select(tenant)
+    .where(tenant.c.id == func.any(bindparam("tenant_ids", type_=ARRAY(Text))))
+    .order_by(tenant.c.id)
+    .with_for_update(key_share=True)
+)
+
+
+async def lock_many(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, TenantRow]:
+    """Return those of the tenants that exist, and keep others from changing them."""
+    rows = await connection.execute(_LOCK_MANY, {"tenant_ids": list(tenant_ids)})
+    return {(found := _read(row)).id: found for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """The revision of a tenant that its cursors follow now, or why they cannot."""
+
+    tenant_id: TenantId
+    revision: int
+    fault: str | None
+
+
+_SYNCED = (
+    func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
+    .table_valued(column("id", Text), column("revision", BigInteger), column("fault", Text))
+    .render_derived(name="synced", with_types=True)
+)
+_SET_SYNCED = (
+    update(tenant)
+    .where(
+        # The ids once more: of a function's rows the planner knows nothing, and for each batch it
+        # would read all tenants.
+        tenant.c.id == func.any(bindparam("ids", type_=ARRAY(Text))),
+        tenant.c.id == _SYNCED.c.id,
+        tuple_(tenant.c.synced_revision, tenant.c.sync_fault).is_distinct_from(
+            tuple_(_SYNCED.c.revision, _SYNCED.c.fault)
+        ),
+    )
+    .values(synced_revision=_SYNCED.c.revision, sync_fault=_SYNCED.c.fault)
+)
+
+
+async def set_synced(connection: AsyncConnection, synced: Sequence[Synced]) -> None:
+    """Say what the cursors of tenants follow now; what is known already is not written."""
+    rows = [{"id": one.tenant_id, "revision": one.revision, "fault": one.fault} for one in synced]
+    ids = [one.tenant_id for one in synced]
+    await connection.execute(_SET_SYNCED, {"rows": rows, "ids": ids})
+
+
+def _read(row: Row[tuple[object, ...]]) -> TenantRow:
+    values = row._mapping
+    return TenantRow(**{**values, "status": TenantStatus(values["status"])})

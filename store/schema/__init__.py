@@ -1,0 +1,1 @@
+"""What the database consists of: tables, versions, tenants' schemas, roles."""

@@ -1,0 +1,22 @@
+"""Which database this is."""
+
+from typing import Final
+
+from sqlalchemy import text
+
+from tenantcron.store.connection.engine import Database
+
+# The first is given by initdb and survives failovers; a server has several databases.
+_IDENTITY: Final = text(
+    """
+    SELECT c.system_identifier::text || '/' || d.oid
+    FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
+    WHERE d.datname = current_database()
+    """
+)
+
+
+async def identity(database: Database) -> str:
+    """Return what no other database has, a restored copy included."""
+    async with database.transaction() as connection:
+        return str(await connection.scalar(_IDENTITY))

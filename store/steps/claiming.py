@@ -1,0 +1,295 @@
+"""Claim, as the database sees it: the step from waiting to running.
+
+Only this step makes anything RUNNING, and only one replica at a time takes it, under a lock that
+ends with the transaction (see `locks`). It counts the rows that run, in a statement of its own
+after the lock was taken, so it sees every start that was committed before. Ends may go on
+meanwhile; they only make room. So at no moment do more run than the limits allow, with any number
+of replicas, and no counter can come apart from what it counts.
+
+The last quarter of the cluster's slots is kept for tenants that run nothing, as many slots as there
+are such tenants. A tenant takes them only for its first executions, up to its weight. Without this,
+four tenants whose targets hang would hold all slots at the default limits of 20 and 5.
+
+A claim considers only executions whose requirement is among those that the replica gives, so a
+replica never starts what it cannot run, and what others run costs it nothing. The limits and the
+order are the cluster's all the same: they count everything that runs.
+
+What may not wait and gets no slot is SKIPPED in the same statement, with the reason. What may wait
+stays as it is; so does a suspect that this replica has no room for (see `suspects`). If anything
+that the statement reads cannot be read, it fails and nothing starts: the check fails closed.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from sqlalchemy import Row, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.actor.model import Actor, ActorType
+from tenantcron.core.names import TenantId
+from tenantcron.store.connection.errors import DatabaseError
+from tenantcron.store.connection.locks import Lock, take_lock
+from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.limits import KEPT_SHARE
+from tenantcron.store.steps import suspects
+from tenantcron.store.steps.statements import statement
+
+# Verdicts a statement, starts and skips together. The bound also tells the planner how many rows
+# it will look up, whatever it thinks of the rest.
+MOST_VERDICTS = 1000
+# The pairs of requirement and tenant that one claim looks at; the next one continues after them.
+PAIRS_A_CLAIM = 500
+# Schedulers listen here for what they need not wait for; a hint, never the truth.
+WORK = "tenantcron_work"
+CANCEL = "cancel"
+LIMITS = "limits"
+# A replica has fired what it cannot run itself, or has left slots to others.
+FOR_OTHERS = "for others"
+# For so long the wants of a replica keep their places in the cluster's order.
+HUNGRY_FOR = timedelta(seconds=6)
+# The columns of the statement's answer that are of the claim as a whole.
+_WHOLE = 12
+
+
+# An execution and the token of the claim that started it.
+Lease: TypeAlias = tuple[UUID, UUID]
+
+
+class Claimed(NamedTuple):
+    """An execution that this replica may run now, for as long as it keeps the lease."""
+
+    id: UUID
+    scheduled_for: datetime
+    tenant_id: TenantId
+    schema_name: str
+    schedule_id: UUID
+    schedule_name: str
+    saga_name: str
+    definition_id: UUID
+    attempt: int
+    attempts_allowed: int
+    # How often a worker was lost with it, and how many of its latest attempts in a row were lost.
+    losses: int
+    suspicion: int
+    actor: Actor
+    lease_token: UUID
+    started_at: datetime
+
+    @property
+    def lease(self) -> Lease:
+        """What nobody else has: all that one claim starts has the same token."""
+        return self.id, self.lease_token
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An execution that ended without a start."""
+
+    id: UUID
+    tenant_id: TenantId
+    schedule_name: str
+    state: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FullUp:
+    """A tenant that can start nothing more; a closed one may not even let anything wait."""
+
+    tenant_id: TenantId
+    reason: str
+    is_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The outcome of one claim."""
+
+    started: tuple[Claimed, ...]
+    skipped: tuple[Skipped, ...]
+    # Slots of the cluster that are left, and the tenants that have none.
+    slots: int
+    full_up: tuple[FullUp, ...]
+    # Schedules that say `cancel_running` have one waiting for the one that runs.
+    must_replace: bool
+    # Where the next claim goes on, if there are more tenants than one looks at; else empty.
+    last_tenant: str
+    # Whether anything was pending that the replica can run.
+    has_own: bool
+    # Slots were left to what other replicas run and what comes first.
+    leaves_slots: bool
+    # Executions of the release before wait for their requirement to be decided.
+    has_undecided: bool
+    # The moment that it was made for.
+    at: datetime
+    # Seconds that those which start were kept waiting since they might have started.
+    lateness: tuple[float, ...] = ()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the replica could have started more if there had been slots."""
+        is_full = any(not tenant.is_closed for tenant in self.full_up)
+        return self.has_own and (not self.slots or is_full or self.leaves_slots)
+
+    @property
+    def more(self) -> bool:
+        """Whether another claim of the same tenants may find something to do."""
+        return bool(self.started or self.skipped or self.must_replace)
+
+
+async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
+    connection: AsyncConnection,
+    worker_id: str,
+    *,
+    batch: int,
+    lease: timedelta,
+    at: datetime | None,
+    requires: Sequence[str],
+    after: str = "",
+) -> Claim:
+    """Start what may start, at most a batch. The transaction must end soon: others wait for it."""
+    await take_lock(connection, Lock.CLAIM)
+    parameters = {
+        "at": at,
+        "after": after,
+        "worker_id": worker_id,
+        "batch": batch,
+        "requires": list(requires),
+        # Each requirement has an end, which is a step, too.
+        "pairs": PAIRS_A_CLAIM + 2 * len(requires),
+        "lease": lease,
+        "most": MOST_VERDICTS,
+        "together": suspects.TOGETHER,
+        "alone": suspects.ALONE,
+        "hungry": HUNGRY_FOR,
+        "kept": KEPT_SHARE,
+    }
+    found = await connection.exec_driver_sql(statement("claim"), parameters)
+    whole, *decided = found.all()
+    slots, last, own, left, undecided, must_replace, *rest = whole[:_WHOLE]
+    full, reasons, closed, now, token, late = rest
+    if slots is None:
+        raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
+    started = [row for row in decided if row[_WHOLE] == State.RUNNING]
+    return Claim(
+        started=tuple(claimed_row(row[_WHOLE + 2 :], token, now) for row in started),
+        skipped=tuple(_skipped(row[_WHOLE:]) for row in decided if row[_WHOLE] != State.RUNNING),
+        slots=int(slots),
+        full_up=tuple(map(FullUp, full, reasons, closed)),
+        must_replace=must_replace,
+        last_tenant=last or "",
+        has_own=own,
+        leaves_slots=left,
+        has_undecided=undecided,
+        at=now,
+        lateness=tuple(late),
+    )
+
+
+async def skip_late(
+    connection: AsyncConnection,
+    full_up: Sequence[FullUp],
+    *,
+    requires: Sequence[str],
+    everybody: bool,
+    at: datetime | None,
+) -> tuple[Skipped, ...]:
+    """End what may not wait: of these tenants, or of all if the cluster has no slot left."""
+    parameters = {
+        "at": at,
+        "requires": list(requires),
+        "tenant_ids": [one.tenant_id for one in full_up],
+        "reasons": [one.reason for one in full_up],
+        "are_closed": [one.is_closed for one in full_up],
+        "all": everybody,
+        "most": MOST_VERDICTS,
+    }
+    return skipped_rows(await connection.exec_driver_sql(statement("skip"), parameters))
+
+
+def skipped_rows(rows: Iterable[Row[Any]]) -> tuple[Skipped, ...]:
+    """Return executions that a statement has ended without a start."""
+    return tuple(
+        Skipped(row.id, row.tenant_id, row.schedule_name, State(row.state), row.reason)
+        for row in rows
+    )
+
+
+async def make_room(
+    connection: AsyncConnection, requires: Sequence[str], at: datetime | None
+) -> None:
+    """Ask executions to stop whose schedule says `cancel_running` and whose next one waits."""
+    await connection.exec_driver_sql(statement("replace"), {"requires": list(requires), "at": at})
+    await tell(connection, CANCEL)
+
+
+async def tell(connection: AsyncConnection, what: str) -> None:
+    """Let the schedulers know, when the transaction is committed."""
+    await connection.execute(select(func.pg_notify(WORK, what)))
+
+
+@dataclass(frozen=True, slots=True)
+class Unstarted:
+    """An execution that a replica has claimed and did not hear of."""
+
+    id: UUID
+    scheduled_for: datetime
+    lease_token: UUID
+
+
+_CLAIMED_BY = """
+SELECT id, scheduled_for, lease_token
+FROM tenantcron.execution
+WHERE
+    state = 'RUNNING' AND worker_id = %(worker_id)s
+    AND lease_token <> ALL(%(known)s::uuid[])
+"""
+
+
+async def unstarted(
+    connection: AsyncConnection, worker_id: str, known: Collection[UUID]
+) -> list[Unstarted]:
+    """Return what a replica has claimed, except by the claims whose tokens it knows."""
+    parameters = {"worker_id": worker_id, "known": list(known)}
+    rows = await connection.exec_driver_sql(_CLAIMED_BY, parameters)
+    return [Unstarted(*columns) for columns in map(tuple, rows)]
+
+
+async def give_back(
+    connection: AsyncConnection,
+    claimed: Sequence[Claimed | Unstarted],
+    requires: Sequence[str] | None = None,
+) -> int:
+    """Let executions wait again that were claimed and have not started; return how many.
+
+    `requires` corrects what they require, where that was not so.
+    """
+    parameters = {
+        "requires": [None] * len(claimed) if requires is None else list(requires),
+        "ids": [one.id for one in claimed],
+        "scheduled_for": [one.scheduled_for for one in claimed],
+        "tokens": [one.lease_token for one in claimed],
+    }
+    given = (await connection.exec_driver_sql(statement("give_back"), parameters)).rowcount
+    await tell(connection, "given back")
+    return given
+
+
+@lru_cache(maxsize=256)
+def actor_of(actor_id: str, actor_type: str, source: str) -> Actor:
+    """Return the actor of an execution; thousands a second have the same one."""
+    return Actor(actor_id, ActorType(actor_type), source)
+
+
+def claimed_row(columns: Sequence[Any], token: UUID, started_at: datetime) -> Claimed:
+    """Read the columns of a claimed execution, in the order of the statements."""
+    return Claimed._make((*columns[:12], actor_of(*columns[12:15]), token, started_at))
+
+
+def _skipped(columns: Sequence[Any]) -> Skipped:
+    state, reason, execution_id, _, tenant_id, _, _, schedule_name = columns[:8]
+    return Skipped(execution_id, tenant_id, schedule_name, State(state), reason)

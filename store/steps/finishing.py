@@ -1,0 +1,179 @@
+"""Finish and lease, as the database sees them.
+
+Whoever claims an execution gets a lease and a token that nobody else has. Everything that is said
+about a running execution carries the token, and is refused when the row has another one or none: a
+worker that was stalled past its lease finds that its result changes nothing. Leases are kept up by
+heartbeats. An expired one is found by whichever replica looks next, which ends the attempt as
+"worker lost" with the very same statement.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.store.connection.arrays import numbers, texts, uuids, words
+from tenantcron.store.rows.executions import State
+from tenantcron.store.steps.claiming import Claimed, Lease, Unstarted, claimed_row
+from tenantcron.store.steps.statements import statement
+
+
+class Ended(NamedTuple):
+    """How an attempt ended and what becomes of its execution."""
+
+    claimed: Claimed
+    state: State
+    reason: str | None
+    # Until the next attempt, if there is one.
+    wait: timedelta
+    outcome: str
+    error: str | None
+    auto_pause_after: int
+    # What an HTTP target answered.
+    http_status: int | None = None
+    answer: str | None = None
+    # How many attempts in a row were lost, with this one.
+    suspicion: int = 0
+    # The end of what its handler logged, and the JSON of what it returned.
+    log: str | None = None
+    result: str | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has succeeded, and there is nothing to keep but that."""
+        return (
+            self.state is State.SUCCEEDED
+            and self.http_status is None
+            and self.log is None
+            and self.result is None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The results that came without a lease, and the schedules that were paused for failures."""
+
+    refused: frozenset[Lease]
+    paused: tuple[UUID, ...]
+    # Whether something waits that could use the slots.
+    waiting: bool
+    # Those that were cancelled, with the reason: also what failed and had been asked to stop.
+    cancelled: Mapping[UUID, str | None] = field(default_factory=dict)
+    # When, by the clock of the rows.
+    at: datetime | None = None
+
+    def is_refused(self, claimed: Claimed) -> bool:
+        """Whether the result of this claim was refused; hardly ever is there any."""
+        return bool(self.refused) and claimed.lease in self.refused
+
+    def as_written(self, one: Ended) -> Ended:
+        """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
+        if one.claimed.id not in self.cancelled:
+            return one
+        return one._replace(state=State.CANCELLED, reason=self.cancelled[one.claimed.id])
+
+    def __add__(self, other: "Finished") -> "Finished":
+        """Put two together."""
+        return Finished(
+            self.refused | other.refused,
+            self.paused + other.paused,
+            self.waiting or other.waiting,
+            {**self.cancelled, **other.cancelled},
+            other.at or self.at,
+        )
+
+
+async def finish(
+    connection: AsyncConnection,
+    ended: Sequence[Ended],
+    *,
+    requires: Sequence[str] | None,
+    actor_id: str,
+    at: datetime | None,
+) -> Finished:
+    """Record how attempts ended, except those whose lease was taken away.
+
+    `requires` is what the replica can run, None for anything: whether any of that waits comes with
+    the answer.
+    """
+    # Nearly all are plain; what is not said of those costs nothing.
+    told: list[Ended] = []
+    plain: list[Ended] = []
+    for result in ended:
+        (plain if result.is_plain else told).append(result)
+    claims = [result.claimed for result in told + plain]
+    parameters = {
+        "at": at,
+        "actor_id": actor_id,
+        "requires": None if requires is None else list(requires),
+        "ids": uuids(claimed.id for claimed in claims),
+        "tokens": uuids(claimed.lease_token for claimed in claims),
+        "states": words(one.state.value for one in told),
+        "reasons": texts(one.reason for one in told),
+        "waits": words(one.wait.total_seconds() for one in told),
+        "outcomes": words(one.outcome for one in told),
+        "errors": texts(one.error for one in told),
+        "auto_pause_after": words(one.auto_pause_after for one in told),
+        "http_statuses": numbers(one.http_status for one in told),
+        "answers": texts(one.answer for one in told),
+        "suspicions": words(one.suspicion for one in told),
+        "logs": texts(one.log for one in told),
+        "results": texts(one.result for one in told),
+    }
+    found = await connection.exec_driver_sql(statement("finish"), parameters)
+    ids, tokens, paused, waiting, *cancelled, now = tuple(found.one())
+    refused = frozenset(zip(ids, tokens, strict=True))
+    return Finished(refused, tuple(paused), waiting, dict(zip(*cancelled, strict=True)), at=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease that was kept up; the reason is there if the execution is to stop."""
+
+    id: UUID
+    lease_token: UUID
+    cancel_reason: str | None
+
+
+async def heartbeat(
+    connection: AsyncConnection,
+    claimed: Sequence[Claimed | Unstarted],
+    *,
+    lease: timedelta,
+    at: datetime | None,
+) -> list[Held]:
+    """Keep the leases up; those that were taken away are left out of the answer."""
+    parameters = {
+        "at": at,
+        "lease": lease,
+        "ids": uuids(one.id for one in claimed),
+        "tokens": uuids(one.lease_token for one in claimed),
+    }
+    rows = await connection.exec_driver_sql(statement("heartbeat"), parameters)
+    return [Held(*columns) for columns in map(tuple, rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """An execution whose worker has not been heard of."""
+
+    claimed: Claimed
+    worker_id: str
+    cancel_requested: bool
+
+
+async def take_expired(
+    connection: AsyncConnection, batch: int, at: datetime | None
+) -> list[Expired]:
+    """Lock executions whose lease has run out; this transaction ends their attempts."""
+    parameters = {"at": at, "batch": batch}
+    rows = await connection.exec_driver_sql(statement("expired"), parameters)
+    return [_expired(columns) for columns in map(tuple, rows)]
+
+
+def _expired(columns: tuple[Any, ...]) -> Expired:
+    *own, token, started_at, worker_id, cancel_requested = columns
+    return Expired(claimed_row(own, token, started_at), worker_id, cancel_requested)

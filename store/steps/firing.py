@@ -1,0 +1,143 @@
+"""Fire, as the database sees it: due cursors are taken, moved on, and their executions inserted.
+
+All of it happens in one transaction per batch. Killed before the commit: nothing happened, and the
+cursors are due again. Killed after it: everything did. Two replicas never hold the same cursor
+(SKIP LOCKED). And should a cursor ever be set back, by hand or by a restored backup, the ids of the
+executions are those of the occurrences, so what was fired is not fired again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tenantcron.core.names import TenantId
+from tenantcron.schedules.pause import Pause, recorded_pause
+from tenantcron.store.connection.arrays import texts, times, uuids, words
+from tenantcron.store.rows.executions import State, execution_id_hex
+from tenantcron.store.steps.statements import statement
+
+
+class DueCursor(NamedTuple):
+    """A cursor whose next occurrence has come, locked by this transaction."""
+
+    schedule_id: UUID
+    tenant_id: TenantId
+    schedule_name: str
+    saga_name: str
+    cron_expr: str
+    timezone: str
+    definition_id: UUID
+    next_run_at: datetime
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+    paused_reason: str | None = None
+    paused_until: datetime | None = None
+    last_run_at: datetime | None = None
+    # Its timetable has no occurrences up to then.
+    counts_after: datetime | None = None
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause as recorded, which may have ended."""
+        return recorded_pause(self.paused_at, self.paused_by, self.paused_reason, self.paused_until)
+
+
+class Move(NamedTuple):
+    """Where a cursor goes."""
+
+    schedule_id: UUID
+    found_at: datetime
+    last_run_at: datetime
+    next_run_at: datetime | None
+
+
+class NewExecution(NamedTuple):
+    """The row of an occurrence; what it shares with its cursor is taken from there."""
+
+    schedule_id: UUID
+    scheduled_for: datetime
+    state: State
+    reason: str | None
+    overlap: str
+    priority: int
+    not_before: datetime
+    start_deadline: datetime | None
+    attempts_allowed: int
+    source: str
+    covers_from: datetime | None
+    missed_count: int
+    # What a replica needs to run it.
+    requires: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Due cursors, and the moment that found them."""
+
+    cursors: tuple[DueCursor, ...]
+    now: datetime
+
+
+async def take_due(connection: AsyncConnection, batch: int, at: datetime | None) -> Taken | None:
+    """Lock the cursors that are due, as many as a batch takes; None if there are none."""
+    parameters = {"at": at, "batch": batch}
+    found = await connection.exec_driver_sql(statement("due"), parameters)
+    rows = found.all()
+    if not rows:
+        return None
+    return Taken(tuple(DueCursor._make(row[:-1]) for row in rows), rows[0][-1])
+
+
+async def fire(  # noqa: PLR0913 -- one statement, and all that it needs
+    connection: AsyncConnection,
+    moves: Sequence[Move],
+    executions: Sequence[NewExecution],
+    *,
+    actor_id: str,
+    tz_version: str,
+    now: datetime,
+) -> int:
+    """Move the cursors and insert the executions; return how many there are that were not yet."""
+    parameters = {
+        "schedule_ids": uuids(one.schedule_id for one in moves),
+        "found_at": times(one.found_at for one in moves),
+        "next_run_at": times(one.next_run_at for one in moves),
+        "last_run_at": times(one.last_run_at for one in moves),
+        "ids": words(execution_id_hex(one.schedule_id, one.scheduled_for) for one in executions),
+        "of": uuids(one.schedule_id for one in executions),
+        "scheduled_for": times(one.scheduled_for for one in executions),
+        "state": words(one.state.value for one in executions),
+        "reason": texts(one.reason for one in executions),
+        "overlap": words(one.overlap for one in executions),
+        "priority": words(one.priority for one in executions),
+        "not_before": times(one.not_before for one in executions),
+        "start_deadline": times(one.start_deadline for one in executions),
+        "attempts_allowed": words(one.attempts_allowed for one in executions),
+        "source": words(one.source for one in executions),
+        "covers_from": times(one.covers_from for one in executions),
+        "missed_count": words(one.missed_count for one in executions),
+        "requires": texts(one.requires for one in executions),
+        "actor_id": actor_id,
+        "tz_version": tz_version,
+        "now": now,
+    }
+    inserted = await connection.exec_driver_sql(statement("fire"), parameters)
+    return inserted.rowcount
+
+
+_SET_ASIDE = """
+UPDATE tenantcron.schedule_cursor AS c SET fault = f.fault
+FROM unnest(%(schedule_ids)s::uuid[], %(faults)s::text[]) AS f (schedule_id, fault)
+WHERE c.schedule_id = f.schedule_id
+"""
+
+
+async def set_aside(connection: AsyncConnection, faults: dict[UUID, str]) -> None:
+    """Keep cursors that cannot be evaluated from coming up again, with the reason."""
+    if faults:
+        parameters = {"schedule_ids": list(faults), "faults": list(faults.values())}
+        await connection.exec_driver_sql(_SET_ASIDE, parameters)
