@@ -171,7 +171,10 @@ def _document(body: bytes) -> Mapping[str, object]:
 
 
 def _same(bearer: str | None, token: str) -> bool:
-    return bearer is not None and hmac.compare_digest(bearer.encode(), token.encode())
+    # JSON can carry lone surrogates, which are no UTF-8.
+    return bearer is not None and hmac.compare_digest(
+        bearer.encode(), token.encode(errors="surrogatepass")
+    )
 
 
 def _counted_as(proof: Proof) -> str:
