@@ -13,7 +13,7 @@ from tenantcron.api import executions, manifests, records, schedules, status, te
 from tenantcron.api.middleware import Edge
 from tenantcron.api.replies import refused
 from tenantcron.api.routing import BEARER, IF_NONE_MATCH, PROBLEM_SCHEMA
-from tenantcron.service.problems import Problem, invalid
+from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.work import Service
 
 _OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
@@ -54,7 +54,7 @@ class _Described(FastAPI):
             return self.openapi_schema
         described = super().openapi()
         schemas = described.setdefault("components", {}).setdefault("schemas", {})
-        schemas["Problem"] = PROBLEM_SCHEMA
+        schemas["ApiProblem"] = PROBLEM_SCHEMA
         # FastAPI describes errors of its own, which are never sent.
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
@@ -86,13 +86,13 @@ def _wrong(where: object, *name: object, message: str) -> dict[str, str]:
 
 async def _of_the_framework(request: Request, error: Exception) -> Response:
     # What came up while FastAPI read a body is told as what it was.
-    if isinstance(error.__cause__, Problem):
+    if isinstance(error.__cause__, ApiProblem):
         return refused(error.__cause__)
     status_code = error.status_code if isinstance(error, HTTPException) else 500
     headers = {"Allow": _allowed(request)} if status_code == 405 else {}
     code = _OF_STATUS.get(status_code, "TC707" if status_code < 500 else "TC714")
     detail = "there is nothing at this address" if status_code == 404 else str(error)
-    return refused(Problem(code, detail, headers=headers))
+    return refused(ApiProblem(code, detail, headers=headers))
 
 
 def _allowed(request: Request) -> str:

@@ -30,7 +30,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tenantcron.api.replies import refused
-from tenantcron.service.problems import RETRY_AFTER, Problem
+from tenantcron.service.problems import RETRY_AFTER, ApiProblem
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ _LOG_EVERY: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionLimits:
     """What connections of one process may cost."""
 
     connections: int = 500
@@ -55,7 +55,7 @@ class _RefusedRequestError(Exception):
     """Stops the parser; the connection is closed."""
 
 
-def bounded_protocol(bounds: Bounds) -> type[asyncio.Protocol]:
+def bounded_protocol(bounds: ConnectionLimits) -> type[asyncio.Protocol]:
     """Return the protocol that keeps the bounds."""
     return type("BoundedProtocol", (_BoundedProtocol,), {"bounds": bounds})
 
@@ -63,7 +63,7 @@ def bounded_protocol(bounds: Bounds) -> type[asyncio.Protocol]:
 class _BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
-    bounds: ClassVar[Bounds]
+    bounds: ClassVar[ConnectionLimits]
     _logged_at: ClassVar[float] = float("-inf")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -161,7 +161,7 @@ class _BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         detail = f"the request line and headers have at most {self.bounds.head_bytes:,} bytes"
-        reply = refused(Problem("TC718", detail))
+        reply = refused(ApiProblem("TC718", detail))
         status = HTTPStatus(reply.status_code)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
         lines += [name + b": " + value for name, value in reply.raw_headers]
@@ -174,7 +174,7 @@ class _BoundedProtocol(HttpToolsProtocol):
             return
         detail = f"this process serves {self.bounds.connections} connections: try again"
         headers = {"Retry-After": str(RETRY_AFTER), "Connection": "close"}
-        await refused(Problem("TC717", detail, headers=headers))(scope, receive, send)
+        await refused(ApiProblem("TC717", detail, headers=headers))(scope, receive, send)
 
     def _report(self) -> None:
         if monotonic() - type(self)._logged_at >= _LOG_EVERY:

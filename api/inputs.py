@@ -119,14 +119,14 @@ def _whole(value: object) -> object:
 _Whole = Annotated[int, BeforeValidator(_whole)]
 
 
-class Limits(_Body):
+class TenantLimitsBody(_Body):
     """Limits of a tenant's own; null gives one back to the platform, absent leaves it."""
 
     max_schedules: Annotated[_Whole, Field(ge=0, le=HIGHEST_LIMIT)] | None = None
     max_concurrent: Annotated[_Whole, Field(ge=1, le=HIGHEST_LIMIT)] | None = None
 
 
-class NewTenant(Limits):
+class NewTenant(TenantLimitsBody):
     """A tenant to be created."""
 
     tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN}$")]
@@ -137,7 +137,7 @@ class NewTenant(Limits):
     labels: Annotated[dict[str, str], Field(max_length=MOST_LABELS)] | None = None
 
 
-class TenantChanges(Limits):
+class TenantChanges(TenantLimitsBody):
     """Limits and labels of a tenant; a label that is null is removed, absent ones stay."""
 
     labels: Annotated[dict[str, str | None], Field(max_length=2 * MOST_LABELS)] | None = None

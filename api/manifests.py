@@ -26,11 +26,11 @@ from tenantcron.core.words import visible
 from tenantcron.manifests.files import ManifestFile
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
-from tenantcron.reconciler.outcome import Outcome
-from tenantcron.reconciler.plan import Reviewed, Rules
+from tenantcron.reconciler.outcome import ReconcileOutcome
+from tenantcron.reconciler.plan import ReviewedState, Rules
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.service.lookups import seen_tenant
-from tenantcron.service.problems import Problem, invalid
+from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.responses.outcomes import answer
 from tenantcron.service.responses.shapes import OutcomesAnswer
 from tenantcron.service.roles import Permission
@@ -122,7 +122,7 @@ async def _manifest(
     """Read the manifest of a request; it must be the tenant's that the path names."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in _SUFFIXES:
-        raise Problem("TC713", "send application/yaml or application/json")
+        raise ApiProblem("TC713", "send application/yaml or application/json")
     name = Path(visible(file) if file else f"{tenant}{_SUFFIXES[media_type][0]}")
     if name.suffix.lower() not in _SUFFIXES[media_type]:
         error = {"in": "query", "name": "file", "message": f"its ending does not fit {media_type}"}
@@ -130,25 +130,27 @@ async def _manifest(
     return ManifestFile(name, await request.body(), work.service.policy, tenant)
 
 
-def _planned_from(revision: int | None, if_none_match: str | None) -> Reviewed | None:
+def _planned_from(revision: int | None, if_none_match: str | None) -> ReviewedState | None:
     """Return the state that a plan was made from, None if nobody says so."""
     if if_none_match:
-        return Reviewed(None)
-    return None if revision is None else Reviewed(revision)
+        return ReviewedState(None)
+    return None if revision is None else ReviewedState(revision)
 
 
 async def _prepared(
-    work: Work, manifest: ManifestFile, reviewed: Reviewed | None
+    work: Work, manifest: ManifestFile, reviewed: ReviewedState | None
 ) -> list[Prepared]:
     """Prepare a manifest; a plan that was reviewed counts only for the state it was made from."""
     found = await prepare_all(work.reading, [manifest], _nothing, work.service.checking)
     return [
-        replace(one, wanted=replace(one.wanted, reviewed=reviewed)) if one.wanted else one
-        for one in found
+        replace(source, desired=replace(source.desired, reviewed=reviewed))
+        if source.desired
+        else source
+        for source in found
     ]
 
 
-async def _answer(database: Database, outcomes: Sequence[Outcome]) -> Mapping[str, object]:
+async def _answer(database: Database, outcomes: Sequence[ReconcileOutcome]) -> Mapping[str, object]:
     """Return the answer of the command line; raise it as a problem if the tenant was refused."""
     async with database.transaction() as connection:
         now = await database_time(connection)
@@ -156,7 +158,7 @@ async def _answer(database: Database, outcomes: Sequence[Outcome]) -> Mapping[st
     told = await asyncio.to_thread(answer, outcomes, now)
     for outcome in outcomes:
         if outcome.refusal is not None:
-            raise Problem(outcome.refusal.code, outcome.refusal.message, {**told})
+            raise ApiProblem(outcome.refusal.code, outcome.refusal.message, {**told})
     return {**told}
 
 

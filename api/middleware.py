@@ -24,7 +24,7 @@ from tenantcron.api.replies import refused
 from tenantcron.api.routing import CORRELATION
 from tenantcron.core.hosts import host_of, is_trusted
 from tenantcron.manifests.loading.source import MAX_BYTES
-from tenantcron.service.problems import Problem, problem_of
+from tenantcron.service.problems import ApiProblem, problem_of
 from tenantcron.store.connection.deadlines import budget
 
 log = structlog.get_logger()
@@ -76,7 +76,7 @@ class Edge:
             problem = problem_of(error)
             if problem is None:
                 log.error("request_failed", path=scope["path"], exc_info=error)
-                problem = Problem("TC714", "ask about the id in X-Correlation-Id")
+                problem = ApiProblem("TC714", "ask about the id in X-Correlation-Id")
             if not reply.begun:
                 await refused(problem)(scope, receive, reply)
         log.info(
@@ -116,11 +116,11 @@ def _refuse_host(scope: Scope, trusted: tuple[str, ...]) -> None:
     host = host_of(named[0]) if len(named) == 1 else None
     # HTTP/1.0 has no `Host` header; probes of load balancers still speak it.
     if host is None and (named or scope["http_version"] != "1.0"):
-        raise Problem("TC715", "send one `Host` header with a valid name")
+        raise ApiProblem("TC715", "send one `Host` header with a valid name")
     if not trusted or scope["path"] in _PROBES:
         return
     if host is None or not is_trusted(host, trusted):
-        raise Problem("TC716", "use the name that the platform has given the server")
+        raise ApiProblem("TC716", "use the name that the platform has given the server")
 
 
 def _refuse_too_long(scope: Scope) -> None:
@@ -144,5 +144,5 @@ def _limited(receive: Receive) -> Receive:
     return limited
 
 
-def _too_long() -> Problem:
-    return Problem("TC706", f"a body has at most {LONGEST_BODY} bytes")
+def _too_long() -> ApiProblem:
+    return ApiProblem("TC706", f"a body has at most {LONGEST_BODY} bytes")

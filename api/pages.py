@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
 from tenantcron.api.replies import written
-from tenantcron.service.problems import Problem, invalid
+from tenantcron.service.problems import ApiProblem, invalid
 
 LARGEST: Final = 500
 DEFAULT: Final = 50
@@ -23,7 +23,7 @@ _LONGEST: Final = 1_000
 T = TypeVar("T")
 
 
-class Page(Generic[T]):
+class ResultPage(Generic[T]):
     """A page that is being filled: rows are added until it is full, in their number or in bytes.
 
     The first row always fits, however large it is, so that every page leads further.
@@ -75,7 +75,7 @@ def page(
     place: Callable[[T], Sequence[str | int | bool]],
 ) -> Mapping[str, object]:
     """Return a page of rows, of which one more than the limit was asked for."""
-    filled = Page(name, limit, tell=tell, place=place)
+    filled = ResultPage(name, limit, tell=tell, place=place)
     for row in rows:
         if not filled.add(row):
             break
@@ -129,7 +129,7 @@ def parts(after: str | None) -> list[object] | None:
     return place
 
 
-def not_a_place() -> Problem:
+def not_a_place() -> ApiProblem:
     """Return the problem of a text that no page ended with."""
     error = {"in": "query", "name": "after", "message": "take it from `next` of a page"}
     return invalid("`after` is not the end of a page of this list", error)

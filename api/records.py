@@ -13,7 +13,7 @@ from tenantcron.api.inputs import (
     TenantPath,
     VersionPath,
 )
-from tenantcron.api.pages import Page, moment, not_a_place, number_place, page, parts
+from tenantcron.api.pages import ResultPage, moment, not_a_place, number_place, page, parts
 from tenantcron.api.replies import told
 from tenantcron.api.routing import READ, Reader
 from tenantcron.core.words import visible
@@ -95,7 +95,7 @@ async def list_records(
         kept = await tenant_objects.has_tenant_tables(connection, row.schema_name)
         schema = row.schema_name if kept else None
         rows = audit_records.page(connection, of, schema, wanted, before=place, limit=limit + 1)
-        shown = Page("audit_records", limit, tell=record_as_json, place=_written)
+        shown = ResultPage("audit_records", limit, tell=record_as_json, place=_written)
         async with aclosing(rows):
             async for record in rows:
                 if not shown.add(record):

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.service.problems import MEDIA_TYPE, Problem
+from tenantcron.service.problems import MEDIA_TYPE, ApiProblem
 
 JSON: Final = "application/json"
 ANY: Final = "*"
@@ -42,7 +42,7 @@ def repeated(body: bytes, status: int, headers: Mapping[str, str] | None = None)
     return Response(body, status, headers, JSON)
 
 
-def refused(problem: Problem) -> Response:
+def refused(problem: ApiProblem) -> Response:
     """Reply with a problem."""
     body = written(problem.body())
     return Response(body, problem.status, dict(problem.headers), MEDIA_TYPE)
@@ -53,7 +53,7 @@ def require_match(request: Request, data: Mapping[str, object]) -> None:
     condition = request.headers.get("if-match")
     if condition is None or _names(condition, etag_of(data), weakly=False):
         return
-    raise Problem("TC705", "it has changed since it was read: read it again and decide anew")
+    raise ApiProblem("TC705", "it has changed since it was read: read it again and decide anew")
 
 
 def _names(condition: str, etag: str, *, weakly: bool) -> bool:

@@ -18,7 +18,7 @@ CORRELATION: Final = "correlation_id"
 Responses = dict[int | str, dict[str, Any]]
 
 
-class _Word(Convertor[str]):
+class _PathSegment(Convertor[str]):
     """A part of a path up to a slash or a colon, so that `acme:suspend` is never a tenant."""
 
     regex = "[^/:]+"
@@ -32,7 +32,7 @@ class _Word(Convertor[str]):
         return value
 
 
-register_url_convertor("word", _Word())
+register_url_convertor("word", _PathSegment())
 
 
 def _asking(permission: Permission) -> Callable[..., Awaitable[Work]]:

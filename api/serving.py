@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.oidc import Issuer
-from tenantcron.api.connections import Bounds, bounded_protocol
+from tenantcron.api.connections import ConnectionLimits, bounded_protocol
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.files import Policies
@@ -25,7 +25,7 @@ from tenantcron.scheduler.tokens.key_material import KeyMaterial
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens
 from tenantcron.scheduler.tokens.signing_keys import SigningKeys
 from tenantcron.service.callers import LOOPBACK, Callers, OidcIssuer
-from tenantcron.service.oidc_key_sets import KeySet
+from tenantcron.service.oidc_key_sets import IssuerKeySet
 from tenantcron.service.rate_limits import Allowances
 from tenantcron.service.work import Service
 from tenantcron.store.connection.engine import Database
@@ -95,7 +95,7 @@ def _signing_keys(database: Database, settings: Settings) -> SigningKeys | None:
 def _issuer(settings: Settings) -> OidcIssuer | None:
     issuer, audience, url = settings.oidc_issuer, settings.oidc_audience, settings.oidc_jwks_url
     if issuer and audience and url:
-        return OidcIssuer(Issuer(issuer, audience), KeySet(url))
+        return OidcIssuer(Issuer(issuer, audience), IssuerKeySet(url))
     if issuer or audience or url:
         raise UsageError("oidc_issuer, oidc_audience and oidc_jwks_url go together: set all three")
     return None
@@ -105,12 +105,12 @@ async def serve(app: ASGIApp, service: Service, address: Address) -> None:
     """Serve an application until SIGTERM or Ctrl-C; requests that have begun are answered."""
     async with _sweeping(service.database):
         with service.checking:
-            await _Server(server_config(app, service, address), service).serve()
+            await _ApiServer(server_config(app, service, address), service).serve()
     log.info("api_stopped")
 
 
 def server_config(
-    app: ASGIApp, service: Service, address: Address, bounds: Bounds | None = None
+    app: ASGIApp, service: Service, address: Address, bounds: ConnectionLimits | None = None
 ) -> uvicorn.Config:
     """Return how the server listens; without bounds those of the settings hold."""
     settings = service.settings
@@ -118,7 +118,7 @@ def server_config(
         app,
         host=address.host,
         port=address.port,
-        http=bounded_protocol(bounds or Bounds(settings.api_connections)),
+        http=bounded_protocol(bounds or ConnectionLimits(settings.api_connections)),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -130,7 +130,7 @@ def server_config(
     )
 
 
-class _Server(uvicorn.Server):
+class _ApiServer(uvicorn.Server):
     """Says when it serves, and stops in order on a signal.
 
     uvicorn's own would end the process where it cannot listen, and send a signal on to us

@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 from tenantcron.api.replies import done
 from tenantcron.api.routing import Reader, problems
 from tenantcron.scheduler.metrics.server import METRICS_TYPE
-from tenantcron.service.problems import Problem
+from tenantcron.service.problems import ApiProblem
 from tenantcron.service.work import Service
 from tenantcron.store.schema import api_role
 from tenantcron.store.schema.versions import require_migrated
@@ -47,7 +47,9 @@ async def readyz(request: Request) -> Response:
 async def metrics(work: Reader) -> Response:
     """Tell how the whole goes, for Prometheus; a tenant may not know of the others' load."""
     if work.bound_to is not None:
-        raise Problem("TC702", f"metrics are of all tenants, and not for `{work.bound_to}` alone")
+        raise ApiProblem(
+            "TC702", f"metrics are of all tenants, and not for `{work.bound_to}` alone"
+        )
     return Response(await work.service.metrics(), media_type=METRICS_TYPE)
 
 
@@ -56,5 +58,5 @@ async def key_set(request: Request) -> Response:
     """Tell the keys that our tokens are signed with."""
     service: Service = request.app.state.service
     if service.key_set is None:
-        raise Problem("TC703", "there are no keys here")
+        raise ApiProblem("TC703", "there are no keys here")
     return done(await service.key_set(), headers={"Cache-Control": "public, max-age=300"})

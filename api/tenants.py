@@ -206,7 +206,7 @@ async def require_unchanged(request: Request, database: Database, tenant: Tenant
         require_match(request, {**tenant_as_json(row)})
 
 
-def _limits(body: inputs.Limits) -> Limits:
+def _limits(body: inputs.TenantLimitsBody) -> Limits:
     limits = Limits()
     if "max_schedules" in body.model_fields_set:
         limits["max_schedules"] = body.max_schedules

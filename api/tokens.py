@@ -20,7 +20,7 @@ from tenantcron.api.routing import CORRELATION, problems
 from tenantcron.core.names import TenantId
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens
 from tenantcron.service.callers import bearer_of
-from tenantcron.service.problems import Problem, invalid, unauthenticated
+from tenantcron.service.problems import ApiProblem, invalid, unauthenticated
 from tenantcron.service.roles import Permission
 from tenantcron.service.work import Service
 
@@ -127,7 +127,7 @@ async def renew(request: Request) -> Response:
 
 def _live(service: Service) -> LiveTokens:
     if service.live_tokens is None:
-        raise Problem("TC703", "there are no keys here: give the server the master key")
+        raise ApiProblem("TC703", "there are no keys here: give the server the master key")
     return service.live_tokens
 
 
@@ -145,7 +145,7 @@ async def _sees(request: Request, service: Service, bearer: str | None) -> Tenan
 async def _token(request: Request) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (_FORM, _JSON):
-        raise Problem("TC713", f"send the token as {_FORM} or {_JSON}")
+        raise ApiProblem("TC713", f"send the token as {_FORM} or {_JSON}")
     body = await request.body()
     fields = _form(body) if kind == _FORM else _document(body)
     token = fields.get("token")

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantcron.api.replies import done, repeated, written
-from tenantcron.service.problems import Problem
+from tenantcron.service.problems import ApiProblem
 from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import idempotency_keys
@@ -50,7 +50,7 @@ async def write(request: Request, work: Work, step: Step) -> Response:
         if kept is None:
             return _reply(await _kept(connection, work, key, step))
     if kept.request_hash != asked:
-        raise Problem("TC708", "this key came with another request before: use a new one")
+        raise ApiProblem("TC708", "this key came with another request before: use a new one")
     return repeated(kept.answer.encode(), kept.status, REPEATED)
 
 

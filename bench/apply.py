@@ -25,7 +25,7 @@ from tenantcron.migrations.runner import migrate_control
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_all, prepare_all
-from tenantcron.reconciler.outcome import Outcome, Status
+from tenantcron.reconciler.outcome import ReconcileOutcome, Status
 from tenantcron.reconciler.plan import Rules
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.tenants.creation import create_tenant
@@ -131,7 +131,7 @@ async def _measure(
     return Measured(f"{what}, in process", fleet.tenants, seconds, goal)
 
 
-async def _apply(database: Database, fleet: Fleet) -> list[Outcome]:
+async def _apply(database: Database, fleet: Fleet) -> list[ReconcileOutcome]:
     """Do what `apply-manifest` does, except for its output."""
     files = list(read_files(find_files([fleet.folder]), Policies(None), None))
     with Checking() as checking:

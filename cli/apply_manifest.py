@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from tenantcron.actor.origin import LONGEST_SOURCE_REF, source_ref
-from tenantcron.cli.report import Report
+from tenantcron.cli.report import OutcomeReport
 from tenantcron.cli.sources import configure_sources
 from tenantcron.core.errors import UsageError
 
@@ -39,12 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Apply and report; 1 if any tenant failed."""
     if bool(arguments.paths) == bool(arguments.plan):
         raise UsageError("name the manifests to apply, or a plan with --plan, and not both")
-    report = Report("tenantcron apply-manifest", arguments.format)
+    report = OutcomeReport("tenantcron apply-manifest", arguments.format)
     _report(arguments, report)
     return int(report.any_failed)
 
 
-def _report(arguments: argparse.Namespace, report: Report) -> None:
+def _report(arguments: argparse.Namespace, report: OutcomeReport) -> None:
     """Ask a server or a database; only the second needs a driver."""
     ref = _source_ref(arguments.source_ref) or source_ref(os.environ)
     if arguments.server:

@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.operating import Answer, add_format, respond, settings, time
+from tenantcron.cli.operating import CommandResult, add_format, respond, settings, time
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.inspect.audit import Audited, audit
@@ -38,14 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=respond, work=_work)
 
 
-async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _work(database: Database, arguments: argparse.Namespace) -> CommandResult:
     retention = settings().retention
     audited = await audit(database, retention, tenant=arguments.tenant, since=arguments.since)
 
     def show(console: Console) -> None:
         _show(audited, console)
 
-    return Answer(_as_json(audited), show, int(bool(audited.findings)))
+    return CommandResult(_as_json(audited), show, int(bool(audited.findings)))
 
 
 def _as_json(audited: Audited) -> JsonObject:

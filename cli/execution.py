@@ -8,7 +8,7 @@ from rich.text import Text
 from tenantcron.cli.formats.executions_text import show_story, table
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import (
-    Answer,
+    CommandResult,
     add_actor,
     add_format,
     add_reason,
@@ -85,7 +85,7 @@ def _prefix(text: str) -> str:
     return text
 
 
-async def _list(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _list(database: Database, arguments: argparse.Namespace) -> CommandResult:
     states = tuple(State(state) for state in arguments.state)
     wanted = Filter(arguments.tenant, arguments.schedule, states, arguments.since)
     async with database.transaction() as connection:
@@ -99,26 +99,26 @@ async def _list(database: Database, arguments: argparse.Namespace) -> Answer:
     def show(console: Console) -> None:
         console.print(table(rows) if rows else "no executions: none was fired yet, or none fits")
 
-    return Answer({"executions": [as_json(row) for row in rows]}, show)
+    return CommandResult({"executions": [as_json(row) for row in rows]}, show)
 
 
-async def _show(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _show(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         found = await told(connection, arguments.id)
 
     def show(console: Console) -> None:
         show_story(found, console)
 
-    return Answer({"execution": story_as_json(found)}, show)
+    return CommandResult({"execution": story_as_json(found)}, show)
 
 
-async def _retry(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _retry(database: Database, arguments: argparse.Namespace) -> CommandResult:
     row = await operator(database, arguments).retry(arguments.id)
     more = number_of(row.attempts_allowed - row.attempt, "attempt")
     return _changed(row, f"waits again, with at most {more} to come")
 
 
-async def _cancel(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _cancel(database: Database, arguments: argparse.Namespace) -> CommandResult:
     row = await operator(database, arguments).cancel(arguments.id, arguments.reason)
     if row.state is State.RUNNING:
         return _changed(row, f"was asked to stop; its worker {row.worker_id} ends it")
@@ -132,10 +132,10 @@ _ACTIONS = {
 }
 
 
-def _changed(row: ExecutionRow, what: str) -> Answer:
+def _changed(row: ExecutionRow, what: str) -> CommandResult:
     def show(console: Console) -> None:
         ref = f"{row.tenant_id}/{row.schedule_name}"
         console.print(Text(visible(f"execution {row.id} of {ref} {what}")), soft_wrap=True)
         console.print(f"follow it with `tenantcron execution show {row.id}`", soft_wrap=True)
 
-    return Answer({"execution": as_json(row)}, show)
+    return CommandResult({"execution": as_json(row)}, show)

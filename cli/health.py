@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
-from tenantcron.cli.operating import Answer, add_format, respond, settings
+from tenantcron.cli.operating import CommandResult, add_format, respond, settings
 from tenantcron.core.durations import format_duration
 from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=respond, work=_work)
 
 
-async def _work(database: Database, _: argparse.Namespace) -> Answer:
+async def _work(database: Database, _: argparse.Namespace) -> CommandResult:
     try:
         vitals = await _vitals(database.impatient(_LOCK_WAIT))
     except DBAPIError as error:
@@ -51,7 +51,7 @@ async def _work(database: Database, _: argparse.Namespace) -> Answer:
     def show(console: Console) -> None:
         _show(vitals, findings, console)
 
-    return Answer(_as_json(vitals, findings), show, int(bool(findings)))
+    return CommandResult(_as_json(vitals, findings), show, int(bool(findings)))
 
 
 async def _vitals(database: Database) -> Vitals:
@@ -60,13 +60,15 @@ async def _vitals(database: Database) -> Vitals:
     return replace(vitals, signing_fault=await _signing_fault(database, settings()))
 
 
-def _blocked(findings: list[Finding]) -> Answer:
+def _blocked(findings: list[Finding]) -> CommandResult:
     """Answer with the locks alone: nothing else can be read under them."""
 
     def show(console: Console) -> None:
         _show_findings(findings, console)
 
-    return Answer({"healthy": False, "findings": [_finding(one) for one in findings]}, show, 1)
+    return CommandResult(
+        {"healthy": False, "findings": [_finding(one) for one in findings]}, show, 1
+    )
 
 
 async def _signing_fault(database: Database, settings: Settings) -> str | None:

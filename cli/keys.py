@@ -10,7 +10,7 @@ from rich.text import Text
 from tenantcron.actor.keys import Algorithm, PemKeys
 from tenantcron.actor.sealing import SealError
 from tenantcron.cli.database import acting, refused
-from tenantcron.cli.operating import Answer, Work, add_actor, add_format, respond, settings
+from tenantcron.cli.operating import CommandResult, Work, add_actor, add_format, respond, settings
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.values import JsonObject, JsonValue
@@ -91,7 +91,7 @@ def _lead(text: str) -> timedelta:
     return lead
 
 
-async def _list(database: Database, _: argparse.Namespace) -> Answer:
+async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
     """show all keys and what each is for now"""
     keys = signing_keys(database, None)
     own, known = keys.material.own(), await keys.list_all()
@@ -101,10 +101,10 @@ async def _list(database: Database, _: argparse.Namespace) -> Answer:
         _show(known, console)
 
     configured: list[JsonValue] = [] if own is None else [one.kid for one in own.published]
-    return Answer({"configured": configured, "keys": [_as_json(one) for one in known]}, show)
+    return CommandResult({"configured": configured, "keys": [_as_json(one) for one in known]}, show)
 
 
-async def _rotate(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _rotate(database: Database, arguments: argparse.Namespace) -> CommandResult:
     """make a new key; verifiers can fetch it before it signs"""
     keys = signing_keys(database, arguments.actor)
     made = await keys.rotate(Algorithm(arguments.algorithm), arguments.lead)
@@ -113,33 +113,33 @@ async def _rotate(database: Database, arguments: argparse.Namespace) -> Answer:
         when = in_utc(made.row.active_from)
         console.print(f"key {made.row.kid} is {made.state}: it signs from {when} on")
 
-    return Answer(_as_json(made), show)
+    return CommandResult(_as_json(made), show)
 
 
-async def _retire(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _retire(database: Database, arguments: argparse.Namespace) -> CommandResult:
     """take a key back before its time: its tokens are worth nothing any more"""
     retired = await signing_keys(database, arguments.actor).retire(arguments.kid)
 
     def show(console: Console) -> None:
         console.print(f"key {retired.row.kid} is retired: verifiers drop it when they fetch anew")
 
-    return Answer(_as_json(retired), show)
+    return CommandResult(_as_json(retired), show)
 
 
-async def _rewrap(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _rewrap(database: Database, arguments: argparse.Namespace) -> CommandResult:
     """seal private keys with the first master key, those that another one has sealed"""
     number = await signing_keys(database, arguments.actor).rewrap()
 
     def show(console: Console) -> None:
         console.print(f"{number_of(number, 'key')} sealed anew")
 
-    return Answer({"rewrapped": number}, show)
+    return CommandResult({"rewrapped": number}, show)
 
 
-async def _jwks(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _jwks(database: Database, arguments: argparse.Namespace) -> CommandResult:
     """print the public keys as a JSON Web Key Set"""
     arguments.format = "json"
-    return Answer(await signing_keys(database, None).key_set(), lambda _: None)
+    return CommandResult(await signing_keys(database, None).key_set(), lambda _: None)
 
 
 _ACTIONS: dict[str, Work] = {

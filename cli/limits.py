@@ -7,7 +7,7 @@ from rich.text import Text
 
 from tenantcron.cli.numbers import DEFAULT, limit
 from tenantcron.cli.operating import (
-    Answer,
+    CommandResult,
     add_actor,
     add_format,
     add_reason,
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=respond, work=_work)
 
 
-async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _work(database: Database, arguments: argparse.Namespace) -> CommandResult:
     given = vars(arguments)
     values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
     if values:
@@ -64,7 +64,7 @@ async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
     def show(console: Console) -> None:
         _show(found, running, console)
 
-    return Answer(_as_json(found, running), show)
+    return CommandResult(_as_json(found, running), show)
 
 
 def _as_json(found: ClusterLimits, running: int) -> JsonObject:

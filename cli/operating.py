@@ -29,7 +29,7 @@ _REFUSALS = (OperationError, UnknownError, TenantError, SourceError)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What a command says: to programs, to people, and by its exit code."""
 
     data: Mapping[str, object]
@@ -37,14 +37,14 @@ class Answer:
     code: int = 0
 
 
-Work = Callable[[Database, argparse.Namespace], Awaitable[Answer]]
+Work = Callable[[Database, argparse.Namespace], Awaitable[CommandResult]]
 
 
 def respond(arguments: argparse.Namespace) -> int:
     """Carry out the work that the arguments name and show what comes of it."""
     work: Work = arguments.work
 
-    async def run(database: Database) -> Answer:
+    async def run(database: Database) -> CommandResult:
         return await work(database, arguments)
 
     try:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tenantcron.cli.report import Report
+from tenantcron.cli.report import OutcomeReport
 from tenantcron.cli.sources import configure_sources
 from tenantcron.core.errors import TenantcronError
 
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    report = Report("tenantcron plan", arguments.format)
+    report = OutcomeReport("tenantcron plan", arguments.format)
     _report(arguments, report)
     if report.any_failed:
         return _FAILED
     return _CHANGES if report.any_planned and arguments.detailed_exitcode else 0
 
 
-def _report(arguments: argparse.Namespace, report: Report) -> None:
+def _report(arguments: argparse.Namespace, report: OutcomeReport) -> None:
     """Ask a server or a database; only the second needs a driver."""
     if arguments.server:
         from tenantcron.cli import remote  # noqa: PLC0415 -- see above

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from tenantcron.cli.database import acting, current_settings, with_database
-from tenantcron.cli.report import Report, progress
+from tenantcron.cli.report import OutcomeReport, progress
 from tenantcron.cli.sources import manifest_paths, read_manifests
 from tenantcron.manifests.files import ManifestFile, Policies, read_files
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_each, plan_each, prepare
-from tenantcron.reconciler.outcome import Outcome
+from tenantcron.reconciler.outcome import ReconcileOutcome
 from tenantcron.reconciler.plan import Rules
 from tenantcron.reconciler.plan_keys import plan_keys
 from tenantcron.reconciler.planfile import NoPlan, PlanWriter, SavedPlan, keep_reviewed, saved_plan
@@ -32,11 +32,11 @@ from tenantcron.store.schema.installation import identity
 from tenantcron.tenants.creation import create_tenant
 
 _NO_RULES = Rules()
-_Keep = Callable[[Outcome], None]
+_Keep = Callable[[ReconcileOutcome], None]
 _Prepare = Callable[[Database, argparse.Namespace, Spool], Awaitable[None]]
 
 
-def plan(arguments: argparse.Namespace, report: Report) -> None:
+def plan(arguments: argparse.Namespace, report: OutcomeReport) -> None:
     """Plan, and save the plan if that is asked for."""
     paths, rules = manifest_paths(arguments), _rules(arguments)
 
@@ -64,7 +64,7 @@ async def _writer(
     return PlanWriter(arguments.out, rules, read, await identity(database), keys)
 
 
-def apply(arguments: argparse.Namespace, source_ref: str | None, report: Report) -> None:
+def apply(arguments: argparse.Namespace, source_ref: str | None, report: OutcomeReport) -> None:
     """Apply manifests or a saved plan."""
     if arguments.plan:
         with saved_plan(arguments.plan, plan_keys(current_settings())) as saved:
@@ -82,7 +82,7 @@ def apply(arguments: argparse.Namespace, source_ref: str | None, report: Report)
 def _apply(
     arguments: argparse.Namespace,
     source_ref: str | None,
-    report: Report,
+    report: OutcomeReport,
     reviewed: Rules,
     prepare: _Prepare,
 ) -> None:
@@ -147,7 +147,11 @@ async def _prepare_saved(
 
 
 async def _tell(
-    database: Database, title: str, outcomes: AsyncIterator[Outcome], fleet: int, report: Report
+    database: Database,
+    title: str,
+    outcomes: AsyncIterator[ReconcileOutcome],
+    fleet: int,
+    report: OutcomeReport,
 ) -> None:
     """Report outcomes as they come; next executions count from the database's time."""
     now, totals = await _now(database), total(())
@@ -160,7 +164,9 @@ async def _tell(
     report.end(totals)
 
 
-async def _kept(outcomes: AsyncIterator[Outcome], keep: _Keep) -> AsyncIterator[Outcome]:
+async def _kept(
+    outcomes: AsyncIterator[ReconcileOutcome], keep: _Keep
+) -> AsyncIterator[ReconcileOutcome]:
     async for outcome in outcomes:
         keep(outcome)
         yield outcome

@@ -22,7 +22,7 @@ from uuid import uuid4
 import httpx
 
 from tenantcron.cli.report import progress
-from tenantcron.cli.server_plans import Reviewed, ServerPlan, load_plan, save_plan
+from tenantcron.cli.server_plans import ReviewedManifest, ServerPlan, load_plan, save_plan
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.settings import load_settings
 from tenantcron.manifests.diagnostics import Diagnostic
@@ -54,7 +54,9 @@ def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
     told = _ask(server, "plan", _parameters(arguments), [Sent(file) for file in files])
     if arguments.out and not told["summary"]["failed"]:
         reviewed = [
-            Reviewed(file.path.as_posix(), file.content, str(one["tenant"]), one["revision"])
+            ReviewedManifest(
+                file.path.as_posix(), file.content, str(one["tenant"]), one["revision"]
+            )
             for file, one in zip(files, told["tenants"], strict=True)
         ]
         may = (arguments.create_tenants, arguments.max_deletes)
@@ -88,7 +90,7 @@ class Sent(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-def _again(reviewed: Reviewed) -> Sent:
+def _again(reviewed: ReviewedManifest) -> Sent:
     """Let what was reviewed count only for the state that it was made from."""
     path, content = Path(reviewed.file), reviewed.content
     file = ManifestFile(path, content, LocalPolicies(None).of(path), reviewed.tenant)

@@ -15,7 +15,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import Progress
 
-from tenantcron.cli.formats.outcomes_markdown import Page
+from tenantcron.cli.formats.outcomes_markdown import SummaryPage
 from tenantcron.cli.formats.outcomes_text import is_worth_reading, tenant_lines, totals_line
 from tenantcron.cli.pipes import reader_may_leave
 from tenantcron.cli.tables import columns_available
@@ -24,7 +24,7 @@ from tenantcron.core.json_stream import JsonStream
 from tenantcron.service.responses.shapes import OutcomesAnswer, Summary, TenantAnswer
 
 
-class _Writer(Protocol):
+class _ReportWriter(Protocol):
     """Writes a report to standard output."""
 
     def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:
@@ -34,7 +34,7 @@ class _Writer(Protocol):
         """Write the totals."""
 
 
-class Report:
+class OutcomeReport:
     """Reports what became of a fleet, tenant by tenant.
 
     A reader that leaves early, such as head, ends the report and never the work.
@@ -42,9 +42,9 @@ class Report:
 
     def __init__(self, title: str, output_format: str) -> None:
         self._format = output_format
-        self._page = Page(title)
+        self._page = SummaryPage(title)
         self._statuses: set[str] = set()
-        self._writer: _Writer | None = None
+        self._writer: _ReportWriter | None = None
         self._fleet = 0
 
     @property
@@ -66,7 +66,7 @@ class Report:
         """Begin a report on so many tenants, whose next executions count from that time."""
         self._fleet = fleet
         with reader_may_leave():
-            self._writer = _Json(at) if self.is_json else _Text(at)
+            self._writer = _JsonReport(at) if self.is_json else _TextReport(at)
 
     def add(self, tenant: TenantAnswer) -> None:
         """Report one tenant."""
@@ -104,7 +104,7 @@ class Report:
             print(f"warning: {file}: {error.strerror}", file=sys.stderr)
 
 
-class _Text:
+class _TextReport:
     """Writes for people."""
 
     def __init__(self, at: datetime) -> None:
@@ -121,7 +121,7 @@ class _Text:
         print(self._paint("strong", totals_line(summary, is_applied=is_applied)))
 
 
-class _Json:
+class _JsonReport:
     """Writes for programs: every tenant, shown or not."""
 
     def __init__(self, at: datetime) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 from tenantcron.cli import schedule_list
 from tenantcron.cli.formats.schedules_text import show_situation
 from tenantcron.cli.operating import (
-    Answer,
+    CommandResult,
     add_actor,
     add_format,
     add_reason,
@@ -75,17 +75,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(run=respond, work=work)
 
 
-async def _show_one(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _show_one(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         found = await read_situation(connection, arguments.schedule, settings().lease, None)
 
     def show(console: Console) -> None:
         show_situation(found, console)
 
-    return Answer(situation_as_json(found), show)
+    return CommandResult(situation_as_json(found), show)
 
 
-async def _pause(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _pause(database: Database, arguments: argparse.Namespace) -> CommandResult:
     ref: ScheduleRef = arguments.schedule
     until: datetime | None = arguments.until
     paused = await operator(database, arguments).pause(
@@ -107,7 +107,7 @@ def _pending_executions(paused: Paused) -> Iterator[str]:
         yield f"{number_of(paused.pending, 'pending execution')} will still run"
 
 
-async def _resume(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _resume(database: Database, arguments: argparse.Namespace) -> CommandResult:
     ref: ScheduleRef = arguments.schedule
     resumed = await operator(database, arguments).resume(ref, arguments.reason)
     after = resumed.cursor.next_run_at
@@ -121,7 +121,7 @@ async def _resume(database: Database, arguments: argparse.Namespace) -> Answer:
     )
 
 
-async def _trigger(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _trigger(database: Database, arguments: argparse.Namespace) -> CommandResult:
     ref: ScheduleRef = arguments.schedule
     made = await operator(database, arguments).trigger(ref, arguments.reason)
     return _changed(
@@ -139,9 +139,9 @@ _ACTIONS = {
 }
 
 
-def _changed(data: Mapping[str, object], *lines: str) -> Answer:
+def _changed(data: Mapping[str, object], *lines: str) -> CommandResult:
     def show(console: Console) -> None:
         for line in lines:
             console.print(Text(visible(line)), soft_wrap=True)
 
-    return Answer(data, show)
+    return CommandResult(data, show)

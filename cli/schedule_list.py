@@ -22,7 +22,7 @@ from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
 from tenantcron.reconciler.outcome import all_schedules
-from tenantcron.reconciler.state import TenantState, read_states
+from tenantcron.reconciler.state import LiveState, read_states
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
 from tenantcron.service.responses.outcomes import schedule
 from tenantcron.store.connection.engine import Database
@@ -36,10 +36,10 @@ TENANTS_A_PAGE = 300
 Provided = Sequence[CursorRow]
 
 
-class Writer(Protocol):
+class ScheduleListWriter(Protocol):
     """Writes a list, tenant by tenant."""
 
-    def tenant(self, tenant: TenantId, state: TenantState, provided: Provided) -> None:
+    def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:
         """Write the schedules of one tenant, with those that no manifest declares."""
 
     def end(self) -> None:
@@ -48,7 +48,9 @@ class Writer(Protocol):
 
 def run(arguments: argparse.Namespace) -> int:
     """List; 1 if the schedules of a tenant cannot be read."""
-    kind: Callable[[datetime], Writer] = _Json if arguments.format == "json" else _Text
+    kind: Callable[[datetime], ScheduleListWriter] = (
+        _JsonList if arguments.format == "json" else _TextList
+    )
 
     async def work(database: Database) -> int:
         async with database.transaction() as connection:
@@ -63,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         return refused(error)
 
 
-async def _write(begin: Callable[[], Writer], database: Database, only: TenantId | None) -> int:
+async def _write(
+    begin: Callable[[], ScheduleListWriter], database: Database, only: TenantId | None
+) -> int:
     broken = False
     with reader_may_leave():
         # Its first line may already find that the reader is gone.
@@ -89,7 +93,7 @@ async def _pages(database: Database, only: TenantId | None) -> AsyncIterator[Seq
         yield [row.id for row in page]
 
 
-class _Text:
+class _TextList:
     """Writes a table per tenant."""
 
     def __init__(self, now: datetime) -> None:
@@ -98,7 +102,7 @@ class _Text:
         self._width = columns_available()
         self._tenants = 0
 
-    def tenant(self, tenant: TenantId, state: TenantState, provided: Provided) -> None:
+    def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:
         self._tenants += 1
         print(self._paint("strong", tenant))
         if state.broken:
@@ -115,7 +119,7 @@ class _Text:
             print("no tenants yet: `tenantcron tenant create ID`")
 
 
-class _Json:
+class _JsonList:
     """Writes the schedules, then the tenants that cannot be read."""
 
     def __init__(self, now: datetime) -> None:
@@ -124,7 +128,7 @@ class _Json:
         self._stream = JsonStream(sys.stdout)
         self._stream.open_list("schedules")
 
-    def tenant(self, tenant: TenantId, state: TenantState, provided: Provided) -> None:
+    def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:
         if state.broken:
             self._failed.append({"tenant": tenant, "error": state.broken})
         for live in all_schedules(state, provided, self._now):

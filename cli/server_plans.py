@@ -16,7 +16,7 @@ from tenantcron.reconciler.plan_documents import OF_SERVER, seal, unseal
 from tenantcron.reconciler.plan_keys import PlanKeys
 
 
-class Reviewed(NamedTuple):
+class ReviewedManifest(NamedTuple):
     """A manifest, and the revision of its tenant; None for one that was not there."""
 
     file: str
@@ -30,7 +30,7 @@ class ServerPlan:
     """What was reviewed, and what the apply may do."""
 
     server: str
-    manifests: Sequence[Reviewed]
+    manifests: Sequence[ReviewedManifest]
     create_tenants: bool
     max_deletes: int | None
 
@@ -74,7 +74,7 @@ def load_plan(file: Path, server: str, keys: PlanKeys) -> ServerPlan:
     if read["server"] != server:
         raise UsageError(f"{file}: the plan was made from {read['server']}, not from {server}")
     manifests = [
-        Reviewed(one["file"], one["content"].encode(), one["tenant"], one["revision"])
+        ReviewedManifest(one["file"], one["content"].encode(), one["tenant"], one["revision"])
         for one in read["manifests"]
     ]
     return ServerPlan(server, manifests, read["create_tenants"], read["max_deletes"])

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tenantcron.cli.database import acting
 from tenantcron.cli.numbers import number
-from tenantcron.cli.operating import Answer, add_format, respond, settings
+from tenantcron.cli.operating import CommandResult, add_format, respond, settings
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=respond, work=_work)
 
 
-async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _work(database: Database, arguments: argparse.Namespace) -> CommandResult:
     if arguments.detach:
         return await _detach(database, arguments)
     pattern = settings().schema_pattern
@@ -75,7 +75,7 @@ async def _refresh(refresher: Refresher, max_missing: int | None) -> SourceRefre
     return await refresher.refresh(token, max_missing)
 
 
-async def _detach(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _detach(database: Database, arguments: argparse.Namespace) -> CommandResult:
     if settings().tenant_source is not None:
         raise UsageError(
             "the setting tenant_source is still there, and a scheduler with it would attach the "
@@ -88,7 +88,7 @@ async def _detach(database: Database, arguments: argparse.Namespace) -> Answer:
     def show(console: Console) -> None:
         console.print(f"detached; {number_of(released, 'tenant')} can be changed here again")
 
-    return Answer({"detached": True, "released": released}, show)
+    return CommandResult({"detached": True, "released": released}, show)
 
 
 def _source() -> TenantSource:
@@ -101,7 +101,7 @@ def _source() -> TenantSource:
     return tenant_source(text)
 
 
-def _answer(source: str, done: SourceRefresh, *, is_check: bool) -> Answer:
+def _answer(source: str, done: SourceRefresh, *, is_check: bool) -> CommandResult:
     plan = done.plan
     is_wrong = bool(done.problems or plan.held or (is_check and not plan.is_empty))
 
@@ -114,7 +114,7 @@ def _answer(source: str, done: SourceRefresh, *, is_check: bool) -> Answer:
             console.print(line, soft_wrap=True)
         console.print(visible(_summary(source, done, is_check=is_check)), soft_wrap=True)
 
-    return Answer(_as_json(source, done, is_check=is_check), show, int(is_wrong))
+    return CommandResult(_as_json(source, done, is_check=is_check), show, int(is_wrong))
 
 
 def _lines(plan: SourcePlan) -> Iterator[Text]:

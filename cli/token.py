@@ -10,7 +10,7 @@ from rich.text import Text
 from tenantcron.actor.api_tokens import make_token
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.cli.database import acting
-from tenantcron.cli.operating import Answer, add_actor, add_format, respond
+from tenantcron.cli.operating import CommandResult, add_actor, add_format, respond
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import UsageError
@@ -70,7 +70,7 @@ def _life(text: str) -> timedelta:
     return span
 
 
-async def _create(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _create(database: Database, arguments: argparse.Namespace) -> CommandResult:
     new, who = make_token(), acting(arguments.actor)
     grant = Grant(Role(arguments.role), arguments.tenant)
     async with database.transaction() as connection:
@@ -94,10 +94,10 @@ async def _create(database: Database, arguments: argparse.Namespace) -> Answer:
         console.print(new.text, soft_wrap=True)
         console.print(Text("it is shown this once; keep it where secrets are kept", "dim"))
 
-    return Answer({**_as_json(row), "token": new.text}, show)
+    return CommandResult({**_as_json(row), "token": new.text}, show)
 
 
-async def _list(database: Database, _: argparse.Namespace) -> Answer:
+async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         rows = await api_tokens.list_all(connection)
 
@@ -109,10 +109,10 @@ async def _list(database: Database, _: argparse.Namespace) -> Answer:
             table.add_row(*cells, in_utc(row.expires_at), revoked)
         console.print(table if rows else "no tokens yet: `tenantcron token create NAME --role R`")
 
-    return Answer({"tokens": [_as_json(row) for row in rows]}, show)
+    return CommandResult({"tokens": [_as_json(row) for row in rows]}, show)
 
 
-async def _revoke(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _revoke(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         await audit_records.act(connection, acting(arguments.actor))
         row = await api_tokens.revoke(connection, arguments.id)
@@ -122,7 +122,7 @@ async def _revoke(database: Database, arguments: argparse.Namespace) -> Answer:
     def show(console: Console) -> None:
         console.print(f"token {row.id} ({row.name}) is revoked", soft_wrap=True)
 
-    return Answer(_as_json(row), show)
+    return CommandResult(_as_json(row), show)
 
 
 def _as_json(row: TokenRow) -> Mapping[str, object]:

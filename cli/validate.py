@@ -44,14 +44,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Check and report; 1 if anything is wrong."""
     collect_rarely()
     files = find_files(arguments.paths)
-    tally = Tally(policy_files(files, arguments.policy))
+    tally = ValidationTotals(policy_files(files, arguments.policy))
     checker = Checker(arguments.policy, arguments.tenant, datetime.now(UTC))
     found = _diagnostics(_with_progress(checker.check_all(files), len(files)), tally)
     _WRITERS[arguments.format](found, tally)
     return int(tally.errors > 0 or (arguments.strict and tally.warnings > 0))
 
 
-class Tally:
+class ValidationTotals:
     """What has been checked and found so far."""
 
     __slots__ = ("errors", "files", "policies", "warnings")
@@ -71,7 +71,9 @@ class Tally:
         self.warnings += len(diagnostics) - errors
 
 
-def _diagnostics(files: Iterable[CheckedFile], tally: Tally) -> Iterator[list[Diagnostic]]:
+def _diagnostics(
+    files: Iterable[CheckedFile], tally: ValidationTotals
+) -> Iterator[list[Diagnostic]]:
     """Yield what is wrong with each file, in the order of the text."""
     tenants = TenantsSeen()
     for file in files:
@@ -93,7 +95,7 @@ def _with_progress(files: Iterable[CheckedFile], total: int) -> Iterable[Checked
     return track(files, "Checking", total=total, console=console, transient=True)
 
 
-def _write_text(found: Iterable[list[Diagnostic]], tally: Tally) -> None:
+def _write_text(found: Iterable[list[Diagnostic]], tally: ValidationTotals) -> None:
     paint, columns = Palette(sys.stdout), width()
     for diagnostics in found:
         for line in text.render(diagnostics, paint, columns):
@@ -103,19 +105,19 @@ def _write_text(found: Iterable[list[Diagnostic]], tally: Tally) -> None:
         print(visible(f"policy: {', '.join(tally.policies)}"))
 
 
-def _write_json(found: Iterable[list[Diagnostic]], tally: Tally) -> None:
+def _write_json(found: Iterable[list[Diagnostic]], tally: ValidationTotals) -> None:
     diagnostics = [as_json(one) for one in chain.from_iterable(found)]
     counts = {"files": tally.files, "errors": tally.errors, "warnings": tally.warnings}
     judged = {"policies": list(tally.policies), "diagnostics": diagnostics}
     print(json.dumps(counts | judged, indent=2))
 
 
-def _write_github(found: Iterable[list[Diagnostic]], _: Tally) -> None:
+def _write_github(found: Iterable[list[Diagnostic]], _: ValidationTotals) -> None:
     for diagnostic in chain.from_iterable(found):
         print(annotation(diagnostic))
 
 
-def _write_sarif(found: Iterable[list[Diagnostic]], _: Tally) -> None:
+def _write_sarif(found: Iterable[list[Diagnostic]], _: ValidationTotals) -> None:
     from tenantcron.cli.formats.sarif import sarif_log  # noqa: PLC0415 -- it loads urllib
 
     print(json.dumps(sarif_log(list(chain.from_iterable(found))), indent=2))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tenantcron.cli.database import acting
 from tenantcron.cli.operating import (
-    Answer,
+    CommandResult,
     add_actor,
     add_format,
     add_reason,
@@ -93,7 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(run=respond, work=work)
 
 
-async def _add(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _add(database: Database, arguments: argparse.Namespace) -> CommandResult:
     new = _checked(arguments)
     async with database.transaction() as connection:
         await audit_records.act(connection, acting(arguments.actor))
@@ -185,7 +185,7 @@ def _shown(text: str) -> str:
     return f"`{shortened(visible(text))}`"
 
 
-async def _test(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _test(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         found = await webhooks.find(connection, arguments.name)
         now = await times.database_time(connection)
@@ -201,10 +201,10 @@ async def _test(database: Database, arguments: argparse.Namespace) -> Answer:
     finally:
         await caller.close()
     answer = _told(found, f"webhook {found.name} has taken the event")
-    return Answer({**answer.data, "event": str(event.id)}, answer.show)
+    return CommandResult({**answer.data, "event": str(event.id)}, answer.show)
 
 
-async def _enable(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _enable(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         await audit_records.act(connection, acting(arguments.actor))
         found = await webhooks.find(connection, arguments.name)
@@ -214,7 +214,7 @@ async def _enable(database: Database, arguments: argparse.Namespace) -> Answer:
     return _told(row, f"webhook {row.name} is told of what happens from now on")
 
 
-async def _disable(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _disable(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         await audit_records.act(connection, acting(arguments.actor))
         found = await webhooks.find(connection, arguments.name)
@@ -224,7 +224,7 @@ async def _disable(database: Database, arguments: argparse.Namespace) -> Answer:
     return _told(row, f"webhook {row.name} is told nothing more")
 
 
-async def _remove(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _remove(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         await audit_records.act(connection, acting(arguments.actor))
         row = await webhooks.remove(connection, arguments.name)
@@ -233,7 +233,7 @@ async def _remove(database: Database, arguments: argparse.Namespace) -> Answer:
     return _told(row, f"webhook {row.name} is forgotten, with all that waited for it")
 
 
-async def _list(database: Database, _: argparse.Namespace) -> Answer:
+async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         rows = await webhooks.list_all(connection)
         waiting = await outbox.backlogs(connection)
@@ -247,7 +247,7 @@ async def _list(database: Database, _: argparse.Namespace) -> Answer:
             if one.error is not None:
                 console.print(Text(visible(f"{one.webhook}: {one.error}"), "yellow"))
 
-    return Answer({"webhooks": [_as_json(row, waiting.get(row.name)) for row in rows]}, show)
+    return CommandResult({"webhooks": [_as_json(row, waiting.get(row.name)) for row in rows]}, show)
 
 
 def _cells(row: Webhook, backlog: Backlog | None) -> Iterator[str]:
@@ -268,11 +268,11 @@ def _unknown(name: str) -> UnknownError:
     return UnknownError(f"there is no webhook {name!a}: `tenantcron webhook list` shows all")
 
 
-def _told(row: Webhook, words: str) -> Answer:
+def _told(row: Webhook, words: str) -> CommandResult:
     def show(console: Console) -> None:
         console.print(words, soft_wrap=True)
 
-    return Answer(_as_json(row, None), show)
+    return CommandResult(_as_json(row, None), show)
 
 
 def _as_json(row: Webhook, backlog: Backlog | None) -> Mapping[str, object]:

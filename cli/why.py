@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.operating import Answer, add_format, respond, settings
+from tenantcron.cli.operating import CommandResult, add_format, respond, settings
 from tenantcron.core.words import visible
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=respond, work=_work)
 
 
-async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
+async def _work(database: Database, arguments: argparse.Namespace) -> CommandResult:
     ref: ScheduleRef = arguments.schedule
     try:
         async with database.transaction() as connection:
@@ -45,7 +45,7 @@ async def _work(database: Database, arguments: argparse.Namespace) -> Answer:
     return _answer(ref, explain(situation), code=0)
 
 
-def _answer(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> Answer:
+def _answer(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> CommandResult:
     def show(console: Console) -> None:
         first, *others = reasons
         console.print(Text(visible(first.message), "bold"), soft_wrap=True)
@@ -54,4 +54,4 @@ def _answer(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> Answer:
             console.print(Text(visible(f"- {one.message}")), soft_wrap=True)
             console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
 
-    return Answer(why_as_json(ref, reasons), show, code)
+    return CommandResult(why_as_json(ref, reasons), show, code)

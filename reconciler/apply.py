@@ -25,9 +25,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
-from tenantcron.reconciler.diff import Action, Change
-from tenantcron.reconciler.plan import Plan, Rules, Wanted, make_plan
-from tenantcron.reconciler.state import TenantState, read_state
+from tenantcron.reconciler.diff import Action, ScheduleChange
+from tenantcron.reconciler.plan import DesiredState, Plan, Rules, make_plan
+from tenantcron.reconciler.state import LiveState, read_state
 from tenantcron.store.connection.backends import wear_out
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, manifest_versions, tenant_schedules, tenants
@@ -56,24 +56,24 @@ class Applier:
     # Whether each tenant's transaction notifies schedulers.
     notifies: bool = True
 
-    async def apply(self, wanted: Wanted) -> Plan:
+    async def apply(self, desired: DesiredState) -> Plan:
         """Bring one tenant's schedules in line; return what was done."""
         async with self.database.transaction() as connection:
             await audit_records.act(connection, self.who)
-            state = await self._locked_state(connection, wanted.tenant)
-            plan = make_plan(wanted, state, self.rules)
+            state = await self._locked_state(connection, desired.tenant)
+            plan = make_plan(desired, state, self.rules)
             if not plan.is_empty and state.tenant is not None:
                 await self._write(connection, plan, state.tenant)
             return plan
 
-    async def _locked_state(self, connection: AsyncConnection, tenant_id: TenantId) -> TenantState:
+    async def _locked_state(self, connection: AsyncConnection, tenant_id: TenantId) -> LiveState:
         tenant = await tenants.lock(connection, tenant_id)
         if tenant is None and self.rules.create_tenants:
             created = await self.create_tenant(connection, tenant_id)
             if created is not None:
-                return TenantState(created, is_new=True)
+                return LiveState(created, is_new=True)
             tenant = await tenants.lock(connection, tenant_id)
-        return TenantState() if tenant is None else await read_state(connection, tenant)
+        return LiveState() if tenant is None else await read_state(connection, tenant)
 
     async def _write(self, connection: AsyncConnection, plan: Plan, tenant: TenantRow) -> None:
         version_id = await self._version(connection, plan)
@@ -92,13 +92,13 @@ class Applier:
         """Return the version that the rows belong to, a new one if the content is new."""
         if plan.state.version is not None and not plan.makes_version:
             return plan.state.version.id
-        wanted = plan.wanted
+        desired = plan.desired
         new = NewVersion(
             id=uuid4(),
-            tenant_id=wanted.tenant,
-            checksum=wanted.checksum,
-            source_checksum=wanted.source_checksum,
-            document=wanted.document,
+            tenant_id=desired.tenant,
+            checksum=desired.checksum,
+            source_checksum=desired.source_checksum,
+            document=desired.document,
             applied_by=self.who.changed_by,
             source_ref=self.source_ref,
         )
@@ -106,5 +106,5 @@ class Applier:
         return new.id
 
 
-def _rows(changes: Sequence[Change]) -> list[JsonObject]:
+def _rows(changes: Sequence[ScheduleChange]) -> list[JsonObject]:
     return [change.after.as_json() for change in changes if change.after is not None]

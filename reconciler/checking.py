@@ -55,10 +55,10 @@ class Check:
         capped = file._replace(policy=file.policy._replace(caps=self.caps))
         found = capped.check(self.now)
         diagnostics = tuple(found.diagnostics)
-        wanted = found.checked.desired
-        if wanted is None:
+        desired = found.checked.desired
+        if desired is None:
             return Found(found.checked.tenant, None, "", diagnostics)
-        return Found(found.checked.tenant, *_defined(wanted), diagnostics)
+        return Found(found.checked.tenant, *_defined(desired), diagnostics)
 
 
 class CheckLostError(TenantcronError):

@@ -19,7 +19,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ScheduleChange:
     """One schedule's way from what is live to what is desired."""
 
     action: Action
@@ -31,43 +31,45 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ScheduleDiff:
     """All changes by schedule name, and how many schedules need none."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[ScheduleChange, ...]
     unchanged: int
 
     def count(self, action: Action) -> int:
         """Count the changes of one kind."""
         return sum(change.action is action for change in self.changes)
 
-    def of(self, action: Action) -> list[Change]:
+    def of(self, action: Action) -> list[ScheduleChange]:
         """Return the changes of one kind."""
         return [change for change in self.changes if change.action is action]
 
 
-def diff(desired: Sequence[Definition], live: Sequence[Definition]) -> Difference:
+def diff(desired: Sequence[Definition], live: Sequence[Definition]) -> ScheduleDiff:
     """Return what turns live into desired; the order of either does not matter."""
     if isinstance(desired, Stored) and desired == live:
-        return Difference((), len(live))
-    wanted = {one.schedule_name: one for one in desired}
-    present = {one.schedule_name: one for one in live}
-    names = sorted(wanted.keys() | present.keys())
+        return ScheduleDiff((), len(live))
+    desired_by_name = {schedule.schedule_name: schedule for schedule in desired}
+    live_by_name = {schedule.schedule_name: schedule for schedule in live}
+    names = sorted(desired_by_name.keys() | live_by_name.keys())
     changes = tuple(
         change
         for name in names
-        if (change := _change(name, present.get(name), wanted.get(name))) is not None
+        if (change := _change(name, live_by_name.get(name), desired_by_name.get(name))) is not None
     )
-    return Difference(changes, len(names) - len(changes))
+    return ScheduleDiff(changes, len(names) - len(changes))
 
 
-def _change(name: str, before: Definition | None, after: Definition | None) -> Change | None:
+def _change(
+    name: str, before: Definition | None, after: Definition | None
+) -> ScheduleChange | None:
     if before is None:
-        return Change(Action.CREATE, name, None, after)
+        return ScheduleChange(Action.CREATE, name, None, after)
     if after is None:
-        return Change(Action.DELETE, name, before, None)
+        return ScheduleChange(Action.DELETE, name, before, None)
     differing = tuple(_differing(before, after))
-    return Change(Action.UPDATE, name, before, after, differing) if differing else None
+    return ScheduleChange(Action.UPDATE, name, before, after, differing) if differing else None
 
 
 def _differing(before: Definition, after: Definition) -> Iterator[str]:

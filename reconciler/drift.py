@@ -7,7 +7,7 @@ from uuid import UUID
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.definition import definitions
-from tenantcron.reconciler.diff import Action, Change, diff
+from tenantcron.reconciler.diff import Action, ScheduleChange, diff
 from tenantcron.reconciler.plan import Plan
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, manifest_versions
@@ -21,7 +21,7 @@ DOCUMENTS_A_STATEMENT = 200
 class Drift:
     """One schedule's way from what was applied to what is live, and who did it if that is known."""
 
-    change: Change
+    change: ScheduleChange
     touch: Touch | None
 
 
@@ -32,11 +32,11 @@ async def find_drift(
     suspects = [plan for plan in plans if plan.state.version is not None and not plan.is_empty]
     versions = [plan.state.version.id for plan in suspects if plan.state.version is not None]
     documents = await _documents(database, versions)
-    drifted = {plan.wanted.tenant: _changes(plan, documents) for plan in suspects}
+    drifted = {plan.desired.tenant: _changes(plan, documents) for plan in suspects}
     return {
-        plan.wanted.tenant: await _explained(database, plan, changes)
+        plan.desired.tenant: await _explained(database, plan, changes)
         for plan in suspects
-        if (changes := drifted[plan.wanted.tenant])
+        if (changes := drifted[plan.desired.tenant])
     }
 
 
@@ -49,7 +49,7 @@ async def _documents(database: Database, version_ids: Sequence[UUID]) -> dict[UU
     return found
 
 
-def _changes(plan: Plan, documents: Mapping[UUID, JsonObject]) -> tuple[Change, ...]:
+def _changes(plan: Plan, documents: Mapping[UUID, JsonObject]) -> tuple[ScheduleChange, ...]:
     version = plan.state.version
     if version is None or version.id not in documents:
         return ()
@@ -57,7 +57,7 @@ def _changes(plan: Plan, documents: Mapping[UUID, JsonObject]) -> tuple[Change, 
 
 
 async def _explained(
-    database: Database, plan: Plan, changes: Collection[Change]
+    database: Database, plan: Plan, changes: Collection[ScheduleChange]
 ) -> tuple[Drift, ...]:
     """Add who made the drift; few tenants have any, so this is no query per tenant."""
     if plan.state.tenant is None:
@@ -69,7 +69,9 @@ async def _explained(
     return tuple(_with_touches(changes, touches))
 
 
-def _with_touches(changes: Collection[Change], touches: Mapping[str, Touch]) -> Iterator[Drift]:
+def _with_touches(
+    changes: Collection[ScheduleChange], touches: Mapping[str, Touch]
+) -> Iterator[Drift]:
     """Leave out touches that do not tell: under its old name, a renamed row was last applied."""
     for change in changes:
         touch = touches.get(change.schedule)

@@ -27,15 +27,15 @@ from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.checking import Check, Checking
 from tenantcron.reconciler.definition import Stored
 from tenantcron.reconciler.drift import find_drift
-from tenantcron.reconciler.outcome import Outcome, Status
-from tenantcron.reconciler.plan import Rules, Wanted, make_plan
+from tenantcron.reconciler.outcome import ReconcileOutcome, Status
+from tenantcron.reconciler.plan import DesiredState, Rules, make_plan
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.sources import Prepared, prepared, source_checksums
 from tenantcron.reconciler.spool import Spool
 from tenantcron.reconciler.state import (
     TENANTS_A_TRANSACTION,
     TRANSACTIONS_AT_A_TIME,
-    TenantState,
+    LiveState,
     read_states,
 )
 from tenantcron.store.connection.driver_errors import first_line
@@ -109,39 +109,45 @@ def _known(
     tenant, schedules = made.version.tenant_id, Stored(made.schedules, made.count)
     if len(schedules) > caps.get(tenant, file.policy.max_schedules_per_tenant):
         return None
-    wanted = Wanted(tenant, schedules, made.version.checksum, made.version.source_checksum)
-    return Prepared(file.path, tenant, wanted, ())
+    desired = DesiredState(tenant, schedules, made.version.checksum, made.version.source_checksum)
+    return Prepared(file.path, tenant, desired, ())
 
 
 async def plan_each(
     database: Database, prepared: Iterable[Prepared], rules: Rules
-) -> AsyncIterator[Outcome]:
+) -> AsyncIterator[ReconcileOutcome]:
     """Plan every tenant, in their order; nothing is written."""
     for batch in batches(prepared, TENANTS_A_BATCH):
         for outcome in await _plan_batch(database, batch, rules):
             yield outcome
 
 
-async def plan_all(database: Database, prepared: Iterable[Prepared], rules: Rules) -> list[Outcome]:
+async def plan_all(
+    database: Database, prepared: Iterable[Prepared], rules: Rules
+) -> list[ReconcileOutcome]:
     """Plan every tenant, and keep all outcomes."""
     return [outcome async for outcome in plan_each(database, prepared, rules)]
 
 
-async def _plan_batch(database: Database, batch: Sequence[Prepared], rules: Rules) -> list[Outcome]:
-    tenant_ids = [prepared.wanted.tenant for prepared in batch if prepared.wanted is not None]
+async def _plan_batch(
+    database: Database, batch: Sequence[Prepared], rules: Rules
+) -> list[ReconcileOutcome]:
+    tenant_ids = [prepared.desired.tenant for prepared in batch if prepared.desired is not None]
     states = await read_states(database, tenant_ids)
     outcomes = [_planned(prepared, states, rules) for prepared in batch]
     plans = [outcome.plan for outcome in outcomes if outcome.plan is not None]
     drift = await find_drift(database, plans)
     return [
-        replace(outcome, drift=drift.get(outcome.plan.wanted.tenant, ()))
+        replace(outcome, drift=drift.get(outcome.plan.desired.tenant, ()))
         if outcome.plan
         else outcome
         for outcome in outcomes
     ]
 
 
-async def apply_each(applier: Applier, prepared: Iterable[Prepared]) -> AsyncIterator[Outcome]:
+async def apply_each(
+    applier: Applier, prepared: Iterable[Prepared]
+) -> AsyncIterator[ReconcileOutcome]:
     """Apply every tenant that has something to do, several at a time; yield in their order."""
     for batch in batches(prepared, TENANTS_A_BATCH):
         for outcome in await _apply_batch(applier, batch):
@@ -150,7 +156,7 @@ async def apply_each(applier: Applier, prepared: Iterable[Prepared]) -> AsyncIte
 
 async def apply_all(
     applier: Applier, prepared: Iterable[Prepared], progress: Progress
-) -> list[Outcome]:
+) -> list[ReconcileOutcome]:
     """Apply every tenant, and keep all outcomes."""
     outcomes = []
     async for outcome in apply_each(applier, prepared):
@@ -159,14 +165,14 @@ async def apply_all(
     return outcomes
 
 
-async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[Outcome]:
+async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[ReconcileOutcome]:
     planned = await _plan_batch(applier.database, batch, applier.rules)
     slots = asyncio.Semaphore(TENANTS_AT_A_TIME)
     # A single tenant's transaction may notify: no other waits for its lock.
     is_fleet = sum(outcome.status is Status.PLANNED for outcome in planned) > 1
     applier = replace(applier, notifies=not is_fleet)
 
-    async def finish(prepared: Prepared, outcome: Outcome) -> Outcome:
+    async def finish(prepared: Prepared, outcome: ReconcileOutcome) -> ReconcileOutcome:
         async with slots:
             done = await _applied(applier, prepared, outcome)
         if is_fleet and done.status is Status.APPLIED:
@@ -179,24 +185,24 @@ async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[Outc
     return [task.result() for task in tasks]
 
 
-def _planned(one: Prepared, states: Mapping[TenantId, TenantState], rules: Rules) -> Outcome:
-    outcome = Outcome(one.tenant, one.file, Status.FAILED, diagnostics=one.diagnostics)
-    if one.wanted is None:
+def _planned(one: Prepared, states: Mapping[TenantId, LiveState], rules: Rules) -> ReconcileOutcome:
+    outcome = ReconcileOutcome(one.tenant, one.file, Status.FAILED, diagnostics=one.diagnostics)
+    if one.desired is None:
         return replace(outcome, refusal=RefusedError("TC605", "the manifest has errors"))
     try:
-        plan = make_plan(one.wanted, states[one.wanted.tenant], rules)
+        plan = make_plan(one.desired, states[one.desired.tenant], rules)
     except RefusedError as refusal:
         return replace(outcome, refusal=refusal)
     status = Status.UNCHANGED if plan.is_empty else Status.PLANNED
     return replace(outcome, status=status, plan=plan)
 
 
-async def _applied(applier: Applier, one: Prepared, outcome: Outcome) -> Outcome:
+async def _applied(applier: Applier, one: Prepared, outcome: ReconcileOutcome) -> ReconcileOutcome:
     """Apply what is planned; whatever goes wrong with one tenant stays with that tenant."""
-    if outcome.status is not Status.PLANNED or one.wanted is None:
+    if outcome.status is not Status.PLANNED or one.desired is None:
         return outcome
     try:
-        plan = await applier.apply(one.wanted)
+        plan = await applier.apply(one.desired)
     except RefusedError as refusal:
         return _failed(outcome, refusal)
     except (DBAPIError, TenantcronError) as error:
@@ -206,6 +212,6 @@ async def _applied(applier: Applier, one: Prepared, outcome: Outcome) -> Outcome
     return replace(outcome, status=status, plan=plan)
 
 
-def _failed(outcome: Outcome, refusal: RefusedError) -> Outcome:
+def _failed(outcome: ReconcileOutcome, refusal: RefusedError) -> ReconcileOutcome:
     """Nothing of the plan was carried out, so nothing of it is told."""
     return replace(outcome, status=Status.FAILED, plan=None, drift=(), refusal=refusal)

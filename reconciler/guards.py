@@ -1,7 +1,7 @@
 """Small checks that stand between a plan and the database."""
 
 from tenantcron.core.names import TenantId
-from tenantcron.reconciler.diff import Action, Difference
+from tenantcron.reconciler.diff import Action, ScheduleDiff
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.store.rows.tenants import TenantRow, TenantStatus
 
@@ -19,14 +19,14 @@ def guard_tenant(tenant_id: TenantId, tenant: TenantRow | None) -> TenantRow:
     return tenant
 
 
-def guard_cap(wanted: int, tenant: TenantRow | None) -> None:
+def guard_cap(number: int, tenant: TenantRow | None) -> None:
     """Refuse more schedules than the tenant's own cap; the policy's was judged before."""
     cap = tenant.max_schedules if tenant else None
-    if cap is not None and wanted > cap:
-        raise RefusedError("TC607", f"{wanted} schedules are wanted, the tenant's cap is {cap}")
+    if cap is not None and number > cap:
+        raise RefusedError("TC607", f"{number} schedules are wanted, the tenant's cap is {cap}")
 
 
-def guard_deletes(difference: Difference, live: int, max_deletes: int | None) -> None:
+def guard_deletes(difference: ScheduleDiff, live: int, max_deletes: int | None) -> None:
     """Refuse to delete more than half of a tenant's schedules, or more than was allowed."""
     doomed = [change.schedule for change in difference.of(Action.DELETE)]
     allowed = max(ALWAYS_ALLOWED_DELETES, live // 2) if max_deletes is None else max_deletes

@@ -14,7 +14,7 @@ from tenantcron.reconciler.diff import Action
 from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.plan import Plan
 from tenantcron.reconciler.refusals import RefusedError
-from tenantcron.reconciler.state import TenantState
+from tenantcron.reconciler.state import LiveState
 from tenantcron.schedules.pause import Pause, in_force
 from tenantcron.schedules.upcoming import next_executions
 from tenantcron.store.rows.schedule_cursors import CursorRow
@@ -30,7 +30,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReconcileOutcome:
     """One tenant's result; without a plan it was refused before one could be made."""
 
     tenant: str | None
@@ -67,16 +67,16 @@ class Registered:
 
 def registered(plan: Plan, now: datetime) -> list[Registered]:
     """Return the schedules that hold once the plan is carried out."""
-    return [_registered(one, plan.state, now) for one in plan.wanted.definitions]
+    return [_registered(one, plan.state, now) for one in plan.desired.definitions]
 
 
-def live_schedules(state: TenantState, now: datetime) -> list[Registered]:
+def live_schedules(state: LiveState, now: datetime) -> list[Registered]:
     """Return the schedules as they are."""
     return [_registered(one, state, now) for one in state.live]
 
 
 def all_schedules(
-    state: TenantState, provided: Iterable[CursorRow], now: datetime
+    state: LiveState, provided: Iterable[CursorRow], now: datetime
 ) -> list[Registered]:
     """Return the schedules of a tenant by name, with those that no manifest declares."""
     found = [*live_schedules(state, now), *provided_schedules(provided, now)]
@@ -97,7 +97,7 @@ def _provided(cursor: CursorRow, now: datetime) -> Registered:
     return replace(_with_next(schedule, pause, now), provider=cursor.provider)
 
 
-def _registered(schedule: Definition, state: TenantState, now: datetime) -> Registered:
+def _registered(schedule: Definition, state: LiveState, now: datetime) -> Registered:
     name = schedule.schedule_name
     found = _with_next(schedule, in_force(state.pauses.get(name), now), now)
     provider = state.providers.get(name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tenantcron.core.names import TenantId
 from tenantcron.reconciler.definition import Definition, Document, document
-from tenantcron.reconciler.diff import Difference, diff
+from tenantcron.reconciler.diff import ScheduleDiff, diff
 from tenantcron.reconciler.guards import (
     guard_cap,
     guard_deletes,
@@ -14,11 +14,11 @@ from tenantcron.reconciler.guards import (
     guard_tenant,
 )
 from tenantcron.reconciler.refusals import RefusedError
-from tenantcron.reconciler.state import TenantState
+from tenantcron.reconciler.state import LiveState
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ReviewedState:
     """The state that a saved plan was made from; a tenant that did not exist had no revision."""
 
     revision: int | None
@@ -27,7 +27,7 @@ class Reviewed:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredState:
     """What one manifest wants for its tenant, and what it was made from."""
 
     tenant: TenantId
@@ -35,7 +35,7 @@ class Wanted:
     # Of the document, taken once: making one is most of the work for a tenant without changes.
     checksum: str
     source_checksum: str
-    reviewed: Reviewed | None = None
+    reviewed: ReviewedState | None = None
 
     @property
     def document(self) -> Document:
@@ -55,15 +55,15 @@ class Rules:
 class Plan:
     """The way of one tenant from live to desired."""
 
-    wanted: Wanted
-    state: TenantState
-    difference: Difference
+    desired: DesiredState
+    state: LiveState
+    difference: ScheduleDiff
 
     @property
     def makes_version(self) -> bool:
         """Whether the content differs from the version that was applied last."""
         version = self.state.version
-        return version is None or version.checksum != self.wanted.checksum
+        return version is None or version.checksum != self.desired.checksum
 
     @property
     def version(self) -> int:
@@ -76,16 +76,16 @@ class Plan:
         return not self.difference.changes and not self.makes_version
 
 
-def make_plan(wanted: Wanted, state: TenantState, rules: Rules) -> Plan:
+def make_plan(desired: DesiredState, state: LiveState, rules: Rules) -> Plan:
     """Compare, and refuse what must not be done."""
-    if wanted.reviewed is not None:
-        guard_revision(wanted.reviewed.revision, state.revision)
-        guard_reviewed(wanted.reviewed.checksum, wanted.checksum)
+    if desired.reviewed is not None:
+        guard_revision(desired.reviewed.revision, state.revision)
+        guard_reviewed(desired.reviewed.checksum, desired.checksum)
     if state.tenant is not None or not rules.create_tenants:
-        guard_tenant(wanted.tenant, state.tenant)
+        guard_tenant(desired.tenant, state.tenant)
     if state.broken is not None:
         raise RefusedError("TC606", f"the tenant's schema cannot be read: {state.broken}")
-    guard_cap(len(wanted.definitions), state.tenant)
-    difference = diff(wanted.definitions, state.live)
+    guard_cap(len(desired.definitions), state.tenant)
+    difference = diff(desired.definitions, state.live)
     guard_deletes(difference, len(state.live), rules.max_deletes)
-    return Plan(wanted, state, difference)
+    return Plan(desired, state, difference)

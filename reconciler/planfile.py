@@ -20,8 +20,8 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.manifests.files import ManifestFile, Policies
 from tenantcron.reconciler.definition import Document, checksum
-from tenantcron.reconciler.outcome import Outcome, Status
-from tenantcron.reconciler.plan import Reviewed, Rules
+from tenantcron.reconciler.outcome import ReconcileOutcome, Status
+from tenantcron.reconciler.plan import ReviewedState, Rules
 from tenantcron.reconciler.plan_documents import OF_DATABASE, SealedList, not_a_plan, unseal_list
 from tenantcron.reconciler.plan_keys import PlanKeys
 from tenantcron.reconciler.sources import Prepared, source_checksums
@@ -64,7 +64,7 @@ class PlanWriter:
         self._plan = SealedList(OF_DATABASE, head, "tenants")
         self._is_complete = True
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ReconcileOutcome) -> None:
         """Add a tenant's plan; one that was refused makes no plan to review."""
         if outcome.status is Status.FAILED:
             self._is_complete = False
@@ -80,19 +80,19 @@ class PlanWriter:
         """Forget what was added."""
         self._plan.close()
 
-    def _entry(self, outcome: Outcome) -> _Entry:
+    def _entry(self, outcome: ReconcileOutcome) -> _Entry:
         plan, file = outcome.plan, outcome.file
         if plan is None or file is None:
             raise ValueError("a manifest that was planned has a plan and a file")
         manifest = self._read(file)
-        if source_checksums([manifest]) != [plan.wanted.source_checksum]:
+        if source_checksums([manifest]) != [plan.desired.source_checksum]:
             raise UsageError(f"{file}: changed while it was planned; plan again")
         return _Entry(
-            tenant=plan.wanted.tenant,
+            tenant=plan.desired.tenant,
             file=file.as_posix(),
             asked_for=manifest.asked_for,
             revision=plan.state.revision,
-            document=plan.wanted.document,
+            document=plan.desired.document,
             content=manifest.content.decode(),
         )
 
@@ -100,7 +100,7 @@ class PlanWriter:
 class NoPlan:
     """Takes outcomes where no plan is to be saved."""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ReconcileOutcome) -> None:
         """Forget an outcome."""
 
     def finish(self) -> None:
@@ -116,7 +116,7 @@ class _Saved(NamedTuple):
     file: Path
     content: bytes
     asked_for: str | None
-    reviewed: Reviewed
+    reviewed: ReviewedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class SavedPlan:
         for saved in self._entries:
             yield ManifestFile(saved.file, saved.content, policies.of(saved.file), saved.asked_for)
 
-    def reviewed(self) -> Iterator[Reviewed]:
+    def reviewed(self) -> Iterator[ReviewedState]:
         """Yield what was reviewed of each manifest, in the same order."""
         return (saved.reviewed for saved in self._entries)
 
@@ -164,15 +164,15 @@ def saved_plan(file: Path, keys: PlanKeys) -> Iterator[SavedPlan]:
 
 
 def _saved(entry: _Entry) -> _Saved:
-    reviewed = Reviewed(entry["revision"], checksum(entry["document"]))
+    reviewed = ReviewedState(entry["revision"], checksum(entry["document"]))
     return _Saved(Path(entry["file"]), entry["content"].encode(), entry["asked_for"], reviewed)
 
 
-def bind(prepared: Prepared, reviewed: Reviewed) -> Prepared:
+def bind(prepared: Prepared, reviewed: ReviewedState) -> Prepared:
     """Bind a manifest of a plan to what was reviewed of it."""
-    if prepared.wanted is None:
+    if prepared.desired is None:
         return prepared
-    return replace(prepared, wanted=replace(prepared.wanted, reviewed=reviewed))
+    return replace(prepared, desired=replace(prepared.desired, reviewed=reviewed))
 
 
 def keep_reviewed(plan: SavedPlan, spool: Spool) -> Callable[[Prepared], None]:

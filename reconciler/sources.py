@@ -14,7 +14,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import ManifestFile
 from tenantcron.reconciler.checking import Found
-from tenantcron.reconciler.plan import Wanted
+from tenantcron.reconciler.plan import DesiredState
 
 # Goes up when the same bytes come to mean something else.
 LANGUAGE = b"1"
@@ -26,7 +26,7 @@ class Prepared:
 
     file: Path
     tenant: TenantId | None
-    wanted: Wanted | None
+    desired: DesiredState | None
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -52,7 +52,7 @@ def _checksum(file: ManifestFile, policy: bytes) -> str:
 
 def prepared(file: ManifestFile, found: Found, source_checksum: str) -> Prepared:
     """Return a source that was checked just now."""
-    wanted = None
+    desired = None
     if found.tenant is not None and found.definitions is not None:
-        wanted = Wanted(found.tenant, found.definitions, found.checksum, source_checksum)
-    return Prepared(file.path, found.tenant, wanted, found.diagnostics)
+        desired = DesiredState(found.tenant, found.definitions, found.checksum, source_checksum)
+    return Prepared(file.path, found.tenant, desired, found.diagnostics)

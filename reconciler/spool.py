@@ -93,4 +93,4 @@ class Spool(Spooled[Prepared]):
             return prepared
         number = self._files[prepared.tenant]
         double = declared_in_several(prepared.tenant, number, prepared.file)
-        return replace(prepared, wanted=None, diagnostics=(*prepared.diagnostics, double))
+        return replace(prepared, desired=None, diagnostics=(*prepared.diagnostics, double))

@@ -22,7 +22,7 @@ TRANSACTIONS_AT_A_TIME = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TenantState:
+class LiveState:
     """One tenant as it is now; all is empty for a tenant that does not exist."""
 
     tenant: TenantRow | None = None
@@ -48,17 +48,15 @@ class TenantState:
         return self.version.version if self.version else 0
 
 
-async def read_state(connection: AsyncConnection, tenant: TenantRow) -> TenantState:
+async def read_state(connection: AsyncConnection, tenant: TenantRow) -> LiveState:
     """Read one tenant's state; its row is locked or was just read."""
     versions = await manifest_versions.latest(connection, [tenant.id])
     live = await tenant_schedules.read(connection, tenant.id, tenant.schema_name)
     paused = await schedule_cursors.pauses(connection, [tenant.id])
-    return _with_live(TenantState(tenant, versions.get(tenant.id)), live, paused)
+    return _with_live(LiveState(tenant, versions.get(tenant.id)), live, paused)
 
 
-def _with_live(
-    state: TenantState, live: LiveSchedules, paused: Mapping[UUID, Pause]
-) -> TenantState:
+def _with_live(state: LiveState, live: LiveSchedules, paused: Mapping[UUID, Pause]) -> LiveState:
     """Add the schedules; few tenants have pauses, so most definitions need not be read for them."""
     stored = Stored(live.definitions, live.count)
     ids = map(UUID, live.ids.split()) if paused else ()
@@ -68,7 +66,7 @@ def _with_live(
 
 async def read_states(
     database: Database, tenant_ids: Sequence[TenantId]
-) -> dict[TenantId, TenantState]:
+) -> dict[TenantId, LiveState]:
     """Read the state of a whole fleet with a handful of statements per some hundred tenants.
 
     One transaction must not read them all: it keeps a lock on each table that it has read, and the
@@ -76,7 +74,7 @@ async def read_states(
     """
     slots = asyncio.Semaphore(TRANSACTIONS_AT_A_TIME)
 
-    async def read(some: Sequence[TenantId]) -> dict[TenantId, TenantState]:
+    async def read(some: Sequence[TenantId]) -> dict[TenantId, LiveState]:
         async with slots, database.transaction() as connection:
             return await _read_some(connection, some)
 
@@ -95,7 +93,7 @@ async def read_states(
 
 async def _read_some(
     connection: AsyncConnection, tenant_ids: Collection[TenantId]
-) -> dict[TenantId, TenantState]:
+) -> dict[TenantId, LiveState]:
     found = await tenants.find_many(connection, tenant_ids)
     versions = await manifest_versions.latest(connection, tenant_ids)
     schemas = {
@@ -106,7 +104,7 @@ async def _read_some(
     fleet = await tenant_schedules.read_many(connection, schemas)
     paused = await schedule_cursors.pauses(connection, tenant_ids)
     states = {
-        tenant_id: TenantState(
+        tenant_id: LiveState(
             found.get(tenant_id), versions.get(tenant_id), broken=fleet.broken.get(tenant_id)
         )
         for tenant_id in tenant_ids

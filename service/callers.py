@@ -25,8 +25,8 @@ from tenantcron.actor.grants import Grant, MissingClaimError, NotProvenError, Pr
 from tenantcron.actor.model import Actor, ActorType, AnyActor
 from tenantcron.core.egress import bare
 from tenantcron.core.hosts import host_of
-from tenantcron.service.oidc_key_sets import KeySet
-from tenantcron.service.problems import Problem, unauthenticated
+from tenantcron.service.oidc_key_sets import IssuerKeySet
+from tenantcron.service.problems import ApiProblem, unauthenticated
 from tenantcron.service.rate_limits import Allowances
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import api_usage
@@ -56,7 +56,7 @@ class OidcIssuer:
     """An issuer and its keys."""
 
     issuer: oidc.Issuer
-    keys: KeySet
+    keys: IssuerKeySet
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Callers:
             raise unauthenticated(_NOT_VALID) from error
         except MissingClaimError as error:
             log.info("token_refused", error=str(error))
-            raise Problem("TC702", str(error)) from error
+            raise ApiProblem("TC702", str(error)) from error
 
     def nobody(self, request: Request) -> Caller:
         """Return the caller who presents nothing, if such callers are served."""
@@ -125,7 +125,7 @@ class Callers:
             return
         wait = max(1, usage.seconds_left)
         detail = f"{self.rate_limit} requests a minute are allowed: try again in {wait} s"
-        raise Problem("TC709", detail, headers={"Retry-After": str(wait)})
+        raise ApiProblem("TC709", detail, headers={"Retry-After": str(wait)})
 
 
 def is_loopback(request: Request) -> bool:

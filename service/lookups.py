@@ -9,7 +9,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.definition import definitions
-from tenantcron.reconciler.state import TenantState
+from tenantcron.reconciler.state import LiveState
 from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, require_schedule
 from tenantcron.schedules.pause import Pause
 from tenantcron.service.work import Work
@@ -44,13 +44,13 @@ def state_of(
     row: TenantRow,
     found: Sequence[ListedSchedule],
     paused: dict[UUID, Pause],
-) -> TenantState:
+) -> LiveState:
     """Return a tenant's schedules as the reconciler tells them."""
     live = definitions({"schedules": [listed.columns for listed in found]})
     named = list(zip(found, live, strict=True))
     pauses = {of.schedule_name: paused[listed.id] for listed, of in named if listed.id in paused}
     providers = {of.schedule_name: listed.provider for listed, of in named}
-    return TenantState(row, live=live, pauses=pauses, providers=providers)
+    return LiveState(row, live=live, pauses=pauses, providers=providers)
 
 
 async def existing_schedule(work: Work, tenant: str, schedule: str) -> ScheduleRef:

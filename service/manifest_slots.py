@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tenantcron.service.problems import RETRY_AFTER, Problem, unavailable
+from tenantcron.service.problems import RETRY_AFTER, ApiProblem, unavailable
 
 # As many as a command with --server sends at a time.
 EACH: Final = 8
@@ -34,7 +34,7 @@ class ManifestSlots:
         """Take a slot for the caller with this key; a Problem if none is free."""
         if self._taken[caller] >= EACH:
             detail = f"{EACH} manifests of one caller are checked at a time: wait for an answer"
-            raise Problem("TC719", detail, headers={"Retry-After": str(RETRY_AFTER)})
+            raise ApiProblem("TC719", detail, headers={"Retry-After": str(RETRY_AFTER)})
         if self._taken.total() >= ALL:
             raise unavailable("too many manifests are being checked: try again")
         self._taken[caller] += 1

@@ -27,7 +27,7 @@ _SHORTEST_RSA: Final = 2048
 
 
 @dataclass(slots=True)
-class KeySet:
+class IssuerKeySet:
     """What is known of an issuer's keys. Each process fetches its own: nothing is decided by it."""
 
     url: str = field(repr=False)

@@ -54,7 +54,7 @@ class ProblemBody(TypedDict):
     code: str
 
 
-class Problem(Exception):  # noqa: N818 -- the word of RFC 9457
+class ApiProblem(Exception):  # noqa: N818 -- the word of RFC 9457
     """Something that the caller is told, with a code; `more` has keys of its own."""
 
     def __init__(
@@ -91,12 +91,12 @@ class Problem(Exception):  # noqa: N818 -- the word of RFC 9457
         return {**told, **self.more}
 
 
-def problem_of(error: Exception) -> Problem | None:
+def problem_of(error: Exception) -> ApiProblem | None:
     """Return what a caller is told about an error; None if it is not one that we know."""
-    if isinstance(error, Problem):
+    if isinstance(error, ApiProblem):
         return error
     if isinstance(error, RefusedError):
-        return Problem(error.code, error.message)
+        return ApiProblem(error.code, error.message)
     if isinstance(error, CheckLostError):
         return unavailable(f"{error}: try again")
     if isinstance(error, DBAPIError):
@@ -106,19 +106,19 @@ def problem_of(error: Exception) -> Problem | None:
     code = next((code for kind, code in KNOWN if isinstance(error, kind)), None)
     if code is None:
         return None
-    return unavailable() if code == _NOT_FOR_CALLERS else Problem(code, str(error))
+    return unavailable() if code == _NOT_FOR_CALLERS else ApiProblem(code, str(error))
 
 
-def unavailable(detail: str = "the database does not answer in time: try again") -> Problem:
+def unavailable(detail: str = "the database does not answer in time: try again") -> ApiProblem:
     """Return the problem of a server that cannot answer now."""
-    return Problem("TC710", detail, headers={"Retry-After": str(RETRY_AFTER)})
+    return ApiProblem("TC710", detail, headers={"Retry-After": str(RETRY_AFTER)})
 
 
-def unauthenticated(detail: str) -> Problem:
+def unauthenticated(detail: str) -> ApiProblem:
     """Return the problem of a caller who proves nothing."""
-    return Problem("TC701", detail, headers={"WWW-Authenticate": 'Bearer realm="tenantcron"'})
+    return ApiProblem("TC701", detail, headers={"WWW-Authenticate": 'Bearer realm="tenantcron"'})
 
 
-def invalid(detail: str, *errors: Mapping[str, object]) -> Problem:
+def invalid(detail: str, *errors: Mapping[str, object]) -> ApiProblem:
     """Return the problem of a request that is not as described."""
-    return Problem("TC707", detail, {"errors": list(errors)})
+    return ApiProblem("TC707", detail, {"errors": list(errors)})

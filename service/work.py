@@ -15,7 +15,7 @@ from tenantcron.scheduler.inspect.schedule_status import UnknownError
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens
 from tenantcron.service.callers import Caller, Callers
 from tenantcron.service.manifest_slots import ManifestSlots
-from tenantcron.service.problems import Problem
+from tenantcron.service.problems import ApiProblem
 from tenantcron.service.roles import Permission, may
 from tenantcron.store.connection.engine import Database
 
@@ -88,7 +88,7 @@ class Work:
         if not may(self.caller.grant, permission):
             role, bound = self.caller.grant.role, self.bound_to
             whom = f" bound to `{bound}`" if bound else ""
-            raise Problem("TC702", f"the role {role}{whom} may not {permission}")
+            raise ApiProblem("TC702", f"the role {role}{whom} may not {permission}")
 
     def require_tenant(self, tenant: TenantId) -> None:
         """Let a bound caller know of its own tenant only: any other does not exist for it."""

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tenantcron.api.app import create_app as create_api
-from tenantcron.service.problems import Problem
+from tenantcron.service.problems import ApiProblem
 from tenantcron.service.work import Service
 from tenantcron.web import executions, overview, schedules, signing_in, tenants
 from tenantcron.web.load_ahead import LoadAhead
@@ -64,4 +64,4 @@ async def _static(request: Request) -> Response:
 
 
 async def _nothing(request: Request) -> Response:
-    return problem_page(request, Problem("TC703", "there is no page at this address"))
+    return problem_page(request, ApiProblem("TC703", "there is no page at this address"))

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.diff import Change
+from tenantcron.reconciler.diff import ScheduleChange
 from tenantcron.web.words import NOTHING
 
 _DEFINITION: Final = "definition."
 
 
-class Differing(NamedTuple):
+class FieldDifference(NamedTuple):
     """One value that was another before."""
 
     name: str
@@ -19,7 +19,7 @@ class Differing(NamedTuple):
     after: str
 
 
-def differences(change: Change) -> Iterator[Differing]:
+def differences(change: ScheduleChange) -> Iterator[FieldDifference]:
     """Yield what a change of a schedule changes."""
     old, new = (one.as_json() if one else {} for one in (change.before, change.after))
     for field in change.fields:
@@ -33,7 +33,7 @@ def _value(schedule: JsonValue, name: str, *, inside: bool) -> JsonValue:
     return of.get(name) if isinstance(of, dict) else None
 
 
-def _within(name: str, old: JsonValue, new: JsonValue) -> Iterator[Differing]:
+def _within(name: str, old: JsonValue, new: JsonValue) -> Iterator[FieldDifference]:
     """Look into what has parts on both sides, so that the parts that stay are not shown."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
@@ -41,9 +41,9 @@ def _within(name: str, old: JsonValue, new: JsonValue) -> Iterator[Differing]:
             if key in old and key in new:
                 yield from _within(part, old[key], new[key])
             else:
-                yield Differing(part, _part(old, key), _part(new, key))
+                yield FieldDifference(part, _part(old, key), _part(new, key))
     elif old != new:
-        yield Differing(name, _told(old), _told(new))
+        yield FieldDifference(name, _told(old), _told(new))
 
 
 def _part(of: JsonObject, key: str) -> str:

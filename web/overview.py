@@ -39,7 +39,7 @@ _RUNNING_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetStatus:
     """All that the page is made from, read in one transaction."""
 
     vitals: Vitals
@@ -95,11 +95,11 @@ async def show(request: Request, visit: Visit) -> Response:
     )
 
 
-async def _read(connection: AsyncConnection, visit: Visit, ahead: LoadAhead) -> Fleet:
+async def _read(connection: AsyncConnection, visit: Visit, ahead: LoadAhead) -> FleetStatus:
     bound = visit.work.bound_to
     vitals = await read_vitals(connection, visit.work.settings.lease, None)
     now = vitals.now
-    return Fleet(
+    return FleetStatus(
         vitals=vitals,
         totals=await schedule_cursors.totals(connection, now),
         tenants=await tenants.count_by_status(connection),

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tenantcron.api.inputs import LONGEST_REASON
 from tenantcron.core.words import visible
-from tenantcron.service.problems import Problem, invalid, problem_of
+from tenantcron.service.problems import ApiProblem, invalid, problem_of
 from tenantcron.service.responses.problem_types import PROBLEMS
 from tenantcron.service.roles import Permission
 from tenantcron.web.rendering import rendered
@@ -69,13 +69,13 @@ def reason_of(form: Mapping[str, str], *, required: bool) -> str | None:
     return reason or None
 
 
-def _told(request: Request, problem: Problem) -> Response:
+def _told(request: Request, problem: ApiProblem) -> Response:
     if problem.code == _NOT_AUTHENTICATED:
         return _to_sign_in(request)
     return problem_page(request, problem)
 
 
-def problem_page(request: Request, problem: Problem) -> Response:
+def problem_page(request: Request, problem: ApiProblem) -> Response:
     """Return a page about a problem."""
     title = PROBLEMS[problem.code].rule.what if problem.code in PROBLEMS else "It was refused."
     response = rendered(

@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from tenantcron.api.routing import CORRELATION
 from tenantcron.service.callers import is_from_elsewhere, is_loopback
-from tenantcron.service.problems import Problem
+from tenantcron.service.problems import ApiProblem
 from tenantcron.service.roles import Permission, may
 from tenantcron.service.work import Service, Work
 
@@ -98,12 +98,12 @@ async def form_of(request: Request) -> Mapping[str, str]:
     """Read a form that comes from one of our own pages; refuse any other."""
     body = await request.body()
     if len(body) > _LONGEST_FORM:
-        raise Problem("TC706", f"a form has at most {_LONGEST_FORM} bytes")
+        raise ApiProblem("TC706", f"a form has at most {_LONGEST_FORM} bytes")
     form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
     expected = csrf_of(request).encode()
     is_ours = hmac.compare_digest(form.get(CSRF_FIELD, "").encode(), expected)
     if BROWSER not in request.cookies or not is_ours or not _same_origin(request):
-        raise Problem(
+        raise ApiProblem(
             "TC702", "the form is not from this page: load the page again, then repeat it"
         )
     return form

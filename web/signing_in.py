@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantcron.service.problems import Problem, unauthenticated
+from tenantcron.service.problems import ApiProblem, unauthenticated
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import ROOT, SESSION, csrf_of, form_of, keep, service_of
 
@@ -27,7 +27,7 @@ async def sign_in(request: Request) -> Response:
         return _asked(request, where, unauthenticated(_INCOMPLETE))
     try:
         await service_of(request).callers.presenting(token)
-    except Problem as problem:
+    except ApiProblem as problem:
         return _asked(request, where, problem)
     response = RedirectResponse(_inside(where), HTTPStatus.SEE_OTHER)
     keep(request, response, SESSION, token)
@@ -42,7 +42,7 @@ async def sign_out(request: Request) -> Response:
     return response
 
 
-def _asked(request: Request, where: str, problem: Problem | None) -> Response:
+def _asked(request: Request, where: str, problem: ApiProblem | None) -> Response:
     response = rendered(
         request,
         "sign_in.html",

@@ -120,11 +120,11 @@ def _months(month: str) -> str:
     return "" if month == "*" else f"in {_each(month, _month)}"
 
 
-def _each(text: str, word: "_Word") -> str:
+def _each(text: str, word: "_FieldWords") -> str:
     return _listed(_term(term, word) for term in text.split(","))
 
 
-class _Word:
+class _FieldWords:
     """How the values of one field are called."""
 
     def __init__(self, names: Sequence[str], first: int) -> None:
@@ -144,12 +144,12 @@ class _Word:
         return _listed(self.names[::step]) if self.names else f"every {ordinal(step)} day"
 
 
-_day = _Word((), 1)
-_weekday = _Word(_WEEKDAYS, 0)
-_month = _Word(_MONTHS, 1)
+_day = _FieldWords((), 1)
+_weekday = _FieldWords(_WEEKDAYS, 0)
+_month = _FieldWords(_MONTHS, 1)
 
 
-def _term(term: str, word: _Word) -> str:
+def _term(term: str, word: _FieldWords) -> str:
     if found := _STEP.fullmatch(term):
         return word.every(int(found[1]))
     # Before ranges: `L-3` looks like one.
@@ -162,7 +162,7 @@ def _term(term: str, word: _Word) -> str:
     return word(term)
 
 
-def _last_term(term: str, word: _Word) -> str | None:
+def _last_term(term: str, word: _FieldWords) -> str | None:
     if term.upper() in ("L", "LW"):
         return "the last day of the month" if len(term) == 1 else "the last working day"
     if found := _BEFORE_LAST.fullmatch(term):

@@ -12,7 +12,7 @@ _LONGEST_PAGE = 250_000
 _SIGNS = {"create": "`+`", "update": "`~`", "delete": "`-`"}
 
 
-class Page:
+class SummaryPage:
     """The summary page, which takes tenants as they come and holds no more than GitHub shows."""
 
     def __init__(self, title: str) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tenantcron.reconciler.definition import Definition
-from tenantcron.reconciler.diff import Action, Change
+from tenantcron.reconciler.diff import Action, ScheduleChange
 from tenantcron.reconciler.drift import Drift
-from tenantcron.reconciler.outcome import Outcome, Registered, Status, registered
+from tenantcron.reconciler.outcome import ReconcileOutcome, Registered, Status, registered
 from tenantcron.schedules.pause import Pause
 from tenantcron.service.responses.diagnostics import as_json
 from tenantcron.service.responses.shapes import (
@@ -24,7 +24,7 @@ from tenantcron.service.responses.totals import total
 from tenantcron.store.rows.audit_records import Touch
 
 
-def answer(outcomes: Sequence[Outcome], now: datetime) -> OutcomesAnswer:
+def answer(outcomes: Sequence[ReconcileOutcome], now: datetime) -> OutcomesAnswer:
     """Return the answer for a few tenants, which counts from the given time."""
     return {
         "at": now.isoformat(),
@@ -33,7 +33,7 @@ def answer(outcomes: Sequence[Outcome], now: datetime) -> OutcomesAnswer:
     }
 
 
-def summary(outcome: Outcome) -> Summary:
+def summary(outcome: ReconcileOutcome) -> Summary:
     """Return what one tenant adds to the totals."""
     return {
         "tenants": 1,
@@ -45,7 +45,7 @@ def summary(outcome: Outcome) -> Summary:
     }
 
 
-def tenant_answer(outcome: Outcome, now: datetime) -> TenantAnswer:
+def tenant_answer(outcome: ReconcileOutcome, now: datetime) -> TenantAnswer:
     """Return what became of one tenant."""
     plan, refusal = outcome.plan, outcome.refusal
     told: TenantAnswer = {
@@ -64,7 +64,7 @@ def tenant_answer(outcome: Outcome, now: datetime) -> TenantAnswer:
     return told
 
 
-def _version(outcome: Outcome) -> int | None:
+def _version(outcome: ReconcileOutcome) -> int | None:
     """Return the version that holds now: a plan has not made its own yet."""
     plan = outcome.plan
     if plan is None:
@@ -72,7 +72,7 @@ def _version(outcome: Outcome) -> int | None:
     return plan.version if outcome.status is Status.APPLIED else plan.state.number or None
 
 
-def _change(change: Change) -> ChangeResponse:
+def _change(change: ScheduleChange) -> ChangeResponse:
     return {
         "action": change.action.value,
         "schedule": change.schedule,

@@ -10,7 +10,7 @@ from tenantcron.manifests.language.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemType:
     """A kind of problem, and the status that it is answered with."""
 
     rule: Rule
@@ -18,7 +18,7 @@ class Kind:
 
 
 _ALL = (
-    Kind(
+    ProblemType(
         Rule(
             "TC701",
             "not-authenticated",
@@ -28,7 +28,7 @@ _ALL = (
         ),
         HTTPStatus.UNAUTHORIZED,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC702",
             "not-allowed",
@@ -38,7 +38,7 @@ _ALL = (
         ),
         HTTPStatus.FORBIDDEN,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC703",
             "not-found",
@@ -48,7 +48,7 @@ _ALL = (
         ),
         HTTPStatus.NOT_FOUND,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC704",
             "not-possible-now",
@@ -58,7 +58,7 @@ _ALL = (
         ),
         HTTPStatus.CONFLICT,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC705",
             "precondition-failed",
@@ -68,7 +68,7 @@ _ALL = (
         ),
         HTTPStatus.PRECONDITION_FAILED,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC706",
             "request-too-large",
@@ -78,7 +78,7 @@ _ALL = (
         ),
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC707",
             "invalid-request",
@@ -88,7 +88,7 @@ _ALL = (
         ),
         HTTPStatus.UNPROCESSABLE_ENTITY,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC708",
             "idempotency-key-reused",
@@ -98,7 +98,7 @@ _ALL = (
         ),
         HTTPStatus.UNPROCESSABLE_ENTITY,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC709",
             "too-many-requests",
@@ -108,7 +108,7 @@ _ALL = (
         ),
         HTTPStatus.TOO_MANY_REQUESTS,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC710",
             "unavailable",
@@ -118,7 +118,7 @@ _ALL = (
         ),
         HTTPStatus.SERVICE_UNAVAILABLE,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC711",
             "changed-at-the-same-time",
@@ -128,7 +128,7 @@ _ALL = (
         ),
         HTTPStatus.CONFLICT,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC712",
             "method-not-allowed",
@@ -138,7 +138,7 @@ _ALL = (
         ),
         HTTPStatus.METHOD_NOT_ALLOWED,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC713",
             "unsupported-media-type",
@@ -148,7 +148,7 @@ _ALL = (
         ),
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC714",
             "internal-error",
@@ -158,7 +158,7 @@ _ALL = (
         ),
         HTTPStatus.INTERNAL_SERVER_ERROR,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC715",
             "invalid-host",
@@ -168,7 +168,7 @@ _ALL = (
         ),
         HTTPStatus.BAD_REQUEST,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC716",
             "host-not-served",
@@ -178,7 +178,7 @@ _ALL = (
         ),
         HTTPStatus.MISDIRECTED_REQUEST,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC717",
             "too-many-connections",
@@ -188,7 +188,7 @@ _ALL = (
         ),
         HTTPStatus.SERVICE_UNAVAILABLE,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC718",
             "head-too-large",
@@ -198,7 +198,7 @@ _ALL = (
         ),
         HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     ),
-    Kind(
+    ProblemType(
         Rule(
             "TC719",
             "too-many-manifests",

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from support.patience import PATIENCE
 from support.serving import Api, api_on, new_token
 
-from tenantcron.api.connections import Bounds
+from tenantcron.api.connections import ConnectionLimits
 from tenantcron.store.connection.engine import Database
 
 # Long enough that a request which arrives in one piece is never late.
-SOON = Bounds(connections=500, head_seconds=0.3, body_seconds=0.3)
+SOON = ConnectionLimits(connections=500, head_seconds=0.3, body_seconds=0.3)
 PROBE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -50,7 +50,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 
 
 def test_a_head_may_take_ten_seconds() -> None:
-    assert Bounds().head_seconds == 10
+    assert ConnectionLimits().head_seconds == 10
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ async def test_a_large_body_beside_a_small_head_is_read(api: Api) -> None:
 async def test_beyond_the_limit_of_connections_a_request_is_answered_with_503(
     database: Database, tmp_path: Path
 ) -> None:
-    few = Bounds(connections=2)
+    few = ConnectionLimits(connections=2)
     token = await new_token(database, "viewer")
     lines = ("GET /v1/tenants HTTP/1.1", "Host: x", f"Authorization: Bearer {token}", "", "")
     wanted = "\r\n".join(lines).encode()
@@ -206,7 +206,7 @@ async def _status(api: Api, request: bytes) -> int:
 async def test_connections_that_only_wait_for_their_503_are_limited_too(
     database: Database, tmp_path: Path
 ) -> None:
-    few = Bounds(connections=1, refused=1)
+    few = ConnectionLimits(connections=1, refused=1)
     async with (
         api_on(database, tmp_path, bounds=few) as api,
         connected(api) as (served, first),
@@ -236,7 +236,7 @@ async def test_requests_that_wait_for_answers_are_limited(
     database: Database, tmp_path: Path
 ) -> None:
     async with (
-        api_on(database, tmp_path, bounds=Bounds(pipelined=4)) as api,
+        api_on(database, tmp_path, bounds=ConnectionLimits(pipelined=4)) as api,
         connected(api) as (reader, writer),
     ):
         writer.write(PROBE * 1000)

@@ -16,7 +16,7 @@ from support.serving import YAML, api_on
 
 from tenantcron.actor.key_sets import FetchedKeys, KeysUnavailableError
 from tenantcron.core.settings import load_settings
-from tenantcron.service.oidc_key_sets import KeySet
+from tenantcron.service.oidc_key_sets import IssuerKeySet
 from tenantcron.store.connection.database_urls import target_of
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.webhooks import Webhook
@@ -362,7 +362,7 @@ def test_nothing_that_holds_a_url_shows_its_password_when_it_is_shown(tmp_path: 
         owner_check_url=QUERY_SECRET,
     )
     webhook = Webhook(name="ops", url=QUERY_SECRET, event_types=(), created_by="ada")
-    shown = [settings, target_of(url), KeySet(QUERY_SECRET), webhook]
+    shown = [settings, target_of(url), IssuerKeySet(QUERY_SECRET), webhook]
     assert [thing for thing in shown if leaks(f"{thing!r} {thing}")] == []
 
 

@@ -21,8 +21,8 @@ from support.fleet import (
 from support.sessions import until_found
 
 from tenantcron.core.values import JsonObject
-from tenantcron.reconciler.outcome import Outcome, Status
-from tenantcron.reconciler.plan import Plan, Wanted
+from tenantcron.reconciler.outcome import ReconcileOutcome, Status
+from tenantcron.reconciler.plan import DesiredState, Plan
 from tenantcron.store.rows import tenant_schedules
 
 ROUNDS = 8
@@ -35,14 +35,14 @@ def timetables(hour: int, count: int) -> dict[str, str]:
     return shared | own
 
 
-async def wanted(fleet: Fleet, hours: Sequence[int]) -> list[Wanted]:
+async def wanted(fleet: Fleet, hours: Sequence[int]) -> list[DesiredState]:
     """Check one manifest for each hour, all of one tenant."""
     found = []
     for hour in hours:
         fleet.write("acme", timetables(hour, count=hour % 4 + 1))
         (prepared,) = await fleet.prepared()
-        assert prepared.wanted is not None
-        found.append(prepared.wanted)
+        assert prepared.desired is not None
+        found.append(prepared.desired)
     return found
 
 
@@ -50,7 +50,7 @@ def live(url: str) -> dict[str, str]:
     return {row["schedule_name"]: row["cron_expr"] for row in schedules(url, "acme")}
 
 
-def as_wanted(one: Wanted) -> dict[str, str]:
+def as_wanted(one: DesiredState) -> dict[str, str]:
     return {schedule.schedule_name: schedule.cron_expr for schedule in one.definitions}
 
 
@@ -85,9 +85,9 @@ async def test_many_that_create_the_same_tenant_all_succeed(
     fleet.write("acme", timetables(2, count=3))
     applier = fleet.applier(CREATING)
     (prepared,) = await fleet.prepared()
-    assert prepared.wanted is not None
+    assert prepared.desired is not None
 
-    plans = await asyncio.gather(*(applier.apply(prepared.wanted) for _ in range(8)))
+    plans = await asyncio.gather(*(applier.apply(prepared.desired) for _ in range(8)))
 
     assert sum(not plan.is_empty for plan in plans) == 1, "the others find it done"
     assert len(names(database_url, "acme")) == 7
@@ -146,7 +146,7 @@ async def test_an_edit_by_hand_and_an_apply_that_wait_for_each_other_end_whole(
     assert_whole(database_url, outcome, edited=await edits[0])
 
 
-def assert_whole(url: str, outcome: Outcome, *, edited: bool) -> None:
+def assert_whole(url: str, outcome: ReconcileOutcome, *, edited: bool) -> None:
     """Whoever was ended left nothing behind; it is known who that was."""
     applied = outcome.status is Status.APPLIED
     assert applied != edited, "one of the two has to give way"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.reconciler.definition import Definition, Stored, document, stored
-from tenantcron.reconciler.diff import Action, Change, Difference, diff
+from tenantcron.reconciler.diff import Action, ScheduleChange, ScheduleDiff, diff
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
@@ -32,7 +32,7 @@ def definition(name: str = "a", cron: str = "0 2 * * *", **settings: JsonValue) 
     return Definition(name, "bill", cron, "UTC", enabled=True, definition=settings)
 
 
-def carry_out(difference: Difference, live: list[Definition]) -> dict[str, Definition]:
+def carry_out(difference: ScheduleDiff, live: list[Definition]) -> dict[str, Definition]:
     rows = {one.schedule_name: one for one in live}
     for change in difference.changes:
         if change.after is None:
@@ -62,7 +62,7 @@ def test_carried_out_it_turns_live_into_desired(
 def test_a_second_difference_is_empty(desired: list[Definition], live: list[Definition]) -> None:
     rows = carry_out(diff(desired, live), live)
 
-    assert diff(desired, [*rows.values()]) == Difference((), unchanged=len(desired))
+    assert diff(desired, [*rows.values()]) == ScheduleDiff((), unchanged=len(desired))
 
 
 @given(TENANTS, TENANTS, st.randoms(use_true_random=False))
@@ -118,7 +118,7 @@ def test_a_change_carries_both_sides_and_the_fields() -> None:
     before, after = definition(timeout="5m", retry=1), definition(cron="0 3 * * *", timeout="6m")
 
     assert diff([after], [before]).changes == (
-        Change(
+        ScheduleChange(
             Action.UPDATE,
             "a",
             before,
@@ -172,4 +172,4 @@ def test_another_spelling_of_the_same_is_no_difference() -> None:
     other = Stored(one.text.replace(" 1", " 1.0"), 1)
 
     assert one != other
-    assert diff(one, other) == Difference((), 1)
+    assert diff(one, other) == ScheduleDiff((), 1)

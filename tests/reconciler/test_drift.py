@@ -8,7 +8,7 @@ from psycopg.errors import CheckViolation
 from support.fleet import Fleet, audit, names, numbered, query, revision, schedules, versions
 
 from tenantcron.reconciler.diff import Action
-from tenantcron.reconciler.outcome import Outcome, Status
+from tenantcron.reconciler.outcome import ReconcileOutcome, Status
 
 BY_HAND = {
     "update": "UPDATE {}.tenant_schedule SET cron_expr = '0 9 * * *', enabled = false,"
@@ -20,7 +20,7 @@ BY_HAND = {
 }
 
 
-async def by_hand(fleet: Fleet, url: str, statement: str) -> Outcome:
+async def by_hand(fleet: Fleet, url: str, statement: str) -> ReconcileOutcome:
     """Apply three schedules, change something by hand, and plan."""
     fleet.write("acme", numbered(3))
     await fleet.apply()

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 from support.fleet import CREATING, Fleet, footprint, names, numbered
 
-from tenantcron.reconciler.outcome import Outcome, Status
+from tenantcron.reconciler.outcome import ReconcileOutcome, Status
 from tenantcron.reconciler.plan import Rules
 
 
-async def shrink(fleet: Fleet, before: int, after: int, rules: Rules = CREATING) -> Outcome:
+async def shrink(
+    fleet: Fleet, before: int, after: int, rules: Rules = CREATING
+) -> ReconcileOutcome:
     """Apply a manifest with so many schedules, then one with fewer."""
     fleet.write("acme", numbered(before))
     (outcome,) = await fleet.apply()

@@ -26,7 +26,7 @@ from tenantcron.manifests.files import Policies, find_files, read_files
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.checking import Checking
 from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
-from tenantcron.reconciler.outcome import Outcome
+from tenantcron.reconciler.outcome import ReconcileOutcome
 from tenantcron.reconciler.plan import Rules
 from tenantcron.reconciler.sources import Prepared
 from tenantcron.store.connection.engine import Database
@@ -87,11 +87,11 @@ class Fleet:
         with Checking() as checking:
             return await prepare_all(self.database, files, _nothing, checking)
 
-    async def plan(self, rules: Rules = CREATING) -> list[Outcome]:
+    async def plan(self, rules: Rules = CREATING) -> list[ReconcileOutcome]:
         """Plan all manifests."""
         return await plan_all(self.database, await self.prepared(), rules)
 
-    async def apply(self, rules: Rules = CREATING) -> list[Outcome]:
+    async def apply(self, rules: Rules = CREATING) -> list[ReconcileOutcome]:
         """Apply all manifests."""
         return await apply_all(self.applier(rules), await self.prepared(), _nothing)
 

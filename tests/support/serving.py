@@ -18,7 +18,7 @@ from tenantcron.actor.api_tokens import make_token
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.actor.model import Actor, ActorType
-from tenantcron.api.connections import Bounds
+from tenantcron.api.connections import ConnectionLimits
 from tenantcron.api.serving import Address, open_service, server_config
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 @asynccontextmanager
-async def served(service: Service, bounds: Bounds | None = None) -> AsyncIterator[str]:
+async def served(service: Service, bounds: ConnectionLimits | None = None) -> AsyncIterator[str]:
     """Serve on a free port; yield the URL."""
     address = Address("127.0.0.1", 0)
     config = server_config(create_app(service), service, address, bounds)
@@ -154,7 +154,7 @@ async def api_on(
     folder: Path,
     *,
     anonymous: bool = False,
-    bounds: Bounds | None = None,
+    bounds: ConnectionLimits | None = None,
     **changes: Any,
 ) -> AsyncIterator[Api]:
     """Serve the API on a database; settings may be changed."""

@@ -15,7 +15,7 @@ from support.scheduling import NOON, Row, Scheduling
 from tenantcron.core.names import TenantId
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.reconciler.plan import Wanted
+from tenantcron.reconciler.plan import DesiredState
 from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
@@ -62,14 +62,14 @@ class Stage:
         await self.scheduling.prepare()
         await Registry(self.scheduling.database, DEPLOYER).create(ACME, Limits())
 
-    async def wanted(self, schedules: dict[str, str], folder: Path) -> Wanted:
+    async def wanted(self, schedules: dict[str, str], folder: Path) -> DesiredState:
         """Check a manifest of the tenant."""
         fleet = Fleet(self.scheduling.database, folder)
         folder.mkdir(exist_ok=True)
         fleet.write(ACME, schedules)
         (prepared,) = await fleet.prepared()
-        assert prepared.wanted is not None, prepared.diagnostics
-        return prepared.wanted
+        assert prepared.desired is not None, prepared.diagnostics
+        return prepared.desired
 
     async def declare(self, schedules: dict[str, str], folder: Path) -> UUID:
         """Apply a manifest as of three hours ago, track it, and return its first schedule."""
@@ -143,7 +143,7 @@ class Stage:
 
     # Users.
 
-    def apply(self, wanted: Wanted) -> Program:
+    def apply(self, wanted: DesiredState) -> Program:
         """Apply a manifest that was checked before."""
         return lambda database: Fleet(database, Path()).applier().apply(wanted)
 

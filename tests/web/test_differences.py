@@ -3,7 +3,7 @@
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.diff import diff
-from tenantcron.web.differences import Differing, differences
+from tenantcron.web.differences import FieldDifference, differences
 
 
 def schedule(*, enabled: bool, timezone: str, **definition: JsonValue) -> JsonObject:
@@ -36,11 +36,11 @@ def test_what_differs_is_told_value_by_value_as_a_manifest_would() -> None:
     (change,) = diff(definitions(new), definitions(old)).changes
 
     assert [*differences(change)] == [
-        Differing("timezone", "Europe/London", "Europe/Berlin"),
-        Differing("enabled", "true", "false"),
-        Differing("description", "\N{EN DASH}", "Invoices"),
-        Differing("payload.note", "\N{EN DASH}", "null"),
-        Differing("payload.parts", "[1, 2]", "[1, 2, 3]"),
-        Differing("payload.to", "\N{EN DASH}", "Zoë"),
-        Differing("retry.max_attempts", "3", "5"),
+        FieldDifference("timezone", "Europe/London", "Europe/Berlin"),
+        FieldDifference("enabled", "true", "false"),
+        FieldDifference("description", "\N{EN DASH}", "Invoices"),
+        FieldDifference("payload.note", "\N{EN DASH}", "null"),
+        FieldDifference("payload.parts", "[1, 2]", "[1, 2, 3]"),
+        FieldDifference("payload.to", "\N{EN DASH}", "Zoë"),
+        FieldDifference("retry.max_attempts", "3", "5"),
     ]
