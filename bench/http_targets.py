@@ -31,13 +31,13 @@ from tenantcron.core.auth import HmacAuth
 from tenantcron.core.egress import Egress
 from tenantcron.core.names import TenantId
 from tenantcron.core.secret_refs import SecretRef
-from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.policy import default_policy
 from tenantcron.provider.static_settings import DEFAULTS
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.scheduler.steps.definition_settings import read_policies
 from tenantcron.scheduler.steps.deliver import Deliveries
 from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.schedules.settings import ScheduleSettings, read_settings
+from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Transaction
 from tenantcron.targets.http import Caller
@@ -93,7 +93,7 @@ def executor_call(caller: Caller, port: int) -> Call:
     policy = default_policy()._replace(egress=_egress(port), allowed_secrets=(f"env:{SECRET}",))
     deliveries = Deliveries(caller, policy, _no_time_passed)
     executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
-    settings = read_policies(DEFAULTS)
+    settings = read_settings(DEFAULTS)
     auth = HmacAuth(SecretRef("env", SECRET))
     target = HttpTarget(f"http://127.0.0.1:{port}/run", "POST", {"X-Team": "billing"}, auth)
 
@@ -164,7 +164,7 @@ def _egress(port: int) -> Egress:
     return Egress(("http://127.0.0.1",), ("127.0.0.0/8",), (port,))
 
 
-async def _no_time_passed(_: Claimed, __: Settings) -> timedelta:
+async def _no_time_passed(_: Claimed, __: ScheduleSettings) -> timedelta:
     return timedelta(0)
 
 

@@ -5,22 +5,31 @@ import sys
 from pathlib import Path
 
 from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import TypedDictSchema
 
-from tenantcron.manifests.language import models
+from tenantcron.manifests.language.models import ManifestSpec
+from tenantcron.manifests.language.policy_models import PolicySpec
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ROOTS = {
-    "manifest.schema.json": (models.Manifest, "tenantcron manifest"),
-    "policy.schema.json": (models.Policy, "tenantcron policy"),
+    "manifest.schema.json": (ManifestSpec, "tenantcron manifest"),
+    "policy.schema.json": (PolicySpec, "tenantcron policy"),
 }
 
 
-class _Untitled(GenerateJsonSchema):
-    """Leaves out the titles that pydantic makes up: `Catch Up Window` says no more than the key."""
+class _Published(GenerateJsonSchema):
+    """Omits titles that repeat the key, and the suffix of the models' names."""
 
     def field_title_should_be_set(self, _schema: object) -> bool:
         return False
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(name).removesuffix("Spec")
+
+    def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:
+        generated = super().typed_dict_schema(schema)
+        return generated | {"title": generated["title"].removesuffix("Spec")}
 
 
 def render() -> dict[str, str]:
@@ -29,7 +38,7 @@ def render() -> dict[str, str]:
 
 
 def _render(model: type, title: str) -> str:
-    generated = TypeAdapter(model).json_schema(schema_generator=_Untitled)
+    generated = TypeAdapter(model).json_schema(schema_generator=_Published)
     schema = {"$schema": _DIALECT} | generated | {"title": title}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 

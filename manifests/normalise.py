@@ -15,21 +15,11 @@ from tenantcron.manifests.language.timing import FORMS, NamedTimings, TimingRead
 from tenantcron.manifests.language.trigger import OURS, OneLine, read_one_line
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.view import View
+from tenantcron.schedules.settings import SETTINGS
 
-# Not all settings: a saga may well have a description, a timeout or a priority of another tool.
-_ONLY_OF_SCHEDULES = frozenset(
-    {
-        *FORMS,
-        "timezone",
-        "enabled",
-        "spread",
-        "overlap",
-        "catch_up",
-        "catch_up_window",
-        "start_within",
-        "auto_pause_after",
-    }
-)
+# A saga may have these keys for another tool.
+_OF_OTHER_TOOLS = frozenset({"description", "timeout", "retry", "priority", "owner", "payload"})
+_ONLY_OF_SCHEDULES = frozenset({*FORMS, "timezone", *SETTINGS}) - _OF_OTHER_TOOLS
 # Somewhat over the cap, all mistakes are reported; further over it, only the number.
 _EXCESS_CHECKED = 100
 

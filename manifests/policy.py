@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tenantcron.core.durations import format_duration, parse_duration
+from tenantcron.core.durations import parse_duration
 from tenantcron.core.egress import Egress, is_network
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
@@ -16,15 +16,17 @@ from tenantcron.core.sizes import format_size, parse_size
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import HttpTarget, Timing
+from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.language.rules import RULES, Severity
 from tenantcron.manifests.language.schemas import defaults
 from tenantcron.manifests.language.structure import check_structure, unusable
 from tenantcron.manifests.language.target_views import read_http_target
 from tenantcron.manifests.language.timetable_rules import TimetableRules
-from tenantcron.manifests.language.timing import TIMEOUTS, TimingReader
+from tenantcron.manifests.language.timing import TimingReader
 from tenantcron.manifests.view import View
+from tenantcron.schedules.settings import TIMEOUT
+from tenantcron.schedules.targets import HttpTarget
 
 FILE_NAME = "tenantcron.toml"
 _TABLES = ("policy", "settings")
@@ -159,9 +161,7 @@ def _max_size(view: View, faults: list[Fault]) -> int:
 
 def _max_timeout(view: View, faults: list[Fault]) -> timedelta:
     longest = _duration(view, "max_timeout")
-    low, high = TIMEOUTS
-    if not low <= longest <= high:
-        limits = f"from {format_duration(low)} to {format_duration(high)}"
+    if (limits := TIMEOUT.refusal(longest)) is not None:
         message = f"`max_timeout` must be {limits}"
         faults.append(Fault("TC305", message, (*view.pointer, "max_timeout")))
     return longest

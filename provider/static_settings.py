@@ -1,24 +1,20 @@
 """Read the entries of `[[settings.schedules]]`: one schedule each, with the keys of manifests.
 
 `tenant`, `name`, `saga` and `cron` are required. Missing keys have the defaults of a manifest, and
-the definition has the format of an apply; tests compare both with manifests. All problems are
+the definition has the format of an apply. All problems are
 reported at once, with the number of the entry and the key.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
-from tenantcron.core.durations import DurationError, format_duration, parse_duration
-from tenantcron.core.errors import UsageError
+from tenantcron.core.durations import parse_duration
+from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import (
     NAME_EXPECTED,
-    OWNER_EXPECTED,
     TENANT_EXPECTED,
     TenantId,
     is_name,
-    is_owner,
     is_reserved,
     is_tenant_id,
 )
@@ -28,43 +24,16 @@ from tenantcron.cron.errors import CronError
 from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import CronTimetable
 from tenantcron.cron.zones import UnknownZoneError, zone
+from tenantcron.schedules import settings
+from tenantcron.schedules.kinds import SettingKind, WrongValueError
+from tenantcron.schedules.settings import RETRY, SETTINGS, write_retry, write_settings
+from tenantcron.schedules.targets import write_target
 
-# The defaults of an entry, in the stored format.
-RETRY_DEFAULTS: JsonObject = {"max_attempts": 3, "backoff": "1s", "max_backoff": "1m"}
-DEFAULTS: JsonObject = {
-    "description": "",
-    "spread": "0s",
-    "overlap": "skip",
-    "catch_up": "once",
-    "catch_up_window": "1h",
-    "start_within": "0s",
-    "timeout": "5m",
-    "retry": RETRY_DEFAULTS,
-    "auto_pause_after": 10,
-    "priority": "medium",
-    "payload": {},
-    "owner": None,
-    "target": None,
-}
+# The definition of an entry without settings, in the stored format.
+DEFAULTS: JsonObject = write_settings(settings.DEFAULTS) | write_target(None)
 
-_DAY = timedelta(days=1)
-DURATIONS = {
-    "spread": (timedelta(0), _DAY),
-    "catch_up_window": (timedelta(0), 31 * _DAY),
-    "start_within": (timedelta(0), _DAY),
-    "timeout": (timedelta(seconds=1), _DAY),
-    "backoff": (timedelta(0), _DAY),
-    "max_backoff": (timedelta(0), _DAY),
-}
-CHOICES = {
-    "overlap": ("skip", "queue", "allow", "cancel_running"),
-    "catch_up": ("once", "none", "all"),
-    "priority": ("critical", "high", "medium", "low"),
-}
 _REQUIRED = ("tenant", "name", "saga", "cron")
 _LONGEST_CRON = 64
-_LONGEST_DESCRIPTION = 1024
-_LONGEST_PAYLOAD = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +49,7 @@ class StaticSchedule:
     definition: JsonObject
 
 
-class _WrongError(ValueError):
+class _WrongError(TenantcronError):
     """A problem with one value."""
 
 
@@ -128,7 +97,7 @@ def _read_keys(
             continue
         try:
             values[key] = readers[key](value)
-        except _WrongError as error:
+        except (_WrongError, WrongValueError) as error:
             wrong.append(f"`{key}` {error}")
     return values
 
@@ -162,13 +131,6 @@ def _name(value: JsonValue) -> str:
     return text
 
 
-def _owner(value: JsonValue) -> str:
-    text = _text(value)
-    if not is_owner(text):
-        raise _WrongError(f"{text!a} is not {OWNER_EXPECTED}")
-    return text
-
-
 def _cron(value: JsonValue) -> str:
     try:
         timetable = parse(_text(value))
@@ -188,50 +150,14 @@ def _timezone(value: JsonValue) -> str:
         raise _WrongError(str(error)) from error
 
 
-def _flag(value: JsonValue) -> bool:
-    if not isinstance(value, bool):
-        raise _WrongError("must be true or false")
-    return value
+def _setting(kind: SettingKind[object]) -> Reader:
+    """Return the reader of a setting: its value in the stored format, within the limits."""
 
-
-def _description(value: JsonValue) -> str:
-    text = _text(value)
-    if len(text) > _LONGEST_DESCRIPTION or "\0" in text:
-        raise _WrongError(f"has at most {_LONGEST_DESCRIPTION} characters, and no NUL")
-    return text
-
-
-def _duration(low: timedelta, high: timedelta) -> Reader:
-    def read(value: JsonValue) -> str:
-        try:
-            duration = parse_duration(_text(value))
-        except DurationError as error:
-            raise _WrongError(str(error)) from error
-        if not low <= duration <= high:
-            raise _WrongError(f"must be from {format_duration(low)} to {format_duration(high)}")
-        return format_duration(duration)
-
-    return read
-
-
-def _choice(among: Sequence[str]) -> Reader:
-    def read(value: JsonValue) -> str:
-        if value not in among:
-            raise _WrongError(f"must be one of {', '.join(among)}")
-        return str(value)
-
-    return read
-
-
-def _number(allowed: range, *, zero: bool = False) -> Reader:
-    message = f"must be a number from {allowed.start} to {allowed.stop - 1}"
-
-    def read(value: JsonValue) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise _WrongError(message)
-        if value not in allowed and not (zero and value == 0):
-            raise _WrongError(f"{message}{', or 0 for never' if zero else ''}")
-        return value
+    def read(value: JsonValue) -> JsonValue:
+        setting = kind.read(value)
+        if (limits := kind.refusal(setting)) is not None:
+            raise WrongValueError(limits)
+        return kind.write(setting)
 
     return read
 
@@ -241,7 +167,7 @@ def _retry(value: JsonValue) -> JsonObject:
         raise _WrongError("must be a table")
     wrong: list[str] = []
     given = _read_keys(value, _RETRY_READERS, wrong)
-    retry = RETRY_DEFAULTS | given
+    retry = _RETRY_DEFAULTS | given
     backoff, longest = (parse_duration(str(retry[key])) for key in ("backoff", "max_backoff"))
     if "max_backoff" not in given and backoff > longest:
         retry["max_backoff"] = retry["backoff"]
@@ -252,35 +178,14 @@ def _retry(value: JsonValue) -> JsonObject:
     return retry
 
 
-def _payload(value: JsonValue) -> JsonObject:
-    if not isinstance(value, dict):
-        raise _WrongError("must be a table")
-    try:
-        text = json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise _WrongError(f"is not JSON: {error}") from error
-    if len(text) > _LONGEST_PAYLOAD or "\\u0000" in text:
-        raise _WrongError(f"has at most {_LONGEST_PAYLOAD:,} bytes as JSON, and no NUL")
-    return value
-
-
-_RETRY_READERS: Mapping[str, Reader] = {
-    "max_attempts": _number(range(1, 21)),
-    "backoff": _duration(*DURATIONS["backoff"]),
-    "max_backoff": _duration(*DURATIONS["max_backoff"]),
-}
+_RETRY_DEFAULTS: JsonObject = write_retry(settings.DEFAULTS.retry)
+_RETRY_READERS: Mapping[str, Reader] = {key: _setting(kind) for key, kind in RETRY.items()}
 _READERS: Mapping[str, Reader] = {
     "tenant": _tenant,
     "name": _name,
     "saga": _name,
     "cron": _cron,
     "timezone": _timezone,
-    "enabled": _flag,
-    "description": _description,
-    **{key: _duration(*DURATIONS[key]) for key in DURATIONS if not key.endswith("backoff")},
-    **{key: _choice(among) for key, among in CHOICES.items()},
+    **{key: _setting(kind) for key, kind in SETTINGS.items()},
     "retry": _retry,
-    "auto_pause_after": _number(range(3, 101), zero=True),
-    "payload": _payload,
-    "owner": _owner,
 }

@@ -12,10 +12,10 @@ from functools import cached_property
 from hashlib import sha256
 from typing import overload
 
-from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
-from tenantcron.core.durations import format_duration
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.manifests.desired import DesiredSchedule, Settings
+from tenantcron.manifests.desired import DesiredSchedule
+from tenantcron.schedules.settings import write_settings
+from tenantcron.schedules.targets import write_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def define(schedule: DesiredSchedule) -> Definition:
         cron_expr=schedule.timing.cron,
         timezone=schedule.timing.timezone,
         enabled=schedule.timing.settings.enabled,
-        definition=_settings(schedule.timing.settings) | _target(schedule),
+        definition=write_settings(schedule.timing.settings) | write_target(schedule.target),
     )
 
 
@@ -127,59 +127,3 @@ def canonical(value: JsonValue) -> bytes:
     """Return the one spelling of a value that checksums are taken of."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return text.encode()
-
-
-def _settings(settings: Settings) -> dict[str, JsonValue]:
-    return {
-        "description": settings.description,
-        "spread": format_duration(settings.spread),
-        "overlap": settings.overlap.value,
-        "catch_up": settings.catch_up.value,
-        "catch_up_window": format_duration(settings.catch_up_window),
-        "start_within": format_duration(settings.start_within),
-        "timeout": format_duration(settings.timeout),
-        "retry": {
-            "max_attempts": settings.retry.max_attempts,
-            "backoff": format_duration(settings.retry.backoff),
-            "max_backoff": format_duration(settings.retry.max_backoff),
-        },
-        "auto_pause_after": settings.auto_pause_after,
-        "priority": settings.priority.value,
-        "payload": _kept_exactly(settings.payload),
-        "owner": settings.owner,
-    }
-
-
-def _kept_exactly(value: JsonValue) -> JsonValue:
-    """Spell numbers in full: `jsonb` has no exponents and no negative zero, and returns others."""
-    if isinstance(value, dict):
-        return {key: _kept_exactly(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_kept_exactly(item) for item in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value) if "e" in repr(value) else value + 0.0
-    return value
-
-
-def _target(schedule: DesiredSchedule) -> dict[str, JsonValue]:
-    target = schedule.target
-    if target is None:
-        return {"target": None}
-    headers: dict[str, JsonValue] = dict(target.headers)
-    http: dict[str, JsonValue] = {
-        "url": target.url,
-        "method": target.method,
-        "headers": headers,
-        "auth": _auth(target.auth),
-    }
-    return {"target": {"http": http}}
-
-
-def _auth(auth: Auth | None) -> JsonValue:
-    match auth:
-        case None:
-            return "none"
-        case TokenAuth(audience):
-            return {"execution_token": {"audience": audience}}
-        case HmacAuth(secret):
-            return {"hmac": {"secret": {secret.kind: secret.name}}}

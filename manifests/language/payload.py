@@ -10,10 +10,10 @@ from tenantcron.core.words import shortened
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.secret_texts import is_secret_of_payload
 from tenantcron.manifests.view import View
+from tenantcron.schedules.settings import LONGEST_PAYLOAD
 
 Payload = dict[str, JsonValue]
 
-MAX_BYTES = 256 * 1024
 PLACEHOLDERS = ("fire_time", "execution_id", "tenant", "schedule")
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
 def judge_payload(view: View) -> Iterator[Fault]:
     """Yield what is wrong with a payload."""
     if _is_too_large(view.value):
-        message = f"the payload has more than {MAX_BYTES:,} bytes as JSON"
+        message = f"the payload has more than {LONGEST_PAYLOAD:,} bytes as JSON"
         yield Fault("TC303", message, view.pointer, "pass a reference to the data instead")
         return
     for text, at in _strings(view.value, view.pointer):
@@ -47,7 +47,7 @@ def _is_too_large(payload: JsonValue) -> bool:
     size = 0
     for piece in _ENCODER.iterencode(payload):
         size += len(piece.encode())
-        if size > MAX_BYTES:
+        if size > LONGEST_PAYLOAD:
             return True
     return False
 

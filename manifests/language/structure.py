@@ -41,7 +41,7 @@ _TYPE_NAMES = {
 }
 
 # The faults that say that a value is not what its key takes.
-_SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107"})
+_SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107", "TC116"})
 
 
 def check_structure(name: SchemaName, data: JsonValue, at: Pointer = ()) -> list[Fault]:

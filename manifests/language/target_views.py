@@ -2,9 +2,9 @@
 
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.secret_refs import SecretRef
-from tenantcron.manifests.desired import HttpTarget
 from tenantcron.manifests.language.schemas import defaults
 from tenantcron.manifests.view import View
+from tenantcron.schedules.targets import HttpTarget
 
 
 def read_target(saga: View) -> HttpTarget | None:

@@ -6,12 +6,9 @@ presets, a manifest's `schedules:`, and the triggers of its sagas. So names neve
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from functools import cache
 from itertools import islice
-from typing import TypeVar
 
-from tenantcron.core.durations import format_duration, parse_duration
-from tenantcron.core.names import Owner
+from tenantcron.core.durations import format_duration
 from tenantcron.core.suggest import close_match
 from tenantcron.core.words import shortened
 from tenantcron.cron.analysis import gap_below
@@ -19,35 +16,31 @@ from tenantcron.cron.errors import CronError
 from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone, zone_names
-from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings, Timing
+from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
-from tenantcron.manifests.language.payload import Payload, judge_payload
-from tenantcron.manifests.language.schemas import defaults
+from tenantcron.manifests.language.payload import judge_payload
 from tenantcron.manifests.language.timetable_rules import TimetableRules
 from tenantcron.manifests.language.translate import InvalidTimeError, translate
 from tenantcron.manifests.view import View
+from tenantcron.schedules.kinds import SettingKind
+from tenantcron.schedules.settings import (
+    DEFAULTS,
+    RETRY,
+    SETTINGS,
+    TIMEOUT,
+    RetryPolicy,
+    ScheduleSettings,
+)
 
 # None stands for a timing that is defined but broken: its own place has been reported.
 NamedTimings = Mapping[str, Timing | None]
 
 FORMS = ("cron", "every", "daily", "weekly", "monthly", "once", "preset")
-T = TypeVar("T")
 
 # Looking for what was meant takes time: among so many names, and up to so many faults.
 _MANY_NAMES = 500
 _MANY_FAULTS = 20
-_DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
-# The shortest and the longest timeout that the scheduler can honour.
-TIMEOUTS = (_SECOND, _DAY)
-_LIMITS = {
-    "spread": (timedelta(0), _DAY),
-    "catch_up_window": (timedelta(0), 31 * _DAY),
-    "start_within": (timedelta(0), _DAY),
-    "timeout": TIMEOUTS,
-    "backoff": (timedelta(0), _DAY),
-    "max_backoff": (timedelta(0), _DAY),
-}
 
 
 class TimingReader:
@@ -80,10 +73,9 @@ class TimingReader:
         return None if timetable is None else Timing(timetable, "UTC", self._defaults)
 
     @property
-    def _defaults(self) -> Settings:
-        """The default settings; where the platform allows less than the usual timeout, that."""
-        usual = default_settings()
-        return usual._replace(timeout=min(usual.timeout, self._longest))
+    def _defaults(self) -> ScheduleSettings:
+        """The default settings, with a timeout that the platform allows."""
+        return DEFAULTS._replace(timeout=min(DEFAULTS.timeout, self._longest))
 
     def find(self, name: str, named: NamedTimings, at: Pointer) -> Timing | None:
         """Look a timing up by its name."""
@@ -135,76 +127,37 @@ class TimingReader:
         self.faults.extend(self.rules.judge(timetable, at))
         return timetable
 
-    def _settings(self, view: View, base: Settings) -> Settings:
-        """Fill in what the mapping does not say."""
-        self.faults.extend(_judge_durations(view))
+    def _settings(self, view: View, base: ScheduleSettings) -> ScheduleSettings:
+        """Return the settings of a mapping; missing ones are those of the base."""
         self.faults.extend(_judge_timeout(view, self._longest))
-        return Settings(
-            description=_or(view.text("description"), base.description),
-            enabled=_or(view.flag("enabled"), base.enabled),
-            spread=_or(view.duration("spread"), base.spread),
-            overlap=Overlap(_or(view.text("overlap"), base.overlap)),
-            catch_up=CatchUp(_or(view.text("catch_up"), base.catch_up)),
-            catch_up_window=_or(view.duration("catch_up_window"), base.catch_up_window),
-            start_within=_or(view.duration("start_within"), base.start_within),
-            timeout=_or(view.duration("timeout"), base.timeout),
-            retry=self._retry(view.get("retry"), base.retry),
-            auto_pause_after=_or(view.number("auto_pause_after"), base.auto_pause_after),
-            priority=Priority(_or(view.text("priority"), base.priority)),
-            payload=_or(self._payload(view), base.payload),
-            owner=_or(_owner(view), base.owner),
-        )
+        values = self._values(view, SETTINGS)
+        if (retry := view.get("retry")) is not None:
+            values["retry"] = self._retry(retry, base.retry)
+        if (payload := view.get("payload")) is not None:
+            self.faults.extend(judge_payload(payload))
+        return ScheduleSettings._make(values.get(key, getattr(base, key)) for key in SETTINGS)
 
-    def _retry(self, view: View | None, base: Retry) -> Retry:
-        if view is None:
-            return base
-        self.faults.extend(_judge_durations(view))
-        backoff = _or(view.duration("backoff"), base.backoff)
-        retry = Retry(
-            max_attempts=_or(view.number("max_attempts"), base.max_attempts),
-            backoff=backoff,
-            max_backoff=_or(view.duration("max_backoff"), max(base.max_backoff, backoff)),
-        )
+    def _retry(self, view: View, base: RetryPolicy) -> RetryPolicy:
+        values = self._values(view, RETRY)
+        retry = RetryPolicy._make(values.get(key, getattr(base, key)) for key in RETRY)
+        if "max_backoff" not in values:
+            return retry._replace(max_backoff=max(retry.max_backoff, retry.backoff))
         if retry.backoff > retry.max_backoff:
             message = "the first wait (`backoff`) is longer than the longest (`max_backoff`)"
             self.faults.append(Fault("TC305", message, view.pointer))
         return retry
 
-    def _payload(self, view: View) -> Payload | None:
-        payload = view.get("payload")
-        if payload is None or not isinstance(payload.value, dict):
-            return None
-        self.faults.extend(judge_payload(payload))
-        return payload.value
-
-
-@cache
-def default_settings() -> Settings:
-    """Return the settings that hold where a manifest is silent, as the schema documents them."""
-    timing, retry = defaults("manifest", "Timing"), defaults("manifest", "Retry")
-    return Settings(
-        description="",
-        enabled=bool(timing["enabled"]),
-        spread=parse_duration(str(timing["spread"])),
-        overlap=Overlap(str(timing["overlap"])),
-        catch_up=CatchUp(str(timing["catch_up"])),
-        catch_up_window=parse_duration(str(timing["catch_up_window"])),
-        start_within=parse_duration(str(timing["start_within"])),
-        timeout=parse_duration(str(timing["timeout"])),
-        retry=Retry(
-            max_attempts=int(retry["max_attempts"]),
-            backoff=parse_duration(str(retry["backoff"])),
-            max_backoff=parse_duration(str(retry["max_backoff"])),
-        ),
-        auto_pause_after=int(timing["auto_pause_after"]),
-        priority=Priority(str(timing["priority"])),
-        payload={},
-    )
-
-
-def _owner(view: View) -> Owner | None:
-    owner = view.text("owner")
-    return None if owner is None else Owner(owner)
+    def _values(self, view: View, kinds: Mapping[str, SettingKind[object]]) -> dict[str, object]:
+        """Read the keys of a mapping that are settings; the structure check found them sound."""
+        values: dict[str, object] = {}
+        for key, entry in view.entries():
+            if (kind := kinds.get(key)) is None or key == "retry":
+                continue
+            values[key] = value = kind.read(entry.value)
+            limits = kind.refusal(value) if isinstance(value, timedelta) else None
+            if limits is not None:
+                self.faults.append(Fault("TC305", f"`{key}` must be {limits}", entry.pointer))
+        return values
 
 
 def _zone_hint(name: str) -> str | None:
@@ -215,18 +168,9 @@ def _zone_hint(name: str) -> str | None:
     return None
 
 
-def _judge_durations(view: View) -> Iterator[Fault]:
-    written = view.value if isinstance(view.value, dict) else {}
-    for key, (low, high) in _LIMITS.items():
-        duration = view.duration(key) if key in written else None
-        if duration is not None and not low <= duration <= high:
-            limits = f"from {format_duration(low)} to {format_duration(high)}"
-            yield Fault("TC305", f"`{key}` must be {limits}", (*view.pointer, key))
-
-
 def _judge_timeout(view: View, longest: timedelta) -> Iterator[Fault]:
     timeout = view.duration("timeout")
-    if timeout is not None and longest < timeout <= TIMEOUTS[1]:
+    if timeout is not None and longest < timeout <= TIMEOUT.high:
         message = (
             f"a timeout of {format_duration(timeout)} is longer than the platform allows: "
             f"{format_duration(longest)}"
@@ -234,11 +178,11 @@ def _judge_timeout(view: View, longest: timedelta) -> Iterator[Fault]:
         yield Fault("TC307", message, (*view.pointer, "timeout"))
 
 
-def _judge_spread(settings: Settings, timetable: Timetable, view: View) -> Iterator[Fault]:
+def _judge_spread(settings: ScheduleSettings, timetable: Timetable, view: View) -> Iterator[Fault]:
     # A gap has whole seconds, so "not smaller than the gap" is "gap below spread and a second".
     # Beyond its limit a spread is refused already, and one finding is enough.
-    judged = timedelta(0) < settings.spread <= _LIMITS["spread"][1]
-    gap = gap_below(timetable, settings.spread + _SECOND) if judged else None
+    is_judged = settings.spread and SETTINGS["spread"].refusal(settings.spread) is None
+    gap = gap_below(timetable, settings.spread + _SECOND) if is_judged else None
     if gap is not None:
         key = "spread" if view.get("spread") else "preset"
         message = (
@@ -246,7 +190,3 @@ def _judge_spread(settings: Settings, timetable: Timetable, view: View) -> Itera
             f"of {format_duration(gap)}"
         )
         yield Fault("TC306", message, (*view.pointer, key))
-
-
-def _or(value: T | None, fallback: T) -> T:
-    return fallback if value is None else value

@@ -24,7 +24,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
-from tenantcron.manifests.desired import Priority
 from tenantcron.scheduler.inspect.audit_findings import AuditCode
 from tenantcron.scheduler.inspect.cluster_status import AUTO_PAUSED, OVERDUE
 from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE, alive, without_runner
@@ -34,6 +33,7 @@ from tenantcron.scheduler.steps.fire import RANKS
 from tenantcron.scheduler.steps.idempotency_retention import Retention
 from tenantcron.scheduler.steps.reasons import ENDS
 from tenantcron.scheduler.tokens.token_minting import MintCounts, MintFailure
+from tenantcron.schedules.settings import Priority
 from tenantcron.store.connection import times
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseError

@@ -34,8 +34,6 @@ from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc
 from tenantcron.cron.zones import tz_version
-from tenantcron.manifests.desired import Overlap
-from tenantcron.manifests.desired import Settings as Policies
 from tenantcron.provider.bounds import Bounds
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
@@ -48,6 +46,7 @@ from tenantcron.scheduler.operate.execution_lookup import find_execution, locked
 from tenantcron.scheduler.steps.definitions import Definitions, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import Due, due
 from tenantcron.scheduler.steps.fire import RANKS, new_execution
+from tenantcron.schedules.settings import Overlap, ScheduleSettings
 from tenantcron.store.connection import times
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import (
@@ -307,7 +306,7 @@ class Operator:
 
 
 def owed_while_paused(
-    cursor: CursorRow, policies: Policies, now: datetime, oldest: datetime
+    cursor: CursorRow, settings: ScheduleSettings, now: datetime, oldest: datetime
 ) -> Due | None:
     """Return what came due under the pause of a cursor and is not on record yet."""
     until, first = cursor.paused_until, cursor.next_run_at
@@ -330,7 +329,7 @@ def owed_while_paused(
         last_run_at=cursor.last_run_at,
         counts_after=cursor.counts_after or cursor.effective_from,
     )
-    return due(paused, policies, last, oldest)
+    return due(paused, settings, last, oldest)
 
 
 def refuse_retry(found: ExecutionRow) -> None:

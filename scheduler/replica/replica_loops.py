@@ -38,7 +38,6 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.core.memory import resident
 from tenantcron.core.names import TenantId
 from tenantcron.core.requirements import requirement
-from tenantcron.manifests.desired import HttpTarget
 from tenantcron.provider.bounds import ProviderError
 from tenantcron.provider.notifications import Hints, listen
 from tenantcron.provider.pace import Pace
@@ -73,6 +72,7 @@ from tenantcron.scheduler.steps.hunger import LOOKS_AGAIN_AFTER
 from tenantcron.scheduler.steps.lease_thread import LeaseThread
 from tenantcron.scheduler.steps.results import Results
 from tenantcron.scheduler.steps.runners import RunnerWatch
+from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import audit_records, identities, limits, workers

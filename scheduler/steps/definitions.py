@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.requirements import TargetKind, requirement
 from tenantcron.core.values import JsonObject
-from tenantcron.manifests.desired import HttpTarget, Settings
-from tenantcron.scheduler.steps.definition_settings import read_policies, read_target
+from tenantcron.schedules.settings import ScheduleSettings, read_settings
+from tenantcron.schedules.targets import HttpTarget, read_target
 from tenantcron.store.rows import schedule_definitions
 
 
@@ -23,7 +23,7 @@ class UnreadableError(TenantcronError):
 class Readable:
     """How occurrences are treated, and what runs the saga if it is not a Python handler."""
 
-    settings: Settings
+    settings: ScheduleSettings
     target: HttpTarget | None
 
     def required(self, saga: str) -> str:
@@ -77,6 +77,6 @@ def _understood(stored: JsonObject | None) -> Definition:
     if stored is None:
         return UnreadableError("its definition is missing: apply the manifest again")
     try:
-        return Readable(read_policies(stored), read_target(stored))
+        return Readable(read_settings(stored), read_target(stored))
     except TenantcronError as error:
         return UnreadableError(str(error))

@@ -12,10 +12,11 @@ from tenantcron.actor.model import MANUAL
 from tenantcron.core.clock import Clock
 from tenantcron.core.egress import read_url
 from tenantcron.core.names import Owner
-from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.policy import Policy
 from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.idempotency_retention import first_of_series, forgotten, series_of
+from tenantcron.schedules.settings import ScheduleSettings
+from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_attempts
 from tenantcron.store.steps.claiming import Claimed
@@ -29,7 +30,7 @@ from tenantcron.targets.tokens import Tokens
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # How long ago the first attempt of this series began.
-Begun = Callable[[Claimed, Settings], Awaitable[timedelta]]
+Begun = Callable[[Claimed, ScheduleSettings], Awaitable[timedelta]]
 
 
 class CallStopped(Said, Cancelled):
@@ -57,7 +58,9 @@ class Deliveries:
     begun: Begun
     tokens: Callable[[Claimed, timedelta, Owner | None], Tokens] | None = None
 
-    def __call__(self, claimed: Claimed, settings: Settings, target: HttpTarget) -> Delivery:
+    def __call__(
+        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget
+    ) -> Delivery:
         """Return the handler that delivers this attempt."""
         answer = Answer()
 
@@ -72,7 +75,7 @@ class Deliveries:
         handler = Handler(claimed.saga_name, deliver, is_async=True, place=_place(target))
         return Delivery(handler, answer)
 
-    def _request(self, claimed: Claimed, settings: Settings, target: HttpTarget) -> Request:
+    def _request(self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget) -> Request:
         policy = self.policy.for_tenant(claimed.tenant_id)
         return Request(
             url=target.url,
@@ -88,12 +91,12 @@ class Deliveries:
             tokens=self._tokens(claimed, settings),
         )
 
-    def _tokens(self, claimed: Claimed, settings: Settings) -> Tokens | None:
+    def _tokens(self, claimed: Claimed, settings: ScheduleSettings) -> Tokens | None:
         if self.tokens is None:
             return None
         return self.tokens(claimed, settings.timeout, settings.owner)
 
-    async def _refuse_forgotten(self, claimed: Claimed, settings: Settings) -> None:
+    async def _refuse_forgotten(self, claimed: Claimed, settings: ScheduleSettings) -> None:
         """A retry can have waited for a slot, or for a scheduler, longer than anybody planned."""
         if claimed.attempt == first_of_series(claimed, settings):
             return
@@ -105,7 +108,7 @@ class Deliveries:
 def begun_in(database: Database, clock: Clock) -> Begun:
     """Return what asks a database when series of attempts began."""
 
-    async def begun(claimed: Claimed, settings: Settings) -> timedelta:
+    async def begun(claimed: Claimed, settings: ScheduleSettings) -> timedelta:
         async with database.transaction() as connection:
             series = [series_of(claimed, settings)]
             return (await execution_attempts.begun(connection, series, clock()))[claimed.id]

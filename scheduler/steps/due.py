@@ -27,7 +27,7 @@ from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import zone
-from tenantcron.manifests.desired import CatchUp, Overlap, Settings
+from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.firing import DueCursor
 
@@ -58,7 +58,7 @@ class Due(NamedTuple):
     steps: int
 
 
-def due(cursor: DueCursor, settings: Settings, now: datetime, oldest: datetime) -> Due:
+def due(cursor: DueCursor, settings: ScheduleSettings, now: datetime, oldest: datetime) -> Due:
     """Return what the cursor owes since the oldest moment that history is kept for.
 
     The cursor's next occurrence must not lie ahead of now.
@@ -102,7 +102,7 @@ def spread_offset(schedule_id: UUID, spread: timedelta) -> timedelta:
 
 
 def _planned(
-    cursor: DueCursor, settings: Settings, times: Sequence[datetime], now: datetime
+    cursor: DueCursor, settings: ScheduleSettings, times: Sequence[datetime], now: datetime
 ) -> Iterator[Planned]:
     paused, times = _split_pause(cursor, times)
     if paused:
@@ -130,7 +130,7 @@ def _split_pause(
 
 
 def _split_late(
-    settings: Settings, late: Sequence[datetime], now: datetime
+    settings: ScheduleSettings, late: Sequence[datetime], now: datetime
 ) -> tuple[Sequence[datetime], Sequence[datetime]]:
     if settings.catch_up is CatchUp.NONE:
         return late, []
@@ -142,7 +142,7 @@ def _why_paused(cursor: DueCursor) -> str:
     return f"paused: {cursor.paused_reason}" if cursor.paused_reason else "paused"
 
 
-def _why_missed(settings: Settings) -> str:
+def _why_missed(settings: ScheduleSettings) -> str:
     if settings.catch_up is CatchUp.NONE:
         return "missed while no scheduler ran, and catch_up is none"
     return "missed while no scheduler ran, for longer than catch_up_window"
@@ -155,7 +155,7 @@ def _standing_for(times: Sequence[datetime], state: State, reason: str) -> Plann
 
 
 def _starting(
-    cursor: DueCursor, settings: Settings, times: Sequence[datetime], now: datetime
+    cursor: DueCursor, settings: ScheduleSettings, times: Sequence[datetime], now: datetime
 ) -> Planned:
     """Return the row of the latest of these, which starts."""
     latest = times[-1]
@@ -173,7 +173,12 @@ def _starting(
 
 
 def _start_deadline(
-    settings: Settings, not_before: datetime, now: datetime, *, is_late: bool, is_alone: bool
+    settings: ScheduleSettings,
+    not_before: datetime,
+    now: datetime,
+    *,
+    is_late: bool,
+    is_alone: bool,
 ) -> datetime | None:
     """Return until when it may wait for a slot; None is for as long as it takes."""
     caught_up = max(now, not_before) + settings.catch_up_window

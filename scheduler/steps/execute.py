@@ -40,7 +40,6 @@ from structlog.typing import FilteringBoundLogger
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.names import Owner
-from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.scheduler.steps.attempts import (
     Attempt,
     Stop,
@@ -58,6 +57,8 @@ from tenantcron.scheduler.steps.handler_context import (
     no_handler,
     question_of,
 )
+from tenantcron.schedules.settings import ScheduleSettings
+from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed, Lease
 from tenantcron.targets.authorising import (
     LONGEST_CHECK,
@@ -90,7 +91,7 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 # Is told how an attempt ended.
 OnEnd = Callable[[Attempt], None]
 # Makes the handler of one call of an HTTP target.
-Deliver = Callable[[Claimed, Settings, HttpTarget], Delivery]
+Deliver = Callable[[Claimed, ScheduleSettings, HttpTarget], Delivery]
 # The tokens of an execution whose attempt may take that long, and of its owner.
 MakeTokens = Callable[[Claimed, timedelta, Owner | None], Tokens]
 
@@ -201,7 +202,7 @@ class Executor:
         return self._handlers.find(saga) is not None
 
     def start(
-        self, claimed: Claimed, settings: Settings, target: HttpTarget | None, on_end: OnEnd
+        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget | None, on_end: OnEnd
     ) -> None:
         """Start a claimed execution; one that cannot be started has ended when this returns."""
         asked = settings.timeout
@@ -235,7 +236,7 @@ class Executor:
             question = question_of(execution, settings.owner, tokens)
         self._start(running, handler, execution, question)
 
-    def _capped(self, claimed: Claimed, settings: Settings) -> Settings:
+    def _capped(self, claimed: Claimed, settings: ScheduleSettings) -> ScheduleSettings:
         """Give an attempt the longest time that the platform allows.
 
         Its schedule was applied by another policy, or its row was edited manually.
@@ -249,7 +250,7 @@ class Executor:
         return settings._replace(timeout=self._max_timeout)
 
     async def run(
-        self, claimed: Claimed, settings: Settings, target: HttpTarget | None = None
+        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget | None = None
     ) -> Attempt:
         """Run a claimed execution to the end of its attempt.
 

@@ -25,10 +25,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.actor.model import CATCH_UP
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.zones import tz_version
-from tenantcron.manifests.desired import Overlap, Priority, Settings
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.definitions import Definition, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import Due, Planned, due
+from tenantcron.schedules.settings import Overlap, Priority, ScheduleSettings
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps import claiming, firing, glances
@@ -187,7 +187,7 @@ def _add(batch: _Batch, cursor: DueCursor, definition: Readable, owed: Due) -> N
 
 
 def new_execution(
-    schedule_id: UUID, settings: Settings, requires: str, planned: Planned
+    schedule_id: UUID, settings: ScheduleSettings, requires: str, planned: Planned
 ) -> NewExecution:
     """Return the row of a planned occurrence."""
     return NewExecution(
@@ -207,7 +207,7 @@ def new_execution(
     )
 
 
-def _overlap(settings: Settings, planned: Planned) -> str:
+def _overlap(settings: ScheduleSettings, planned: Planned) -> str:
     """What is caught up waits for the one before it, where others would be skipped."""
     if planned.source == CATCH_UP and settings.overlap is Overlap.SKIP:
         return Overlap.QUEUE.value

@@ -8,8 +8,8 @@ from tenantcron.actor.context import act_from_here
 from tenantcron.core.names import Owner, SagaName, ScheduleName
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonObject
-from tenantcron.manifests.desired import Settings
 from tenantcron.manifests.language.payload import fill
+from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.authorising import AuthorisationRequest
 from tenantcron.targets.execution import Cancellation, Execution, Transactions
@@ -18,7 +18,7 @@ from tenantcron.targets.tokens import Tokens
 
 def handed_over(
     claimed: Claimed,
-    settings: Settings,
+    settings: ScheduleSettings,
     transactions: Transactions,
     tokens: Tokens,
     cancellation: Cancellation,

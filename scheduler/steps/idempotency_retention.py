@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.clock import Clock
 from tenantcron.core.durations import format_duration
-from tenantcron.manifests.desired import Settings
 from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.retry import LONGEST_REASON, Settled
+from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.store.rows import execution_attempts
 from tenantcron.store.rows.execution_attempts import Series
 from tenantcron.store.steps.claiming import Claimed, Lease
@@ -38,7 +38,7 @@ class Retried:
     """An attempt after which another is planned, and what decides on that."""
 
     attempt: Attempt
-    settings: Settings
+    settings: ScheduleSettings
     settled: Settled
 
 
@@ -105,13 +105,13 @@ def forgotten(keeps: timedelta) -> str:
     )
 
 
-def first_of_series(claimed: Claimed, settings: Settings) -> int:
+def first_of_series(claimed: Claimed, settings: ScheduleSettings) -> int:
     """Return the number of the attempt that its series began with."""
     # Each loss since then has added an attempt.
     return claimed.attempts_allowed - claimed.losses - settings.retry.max_attempts + 1
 
 
-def series_of(claimed: Claimed, settings: Settings) -> Series:
+def series_of(claimed: Claimed, settings: ScheduleSettings) -> Series:
     """Return what the database finds the beginning of a series by."""
     return Series(
         claimed.id, claimed.scheduled_for, first_of_series(claimed, settings), claimed.started_at

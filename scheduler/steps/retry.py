@@ -14,8 +14,8 @@ from random import Random
 from typing import Final, Literal
 
 from tenantcron.core.words import number_of
-from tenantcron.manifests.desired import Retry, Settings
 from tenantcron.scheduler.steps.attempts import WORDS, Attempt, AttemptOutcome
+from tenantcron.schedules.settings import RetryPolicy, ScheduleSettings
 
 SettledState = Literal["SUCCEEDED", "FAILED", "DEAD", "SKIPPED", "CANCELLED"]
 
@@ -34,7 +34,7 @@ class Settled:
     wait: timedelta = _AT_ONCE
 
 
-def settle(attempt: Attempt, settings: Settings, random: Random) -> Settled:
+def settle(attempt: Attempt, settings: ScheduleSettings, random: Random) -> Settled:
     """Decide what follows from an attempt that its worker reports."""
     reason = _reason(attempt)
     if attempt.outcome is AttemptOutcome.SUCCEEDED:
@@ -55,7 +55,7 @@ def settle_loss(attempt: Attempt, blamed: int, kills_allowed: int) -> Settled:
     return Settled("FAILED", _reason(attempt))
 
 
-def _wait(attempt: Attempt, retry: Retry, random: Random) -> timedelta:
+def _wait(attempt: Attempt, retry: RetryPolicy, random: Random) -> timedelta:
     if attempt.outcome is AttemptOutcome.INTERRUPTED:
         return _AT_ONCE
     if attempt.retry_after is not None:
@@ -64,7 +64,7 @@ def _wait(attempt: Attempt, retry: Retry, random: Random) -> timedelta:
     return timedelta(seconds=random.uniform(0, _longest_wait(retry, used)))
 
 
-def _longest_wait(retry: Retry, attempts_used: int) -> float:
+def _longest_wait(retry: RetryPolicy, attempts_used: int) -> float:
     doublings = min(attempts_used - 1, _MOST_DOUBLINGS)
     return min(retry.max_backoff.total_seconds(), retry.backoff.total_seconds() * 2.0**doublings)
 

@@ -4,7 +4,8 @@ import pytest
 from support.manifests import check, check_scheduled, codes, only_schedule
 
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests.language.payload import MAX_BYTES, fill
+from tenantcron.manifests.language.payload import fill
+from tenantcron.schedules.settings import LONGEST_PAYLOAD
 
 VALUES = {
     "fire_time": "2026-12-01T02:00:00+00:00",
@@ -117,13 +118,13 @@ def payload_of(size: int, letter: str = "x") -> JsonValue:
 
 
 def test_the_size_limit_may_be_reached_but_not_passed() -> None:
-    assert check_payload(payload_of(MAX_BYTES)) == []
-    assert check_payload(payload_of(MAX_BYTES + 1)) == ["TC303"]
+    assert check_payload(payload_of(LONGEST_PAYLOAD)) == []
+    assert check_payload(payload_of(LONGEST_PAYLOAD + 1)) == ["TC303"]
 
 
 def test_the_size_counts_bytes_rather_than_characters() -> None:
-    assert check_payload(payload_of(MAX_BYTES, "ü")) == []
-    assert check_payload(payload_of(MAX_BYTES + 2, "ü")) == ["TC303"]
+    assert check_payload(payload_of(LONGEST_PAYLOAD, "ü")) == []
+    assert check_payload(payload_of(LONGEST_PAYLOAD + 2, "ü")) == ["TC303"]
 
 
 def test_a_payload_that_aliases_blow_up_is_too_large() -> None:

@@ -9,10 +9,18 @@ from support.manifests import check_data, check_scheduled, codes, only_schedule,
 from tenantcron.core.names import Owner
 from tenantcron.core.values import JsonValue
 from tenantcron.cron.parse import parse
-from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings, Timing
-from tenantcron.manifests.language.timing import default_settings
+from tenantcron.manifests.desired import Timing
+from tenantcron.manifests.language.schemas import defaults
+from tenantcron.schedules.settings import (
+    CatchUp,
+    Overlap,
+    Priority,
+    RetryPolicy,
+    ScheduleSettings,
+    write_settings,
+)
 
-DEFAULTS = Settings(
+DEFAULTS = ScheduleSettings(
     description="",
     enabled=True,
     spread=timedelta(0),
@@ -21,7 +29,7 @@ DEFAULTS = Settings(
     catch_up_window=timedelta(hours=1),
     start_within=timedelta(0),
     timeout=timedelta(minutes=5),
-    retry=Retry(3, timedelta(seconds=1), timedelta(seconds=60)),
+    retry=RetryPolicy(3, timedelta(seconds=1), timedelta(seconds=60)),
     auto_pause_after=10,
     priority=Priority.MEDIUM,
     payload={},
@@ -52,7 +60,7 @@ def test_a_schedule_that_says_nothing_has_the_documented_defaults() -> None:
 
 def test_every_setting_can_be_said() -> None:
     settings = only_schedule(check_scheduled({"every": "1h", **FULL})).timing.settings
-    assert settings == Settings(
+    assert settings == ScheduleSettings(
         description="Invoices",
         enabled=False,
         spread=timedelta(minutes=10),
@@ -61,7 +69,7 @@ def test_every_setting_can_be_said() -> None:
         catch_up_window=timedelta(days=2),
         start_within=timedelta(seconds=30),
         timeout=timedelta(minutes=45),
-        retry=Retry(5, timedelta(seconds=2), timedelta(seconds=90)),
+        retry=RetryPolicy(5, timedelta(seconds=2), timedelta(seconds=90)),
         auto_pause_after=0,
         priority=Priority.CRITICAL,
         payload={"report": "monthly", "depth": [1, 2.5, None, True]},
@@ -183,7 +191,7 @@ def test_waits_of_any_length_can_be_added_up() -> None:
 
 
 def test_the_longest_time_of_all_attempts_counts_every_wait_and_every_timeout() -> None:
-    retry = Retry(5, timedelta(seconds=1), timedelta(seconds=5))
+    retry = RetryPolicy(5, timedelta(seconds=1), timedelta(seconds=5))
     waits = timedelta(seconds=1 + 2 + 4 + 5)
     assert retry.longest(timedelta(minutes=1)) == timedelta(minutes=5) + waits
     assert retry._replace(max_attempts=1).longest(timedelta(minutes=1)) == timedelta(minutes=1)
@@ -280,8 +288,15 @@ def test_schedules_of_the_manifest_cannot_refer_to_each_other() -> None:
     assert codes(checked) == ["TC206", "TC206"]
 
 
-def test_the_defaults_are_those_of_the_schema() -> None:
-    assert default_settings() == DEFAULTS
+def test_the_defaults_of_the_schema_are_those_in_force() -> None:
+    documented = {
+        key: value
+        for key, value in defaults("manifest", "Timing").items()
+        if key not in ("timezone", "enabled")
+    }
+    stored = write_settings(DEFAULTS)
+    assert documented.items() <= stored.items()
+    assert defaults("manifest", "Retry") == stored["retry"]
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [("1h", []), ("1h1s", ["TC307"])])

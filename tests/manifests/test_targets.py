@@ -8,7 +8,7 @@ from support.http_targets import POLICY, check_http
 from support.manifests import check_data, codes, manifest, only_schedule, policy_with
 
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests.desired import HttpTarget
+from tenantcron.schedules.targets import HttpTarget
 
 SIGNED: JsonValue = {"hmac": {"secret": {"env": "BILLING_HMAC"}}}
 

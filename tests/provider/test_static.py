@@ -1,6 +1,5 @@
 """Schedules from the settings."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,6 @@ from support.fleet import Fleet, schedules
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.manifests.desired import CatchUp, Overlap, Priority
-from tenantcron.manifests.language import timing
-from tenantcron.provider import static_settings
 from tenantcron.provider.refresh import Refreshed, refresh
 from tenantcron.provider.static import StaticProvider, static_provider
 from tenantcron.provider.static_settings import read_entries
@@ -94,15 +90,6 @@ async def test_an_entry_is_equivalent_to_a_manifest_with_the_same_keys(
     )
 
 
-def test_limits_and_choices_are_those_of_manifests() -> None:
-    assert static_settings.DURATIONS == timing._LIMITS
-    assert {
-        "overlap": tuple(Overlap),
-        "catch_up": tuple(CatchUp),
-        "priority": tuple(Priority),
-    } == static_settings.CHOICES
-
-
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
@@ -116,17 +103,17 @@ def test_limits_and_choices_are_those_of_manifests() -> None:
         ({"timezone": "Mars/Base"}, "`timezone` unknown time zone"),
         ({"enabled": "yes"}, "`enabled` must be true or false"),
         ({"timeout": "0s"}, "`timeout` must be from 1s to 1d"),
-        ({"spread": "soon"}, "`spread` 'soon' is not a duration"),
+        ({"spread": "soon"}, "`spread` must be a duration"),
         ({"overlap": "maybe"}, "`overlap` must be one of skip, queue, allow, cancel_running"),
         ({"overlap": ["skip"]}, "`overlap` must be one of"),
-        ({"auto_pause_after": 2}, "`auto_pause_after` must be a number from 3 to 100, or 0"),
-        ({"auto_pause_after": True}, "`auto_pause_after` must be a number"),
+        ({"auto_pause_after": 2}, "`auto_pause_after` must be 0 (never) or a number from 3 to 100"),
+        ({"auto_pause_after": True}, "`auto_pause_after` must be 0 (never) or a number"),
         ({"retry": {"max_attempts": 0}}, "`retry` : `max_attempts` must be a number from 1 to 20"),
         ({"retry": {"backoff": "2m", "max_backoff": "1m"}}, "`backoff` is longer than"),
         ({"retry": 3}, "`retry` must be a table"),
-        ({"owner": "maria"}, "`owner` 'maria' is not an owner"),
-        ({"payload": {"x": float("nan")}}, "`payload` is not JSON"),
-        ({"payload": {"x": "\0"}}, "`payload` has at most"),
+        ({"owner": "maria"}, "`owner` must be an owner"),
+        ({"payload": {"x": float("nan")}}, "`payload` must be plain JSON"),
+        ({"payload": {"x": "\0"}}, "`payload` must be at most"),
         ({"timezon": "UTC"}, "unknown key `timezon`: did you mean `timezone`?"),
     ],
 )
@@ -239,4 +226,3 @@ def test_a_spread_has_the_format_of_an_apply() -> None:
     (read,) = read_entries([ENTRY | {"spread": "90s"}])
 
     assert read.definition["spread"] == "1m30s"
-    assert static_settings.DURATIONS["spread"][1] == timedelta(days=1)

@@ -20,7 +20,6 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.auth import TokenAuth
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests.desired import HttpTarget, Settings
 from tenantcron.manifests.policy import Policy, default_policy
 from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
 from tenantcron.scheduler.operate.operator import Operator
@@ -29,6 +28,8 @@ from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, Stop
 from tenantcron.scheduler.steps.deliver import Deliveries, begun_in, idempotency_key
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.idempotency_retention import DEFAULT_RETENTION, Retention
+from tenantcron.schedules.settings import ScheduleSettings
+from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.answers import Answer
 from tenantcron.targets.execution import AsyncTransaction, Transaction
@@ -59,7 +60,7 @@ def policy_for(target: Service, keeps: timedelta = timedelta(hours=24)) -> Polic
     )
 
 
-async def just_begun(_: Claimed, __: Settings) -> timedelta:
+async def just_begun(_: Claimed, __: ScheduleSettings) -> timedelta:
     return timedelta(0)
 
 
@@ -75,7 +76,7 @@ class Calls:
         self.target = HttpTarget(f"{target.url}/run", "POST", {})
 
     def start(
-        self, of: Claimed | None = None, settings: Settings = SETTINGS
+        self, of: Claimed | None = None, settings: ScheduleSettings = SETTINGS
     ) -> asyncio.Task[Attempt]:
         return asyncio.create_task(self.executor.run(of or claimed(), settings, self.target))
 

@@ -15,10 +15,9 @@ from tenantcron.core.names import TenantId
 from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
-from tenantcron.manifests.desired import CatchUp, Overlap, Settings
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.steps.definition_settings import read_policies
 from tenantcron.scheduler.steps.due import Due, Planned, due, spread_offset
+from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings, read_settings
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.firing import DueCursor
 
@@ -64,12 +63,12 @@ def cursor(
     )
 
 
-def settings_with(**values: timedelta | str) -> Settings:
+def settings_with(**values: timedelta | str) -> ScheduleSettings:
     written = {
         name: format_duration(value) if isinstance(value, timedelta) else value
         for name, value in values.items()
     }
-    return read_policies({**DEFINITION, **written})
+    return read_settings({**DEFINITION, **written})
 
 
 def owed(

@@ -29,9 +29,9 @@ from support.handlers import (
 
 from tenantcron.actor.context import current_actor, current_correlation_id
 from tenantcron.actor.model import Actor, scheduler_actor
-from tenantcron.manifests.desired import HttpTarget
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets import calls
 from tenantcron.targets.execution import Execution

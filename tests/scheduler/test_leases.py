@@ -13,10 +13,10 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.steps.definition_settings import read_policies
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.scheduler.steps.leases import renew
+from tenantcron.schedules.settings import read_settings
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handler, Handlers, Place
@@ -43,7 +43,7 @@ class AtWork:
         )
 
     async def start(self, claimed: Claimed) -> asyncio.Task[Attempt]:
-        task = asyncio.create_task(self.executor.run(claimed, read_policies(DEFINITION)))
+        task = asyncio.create_task(self.executor.run(claimed, read_settings(DEFINITION)))
         async with asyncio.timeout(PATIENCE):
             assert await self.begun.get() == claimed.id
         return task

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 from support.attempts import SETTINGS, claimed
 
-from tenantcron.manifests.desired import Retry
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.retry import LONGEST_REASON, Settled, settle, settle_loss
+from tenantcron.schedules.settings import RetryPolicy
 
 
 class Highest(Random):
@@ -26,7 +26,7 @@ def settled(
     allowed: int = 3,
     retry_after: timedelta | None = None,
     final: bool = False,
-    retry: Retry = SETTINGS.retry,
+    retry: RetryPolicy = SETTINGS.retry,
 ) -> Settled:
     of = claimed(attempt=attempt, attempts_allowed=allowed)
     ended = Attempt(of, outcome, error, retry_after, final)
@@ -65,7 +65,7 @@ def test_the_wait_is_anywhere_between_nothing_and_the_longest() -> None:
 @pytest.mark.parametrize("attempt", [64, 1_100, 10**9])
 @pytest.mark.parametrize("backoff", [timedelta(0), timedelta(seconds=1), timedelta(days=9999)])
 def test_no_number_of_attempts_is_too_large(attempt: int, backoff: timedelta) -> None:
-    retry = Retry(10**9 + 1, backoff, timedelta(days=9999))
+    retry = RetryPolicy(10**9 + 1, backoff, timedelta(days=9999))
 
     wait = settled(AttemptOutcome.FAILED, attempt=attempt, allowed=10**9 + 1, retry=retry).wait
 

@@ -23,7 +23,6 @@ from support.replicas import Works, due
 from support.scheduling import Scheduling
 from support.services import Service, answering, service
 
-from tenantcron.manifests.desired import HttpTarget
 from tenantcron.manifests.policy import Policy
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.replica.replica_loops import Run
@@ -31,6 +30,7 @@ from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.deliver import Deliveries
 from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.schedules.targets import HttpTarget
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.http import Caller
 from tenantcron.targets.registry import HandlerFunction, Handlers

@@ -8,14 +8,14 @@ from uuid import UUID, uuid4
 from tenantcron.actor.model import Actor, scheduler_actor
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
-from tenantcron.manifests.desired import CatchUp, Overlap, Priority, Retry, Settings
+from tenantcron.schedules.settings import CatchUp, Overlap, Priority, RetryPolicy, ScheduleSettings
 from tenantcron.store.steps.claiming import Claimed
 
 SCHEDULED_FOR = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
 STARTED_AT = datetime(2026, 11, 16, 2, 0, 3, tzinfo=UTC)
 SCHEDULER = scheduler_actor("billing")
 
-SETTINGS = Settings(
+SETTINGS = ScheduleSettings(
     description="",
     enabled=True,
     spread=timedelta(0),
@@ -24,14 +24,14 @@ SETTINGS = Settings(
     catch_up_window=timedelta(hours=1),
     start_within=timedelta(0),
     timeout=timedelta(minutes=5),
-    retry=Retry(3, timedelta(seconds=1), timedelta(seconds=60)),
+    retry=RetryPolicy(3, timedelta(seconds=1), timedelta(seconds=60)),
     auto_pause_after=10,
     priority=Priority.MEDIUM,
     payload={},
 )
 
 
-def with_payload(payload: JsonObject) -> Settings:
+def with_payload(payload: JsonObject) -> ScheduleSettings:
     """Return the settings with a payload."""
     return SETTINGS._replace(payload=payload)
 

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 from pydantic import ValidationError as ModelError
 
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests.language import models
+from tenantcron.manifests.language.models import ManifestSpec
+from tenantcron.manifests.language.policy_models import PolicySpec
 from tenantcron.manifests.language.schemas import SchemaName, schema_text
 from tenantcron.manifests.language.structure import check_structure
 
@@ -62,8 +63,8 @@ _SCHEMAS = {
     "policy": _Validator(json.loads(schema_text("policy"))),
 }
 _MODELS: dict[SchemaName, TypeAdapter[Any]] = {
-    "manifest": TypeAdapter(models.Manifest),
-    "policy": TypeAdapter(models.Policy),
+    "manifest": TypeAdapter(ManifestSpec),
+    "policy": TypeAdapter(PolicySpec),
 }
 
 

@@ -1,6 +1,7 @@
-"""Definitions read back."""
+"""The stored form of settings and targets: content hash, reading back, manual changes."""
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
@@ -8,10 +9,18 @@ from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.manifests.check import TenantHints, check_manifest
-from tenantcron.manifests.desired import DesiredSchedule, HttpTarget
+from tenantcron.manifests.desired import DesiredSchedule
 from tenantcron.manifests.policy import default_policy
 from tenantcron.reconciler.definition import define
-from tenantcron.scheduler.steps.definition_settings import PoliciesError, read_policies, read_target
+from tenantcron.schedules import settings
+from tenantcron.schedules.settings import (
+    DefinitionError,
+    Priority,
+    read_settings,
+    write_settings,
+)
+from tenantcron.schedules.targets import HttpTarget, read_target
+from tenantcron.store.rows.schedule_definitions import definition_id
 
 MANIFEST = """
 tenant: acme
@@ -33,7 +42,7 @@ sagas:
         auto_pause_after: 0
         priority: critical
         owner: user:maria
-        payload: {report: "{{fire_time}}", nested: [1, 2.5, null, true]}
+        payload: {report: "{{fire_time}}", nested: [1, 2.5, null, true, -0.0, 1.0e+30]}
 """
 
 
@@ -48,8 +57,27 @@ DEFINITION = define(desired()[0]).definition
 
 
 @pytest.mark.parametrize("schedule", desired(), ids=lambda schedule: schedule.name)
-def test_what_a_manifest_says_is_read_back_as_it_was(schedule: DesiredSchedule) -> None:
-    assert read_policies(define(schedule).definition) == schedule.timing.settings
+def test_a_definition_is_read_back_as_the_manifest_has_it(schedule: DesiredSchedule) -> None:
+    assert read_settings(define(schedule).definition) == schedule.timing.settings
+
+
+def test_definitions_of_earlier_releases_keep_their_content_hash() -> None:
+    detailed, plain = (definition_id(define(schedule).definition) for schedule in desired())
+
+    assert detailed == UUID("9fdb7a66-bf08-5a78-897b-9890a18d503f")
+    assert plain == UUID("ffdfa56b-d002-5373-ba13-0d2d60fbf31a")
+
+
+def test_a_setting_of_a_later_release_is_stored_only_if_it_differs_from_the_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "_ALWAYS_STORED", settings._ALWAYS_STORED - {"priority"})
+    high = settings.DEFAULTS._replace(priority=Priority.HIGH)
+
+    assert "priority" not in write_settings(settings.DEFAULTS)
+    assert read_settings(write_settings(settings.DEFAULTS)) == settings.DEFAULTS
+    assert write_settings(high)["priority"] == "high"
+    assert read_settings(write_settings(high)) == high
 
 
 def test_without_a_target_there_is_none() -> None:
@@ -97,32 +125,32 @@ def test_a_target_is_read_back_as_it_was(auth: Auth | None) -> None:
         ("owner", 5),
     ],
 )
-def test_nonsense_in_a_row_is_told_by_its_key(key: str, value: JsonValue) -> None:
-    with pytest.raises(PoliciesError) as caught:
-        read_policies(DEFINITION | {key: value})
+def test_an_invalid_value_is_reported_with_its_key(key: str, value: JsonValue) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        read_settings(DEFINITION | {key: value})
 
-    said = str(caught.value)
-    assert key in said or key == "retry"
-    assert "apply its manifest again" in said
-    assert len(said) < 250
+    message = str(caught.value)
+    assert key in message or key == "retry"
+    assert "apply its manifest again" in message
+    assert len(message) < 250
 
 
 @pytest.mark.parametrize("key", [key for key in DEFINITION if key != "target"])
-def test_a_missing_key_is_told(key: str) -> None:
+def test_a_missing_key_is_reported(key: str) -> None:
     without: JsonObject = {name: value for name, value in DEFINITION.items() if name != key}
 
-    with pytest.raises(PoliciesError, match=key):
-        read_policies(without)
+    with pytest.raises(DefinitionError, match=key):
+        read_settings(without)
 
 
 @pytest.mark.parametrize("auth", [None, "basic", {}, {"hmac": {"secret": "abc"}}])
-def test_an_auth_that_is_none_is_told(auth: JsonValue) -> None:
+def test_an_invalid_auth_is_reported(auth: JsonValue) -> None:
     http: JsonValue = {"url": "https://a.test", "method": "POST", "headers": {}, "auth": auth}
-    with pytest.raises(PoliciesError, match="auth"):
+    with pytest.raises(DefinitionError, match="auth"):
         read_target({"target": {"http": http}})
 
 
 @pytest.mark.parametrize("target", ["http", {}, {"http": {"url": 5}}, []])
-def test_a_target_that_is_none_is_told(target: JsonValue) -> None:
-    with pytest.raises(PoliciesError, match="target"):
+def test_an_invalid_target_is_reported(target: JsonValue) -> None:
+    with pytest.raises(DefinitionError, match="target"):
         read_target({"target": target})

@@ -1,0 +1,235 @@
+"""The settings of a schedule: type, default, limits, description and stored form of each.
+
+Manifests, their JSON Schema, static schedules, the definitions in the database and the pages of the
+docs are derived from the fields below. A field is a setting: its annotation has the kind with the
+description and the limits, its default holds where a manifest has no such key.
+
+A definition in the database is content-addressed, so an unchanged schedule must keep its stored
+form: a setting that is added later is stored only where it differs from its default.
+"""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Final, NamedTuple
+
+from tenantcron.core.errors import TenantcronError
+from tenantcron.core.names import Owner
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.core.words import shortened
+from tenantcron.schedules.kinds import (
+    Choice,
+    Count,
+    Duration,
+    Flag,
+    OwnerId,
+    Payload,
+    SettingKind,
+    Text,
+    WrongValueError,
+    kinds_of,
+)
+
+_NONE = timedelta(0)
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
+
+# Bytes of JSON.
+LONGEST_PAYLOAD: Final = 256 * 1024
+TIMEOUT: Final = Duration("How long one attempt may take.", _SECOND, _DAY)
+
+
+class Overlap(StrEnum):
+    """What happens when the previous execution is still running."""
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    ALLOW = "allow"
+    CANCEL_RUNNING = "cancel_running"
+
+
+class CatchUp(StrEnum):
+    """What happens to occurrences missed while nothing ran."""
+
+    ONCE = "once"
+    NONE = "none"
+    ALL = "all"
+
+
+class Priority(StrEnum):
+    """The order of a tenant's pending executions."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class RetryPolicy(NamedTuple):
+    """What happens after a failed attempt."""
+
+    max_attempts: Annotated[
+        int, Count("Attempts in all, the first one included.", range(1, 21))
+    ] = 3
+    backoff: Annotated[
+        timedelta, Duration("The first wait; it doubles with every attempt.", _NONE, _DAY)
+    ] = _SECOND
+    max_backoff: Annotated[timedelta, Duration("The longest wait.", _NONE, _DAY)] = 60 * _SECOND
+
+    def longest(self, timeout: timedelta) -> timedelta:
+        """Return the longest time from the start of the first attempt to the end of the last."""
+        longest, wait = self.max_attempts * timeout, self.backoff
+        for _ in range(self.max_attempts - 1):
+            longest += min(self.max_backoff, wait)
+            wait = min(self.max_backoff, wait * 2)
+        return longest
+
+
+class RetryGroup(SettingKind[RetryPolicy]):
+    """The settings of retries, which a manifest writes as a mapping."""
+
+    __slots__ = ()
+    expected = "an object with max_attempts, backoff and max_backoff"
+
+    def read(self, value: JsonValue) -> RetryPolicy:
+        """Read a mapping with all keys."""
+        if not isinstance(value, dict):
+            raise WrongValueError(self.expected)
+        return RetryPolicy._make(_stored_value(kind, key, value) for key, kind in RETRY.items())
+
+    def write(self, value: RetryPolicy) -> JsonObject:
+        """Return a mapping with all keys."""
+        return write_retry(value)
+
+
+class ScheduleSettings(NamedTuple):
+    """How the occurrences of a timetable are treated."""
+
+    description: Annotated[str, Text("What this schedule is for.", longest=1024)] = ""
+    enabled: Annotated[bool, Flag("false keeps the schedule but never fires it.")] = True
+    spread: Annotated[
+        timedelta,
+        Duration("Starts are spread over this long, by a fixed offset per schedule.", _NONE, _DAY),
+    ] = _NONE
+    overlap: Annotated[
+        Overlap, Choice("What happens when the previous execution is still running.", Overlap)
+    ] = Overlap.SKIP
+    catch_up: Annotated[
+        CatchUp, Choice("What happens to occurrences missed while nothing ran.", CatchUp)
+    ] = CatchUp.ONCE
+    catch_up_window: Annotated[
+        timedelta,
+        Duration("Missed occurrences older than this are never started.", _NONE, 31 * _DAY),
+    ] = timedelta(hours=1)
+    start_within: Annotated[
+        timedelta,
+        Duration(
+            "How long an execution may wait for a free slot before it is skipped.", _NONE, _DAY
+        ),
+    ] = _NONE
+    timeout: Annotated[timedelta, TIMEOUT] = timedelta(minutes=5)
+    retry: Annotated[RetryPolicy, RetryGroup("What happens after a failed attempt.")] = (
+        RetryPolicy()
+    )
+    auto_pause_after: Annotated[
+        int,
+        Count(
+            "Pause after so many failed executions in a row; 0 is never.",
+            range(3, 101),
+            or_never=True,
+        ),
+    ] = 10
+    priority: Annotated[
+        Priority, Choice("Which of a tenant's pending executions starts first.", Priority)
+    ] = Priority.MEDIUM
+    # None: the schedule runs on behalf of no user.
+    owner: Annotated[
+        Owner | None,
+        OwnerId("On whose behalf it runs; the platform may check before each attempt."),
+    ] = None
+    payload: Annotated[
+        JsonObject,
+        Payload(
+            "Given to the saga; {{fire_time}}, {{execution_id}}, {{tenant}} and {{schedule}} in "
+            "strings are replaced.",
+            longest=LONGEST_PAYLOAD,
+        ),
+    ] = {}  # noqa: RUF012 -- never changed
+
+
+RETRY: Final = kinds_of(RetryPolicy)
+SETTINGS: Final = kinds_of(ScheduleSettings)
+DEFAULTS: Final = ScheduleSettings()
+
+# Stored in separate columns, beside the definition.
+_COLUMNS: Final = frozenset({"enabled"})
+# Every stored definition has these keys. The list stays as it is: see above.
+_ALWAYS_STORED: Final = frozenset(
+    {
+        "description",
+        "spread",
+        "overlap",
+        "catch_up",
+        "catch_up_window",
+        "start_within",
+        "timeout",
+        "retry",
+        "auto_pause_after",
+        "priority",
+        "owner",
+        "payload",
+    }
+)
+
+
+class DefinitionError(TenantcronError):
+    """The definition of a schedule cannot be read."""
+
+
+def write_retry(retry: RetryPolicy) -> JsonObject:
+    """Return the settings of retries as a definition stores them."""
+    return {key: kind.write(getattr(retry, key)) for key, kind in RETRY.items()}
+
+
+def write_settings(settings: ScheduleSettings) -> JsonObject:
+    """Return the settings as a definition stores them."""
+    values = settings._asdict()
+    return {
+        key: kind.write(values[key])
+        for key, kind in SETTINGS.items()
+        if key in _ALWAYS_STORED or (key not in _COLUMNS and values[key] != getattr(DEFAULTS, key))
+    }
+
+
+def read_settings(definition: JsonObject) -> ScheduleSettings:
+    """Read the settings of a stored definition, which may have been edited manually.
+
+    What is stored in columns has its default: callers read it from there.
+    """
+    return ScheduleSettings._make(
+        _stored_value(kind, key, definition)
+        if key in _ALWAYS_STORED or (key not in _COLUMNS and key in definition)
+        else getattr(DEFAULTS, key)
+        for key, kind in SETTINGS.items()
+    )
+
+
+def _stored_value(kind: SettingKind[object], key: str, stored: JsonObject) -> object:
+    if key not in stored:
+        raise DefinitionError(
+            f"the definition of the schedule has no {key}: apply its manifest again"
+        )
+    try:
+        value = kind.read(stored[key])
+    except WrongValueError as error:
+        raise unreadable(key, stored[key], error.expected) from error
+    if not kind.is_usable(value):
+        raise unreadable(key, stored[key], str(kind.refusal(value)))
+    return value
+
+
+def unreadable(key: str, value: JsonValue, expected: str) -> DefinitionError:
+    """Return the error for a key of a definition, which only a manual change brings about."""
+    return DefinitionError(
+        f"the definition of the schedule has {key} {shortened(repr(value))}, not {expected}: "
+        "apply its manifest again"
+    )
