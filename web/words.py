@@ -17,7 +17,7 @@ SIGNS: Final = {
     State.PENDING: "…",
     State.RUNNING: "▶",
     State.SUCCEEDED: "✓",
-    State.FAILED: "↻",
+    State.RETRYING: "↻",
     State.DEAD: "✕",
     State.SKIPPED: "»",
     State.MISSED: "○",

@@ -19,7 +19,7 @@ from tenantcron.store.steps.suspects import kills
 STYLES = {
     State.SUCCEEDED: "green",
     State.DEAD: "bold red",
-    State.FAILED: "yellow",
+    State.RETRYING: "yellow",
     State.MISSED: "yellow",
     State.SKIPPED: "yellow",
     State.RUNNING: "cyan",
@@ -116,9 +116,9 @@ def _end(row: ExecutionRow) -> str:
                 f"attempt {row.attempt} of {row.attempts_allowed} runs since {since} on "
                 f"{row.worker_id}: `tenantcron execution cancel {row.id}` stops it"
             )
-        case State.FAILED if row.suspicion:
+        case State.RETRYING if row.suspicion:
             return f"{ended}; it waits for its turn: `tenantcron why {ref}` shows for what"
-        case State.FAILED:
+        case State.RETRYING:
             return f"{ended}; the next attempt comes at {in_utc(row.not_before)}"
         case State.SUCCEEDED:
             return ended

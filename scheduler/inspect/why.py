@@ -238,7 +238,8 @@ def _before(row: ExecutionRow, situation: Situation) -> ExecutionRow | None:
     if row.overlap == "allow":
         return None
     others = (one for one in situation.unfinished if one.id != row.id)
-    states = {State.RUNNING} if row.state is State.FAILED else {State.RUNNING, State.FAILED}
+    is_retry = row.state is State.RETRYING
+    states = {State.RUNNING} if is_retry else {State.RUNNING, State.RETRYING}
     return next((one for one in others if one.state in states), None)
 
 

@@ -109,7 +109,7 @@ class Counts:
         for (state, outcome, reason, started_at), number in alike.items():
             seconds = _seconds(started_at, finished.at)
             self.durations[AttemptOutcome(outcome)].add_times(seconds, number)
-            if state is not State.FAILED:
+            if state is not State.RETRYING:
                 self.ended[state, why_ended(state, outcome, reason)] += number
         self.results_refused += len(finished.refused)
 

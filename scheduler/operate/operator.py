@@ -67,7 +67,7 @@ from tenantcron.store.steps import claiming, firing
 from tenantcron.store.steps.firing import DueCursor, Move
 
 _RETRIABLE = (State.DEAD, State.CANCELLED, State.SKIPPED, State.MISSED)
-_CANCELLABLE = (State.PENDING, State.FAILED, State.RUNNING)
+_CANCELLABLE = (State.PENDING, State.RETRYING, State.RUNNING)
 
 
 class OperationError(TenantcronError):
@@ -339,7 +339,7 @@ def refuse_retry(found: ExecutionRow) -> None:
     ref = f"{found.tenant_id}/{found.schedule_name}"
     hint = {
         State.SUCCEEDED: f"`tenantcron schedule trigger {ref}` runs the schedule once more",
-        State.FAILED: f"it is retried by itself at {in_utc(found.not_before)}",
+        State.RETRYING: f"it is retried by itself at {in_utc(found.not_before)}",
         State.PENDING: f"it waits already, and `tenantcron why {ref}` tells for what",
         State.RUNNING: "it runs; cancel it first if it must begin anew",
     }[found.state]

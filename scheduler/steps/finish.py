@@ -194,7 +194,7 @@ def _judged(attempt: Attempt, definition: Definition, replica: Replica) -> _Judg
         settled = settle(attempt, settings, replica.random)
     # A handler may retry as long as its manifest says, unless it puts the next attempt off.
     is_bound = definition.target is not None or attempt.retry_after is not None
-    held = settled.state == "FAILED" and is_bound
+    held = settled.state == "RETRYING" and is_bound
     retried = Retried(attempt, settings, settled) if held else None
     return _Judged(attempt, settled, suspicion, settings.auto_pause_after, retried)
 
@@ -227,7 +227,7 @@ class _Line(NamedTuple):
 
 _LINES = {
     State.SUCCEEDED: _Line("execution_succeeded", logging.INFO),
-    State.FAILED: _Line("execution_failed", logging.WARNING),
+    State.RETRYING: _Line("execution_retrying", logging.WARNING),
     State.DEAD: _Line("execution_dead", logging.ERROR),
     State.CANCELLED: _Line("execution_cancelled", logging.INFO),
     State.SKIPPED: _Line("execution_skipped", logging.INFO),

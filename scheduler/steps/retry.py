@@ -17,7 +17,7 @@ from tenantcron.core.words import number_of
 from tenantcron.scheduler.steps.attempts import WORDS, Attempt, AttemptOutcome
 from tenantcron.schedules.settings import RetryPolicy, ScheduleSettings
 
-SettledState = Literal["SUCCEEDED", "FAILED", "DEAD", "SKIPPED", "CANCELLED"]
+SettledState = Literal["SUCCEEDED", "RETRYING", "DEAD", "SKIPPED", "CANCELLED"]
 
 LONGEST_REASON: Final = 500
 # Doubling so often passes every max_backoff; twice more would pass what a timedelta can hold.
@@ -27,7 +27,7 @@ _AT_ONCE: Final = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The state to write, why (one line for people), and how long a FAILED one waits."""
+    """The state to write, why (one line for people), and how long a RETRYING one waits."""
 
     state: SettledState
     reason: str | None = None
@@ -45,14 +45,14 @@ def settle(attempt: Attempt, settings: ScheduleSettings, random: Random) -> Sett
         return Settled("SKIPPED", reason)
     if attempt.final or attempt.claimed.attempt >= attempt.claimed.attempts_allowed:
         return Settled("DEAD", reason)
-    return Settled("FAILED", reason, _wait(attempt, settings.retry, random))
+    return Settled("RETRYING", reason, _wait(attempt, settings.retry, random))
 
 
 def settle_loss(attempt: Attempt, blamed: int, kills_allowed: int) -> Settled:
     """Decide what follows from an attempt that was lost with its worker."""
     if blamed >= kills_allowed:
         return Settled("DEAD", f"killed its worker {number_of(blamed, 'time')}")
-    return Settled("FAILED", _reason(attempt))
+    return Settled("RETRYING", _reason(attempt))
 
 
 def _wait(attempt: Attempt, retry: RetryPolicy, random: Random) -> timedelta:

@@ -27,13 +27,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
 from tenantcron.store.connection.times import NOW
-from tenantcron.store.rows.executions import State
+from tenantcron.store.rows.executions import State, state_of, stored_states
 from tenantcron.store.schema.tables import execution, execution_attempt
 
 _row = execution.c
 # Spans of time are counted from it: those of a quarter of an hour begin at full quarters.
 _ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
-WAITING = (State.PENDING, State.FAILED)
+WAITING = (State.PENDING, State.RETRYING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
     if wanted.schedule is not None:
         conditions.append(_row.schedule_name == wanted.schedule)
     if wanted.states:
-        conditions.append(_row.state.in_(wanted.states))
+        conditions.append(_row.state.in_(stored_states(wanted.states)))
     if wanted.since is not None:
         conditions.append(_row.scheduled_for >= wanted.since)
     if wanted.until is not None:
@@ -219,11 +219,11 @@ async def unfinished_of(
     connection: AsyncConnection, tenant_id: TenantId, schedule_id: UUID
 ) -> list[ExecutionRow]:
     """Return what runs or waits of a schedule, the oldest first."""
-    states = (State.PENDING, State.RUNNING, State.FAILED)
+    states = (State.PENDING, State.RUNNING, State.RETRYING)
     of_schedule = (_row.tenant_id == tenant_id, _row.schedule_id == schedule_id)
     statement = (
         select(execution)
-        .where(*of_schedule, _row.state.in_(states))
+        .where(*of_schedule, _row.state.in_(stored_states(states)))
         .order_by(_row.scheduled_for, _row.id)
     )
     return [_read(row) for row in await connection.execute(statement)]
@@ -255,7 +255,7 @@ class Queue:
 async def queue(connection: AsyncConnection, at: datetime | None) -> Queue:
     """Return what waits though its time has come."""
     statement = select(func.count(), func.min(_row.not_before)).where(
-        _row.state.in_(WAITING), _row.not_before <= NOW
+        _row.state.in_(stored_states(WAITING)), _row.not_before <= NOW
     )
     return Queue(*(await connection.execute(statement, {"at": at})).one())
 
@@ -309,7 +309,7 @@ async def outcomes(
         since, newest_first.c.state
     )
     rows = await connection.execute(statement)
-    return [Outcomes(since, State(state), number) for since, state, number in rows]
+    return [Outcomes(since, state_of(state), number) for since, state, number in rows]
 
 
 async def latest_of(
@@ -336,5 +336,5 @@ async def latest_of(
 
 def _read(row: Sequence[object]) -> ExecutionRow:
     columns = list(row)
-    columns[7] = State(str(columns[7]))
+    columns[7] = state_of(str(columns[7]))
     return ExecutionRow(*columns)  # type: ignore[arg-type] # the columns of the table, in order

@@ -1,7 +1,7 @@
 """Rows of `execution`: their states, their ids, and what operators do to them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,14 +22,36 @@ _VARIANTS = {f"{digit:x}": f"{digit & 3 | 8:x}" for digit in range(16)}
 class State(StrEnum):
     """Where an execution is in its life; see docs/scheduler.md for the chart."""
 
+    # Fired, triggered or retried manually; a claim starts it.
     PENDING = "PENDING"
+    # Claimed; its worker finishes it, or another replica when the lease has expired.
     RUNNING = "RUNNING"
+    # Its last attempt failed or was lost; a claim starts the next one.
+    RETRYING = "RETRYING"
     SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
+    # Failed, with no attempt left; an operator can retry it.
     DEAD = "DEAD"
+    # Never started, by a rule of its schedule, its tenant or the limits.
     SKIPPED = "SKIPPED"
+    # Never started, because no scheduler ran in time.
     MISSED = "MISSED"
+    # Ended by an operator, by the next occurrence, or with its schedule or tenant between attempts.
     CANCELLED = "CANCELLED"
+
+
+# What the release before writes for RETRYING.
+_OLD_RETRYING = "FAILED"
+
+
+def state_of(stored: str) -> State:
+    """Return the state that a column has."""
+    return State.RETRYING if stored == _OLD_RETRYING else State(stored)
+
+
+def stored_states(states: Iterable[State]) -> list[str]:
+    """Return what the column may have for these states."""
+    wanted = [state.value for state in states]
+    return [*wanted, _OLD_RETRYING] if State.RETRYING in wanted else wanted
 
 
 def execution_id(schedule_id: UUID, scheduled_for: datetime) -> UUID:
@@ -53,7 +75,7 @@ SET
     reason = %(reason)s,
     finished_at = coalesce(%(at)s::timestamptz, statement_timestamp())
 WHERE
-    schedule_id = ANY(%(schedule_ids)s::uuid[]) AND state IN ('PENDING', 'FAILED')
+    schedule_id = ANY(%(schedule_ids)s::uuid[]) AND state IN ('PENDING', 'RETRYING', 'FAILED')
     AND (actor_source <> 'manual' OR %(manual)s)
 RETURNING state
 """

@@ -135,7 +135,7 @@ async def _finished(connection: AsyncConnection, months: list[Month]) -> list[Mo
 async def _is_unfinished(connection: AsyncConnection, month: Month) -> bool:
     statement = text(
         "SELECT EXISTS (SELECT FROM tenantcron.execution"
-        " WHERE state IN ('PENDING', 'RUNNING', 'FAILED')"
+        " WHERE state IN ('PENDING', 'RUNNING', 'RETRYING', 'FAILED')"
         " AND scheduled_for >= :start AND scheduled_for < :end)"
     )
     bounds = {"start": month.start, "end": month.following.start}

@@ -63,7 +63,7 @@ _RECORDED = text(
             e.actor_source
         FROM judged JOIN tenantcron.execution AS e
             ON e.tenant_id = judged.tenant_id AND e.schedule_name = judged.schedule_name
-        WHERE e.state IN ('PENDING', 'RUNNING', 'FAILED')
+        WHERE e.state IN ('PENDING', 'RUNNING', 'RETRYING', 'FAILED')
             AND e.scheduled_for > judged.after AND e.scheduled_for <= judged.until
     ) AS recorded
     WHERE actor_source <> :manual

@@ -327,11 +327,6 @@ execution = Table(
     # yet, by a replica of the release before.
     Column("requires", String(136), nullable=True),
     CheckConstraint(
-        "state IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'DEAD', 'SKIPPED', 'MISSED', "
-        "'CANCELLED')",
-        name="state",
-    ),
-    CheckConstraint(
         "state <> 'RUNNING' OR lease_until IS NOT NULL AND lease_token IS NOT NULL "
         "AND worker_id IS NOT NULL AND started_at IS NOT NULL",
         name="running",
@@ -340,14 +335,14 @@ execution = Table(
 )
 # What has ended moves to another partition, and is kept there by months. So what the scheduler
 # works on stays small, whatever the history: a statement that says which states it means touches no
-# more. SQLAlchemy has no words for partitions. FAILED is waiting, too: for its next attempt. Who
-# lists executions of all tenants wants the newest, and must not read all the history for them; what
-# is live has no such index, because it is small, and each one would slow down firing. The dead are
-# few, and people look for them first.
+# more. SQLAlchemy has no words for partitions. Their lists are the check of the states. The release
+# before writes FAILED for RETRYING. Who lists executions of all tenants wants the newest, and must
+# not read all the history for them; what is live has no such index, because it is small, and each
+# one would slow down firing. The dead are few, and people look for them first.
 _PARTITIONS = """
 CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
     CONSTRAINT execution_live_pkey PRIMARY KEY (id)
-) FOR VALUES IN ('PENDING', 'RUNNING', 'FAILED')
+) FOR VALUES IN ('PENDING', 'RUNNING', 'RETRYING', 'FAILED')
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX execution_runnable_idx
     ON tenantcron.execution_live (requires, tenant_id, priority, not_before)
@@ -356,7 +351,7 @@ CREATE INDEX execution_runnable_idx
 CREATE INDEX execution_active_idx
     ON tenantcron.execution_live (state, schedule_id)
     WITH (deduplicate_items = off)
-    WHERE state IN ('RUNNING', 'FAILED');
+    WHERE state IN ('RUNNING', 'RETRYING', 'FAILED');
 CREATE TABLE tenantcron.execution_past PARTITION OF tenantcron.execution (
     CONSTRAINT execution_past_pkey PRIMARY KEY (id, scheduled_for)
 ) FOR VALUES IN ('SUCCEEDED', 'DEAD', 'SKIPPED', 'MISSED', 'CANCELLED')

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.store.connection.errors import MigrationMissingError
 
 # Tests hold these two against the newest migrations, so that nobody loads Alembic to know them.
-CONTROL_VERSION = "0013_record_retention"
+CONTROL_VERSION = "0014_retrying"
 TENANT_VERSION = "0002_audit_retention"
 # The table in each schema that says which version the schema is at.
 VERSION_TABLE = "schema_version"

@@ -49,7 +49,7 @@ active AS MATERIALIZED (
         bool_and(cancel_requested_at IS NOT NULL) AS is_leaving,
         bool_or(overlap = 'cancel_running') AS is_replaceable
     FROM tenantcron.execution
-    WHERE state IN ('RUNNING', 'FAILED')
+    WHERE state IN ('RUNNING', 'RETRYING', 'FAILED')
     GROUP BY schedule_id
 ),
 -- What other replicas could not start lately for want of slots. Their executions keep their places in
@@ -200,7 +200,7 @@ picked AS MATERIALIZED (
             AND (
                 e.overlap = 'allow'
                 OR e.overlap = 'cancel_running' AND (
-                    e.state = 'FAILED'
+                    e.state IN ('RETRYING', 'FAILED')
                     OR e.attempt = 0 AND e.actor_source <> 'manual'
                     AND e.schedule_id NOT IN (SELECT a.schedule_id FROM active AS a WHERE is_leaving)
                 )
@@ -209,7 +209,7 @@ picked AS MATERIALIZED (
                 AND e.start_deadline <= coalesce(%(at)s::timestamptz, statement_timestamp())
                 OR e.state = 'PENDING'
                 AND e.schedule_id NOT IN (SELECT active.schedule_id FROM active)
-                OR e.state = 'FAILED'
+                OR e.state IN ('RETRYING', 'FAILED')
                 AND e.schedule_id NOT IN (SELECT a.schedule_id FROM active AS a WHERE a.number > 1)
             )
         ORDER BY e.priority, e.not_before
@@ -294,7 +294,7 @@ ended AS (
     UPDATE tenantcron.execution AS e
     SET state = u.state, reason = u.reason, finished_at = clock.now
     FROM unstarted AS u, clock
-    WHERE e.id = u.id AND e.state IN ('PENDING', 'FAILED')
+    WHERE e.id = u.id AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
     RETURNING e.*, u.schema_name
 ),
 started AS (
@@ -346,7 +346,7 @@ SELECT
     ) OR EXISTS (SELECT FROM active WHERE is_replaceable AND NOT is_leaving) AND EXISTS (
         SELECT FROM tenantcron.execution_live AS e
         WHERE
-            e.state <> 'RUNNING' AND e.state <> 'FAILED'
+            e.state <> 'RUNNING' AND e.state NOT IN ('RETRYING', 'FAILED')
             AND e.requires = ANY(%(requires)s::text[])
             AND e.overlap = 'cancel_running' AND e.attempt = 0 AND e.actor_source <> 'manual'
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())

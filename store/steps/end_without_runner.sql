@@ -45,5 +45,5 @@ SET
 FROM (
     SELECT id, reason FROM ending WHERE reason IS NOT NULL LIMIT %(most)s
 ) AS ending, clock
-WHERE e.id = ending.id AND e.state IN ('PENDING', 'FAILED')
+WHERE e.id = ending.id AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
 RETURNING e.id, e.tenant_id, e.schedule_name, e.state, e.reason

@@ -23,15 +23,15 @@ ended AS (
     UPDATE tenantcron.execution AS e
     SET
         state = CASE
-            WHEN g.state = 'FAILED' AND e.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
+            WHEN g.state = 'RETRYING' AND e.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
             ELSE g.state
         END,
         reason = CASE
-            WHEN g.state = 'FAILED' THEN coalesce(e.cancel_reason, g.reason) ELSE g.reason
+            WHEN g.state = 'RETRYING' THEN coalesce(e.cancel_reason, g.reason) ELSE g.reason
         END,
         -- One that was lost keeps its place in the queue.
         not_before = CASE
-            WHEN g.state = 'FAILED' AND NOT g.is_lost
+            WHEN g.state = 'RETRYING' AND NOT g.is_lost
             THEN clock.now + make_interval(secs => g.wait) ELSE e.not_before
         END,
         start_deadline = NULL,
@@ -41,7 +41,7 @@ ended AS (
         lease_token = NULL,
         lease_until = NULL,
         finished_at = CASE
-            WHEN g.state <> 'FAILED' OR e.cancel_requested_at IS NOT NULL THEN clock.now
+            WHEN g.state <> 'RETRYING' OR e.cancel_requested_at IS NOT NULL THEN clock.now
         END
     FROM given AS g, clock
     WHERE
@@ -125,7 +125,7 @@ SELECT
     array(SELECT id FROM refused ORDER BY id, token),
     array(SELECT token FROM refused ORDER BY id, token),
     array(SELECT schedule_id FROM counted WHERE pauses),
-    EXISTS (SELECT FROM ended WHERE state = 'FAILED')
+    EXISTS (SELECT FROM ended WHERE state = 'RETRYING')
         OR EXISTS (
             SELECT FROM tenantcron.execution_live
             WHERE

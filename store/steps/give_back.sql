@@ -3,7 +3,7 @@ UPDATE tenantcron.execution AS e
 SET
     state = CASE
         WHEN e.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
-        WHEN e.attempt > 1 THEN 'FAILED'
+        WHEN e.attempt > 1 THEN 'RETRYING'
         ELSE 'PENDING'
     END,
     reason = e.cancel_reason,

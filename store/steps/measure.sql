@@ -17,7 +17,7 @@ live AS MATERIALIZED (
         count(*) FILTER (WHERE state <> 'RUNNING') AS waiting,
         min(not_before) FILTER (WHERE state <> 'RUNNING') AS first
     FROM tenantcron.execution
-    WHERE state IN ('PENDING', 'RUNNING', 'FAILED')
+    WHERE state IN ('PENDING', 'RUNNING', 'RETRYING', 'FAILED')
     GROUP BY tenant_id, priority
 ),
 tenant AS MATERIALIZED (

@@ -3,7 +3,8 @@ WITH replacing AS (
     SELECT DISTINCT schedule_id
     FROM tenantcron.execution_live
     WHERE
-        state <> 'RUNNING' AND state <> 'FAILED' AND requires = ANY(%(requires)s::text[])
+        state <> 'RUNNING' AND state NOT IN ('RETRYING', 'FAILED')
+        AND requires = ANY(%(requires)s::text[])
         AND overlap = 'cancel_running' AND attempt = 0 AND actor_source <> 'manual'
         AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
 )
@@ -12,12 +13,12 @@ UPDATE tenantcron.execution AS e
 SET
     cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
     cancel_reason = 'replaced by the next occurrence',
-    state = CASE e.state WHEN 'FAILED' THEN 'CANCELLED' ELSE e.state END,
-    reason = CASE e.state WHEN 'FAILED' THEN 'replaced by the next occurrence' ELSE e.reason END,
-    finished_at = CASE e.state
-        WHEN 'FAILED' THEN coalesce(%(at)s::timestamptz, statement_timestamp())
+    state = CASE e.state WHEN 'RUNNING' THEN e.state ELSE 'CANCELLED' END,
+    reason = CASE e.state WHEN 'RUNNING' THEN e.reason ELSE 'replaced by the next occurrence' END,
+    finished_at = CASE
+        WHEN e.state <> 'RUNNING' THEN coalesce(%(at)s::timestamptz, statement_timestamp())
     END
 FROM replacing
 WHERE
-    e.schedule_id = replacing.schedule_id AND e.state IN ('RUNNING', 'FAILED')
-    AND (e.cancel_requested_at IS NULL OR e.state = 'FAILED')
+    e.schedule_id = replacing.schedule_id AND e.state IN ('RUNNING', 'RETRYING', 'FAILED')
+    AND (e.cancel_requested_at IS NULL OR e.state <> 'RUNNING')

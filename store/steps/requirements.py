@@ -50,7 +50,7 @@ FROM unnest(
     %(requires)s::text[]
 ) AS g (schedule_id, saga_name, definition_id, requires)
 WHERE
-    e.tenant_id = ANY(%(tenant_ids)s::text[]) AND e.state IN ('PENDING', 'FAILED')
+    e.tenant_id = ANY(%(tenant_ids)s::text[]) AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
     AND e.schedule_id = g.schedule_id AND e.state = 'PENDING' AND e.attempt = 0
     AND e.requires IS DISTINCT FROM g.requires
 """
@@ -58,7 +58,7 @@ WHERE
 _PENDING = """
 SELECT saga_name, requires, count(*)::int AS number, min(not_before) AS oldest
 FROM tenantcron.execution
-WHERE state IN ('PENDING', 'FAILED') AND requires IS NOT NULL
+WHERE state IN ('PENDING', 'RETRYING', 'FAILED') AND requires IS NOT NULL
 GROUP BY saga_name, requires
 ORDER BY number DESC, saga_name, requires
 """

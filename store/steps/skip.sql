@@ -35,5 +35,5 @@ SET
 FROM late, clock
 WHERE
     e.id = late.id AND e.scheduled_for = late.scheduled_for
-    AND e.state IN ('PENDING', 'FAILED')
+    AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
 RETURNING e.id, e.tenant_id, e.schedule_name, e.state, e.reason

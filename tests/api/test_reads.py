@@ -60,6 +60,16 @@ async def test_executions_are_listed_newest_first_and_each_exactly_once(api: Api
     assert {row["state"] for row in pending} == {"PENDING"}
 
 
+async def test_the_former_name_of_retrying_is_refused_and_the_error_has_the_new_one(
+    api: Api,
+) -> None:
+    async with await api.client("viewer") as viewer:
+        got = await viewer.get("/v1/executions", params={"state": "FAILED"})
+
+    assert got.status_code == 422
+    assert "RETRYING" in got.text
+
+
 async def test_what_comes_meanwhile_moves_no_page(api: Api) -> None:
     await api.tenants("acme")
     await executions(api, "acme", 9)

@@ -107,6 +107,13 @@ def test_the_list_can_be_narrowed(shell: Shell, options: list[str], found: int) 
     assert len(told(shell, "list", *options)["executions"]) == found
 
 
+def test_the_former_name_of_retrying_is_refused_and_the_new_one_is_listed(shell: Shell) -> None:
+    ended = shell("execution", "list", "--state", "FAILED")
+
+    assert ended.code == 2
+    assert "RETRYING" in ended.err
+
+
 def test_the_text_is_a_table_with_ids_that_can_be_used(shell: Shell, database_url: str) -> None:
     assert "no executions" in shell("execution", "list").out
     execution = trigger(shell)
@@ -147,7 +154,7 @@ def test_the_story_of_a_suspect_has_its_losses_and_that_it_waits_for_its_turn(
     execution = trigger(shell)
     run(
         database_url,
-        "UPDATE tenantcron.execution SET state = 'FAILED', reason = 'worker lost', attempt = 4,"
+        "UPDATE tenantcron.execution SET state = 'RETRYING', reason = 'worker lost', attempt = 4,"
         " attempts_allowed = 7, losses = 4, suspicion = 3",
     )
 
@@ -241,4 +248,4 @@ def test_an_unknown_state_is_told_with_those_there_are(shell: Shell) -> None:
     assert called.code == 2
     assert "'RUNING'" in called.err
     # argparse quotes the choices before Python 3.12.8 only.
-    assert "PENDING, RUNNING, SUCCEEDED" in called.err.replace("'", "")
+    assert "PENDING, RUNNING, RETRYING" in called.err.replace("'", "")

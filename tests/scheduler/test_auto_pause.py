@@ -143,7 +143,7 @@ async def test_pending_executions_of_the_paused_schedule_stay(scheduling: Schedu
     schedule_id = await scheduling.schedule(auto_pause_after=3)
     claimed = await running(scheduling, schedule_id, 3)
     await scheduling.waiting(1, schedule_id=schedule_id, overlap="queue")
-    await scheduling.waiting(1, schedule_id=schedule_id, state="FAILED", attempt=1)
+    await scheduling.waiting(1, schedule_id=schedule_id, state="RETRYING", attempt=1)
     await scheduling.waiting(1, schedule_id=schedule_id, actor_source="manual")
 
     await fail(scheduling, *claimed)
@@ -152,7 +152,7 @@ async def test_pending_executions_of_the_paused_schedule_stay(scheduling: Schedu
     states = Counter(
         row["state"] for row in await scheduling.rows() if row["schedule_id"] == schedule_id
     )
-    assert states == {"DEAD": 3, "PENDING": 2, "FAILED": 1}
+    assert states == {"DEAD": 3, "PENDING": 2, "RETRYING": 1}
 
 
 async def test_a_pause_that_is_in_force_stays_whose_it_is(scheduling: Scheduling) -> None:

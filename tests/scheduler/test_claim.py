@@ -103,7 +103,7 @@ async def test_of_a_tenant_that_is_not_active_nothing_starts_and_nothing_waits(
     await scheduling.waiting(2, tenant="closed", start_deadline=NOON)
     await scheduling.waiting(1, tenant="closed", overlap="queue")
     await scheduling.waiting(1, tenant="closed", actor_source="manual")
-    await scheduling.waiting(1, tenant="closed", state="FAILED", attempt=1)
+    await scheduling.waiting(1, tenant="closed", state="RETRYING", attempt=1)
     await scheduling.waiting(1, tenant="closed", not_before=NOON + timedelta(hours=1))
     await scheduling.waiting(1, tenant="open")
 
@@ -155,7 +155,7 @@ async def test_what_waits_starts_when_a_slot_is_freed(scheduling: Scheduling) ->
 @pytest.mark.parametrize(
     "columns",
     [
-        {"state": "FAILED", "attempt": 1},
+        {"state": "RETRYING", "attempt": 1},
         {"actor_source": "manual"},
         {"overlap": "queue"},
         {"start_deadline": NOON + timedelta(days=1)},
@@ -261,7 +261,7 @@ async def test_what_is_given_back_is_as_if_it_had_never_been_claimed(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(2, start_deadline=NOON)
-    await scheduling.waiting(1, state="FAILED", attempt=1)
+    await scheduling.waiting(1, state="RETRYING", attempt=1)
     before = await scheduling.rows()
     claimed = (await scheduling.claim()).started
     assert len(claimed) == 3
@@ -296,7 +296,7 @@ async def test_how_long_it_is_until_something_changes_for_what_waits(
     assert await seconds() is None
     await scheduling.waiting(1, start_deadline=NOON + timedelta(seconds=90))
     assert await seconds() == 90
-    await scheduling.waiting(1, state="FAILED", not_before=NOON + timedelta(seconds=30))
+    await scheduling.waiting(1, state="RETRYING", not_before=NOON + timedelta(seconds=30))
     assert await seconds() == 30
     # What only other replicas can run does not wake this one.
     await scheduling.waiting(1, saga_name="other", not_before=NOON + timedelta(seconds=10))

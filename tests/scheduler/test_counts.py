@@ -150,7 +150,7 @@ async def test_a_refresh_tells_what_the_removal_of_a_schedule_has_ended(
 ) -> None:
     schedule = await scheduling.schedule()
     await scheduling.waiting(schedule_id=schedule)
-    await scheduling.waiting(schedule_id=schedule, state="FAILED", attempt=1)
+    await scheduling.waiting(schedule_id=schedule, state="RETRYING", attempt=1)
     await scheduling.execute("CREATE SCHEMA tenant_acme")
     await scheduling.execute(
         "UPDATE tenantcron.tenant SET schedule_revision = 1, status = 'deprovisioned'"

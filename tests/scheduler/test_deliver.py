@@ -294,7 +294,7 @@ class TestExecutions:
         now = scheduling.clock.go_on(hours=1)
         target.behaviour = answering(409, Retry_After="90")
         (row,) = await deliverer.work()
-        assert (row["state"], row["not_before"]) == ("FAILED", now + timedelta(seconds=90))
+        assert (row["state"], row["not_before"]) == ("RETRYING", now + timedelta(seconds=90))
 
     async def test_a_retry_by_hand_has_the_same_key(
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
@@ -345,7 +345,7 @@ class TestRetention:
             (row,) = await deliverer.work()
             states.append(row["state"])
             scheduling.clock.go_on(seconds=1500)
-        assert states == ["FAILED", "FAILED", "DEAD"]
+        assert states == ["RETRYING", "RETRYING", "DEAD"]
         assert len(target.received) == 3
         await deliverer.caller.close()
 
@@ -377,7 +377,7 @@ class TestRetention:
         await operator.retry(str(row["id"]))
         target.behaviour = answering(503)
         (row,) = await deliverer.work()
-        assert row["state"] == "FAILED"
+        assert row["state"] == "RETRYING"
         scheduling.clock.go_on(seconds=2)
         target.behaviour = answering(200)
         (row,) = await deliverer.work()

@@ -91,9 +91,9 @@ async def test_failures_are_tried_again_until_the_attempts_are_used_up(
             seen += await scheduling.states()
 
     assert seen == [
-        ("FAILED", "no. 1"),
+        ("RETRYING", "no. 1"),
         ("RUNNING", None),
-        ("FAILED", "no. 2"),
+        ("RETRYING", "no. 2"),
         ("RUNNING", None),
         ("DEAD", "no. 3"),
     ]
@@ -171,7 +171,7 @@ async def test_one_that_was_asked_to_stop_and_failed_is_logged_as_what_it_is(
 
     assert [(line["event"], line["log_level"], line["reason"]) for line in logs] == [
         ("execution_cancelled", "info", "by maria"),
-        ("execution_failed", "warning", "broke"),
+        ("execution_retrying", "warning", "broke"),
     ]
 
 

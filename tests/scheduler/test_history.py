@@ -73,7 +73,7 @@ async def test_what_has_passed_out_of_the_retention_is_dropped_with_its_attempts
     assert len(await scheduling.rows()) == 2
 
 
-@pytest.mark.parametrize("state", ["PENDING", "FAILED", "RUNNING"])
+@pytest.mark.parametrize("state", ["PENDING", "RETRYING", "RUNNING"])
 async def test_a_month_with_something_unfinished_stays(scheduling: Scheduling, state: str) -> None:
     lease: dict[str, Any] = {
         "lease_until": NOON,

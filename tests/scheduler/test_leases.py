@@ -136,7 +136,7 @@ async def test_a_lost_one_is_recorded_and_starts_again_at_once(scheduling: Sched
 
     await recover_lost(scheduling.replica("two"))
 
-    assert await scheduling.states() == [("FAILED", "worker lost")]
+    assert await scheduling.states() == [("RETRYING", "worker lost")]
     (attempt,) = await scheduling.rows("execution_attempt", "attempt")
     assert (attempt["outcome"], attempt["worker_id"]) == ("LOST", "one")
     (again,) = (await scheduling.claim(scheduling.replica("two"))).started
@@ -167,7 +167,7 @@ async def test_replicas_that_recover_at_once_recover_each_one_once(scheduling: S
     )
 
     assert sum(recovered) == 30
-    assert await scheduling.count(state="FAILED", attempt=1) == 30
+    assert await scheduling.count(state="RETRYING", attempt=1) == 30
     assert len(await scheduling.rows("execution_attempt", "1")) == 30
 
 

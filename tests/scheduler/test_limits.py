@@ -44,7 +44,7 @@ async def test_replicas_that_claim_and_finish_at_once_never_pass_a_limit(
         replica, random = scheduling.replica(f"r{number}"), Random(number)  # noqa: S311 -- chance for a test
         held: list[Claimed] = []
         while await scheduling.query(
-            "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'FAILED') LIMIT 1"
+            "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'RETRYING') LIMIT 1"
         ):
             held += (await claim_batch(replica, random.randint(1, 9))).started
             random.shuffle(held)

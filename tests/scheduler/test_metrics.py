@@ -46,7 +46,7 @@ async def test_what_waits_is_told_by_priority_and_what_runs_against_the_limits(
     await scheduling.waiting(4)
     assert len(await scheduling.claim_all()) == 2
     await scheduling.waiting(3, priority=0)
-    await scheduling.waiting(1, state="FAILED", attempt=1, priority=3)
+    await scheduling.waiting(1, state="RETRYING", attempt=1, priority=3)
     scheduling.clock.go_on(seconds=90)
     scraped = await scrape(scheduling)
     assert scraped.values("executions_pending", "priority") == {

@@ -94,7 +94,7 @@ def test_a_scheduler_tells_prometheus_all_that_the_page_lists(fleet: Fleet, port
     until(lambda: make_due(fleet.url, SAGAS[0]) is not None)
     for saga in SAGAS[1:]:
         assert make_due(fleet.url, saga)
-    expected = Counter(SUCCEEDED=2, DEAD=1, FAILED=1)
+    expected = Counter(SUCCEEDED=2, DEAD=1, RETRYING=1)
     until(lambda: Counter(row["state"] for row in executions(fleet.url)) == expected)
     until(lambda: scrape(port).value("retention_margin_seconds") is not None)
     until(lambda: scrape(port).value("audit_last_run_timestamp_seconds") is not None)

@@ -332,7 +332,7 @@ class Scheduler(RuleBasedStateMachine):
             assert after["state"] == "CANCELLED"
             return
         self.model.lose(execution)
-        assert after["state"] == ("DEAD" if self.model.is_killer(execution) else "FAILED")
+        assert after["state"] == ("DEAD" if self.model.is_killer(execution) else "RETRYING")
         left = [int(str(row["attempts_allowed"])) - row["losses"] for row in (before, after)]
         assert left[0] == left[1]
         assert after["not_before"] == before["not_before"]
@@ -406,13 +406,14 @@ class Scheduler(RuleBasedStateMachine):
         """An execution that waits has a reason: limits, the one before it, or other suspects."""
         here = [row["id"] for row in rows if row["worker_id"] == replica and is_running(row)]
         running = Counter(row["tenant_id"] for row in rows if row["state"] == "RUNNING")
-        begun = Counter(row["schedule_id"] for row in rows if row["state"] in ("RUNNING", "FAILED"))
+        started = ("RUNNING", "RETRYING")
+        begun = Counter(row["schedule_id"] for row in rows if row["state"] in started)
         for row in rows:
-            if row["state"] not in ("PENDING", "FAILED") or row["not_before"] > self.now:
+            if row["state"] not in ("PENDING", "RETRYING") or row["not_before"] > self.now:
                 continue
             assert row["tenant_id"] not in self.suspended
             is_full = running[row["tenant_id"]] >= self.most(row["tenant_id"])
-            is_second = begun[row["schedule_id"]] > (row["state"] == "FAILED")
+            is_second = begun[row["schedule_id"]] > (row["state"] == "RETRYING")
             is_isolated = not self.model.has_room(here, row["id"])
             kept = min(self.overall // 4, len(TENANTS) - len(running))
             free = self.overall - running.total() - (kept if running[row["tenant_id"]] else 0)
@@ -425,7 +426,7 @@ class Scheduler(RuleBasedStateMachine):
         is_over = claimed.attempt >= claimed.attempts_allowed
         if self.model.is_killer(claimed.id) if outcome is AttemptOutcome.LOST else is_over:
             return "DEAD"
-        return "FAILED" if row["cancel_requested_at"] is None else "CANCELLED"
+        return "RETRYING" if row["cancel_requested_at"] is None else "CANCELLED"
 
     def chosen(self, number: int) -> list[Claimed]:
         """Return one that has started, the latest for 0; none if there is none."""

@@ -360,7 +360,7 @@ class TestRetry:
         [
             ("SUCCEEDED", "schedule trigger acme/work"),
             ("PENDING", "it waits already"),
-            ("FAILED", "retried by itself"),
+            ("RETRYING", "retried by itself"),
         ],
     )
     async def test_what_has_not_ended_badly_is_refused(
@@ -410,7 +410,7 @@ class TestRetry:
 
 
 class TestCancel:
-    @pytest.mark.parametrize("state", ["PENDING", "FAILED"])
+    @pytest.mark.parametrize("state", ["PENDING", "RETRYING"])
     async def test_what_waits_ends_at_once(self, scheduling: Scheduling, state: str) -> None:
         await scheduling.waiting(state=state)
         row = await only_execution(scheduling)

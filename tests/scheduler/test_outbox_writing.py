@@ -124,7 +124,7 @@ async def test_an_attempt_that_will_be_retried_is_no_event(scheduling: Schedulin
     await listen(scheduling)
     (claimed,) = await scheduling.claim_all()
     await scheduling.finish(claimed, AttemptOutcome.FAILED, "boom")
-    assert await scheduling.count(state="FAILED") == 1
+    assert await scheduling.count(state="RETRYING") == 1
     assert await events(scheduling) == []
 
 

@@ -50,7 +50,7 @@ async def test_skip_ends_the_next_while_one_waits_for_its_next_attempt(
 
     assert await occur(scheduling) == []
 
-    assert await told(scheduling) == [("FAILED", "broke"), ("SKIPPED", "still running")]
+    assert await told(scheduling) == [("RETRYING", "broke"), ("SKIPPED", "still running")]
 
 
 async def test_of_two_that_come_together_the_second_ends_only_if_the_first_starts(

@@ -85,7 +85,7 @@ class TestRecords:
         scheduling.clock.go_on(hours=1)
         (row,) = await steps.work()
         reason = f"{UNDECIDED}OSError: the directory is away"
-        assert (row["state"], row["reason"], row["attempt"]) == ("FAILED", reason, 1)
+        assert (row["state"], row["reason"], row["attempt"]) == ("RETRYING", reason, 1)
         scheduling.clock.go_on(seconds=2)
         (row,) = await steps.work()
         assert (row["state"], row["reason"], row["attempt"]) == ("DEAD", reason, 2)
@@ -209,5 +209,5 @@ class TestTargets:
     ) -> None:
         decider.behaviour = answering(503)
         (row,) = await steps.work()
-        assert (row["state"], target.connections) == ("FAILED", 0)
+        assert (row["state"], target.connections) == ("RETRYING", 0)
         assert row["reason"] == f"{UNDECIDED}the policy service answered 503"

@@ -129,7 +129,7 @@ def test_whatever_ends_the_process_of_a_handler_is_a_failed_attempt_and_no_lost_
         run.make_due("beside")
         run.until_noted("beside")
         run.make_due(*sagas)
-        ended = {saga: run.until_state(saga, "DEAD", "FAILED") for saga in sagas}
+        ended = {saga: run.until_state(saga, "DEAD", "RETRYING") for saga in sagas}
         run.note("go")
         beside = run.until_state("beside", "SUCCEEDED", "DEAD")
         run.end()
@@ -139,7 +139,7 @@ def test_whatever_ends_the_process_of_a_handler_is_a_failed_attempt_and_no_lost_
         "killed": ("DEAD", "its process was killed by signal 9 (Killed)"),
         "hungry": ("DEAD", "it went over its memory limit of 64 MiB"),
         "refuses": ("DEAD", "never again"),
-        "waits": ("FAILED", "not now"),
+        "waits": ("RETRYING", "not now"),
     }
     waits = ended["waits"]
     assert (waits["not_before"] - waits["started_at"]).total_seconds() >= 3600
@@ -182,9 +182,9 @@ def test_a_handler_in_a_process_has_connections_and_its_log_reaches_the_schedule
         query(database_url, "CREATE TABLE tenant_acme.written (n int)")
         process = run.start()
         run.make_due("writes")
-        writes = run.until_state("writes", "SUCCEEDED", "DEAD", "FAILED")
+        writes = run.until_state("writes", "SUCCEEDED", "DEAD", "RETRYING")
         run.make_due("reads")
-        reads = run.until_state("reads", "SUCCEEDED", "DEAD", "FAILED")
+        reads = run.until_state("reads", "SUCCEEDED", "DEAD", "RETRYING")
         lines = run.end()
         left = "SELECT log, result FROM tenantcron.execution_attempt WHERE execution_id = %s"
         (output,) = query(database_url, left, reads["id"])
@@ -254,7 +254,7 @@ def test_a_shutdown_ends_the_processes_of_handlers(tmp_path: Path, database_url:
     assert process.returncode == 0
     assert is_gone(pid)
     assert (tmp_path / "cleaned").exists()
-    assert (row["state"], row["reason"]) == ("FAILED", "interrupted by shutdown")
+    assert (row["state"], row["reason"]) == ("RETRYING", "interrupted by shutdown")
 
 
 def test_a_handler_that_a_new_process_does_not_find_is_refused_before_anything_runs(

@@ -50,7 +50,7 @@ def test_the_longest_wait_doubles_with_every_attempt_up_to_max_backoff(
 ) -> None:
     result = settled(outcome, attempt=attempt, allowed=100)
 
-    assert (result.state, result.wait) == ("FAILED", timedelta(seconds=seconds))
+    assert (result.state, result.wait) == ("RETRYING", timedelta(seconds=seconds))
 
 
 def test_the_wait_is_anywhere_between_nothing_and_the_longest() -> None:
@@ -94,7 +94,7 @@ def test_a_final_failure_is_dead_on_its_first_attempt() -> None:
 
 def test_what_the_scheduler_broke_off_starts_again_at_once_while_attempts_are_left() -> None:
     result = settled(AttemptOutcome.INTERRUPTED, attempt=2)
-    assert (result.state, result.wait) == ("FAILED", timedelta(0))
+    assert (result.state, result.wait) == ("RETRYING", timedelta(0))
     assert settled(AttemptOutcome.INTERRUPTED, attempt=3).state == "DEAD"
 
 
@@ -102,7 +102,7 @@ def test_what_the_scheduler_broke_off_starts_again_at_once_while_attempts_are_le
 def test_a_loss_uses_up_no_attempt_and_starts_again_at_once(blamed: int, allowed: int) -> None:
     lost = Attempt(claimed(attempt=3, attempts_allowed=3), AttemptOutcome.LOST)
 
-    assert settle_loss(lost, blamed, allowed) == Settled("FAILED", "worker lost", timedelta(0))
+    assert settle_loss(lost, blamed, allowed) == Settled("RETRYING", "worker lost", timedelta(0))
 
 
 def test_what_was_blamed_as_often_as_allowed_is_dead() -> None:

@@ -149,7 +149,7 @@ async def test_what_does_not_end_in_time_is_interrupted_and_starts_again_elsewhe
         async with asyncio.timeout(PATIENCE):
             await works.called.wait()
 
-    assert await real.states() == [("FAILED", "interrupted by shutdown")]
+    assert await real.states() == [("RETRYING", "interrupted by shutdown")]
     works.go.set()
     async with at_work(real, works):
         await until_state(real, "SUCCEEDED")
@@ -267,7 +267,7 @@ async def test_once_that_is_told_to_stop_drains_like_any_other(real: Scheduling)
         await make_due(real, await real.schedule("quick", "0 0 1 1 *", start_within="1m"))
         await running
 
-    assert await real.states() == [("FAILED", "interrupted by shutdown")]
+    assert await real.states() == [("RETRYING", "interrupted by shutdown")]
     assert await real.rows("worker", "id") == []
 
 

@@ -30,7 +30,7 @@ async def suspects(scheduling: Scheduling, number: int, suspicion: int, **column
     await scheduling.limit(100)
     await scheduling.waiting(
         number,
-        state="FAILED",
+        state="RETRYING",
         attempt=suspicion,
         attempts_allowed=3 + suspicion,
         losses=suspicion,
@@ -45,7 +45,7 @@ async def test_a_loss_uses_up_no_attempt(scheduling: Scheduling) -> None:
     await lose_running(scheduling)
 
     (row,) = await scheduling.rows()
-    assert (row["state"], row["reason"]) == ("FAILED", "worker lost")
+    assert (row["state"], row["reason"]) == ("RETRYING", "worker lost")
     assert (row["attempt"], row["attempts_allowed"], row["losses"]) == (1, 2, 1)
 
 
@@ -126,7 +126,7 @@ async def test_an_attempt_that_comes_back_clears_a_suspect_and_keeps_its_losses(
     await scheduling.finish(started, AttemptOutcome.FAILED)
 
     (row,) = await scheduling.rows()
-    assert (row["state"], row["losses"], row["suspicion"]) == ("FAILED", ALONE, 0)
+    assert (row["state"], row["losses"], row["suspicion"]) == ("RETRYING", ALONE, 0)
 
 
 async def test_the_only_suspect_of_lost_workers_is_dead_and_counts_towards_the_pause(
@@ -139,7 +139,7 @@ async def test_the_only_suspect_of_lost_workers_is_dead_and_counts_towards_the_p
 
     for _ in range(ALONE + 2):
         await lose_running(scheduling)
-        assert await scheduling.states() == [("FAILED", "worker lost")]
+        assert await scheduling.states() == [("RETRYING", "worker lost")]
     await lose_running(scheduling)
 
     assert await scheduling.states() == [KILLED]
@@ -159,7 +159,7 @@ async def test_a_target_is_never_a_suspect(scheduling: Scheduling) -> None:
     for losses in range(1, 9):
         await lose_running(scheduling)
         (row,) = await scheduling.rows()
-        assert (row["state"], row["losses"], row["suspicion"]) == ("FAILED", losses, 0)
+        assert (row["state"], row["losses"], row["suspicion"]) == ("RETRYING", losses, 0)
 
 
 async def test_what_was_claimed_and_not_started_is_as_suspect_as_before(
@@ -186,7 +186,8 @@ async def test_replicas_that_recover_parts_of_a_lost_worker_count_each_loss_once
     while sum(await asyncio.gather(*(recover_lost(scheduling.replica(one)) for one in names))):
         pass
 
-    assert await scheduling.count(state="FAILED", losses=1, suspicion=1, attempts_allowed=4) == 500
+    lost = await scheduling.count(state="RETRYING", losses=1, suspicion=1, attempts_allowed=4)
+    assert lost == 500
 
 
 class Poison:

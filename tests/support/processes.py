@@ -197,6 +197,6 @@ def all_ended(url: str) -> bool:
     """Whether no execution is running or pending, and none is due."""
     return not query(
         url,
-        "SELECT 1 FROM tenantcron.execution WHERE state IN ('PENDING', 'RUNNING', 'FAILED')"
+        "SELECT 1 FROM tenantcron.execution_live"
         " UNION ALL SELECT 1 FROM tenantcron.schedule_cursor WHERE next_run_at <= now()",
     )

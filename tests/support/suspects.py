@@ -42,7 +42,7 @@ class Supervised:
         self.scheduling.clock.go_on(seconds=LONGER_THAN_A_LEASE)
         while await recover_lost(self.scheduling.replica("recovering")):
             pass
-        return any(claims) or bool(await self.scheduling.count(state="FAILED"))
+        return any(claims) or bool(await self.scheduling.count(state="RETRYING"))
 
     async def _claimed(self) -> list[Claimed]:
         name = f"worker {next(self._names)}"
