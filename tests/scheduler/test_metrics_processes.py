@@ -24,11 +24,12 @@ HANDLERS = '''
 """Handlers that end in several ways."""
 from contextlib import suppress
 from tenantcron import Fail, Retry, TokenError, saga
-from tenantcron.scheduler import metrics, run
+from tenantcron.scheduler.metrics import prometheus
+from tenantcron.scheduler.replica import replica_loops
 
 # Nobody rings when a cursor is moved by hand.
-run.LONGEST_SLEEP = 0.05
-metrics.FRESH_SECONDS = 0.0
+replica_loops.LONGEST_SLEEP = 0.05
+prometheus.FRESH_SECONDS = 0.0
 
 @saga("quick")
 async def quick(execution):

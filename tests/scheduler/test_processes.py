@@ -17,11 +17,11 @@ HANDLERS = '''
 """Handlers that say that they were called."""
 import asyncio, os
 import psycopg
-from tenantcron.scheduler import run
+from tenantcron.scheduler.replica import replica_loops
 from tenantcron.targets.registry import saga
 
 # Nobody rings when a cursor is moved by hand; and the more often it fires, the more is killed.
-run.LONGEST_SLEEP = 0.05
+replica_loops.LONGEST_SLEEP = 0.05
 
 async def note(execution, what):
     url = os.environ["TENANTCRON_DATABASE_URL"]

@@ -18,10 +18,10 @@ HANDLERS = '''
 """Handlers that end at once, or never."""
 import asyncio
 from pathlib import Path
-from tenantcron.scheduler import run
+from tenantcron.scheduler.replica import replica_loops
 from tenantcron.targets.registry import saga
 
-run.LONGEST_SLEEP = 0.05
+replica_loops.LONGEST_SLEEP = 0.05
 
 @saga("quick")
 async def quick(execution):

@@ -18,10 +18,10 @@ from pathlib import Path
 import structlog
 from sqlalchemy import text
 from tenantcron import Fail, Retry, TokenError, saga
-from tenantcron.scheduler import run
+from tenantcron.scheduler.replica import replica_loops
 
 # No notification is sent when a test makes a cursor due.
-run.LONGEST_SLEEP = 0.05
+replica_loops.LONGEST_SLEEP = 0.05
 """
 Line = dict[str, object]
 
