@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from tenantcron.actor.introspection import IntrospectionUnavailableError
 from tenantcron.actor.key_sets import KeysUnavailableError
-from tenantcron.actor.verification import InvalidTokenError, Proof, Refusal, Verifier
+from tenantcron.actor.verification import InvalidTokenError, Proof, TokenRefusal, Verifier
 
 _SCHEME: Final = "bearer"
 _UNAUTHORIZED, _FORBIDDEN, _UNAVAILABLE = 401, 403, 503
@@ -60,7 +60,7 @@ def _bearer(request: Request) -> str:
 
 
 def _refused(error: InvalidTokenError) -> HTTPException:
-    if error.refusal in (Refusal.TENANT, Refusal.ROLE):
+    if error.refusal in (TokenRefusal.TENANT, TokenRefusal.ROLE):
         return HTTPException(_FORBIDDEN, str(error))
     challenge = f'Bearer error="invalid_token", error_description="{error.refusal.value}"'
     return HTTPException(_UNAUTHORIZED, str(error), headers={"WWW-Authenticate": challenge})

@@ -43,7 +43,7 @@ LONGEST_TOKEN_ID: Final = 255
 _LEASE: Final = re.compile("[0-9a-f]{32}")
 
 
-class Refusal(StrEnum):
+class TokenRefusal(StrEnum):
     """Why a token proves nothing."""
 
     MALFORMED = "malformed"
@@ -65,7 +65,7 @@ class Refusal(StrEnum):
 class InvalidTokenError(TenantcronError):
     """A token that proves nothing, and why; the text never holds the token."""
 
-    def __init__(self, refusal: Refusal, text: str) -> None:
+    def __init__(self, refusal: TokenRefusal, text: str) -> None:
         super().__init__(text)
         self.refusal = refusal
 
@@ -137,13 +137,13 @@ class Verifier:
         proof = _proof(payload)
         self._refuse_untimely(proof, _moment(payload["nbf"], "nbf"), now or datetime.now(UTC))
         if tenant is not None and proof.tenant != tenant:
-            raise InvalidTokenError(Refusal.TENANT, "the token is another tenant's")
+            raise InvalidTokenError(TokenRefusal.TENANT, "the token is another tenant's")
         if self.role is not None and self.role not in proof.roles:
-            raise InvalidTokenError(Refusal.ROLE, f"the token lacks the role {self.role}")
+            raise InvalidTokenError(TokenRefusal.ROLE, f"the token lacks the role {self.role}")
         if self.introspection is not None and not self.introspection.is_active(token, proof):
-            raise InvalidTokenError(Refusal.INACTIVE, "the token's attempt has ended")
+            raise InvalidTokenError(TokenRefusal.INACTIVE, "the token's attempt has ended")
         if self.seen is not None and not self.seen.is_new(proof.token_id, proof.expires_at):
-            raise InvalidTokenError(Refusal.REPLAYED, "the token was used before")
+            raise InvalidTokenError(TokenRefusal.REPLAYED, "the token was used before")
         return proof
 
     def _key(self, token: str) -> PublicKey:
@@ -151,12 +151,14 @@ class Verifier:
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in list(Algorithm):
             names = " or ".join(Algorithm)
-            raise InvalidTokenError(Refusal.ALGORITHM, f"the token is not signed with {names}")
+            raise InvalidTokenError(TokenRefusal.ALGORITHM, f"the token is not signed with {names}")
         key = self.keys.find(kid) if isinstance(kid, str) else None
         if key is None:
-            raise InvalidTokenError(Refusal.UNKNOWN_KEY, "no trusted key has signed the token")
+            raise InvalidTokenError(TokenRefusal.UNKNOWN_KEY, "no trusted key has signed the token")
         if key.algorithm != algorithm:
-            raise InvalidTokenError(Refusal.ALGORITHM, "the token's key is for another algorithm")
+            raise InvalidTokenError(
+                TokenRefusal.ALGORITHM, "the token's key is for another algorithm"
+            )
         return key
 
     def _payload(self, token: str, key: PublicKey) -> Mapping[str, object]:
@@ -175,10 +177,10 @@ class Verifier:
 
     def _refuse_untimely(self, proof: Proof, valid_from: datetime, now: datetime) -> None:
         if proof.expires_at + self.leeway <= now:
-            raise InvalidTokenError(Refusal.EXPIRED, "the token has expired")
+            raise InvalidTokenError(TokenRefusal.EXPIRED, "the token has expired")
         if max(valid_from, proof.issued_at) - self.leeway > now:
             text = "the token is not valid yet: compare the clocks"
-            raise InvalidTokenError(Refusal.NOT_YET_VALID, text)
+            raise InvalidTokenError(TokenRefusal.NOT_YET_VALID, text)
 
 
 def verify_own(token: str, keys: KeySet, issuer: str) -> Proof:
@@ -190,7 +192,7 @@ def verify_own(token: str, keys: KeySet, issuer: str) -> Proof:
     claims = _unverified(token)
     audience, issued_at = claims.get("aud"), claims.get("iat")
     if not isinstance(audience, str) or not audience:
-        raise InvalidTokenError(Refusal.AUDIENCE, "the token has not exactly one audience")
+        raise InvalidTokenError(TokenRefusal.AUDIENCE, "the token has not exactly one audience")
     verifier = Verifier(keys=keys, issuer=issuer, audience=audience)
     return verifier.verify(token, now=_moment(issued_at, "iat"))
 
@@ -202,19 +204,19 @@ _TIMES_ARE_OURS: Final[jwt.types.Options] = {
     "verify_iat": False,
 }
 # The special ones before the general ones.
-_REFUSALS: Final[dict[type[Exception], Refusal]] = {
-    jwt.InvalidSignatureError: Refusal.SIGNATURE,
-    jwt.InvalidAudienceError: Refusal.AUDIENCE,
-    jwt.InvalidIssuerError: Refusal.ISSUER,
-    jwt.MissingRequiredClaimError: Refusal.CLAIMS,
-    jwt.DecodeError: Refusal.MALFORMED,
-    jwt.InvalidTokenError: Refusal.CLAIMS,
+_REFUSALS: Final[dict[type[Exception], TokenRefusal]] = {
+    jwt.InvalidSignatureError: TokenRefusal.SIGNATURE,
+    jwt.InvalidAudienceError: TokenRefusal.AUDIENCE,
+    jwt.InvalidIssuerError: TokenRefusal.ISSUER,
+    jwt.MissingRequiredClaimError: TokenRefusal.CLAIMS,
+    jwt.DecodeError: TokenRefusal.MALFORMED,
+    jwt.InvalidTokenError: TokenRefusal.CLAIMS,
 }
 _TEXTS: Final = {
-    Refusal.SIGNATURE: "the token was not signed by the key that it names, or was changed",
-    Refusal.AUDIENCE: "the token is for another service",
-    Refusal.ISSUER: "the token is from another issuer",
-    Refusal.MALFORMED: "this is not a token",
+    TokenRefusal.SIGNATURE: "the token was not signed by the key that it names, or was changed",
+    TokenRefusal.AUDIENCE: "the token is for another service",
+    TokenRefusal.ISSUER: "the token is from another issuer",
+    TokenRefusal.MALFORMED: "this is not a token",
 }
 
 
@@ -223,7 +225,7 @@ def _unverified(token: str) -> Mapping[str, object]:
     try:
         return jwt.decode(token, options={"verify_signature": False})
     except jwt.InvalidTokenError:
-        raise InvalidTokenError(Refusal.MALFORMED, "this is not a token") from None
+        raise InvalidTokenError(TokenRefusal.MALFORMED, "this is not a token") from None
 
 
 def key_id(token: str) -> str | None:
@@ -234,22 +236,22 @@ def key_id(token: str) -> str | None:
 
 def _header(token: str) -> Mapping[str, object]:
     if len(token) > LONGEST_TOKEN or not token.isascii():
-        raise InvalidTokenError(Refusal.MALFORMED, "this is not a token")
+        raise InvalidTokenError(TokenRefusal.MALFORMED, "this is not a token")
     try:
         return jwt.get_unverified_header(token)
     except jwt.InvalidTokenError:
-        raise InvalidTokenError(Refusal.MALFORMED, "this is not a token") from None
+        raise InvalidTokenError(TokenRefusal.MALFORMED, "this is not a token") from None
 
 
 def _proof(payload: Mapping[str, object]) -> Proof:
     """Build the proof; nothing but a payload whose signature was verified may get here."""
     subject, tenant, roles = payload["sub"], payload["tenant"], payload["roles"]
     if not isinstance(subject, str) or not _is_identity(subject):
-        raise InvalidTokenError(Refusal.SUBJECT, "the token's subject is not a scheduler")
+        raise InvalidTokenError(TokenRefusal.SUBJECT, "the token's subject is not a scheduler")
     if not isinstance(roles, list) or ROLE not in roles:
-        raise InvalidTokenError(Refusal.SUBJECT, f"the token has not the role {ROLE}")
+        raise InvalidTokenError(TokenRefusal.SUBJECT, f"the token has not the role {ROLE}")
     if not isinstance(tenant, str) or not is_tenant_id(tenant):
-        raise InvalidTokenError(Refusal.CLAIMS, "the token's tenant is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's tenant is not one")
     return Proof(
         actor=AuthenticatedActor(subject, ActorType.SCHEDULER, SOURCE, WITNESS),
         tenant=TenantId(tenant),
@@ -274,34 +276,38 @@ def _owner(claim: object) -> Owner | None:
     if claim is None:
         return None
     if not isinstance(claim, str) or not is_owner(claim):
-        raise InvalidTokenError(Refusal.CLAIMS, "the token's owner is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's owner is not one")
     return Owner(claim)
 
 
 def _token_id(claim: object) -> str:
     if not isinstance(claim, str) or not 1 <= len(claim) <= LONGEST_TOKEN_ID:
-        raise InvalidTokenError(Refusal.CLAIMS, "the token's id is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's id is not one")
     return claim
 
 
 def _moment(claim: object, name: str) -> datetime:
     if not isinstance(claim, int) or isinstance(claim, bool):
-        raise InvalidTokenError(Refusal.CLAIMS, f"the token's {name} is not a number of seconds")
+        raise InvalidTokenError(
+            TokenRefusal.CLAIMS, f"the token's {name} is not a number of seconds"
+        )
     try:
         return datetime.fromtimestamp(claim, UTC)
     except (ValueError, OverflowError, OSError):
-        raise InvalidTokenError(Refusal.CLAIMS, f"the token's {name} is out of range") from None
+        raise InvalidTokenError(
+            TokenRefusal.CLAIMS, f"the token's {name} is out of range"
+        ) from None
 
 
 def _attempt(claim: object) -> int | None:
     if claim is not None and (not isinstance(claim, int) or isinstance(claim, bool) or claim < 1):
-        raise InvalidTokenError(Refusal.CLAIMS, "the token's attempt is not a number from 1")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's attempt is not a number from 1")
     return claim
 
 
 def _lease(claim: object) -> str | None:
     if claim is not None and (not isinstance(claim, str) or _LEASE.fullmatch(claim) is None):
-        raise InvalidTokenError(Refusal.CLAIMS, "the token's lease is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's lease is not one")
     return claim
 
 
@@ -309,4 +315,4 @@ def _execution(claim: object) -> UUID:
     try:
         return UUID(str(claim))
     except ValueError:
-        raise InvalidTokenError(Refusal.CLAIMS, "the token's execution is not one") from None
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's execution is not one") from None

@@ -33,7 +33,7 @@ from tenantcron.service.responses.tenants import tenant_as_json
 from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants
-from tenantcron.store.rows.tenants import Limits, TenantRow, TenantStatus, TenantsWanted
+from tenantcron.store.rows.tenants import TenantLimits, TenantRow, TenantStatus, TenantsWanted
 from tenantcron.tenants.registry import Registry, find_tenant, tenant_id
 
 router = APIRouter(tags=["tenants"])
@@ -206,8 +206,8 @@ async def require_unchanged(request: Request, database: Database, tenant: Tenant
         require_match(request, {**tenant_as_json(row)})
 
 
-def _limits(body: inputs.TenantLimitsBody) -> Limits:
-    limits = Limits()
+def _limits(body: inputs.TenantLimitsBody) -> TenantLimits:
+    limits = TenantLimits()
     if "max_schedules" in body.model_fields_set:
         limits["max_schedules"] = body.max_schedules
     if "max_concurrent" in body.model_fields_set:

@@ -40,7 +40,7 @@ from tenantcron.schedules.settings import ScheduleSettings, read_settings
 from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Transaction
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 from tenantcron.targets.registry import Handlers
 
 CONCURRENCY = 50
@@ -88,7 +88,7 @@ async def _answer(reader: StreamReader, writer: StreamWriter) -> None:
         writer.write(_ANSWER)
 
 
-def executor_call(caller: Caller, port: int) -> Call:
+def executor_call(caller: HttpClient, port: int) -> Call:
     """Return a call as the scheduler makes it."""
     policy = default_policy()._replace(egress=_egress(port), allowed_secrets=(f"env:{SECRET}",))
     deliveries = Deliveries(caller, policy, _no_time_passed)
@@ -140,7 +140,7 @@ async def rate(call: Call, number: int) -> Rate:
 async def measure(port: int, number: int) -> int:
     """Measure both, interleaved, and print the results."""
     os.environ[SECRET] = "0123456789abcdef" * 2
-    caller = Caller(_egress(port))
+    caller = HttpClient(_egress(port))
     limits = httpx.Limits(max_connections=1024, max_keepalive_connections=100)
     async with httpx.AsyncClient(trust_env=False, limits=limits) as client:
         calls = {"executor": executor_call(caller, port), "httpx": httpx_call(client, port)}

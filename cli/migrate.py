@@ -20,7 +20,7 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import load_settings
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import visible
-from tenantcron.migrations.outcome import Outcome, TenantOutcome, TenantState
+from tenantcron.migrations.outcome import MigrationOutcome, TenantMigrationState, TenantOutcome
 from tenantcron.migrations.runner import OnProgress, migrate
 from tenantcron.store.connection.engine import open_database
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(outcome.failed))
 
 
-async def _migrate(concurrency: int) -> Outcome:
+async def _migrate(concurrency: int) -> MigrationOutcome:
     settings = load_settings(os.environ, Path.cwd())
     if warning := unverified_server(settings):
         print(warning, file=sys.stderr)
@@ -94,18 +94,18 @@ def _watched() -> bool:
     return sys.stderr.isatty()
 
 
-def _as_json(outcome: Outcome) -> JsonObject:
+def _as_json(outcome: MigrationOutcome) -> JsonObject:
     return {
         "control": {"from": outcome.control.before, "to": outcome.control.after},
         "tenants": {
-            "migrated": outcome.count(TenantState.MIGRATED),
-            "current": outcome.count(TenantState.CURRENT),
+            "migrated": outcome.count(TenantMigrationState.MIGRATED),
+            "current": outcome.count(TenantMigrationState.CURRENT),
             "failed": [{"tenant": one.tenant, "error": one.error} for one in outcome.failed],
         },
     }
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: MigrationOutcome) -> None:
     paint = Palette(sys.stdout)
     print(_control_line(outcome))
     for one in outcome.failed:
@@ -115,13 +115,16 @@ def _show(outcome: Outcome) -> None:
         print("Run `tenantcron migrate` again when it is mended: only what is missing is done.")
 
 
-def _control_line(outcome: Outcome) -> str:
+def _control_line(outcome: MigrationOutcome) -> str:
     control = outcome.control
     if control.before == control.after:
         return f"control schema: current ({control.after})"
     return f"control schema: {control.before or 'new'} -> {control.after}"
 
 
-def _summary(outcome: Outcome) -> str:
-    migrated, current = outcome.count(TenantState.MIGRATED), outcome.count(TenantState.CURRENT)
+def _summary(outcome: MigrationOutcome) -> str:
+    migrated, current = (
+        outcome.count(TenantMigrationState.MIGRATED),
+        outcome.count(TenantMigrationState.CURRENT),
+    )
     return f"tenants: {migrated} migrated, {current} current, {len(outcome.failed)} failed"

@@ -9,7 +9,7 @@ from tenantcron.cli.database import current_settings
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.core.words import visible
-from tenantcron.migrations.check import Checked, Difference, check
+from tenantcron.migrations.check import SchemaCheck, SchemaDifference, check
 from tenantcron.store.connection.engine import open_database
 from tenantcron.store.schema.versions import TENANT_VERSION
 
@@ -24,12 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(checked.differences))
 
 
-async def _check() -> Checked:
+async def _check() -> SchemaCheck:
     async with open_database(current_settings()) as database:
         return await check(database)
 
 
-def _as_json(checked: Checked) -> JsonObject:
+def _as_json(checked: SchemaCheck) -> JsonObject:
     differences: list[JsonValue] = [
         {"tenant": found.tenant, "schema": found.schema, "problem": found.problem}
         for found in checked.differences
@@ -41,7 +41,7 @@ def _as_json(checked: Checked) -> JsonObject:
     }
 
 
-def _show(checked: Checked) -> None:
+def _show(checked: SchemaCheck) -> None:
     number = len(checked.differences)
     if not number:
         versions = f"{checked.control} and {TENANT_VERSION}"
@@ -55,5 +55,5 @@ def _show(checked: Checked) -> None:
     print("Neither restores objects that were changed or dropped since.")
 
 
-def _place(found: Difference) -> str:
+def _place(found: SchemaDifference) -> str:
     return f"tenant {found.tenant} ({found.schema})" if found.tenant else f"schema {found.schema}"

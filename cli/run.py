@@ -53,8 +53,8 @@ from tenantcron.scheduler.tokens.token_minting import Minter
 from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.embedded.ending import end_after, end_at_once
 from tenantcron.targets.authorising import Authoriser
-from tenantcron.targets.capabilities import Capabilities, Limits, capabilities
-from tenantcron.targets.http import Caller
+from tenantcron.targets.capabilities import Capabilities, CapabilityLimits, capabilities
+from tenantcron.targets.http import HttpClient
 from tenantcron.targets.isolation.forkserver import Forkserver
 from tenantcron.targets.isolation.isolated import isolate, wants_processes
 from tenantcron.targets.output import keep_line
@@ -143,7 +143,7 @@ class Parts:
     settings: Settings
     handlers: Handlers
     policy: Policy
-    caller: Caller
+    caller: HttpClient
     authoriser: Authoriser | None
     tracing: Tracing | None
     capabilities: Capabilities
@@ -161,7 +161,7 @@ def _capabilities(
     targets = None if arguments.targets is None else tuple(arguments.targets)
     return capabilities(
         handlers,
-        Limits(tuple(arguments.only), targets),
+        CapabilityLimits(tuple(arguments.only), targets),
         calls_targets=policy.calls_hosts,
         has_default_target=policy.default_target is not None,
     )
@@ -209,16 +209,16 @@ def _check_keys(settings: Settings) -> None:
         material.own()
 
 
-def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> Caller:
+def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> HttpClient:
     """Where no host may be called, nothing is loaded that could call one."""
-    caller = Caller(policy.egress, ca_file=settings.ca_file, tracing=spans)
+    caller = HttpClient(policy.egress, ca_file=settings.ca_file, tracing=spans)
     if policy.calls_hosts:
         caller.open()
     return caller
 
 
 def _authoriser(
-    settings: Settings, policy: Policy, handlers: Handlers, caller: Caller
+    settings: Settings, policy: Policy, handlers: Handlers, caller: HttpClient
 ) -> Authoriser | None:
     """Return who decides for owners, None if nobody does; what could never decide is told now."""
     if settings.owner_check_url is None:

@@ -22,7 +22,7 @@ from tenantcron.core.words import visible
 from tenantcron.service.responses.tenants import tenant_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.identities import IdentityRow
-from tenantcron.store.rows.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, Limits, TenantRow
+from tenantcron.store.rows.tenants import HIGHEST_LIMIT, LOWEST_LIMITS, TenantLimits, TenantRow
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import (
     Registry,
@@ -121,8 +121,8 @@ def _reason(text: str) -> str:
     return visible(text)
 
 
-def _limits(arguments: argparse.Namespace) -> Limits:
-    limits = Limits()
+def _limits(arguments: argparse.Namespace) -> TenantLimits:
+    limits = TenantLimits()
     if "max_schedules" in arguments:
         limits["max_schedules"] = arguments.max_schedules
     if "max_concurrent" in arguments:

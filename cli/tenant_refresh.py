@@ -21,7 +21,7 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, tenant_sources
 from tenantcron.store.rows.tenant_sources import SourceProblem
 from tenantcron.store.rows.tenants import HIGHEST_LIMIT
-from tenantcron.tenants.source.plan import Change, SourcePlan, differences
+from tenantcron.tenants.source.plan import PlannedTenantChange, SourcePlan, differences
 from tenantcron.tenants.source.reading import TenantSource, tenant_source
 from tenantcron.tenants.source.refresh import Refresher, SourceRefresh
 
@@ -172,7 +172,7 @@ def _as_json(source: str, done: SourceRefresh, *, is_check: bool) -> JsonObject:
     }
 
 
-def _change_as_json(change: Change) -> JsonObject:
+def _change_as_json(change: PlannedTenantChange) -> JsonObject:
     differing = differences(change)
     return {
         "tenant": change.after.id,

@@ -42,7 +42,7 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, outbox, tenants, webhooks
 from tenantcron.store.rows.outbox import Backlog, Event
 from tenantcron.store.rows.webhooks import Webhook
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 
 _EXAMPLES = """\
 examples:
@@ -192,7 +192,7 @@ async def _test(database: Database, arguments: argparse.Namespace) -> CommandRes
     if found is None:
         raise _unknown(arguments.name)
     policy = policy_in(Path.cwd(), arguments.policy)
-    caller = Caller(policy.egress, ca_file=settings().ca_file)
+    caller = HttpClient(policy.egress, ca_file=settings().ca_file)
     event = Event(0, uuid4(), TEST_TYPE, f"webhooks/{found.name}", now, {"webhook": found.name})
     try:
         await Courier(caller, policy.allowed_secrets).send(found, _NOBODY, [event], now)

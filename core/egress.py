@@ -1,12 +1,12 @@
-"""Egress: what HTTP targets may call. The rules for manifests and for calls, in one place.
+"""Egress rules: which URLs HTTP targets may call. Manifest checks and calls share them.
 
-A URL is matched whole against one strict form rather than taken apart by a lenient parser, because
-what two parsers read differently is what attackers look for. Its host must be listed, its port and
-its scheme too. Every address that a host stands for must be a public one or lie in a network that
-the policy names. Forms of IPv6 that carry an address of IPv4 are judged by what they carry.
+A URL must match one strict pattern. A lenient parser is not enough: attackers exploit URLs that two
+parsers read differently. The host, port and scheme must be allowed. Every address that the host
+resolves to must be public, or in a network that the policy lists. An IPv6 address that embeds an
+IPv4 address is checked as that IPv4 address.
 
-The tables are our own: what `ipaddress` calls global or private has changed between versions of
-Python, and never had the whole list.
+The tables of special networks are our own: `is_global` and `is_private` of `ipaddress` differ
+between Python versions and are incomplete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tenantcron.core.words import shortened
 
-# Only URLs with an address in them need it, and it doubles what this module costs to import.
+# Only URLs with an IP address need it, and it doubles the import time of this module.
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
@@ -32,14 +32,14 @@ _URL = (
     rf"(?P<scheme>https?)://(?P<host>{_LABEL}(\.{_LABEL})*|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{{1,5}}))?"
     r"(?P<target>[/?]([!$&'()*+,\-./0-9:;=?@A-Z_a-z~]|%[0-9a-f]{2})*)?"
 )
-# What resolvers take for an address however it is spelled: 2130706433, 0x7f.1, 127.1.
+# Resolvers accept many spellings of an address: 2130706433, 0x7f.1, 127.1.
 _ENDS_IN_A_NUMBER = r"(.*\.)?([0-9]+|0x[0-9a-f]*)"
 
-# Not the public internet, each with its own reason (IANA's registries of special addresses).
+# Networks outside the public internet, with the reason (IANA special-purpose registries).
 _SPECIAL = (
     ("0.0.0.0/8", "this network"),
     ("10.0.0.0/8", "private"),
-    ("100.64.0.0/10", "shared by a provider"),
+    ("100.64.0.0/10", "shared address space of a provider"),
     ("127.0.0.0/8", "loopback"),
     ("169.254.0.0/16", "link-local, where clouds keep their metadata"),
     ("172.16.0.0/12", "private"),
@@ -63,39 +63,39 @@ _SPECIAL = (
     ("2002::/16", "6to4"),
     ("3fff::/20", "reserved for documentation"),
 )
-# All that is not in here is special in IPv6, too.
+# Every other IPv6 network is special, too.
 _PUBLIC_IPV6 = "2000::/3"
 _NAT64 = "64:ff9b::/96"
 
 
 class Url(NamedTuple):
-    """A URL that can be called; scheme and host are in small letters."""
+    """A URL that can be called; scheme and host are in lower case."""
 
     scheme: str
     host: str
     port: int
-    # Path and query, as they are written.
+    # Path and query, unchanged.
     target: str
 
     @property
     def origin(self) -> str:
-        """Scheme, host, and the port if it is not the scheme's own."""
+        """Scheme and host, and the port if it is not the default."""
         port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{self.host}{port}"
 
     @property
     def place(self) -> str:
-        """What may be shown: queries hold secrets at times."""
+        """The URL without its query, which may contain secrets."""
         return f"{self.origin}{self.target.partition('?')[0]}"
 
     def __str__(self) -> str:
-        """Write it out in full."""
+        """Return the full URL."""
         return f"{self.origin}{self.target}"
 
 
 def read_url(text: str) -> Url | None:
-    """Read a URL; None if it cannot be called safely."""
-    # Without ASCII, the Kelvin sign would be a k. Compiled when the first URL comes, and kept.
+    """Parse a URL; None if it cannot be called safely."""
+    # Without ASCII, the Kelvin sign would match k. `re` caches the compiled pattern.
     match = re.fullmatch(_URL, text, re.ASCII | re.IGNORECASE)
     if match is None:
         return None
@@ -107,8 +107,8 @@ def read_url(text: str) -> Url | None:
     return Url(scheme, host, port, target if target.startswith("/") else f"/{target}")
 
 
-class Refusal(NamedTuple):
-    """Why a URL may not be called, and what to do about it."""
+class EgressRefusal(NamedTuple):
+    """Why a URL may not be called, and how to fix it."""
 
     kind: Literal["scheme", "host", "port", "address"]
     message: str
@@ -116,18 +116,18 @@ class Refusal(NamedTuple):
 
 
 class Egress(NamedTuple):
-    """What may be called: hosts, networks beside the public ones, and ports; None: the usual."""
+    """Allowed hosts, networks besides the public ones, and ports; None: the default ports."""
 
     hosts: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
     ports: tuple[int, ...] | None = None
 
-    def refusal(self, url: Url) -> Refusal | None:
-        """Return why a URL may not be called, as far as it tells by itself."""
+    def refusal(self, url: Url) -> EgressRefusal | None:
+        """Return why a URL may not be called, before its host is resolved; None if it may."""
         return self._host_refusal(url) or self._port_refusal(url) or self._literal_refusal(url)
 
-    def forbids(self, address: str) -> Refusal | None:
-        """Return why an address may not be connected to."""
+    def forbids(self, address: str) -> EgressRefusal | None:
+        """Return why an address may not be called; None if it may."""
         found = _carried(_address(address))
         if any(found in network for network in map(_network, self.networks)):
             return None
@@ -135,39 +135,41 @@ class Egress(NamedTuple):
         if why is None:
             return None
         entry = f"{found}/{found.max_prefixlen}"
-        return Refusal("address", f"{address} is not a public address: {why}", _add_network(entry))
+        return EgressRefusal(
+            "address", f"{address} is not a public address: {why}", _add_network(entry)
+        )
 
-    def _host_refusal(self, url: Url) -> Refusal | None:
+    def _host_refusal(self, url: Url) -> EgressRefusal | None:
         if is_listed(url.scheme, url.host, self.hosts):
             return None
         if url.scheme == "http" and is_listed("https", url.host, self.hosts):
             message = f"{url.host} may be called by https only"
-            return Refusal("scheme", message, "write https instead")
+            return EgressRefusal("scheme", message, "write https instead")
         entry = url.host if url.scheme == "https" else f"http://{url.host}"
         message = f"{url.host} is not among the hosts that may be called"
-        return Refusal(
+        return EgressRefusal(
             "host",
             message,
             f'the platform team can add "{entry}" to allowed_hosts in the [policy] table',
         )
 
-    def _port_refusal(self, url: Url) -> Refusal | None:
+    def _port_refusal(self, url: Url) -> EgressRefusal | None:
         ports = (DEFAULT_PORTS[url.scheme],) if self.ports is None else self.ports
         if url.port in ports:
             return None
         listed = ", ".join(str(port) for port in sorted({*ports, url.port}))
-        return Refusal(
+        return EgressRefusal(
             "port",
             f"port {url.port} is not among those that may be called",
             f"the platform team can write allowed_ports = [{listed}] in the [policy] table",
         )
 
-    def _literal_refusal(self, url: Url) -> Refusal | None:
+    def _literal_refusal(self, url: Url) -> EgressRefusal | None:
         return self.forbids(bare(url.host)) if is_address(url.host) else None
 
 
 def is_listed(scheme: str, host: str, hosts: Iterable[str]) -> bool:
-    """Whether a host is listed; plain http only by an entry that says http://."""
+    """Whether a host is listed; plain http needs an entry that begins with http://."""
     entries = (entry.lower() for entry in hosts)
     prefix = "http://" if scheme == "http" else ""
     listed = [
@@ -182,17 +184,17 @@ def is_listed(scheme: str, host: str, hosts: Iterable[str]) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Whether the host of a URL is an address, so that there is nothing to look up."""
+    """Whether the host of a URL is an IP address, which needs no lookup."""
     return host.startswith("[") or re.fullmatch(_ENDS_IN_A_NUMBER, host) is not None
 
 
 def bare(host: str) -> str:
-    """Return an address as it is written outside of URLs."""
+    """Return an address without the brackets that URLs need."""
     return host.removeprefix("[").removesuffix("]")
 
 
 def is_network(text: str) -> bool:
-    """Whether a text is a network such as 10.0.0.0/8, with no bits behind its prefix."""
+    """Whether a text is a network such as 10.0.0.0/8, without host bits."""
     try:
         _network(text)
     except ValueError:
@@ -227,7 +229,7 @@ def _network(text: str) -> Network:
 
 
 def _carried(address: Address) -> Address:
-    """Return the address of IPv4 that one of IPv6 stands for, else the address itself."""
+    """Return the IPv4 address that an IPv6 address embeds, else the address itself."""
     from ipaddress import IPv4Address  # noqa: PLC0415 -- as above
 
     if isinstance(address, IPv4Address):

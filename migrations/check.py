@@ -21,7 +21,7 @@ _SCHEMAS_A_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SchemaDifference:
     """A difference to what is expected."""
 
     schema: str
@@ -31,69 +31,77 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class SchemaCheck:
     """The result of a check."""
 
     control: str | None
     tenants: int
-    differences: tuple[Difference, ...]
+    differences: tuple[SchemaDifference, ...]
 
 
-async def check(database: Database) -> Checked:
+async def check(database: Database) -> SchemaCheck:
     """Compare the control schema and all tenants with what this program expects."""
     async with database.transaction() as connection:
         version = await control_version(connection)
     if version is None or version < CONTROL_VERSION:
-        return Checked(version, 0, (_control_behind(version),))
+        return SchemaCheck(version, 0, (_control_behind(version),))
     found = [*await _control_objects(database, version)]
     tenants = await tenant_versions(database)
     found += [difference for tenant in tenants for difference in _versions(tenant)]
     found += await _tenant_objects(database, tenants)
     found += await _closed_to_api(database, tenants)
-    return Checked(version, len(tenants), tuple(found))
+    return SchemaCheck(version, len(tenants), tuple(found))
 
 
-def _control_behind(version: str | None) -> Difference:
+def _control_behind(version: str | None) -> SchemaDifference:
     problem = "is missing" if version is None else f"is at {version}, expected {CONTROL_VERSION}"
-    return Difference(CONTROL_SCHEMA, None, problem)
+    return SchemaDifference(CONTROL_SCHEMA, None, problem)
 
 
-async def _control_objects(database: Database, version: str) -> list[Difference]:
+async def _control_objects(database: Database, version: str) -> list[SchemaDifference]:
     if version > CONTROL_VERSION:
         return []
     async with database.transaction() as connection:
         lines = await missing_objects(connection, [CONTROL_SCHEMA], expected_objects("control"))
-    return [Difference(schema, None, _absent(line)) for schema, line in lines]
+    return [SchemaDifference(schema, None, _absent(line)) for schema, line in lines]
 
 
-def _versions(tenant: TenantVersion) -> Iterator[Difference]:
+def _versions(tenant: TenantVersion) -> Iterator[SchemaDifference]:
     if tenant.broken is not None:
-        yield Difference(tenant.schema, tenant.tenant, tenant.broken)
+        yield SchemaDifference(tenant.schema, tenant.tenant, tenant.broken)
     elif not tenant.is_current:
         problem = f"is at {tenant.version or 'no version'}, expected {TENANT_VERSION}"
-        yield Difference(tenant.schema, tenant.tenant, problem)
+        yield SchemaDifference(tenant.schema, tenant.tenant, problem)
 
 
-async def _tenant_objects(database: Database, tenants: Sequence[TenantVersion]) -> list[Difference]:
+async def _tenant_objects(
+    database: Database, tenants: Sequence[TenantVersion]
+) -> list[SchemaDifference]:
     by_schema = {
         tenant.schema: tenant.tenant for tenant in tenants if tenant.version == TENANT_VERSION
     }
-    schemas, found = list(by_schema), list[Difference]()
+    schemas, found = list(by_schema), list[SchemaDifference]()
     for start in range(0, len(schemas), _SCHEMAS_A_QUERY):
         some = schemas[start : start + _SCHEMAS_A_QUERY]
         async with database.transaction() as connection:
             lines = await missing_objects(connection, some, expected_objects("tenant"))
-        found += [Difference(schema, by_schema[schema], _absent(line)) for schema, line in lines]
+        found += [
+            SchemaDifference(schema, by_schema[schema], _absent(line)) for schema, line in lines
+        ]
     return found
 
 
-async def _closed_to_api(database: Database, tenants: Sequence[TenantVersion]) -> list[Difference]:
+async def _closed_to_api(
+    database: Database, tenants: Sequence[TenantVersion]
+) -> list[SchemaDifference]:
     """Report tenants whose tables the role of the API, if it exists, cannot read."""
     by_schema = {tenant.schema: tenant.tenant for tenant in tenants if tenant.broken is None}
     async with database.transaction() as connection:
         closed = await api_role.unreadable_schemas(connection)
     problem = f"cannot be read by the role {api_role.NAME}: grant it USAGE on the schema"
-    return [Difference(name, by_schema[name], problem) for name in closed if name in by_schema]
+    return [
+        SchemaDifference(name, by_schema[name], problem) for name in closed if name in by_schema
+    ]
 
 
 def _absent(line: str) -> str:

@@ -12,7 +12,7 @@ class ControlOutcome:
     after: str
 
 
-class TenantState(Enum):
+class TenantMigrationState(Enum):
     """The result of one tenant's migration."""
 
     CURRENT = "current"
@@ -25,12 +25,12 @@ class TenantOutcome:
     """One tenant, its result, and the reason of a failure."""
 
     tenant: str
-    state: TenantState
+    state: TenantMigrationState
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MigrationOutcome:
     """A complete run; the tenants are ordered by id."""
 
     control: ControlOutcome
@@ -39,8 +39,10 @@ class Outcome:
     @property
     def failed(self) -> tuple[TenantOutcome, ...]:
         """The tenants that are not up to date."""
-        return tuple(tenant for tenant in self.tenants if tenant.state is TenantState.FAILED)
+        return tuple(
+            tenant for tenant in self.tenants if tenant.state is TenantMigrationState.FAILED
+        )
 
-    def count(self, state: TenantState) -> int:
+    def count(self, state: TenantMigrationState) -> int:
         """Return the number of tenants with this result."""
         return sum(tenant.state is state for tenant in self.tenants)

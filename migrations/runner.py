@@ -33,7 +33,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.migrations.outcome import ControlOutcome, Outcome, TenantOutcome, TenantState
+from tenantcron.migrations.outcome import (
+    ControlOutcome,
+    MigrationOutcome,
+    TenantMigrationState,
+    TenantOutcome,
+)
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.locks import MigrationLock, lock_migration, wait_at_most
@@ -57,12 +62,12 @@ def _ignore_progress(_: TenantOutcome, __: int) -> None:
 
 async def migrate(
     database: Database, *, on_progress: OnProgress = _ignore_progress, concurrency: int = 4
-) -> Outcome:
+) -> MigrationOutcome:
     """Migrate the control schema, then the tenants."""
     control = await migrate_control(database)
     tenants = await migrate_tenants(database, on_progress=on_progress, concurrency=concurrency)
     await open_to_api(database)
-    return Outcome(control, tenants)
+    return MigrationOutcome(control, tenants)
 
 
 async def open_to_api(database: Database) -> None:
@@ -118,8 +123,8 @@ async def migrate_tenants(
 def _without_migration(tenant: TenantVersion) -> TenantOutcome | None:
     """Return the outcome of a tenant that needs no migration or cannot have one."""
     if tenant.broken is not None:
-        return TenantOutcome(tenant.tenant, TenantState.FAILED, tenant.broken)
-    return TenantOutcome(tenant.tenant, TenantState.CURRENT) if tenant.is_current else None
+        return TenantOutcome(tenant.tenant, TenantMigrationState.FAILED, tenant.broken)
+    return TenantOutcome(tenant.tenant, TenantMigrationState.CURRENT) if tenant.is_current else None
 
 
 async def _migrate_tenant(database: Database, tenant: TenantVersion) -> TenantOutcome:
@@ -129,18 +134,18 @@ async def _migrate_tenant(database: Database, tenant: TenantVersion) -> TenantOu
             state = await _migrate_schema(connection, tenant.schema)
     except (DBAPIError, TenantcronError) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        return TenantOutcome(tenant.tenant, TenantState.FAILED, first_line(cause))
+        return TenantOutcome(tenant.tenant, TenantMigrationState.FAILED, first_line(cause))
     return TenantOutcome(tenant.tenant, state)
 
 
-async def _migrate_schema(connection: AsyncConnection, schema: str) -> TenantState:
+async def _migrate_schema(connection: AsyncConnection, schema: str) -> TenantMigrationState:
     await lock_migration(connection, MigrationLock.TENANT, schema)
     version = await version_in(connection, schema)
     if version is not None and version >= TENANT_VERSION:
-        return TenantState.CURRENT
+        return TenantMigrationState.CURRENT
     await wait_at_most(connection, _PATIENCE)
     await connection.run_sync(_upgrade, "tenant", schema)
-    return TenantState.MIGRATED
+    return TenantMigrationState.MIGRATED
 
 
 def _upgrade(connection: Connection, kind: Kind, schema: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tenantcron.core.names import TenantId
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.listening import Heard, ListeningError, listening
 from tenantcron.store.rows.tenant_sources import TENANTS_CHANGED
 from tenantcron.store.rows.tenants import SCHEDULES_CHANGED
@@ -39,7 +39,9 @@ class Hints:
     on_tenants: Callable[[], None] = lambda: None
 
 
-async def listen(target: Target, hints: Hints, random: Random, wait: Wait = asyncio.sleep) -> None:
+async def listen(
+    target: DatabaseTarget, hints: Hints, random: Random, wait: Wait = asyncio.sleep
+) -> None:
     """Dispatch notifications until cancelled."""
     backoff = Backoff(random)
     while True:

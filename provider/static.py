@@ -25,7 +25,7 @@ from tenantcron.provider.static_settings import StaticSchedule, read_entries
 from tenantcron.provider.tenant_schedules import read_schedules
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import schedule_cursors, tenants
-from tenantcron.store.rows.schedule_rows import Fleet
+from tenantcron.store.rows.schedule_rows import FleetSchedules
 from tenantcron.store.rows.tenants import Scope, Synced, TenantRow, TenantStatus
 from tenantcron.store.steps import glances
 
@@ -62,7 +62,7 @@ class StaticProvider:
         """Do nothing: everything is compared every time."""
 
     def _provided(
-        self, tenant_id: TenantId, tenant: TenantRow | None, own: Fleet
+        self, tenant_id: TenantId, tenant: TenantRow | None, own: FleetSchedules
     ) -> ProvidedTenant:
         if tenant is None:
             refused = f"static schedules: there is no tenant `{tenant_id}`"

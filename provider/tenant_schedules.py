@@ -29,7 +29,7 @@ from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, Prov
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import schedule_rows, tenants
-from tenantcron.store.rows.schedule_rows import Fleet, ScheduleRow
+from tenantcron.store.rows.schedule_rows import FleetSchedules, ScheduleRow
 from tenantcron.store.rows.tenants import Scope, Synced, TenantRow, TenantStatus
 from tenantcron.store.schema.batches import LOCKED
 from tenantcron.store.steps import glances
@@ -60,7 +60,7 @@ class TenantScheduleProvider:
         await tenants.set_synced(connection, synced)
 
 
-async def read_schedules(connection: AsyncConnection, rows: Sequence[TenantRow]) -> Fleet:
+async def read_schedules(connection: AsyncConnection, rows: Sequence[TenantRow]) -> FleetSchedules:
     """Read the schedules of all tenants that are not deprovisioned."""
     schemas = {
         row.id: row.schema_name for row in rows if row.status is not TenantStatus.DEPROVISIONED
@@ -71,21 +71,23 @@ async def read_schedules(connection: AsyncConnection, rows: Sequence[TenantRow])
         return await _read_one_by_one(connection, schemas)
 
 
-async def _read_one_by_one(connection: AsyncConnection, schemas: dict[TenantId, str]) -> Fleet:
+async def _read_one_by_one(
+    connection: AsyncConnection, schemas: dict[TenantId, str]
+) -> FleetSchedules:
     """Find the tenant with unreadable values, such as a timestamp of infinity."""
-    fleet = Fleet({}, {})
+    fleet = FleetSchedules({}, {})
     for tenant_id, schema in schemas.items():
         try:
             found = await schedule_rows.read_many(connection, {tenant_id: schema})
         except (DataError, ValueError) as error:
             cause = error.orig if isinstance(error, DataError) else error
-            found = Fleet({}, {tenant_id: first_line(cause)})
+            found = FleetSchedules({}, {tenant_id: first_line(cause)})
         fleet.rows.update(found.rows)
         fleet.broken.update(found.broken)
     return fleet
 
 
-def _provided(tenant: TenantRow, fleet: Fleet, bounds: Bounds | None) -> ProvidedTenant:
+def _provided(tenant: TenantRow, fleet: FleetSchedules, bounds: Bounds | None) -> ProvidedTenant:
     fault = fleet.broken.get(tenant.id)
     rows = () if fault else fleet.rows.get(tenant.id, ())
     schedules = tuple(_schedule(row) for row in rows)

@@ -52,7 +52,7 @@ ANYTHING: Final = Capabilities((TargetKind.HTTP.value,), (f"{SAGA}{CATCH_ALL}",)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CapabilityLimits:
     """What a replica is dedicated to, as the command line or the settings say."""
 
     # Patterns such as `saga:report_*`; none: all.
@@ -62,7 +62,7 @@ class Limits:
 
 
 def capabilities(
-    handlers: Handlers, limits: Limits, *, calls_targets: bool, has_default_target: bool
+    handlers: Handlers, limits: CapabilityLimits, *, calls_targets: bool, has_default_target: bool
 ) -> Capabilities:
     """Return what a replica can run; a limit that leaves nothing of the sagas is a UsageError."""
     kinds = _kinds(limits, calls_targets=calls_targets)
@@ -77,7 +77,7 @@ def capabilities(
     return Capabilities((*sorted(named), *sorted(kinds)), patterns if catches_all else ())
 
 
-def _kinds(limits: Limits, *, calls_targets: bool) -> Collection[str]:
+def _kinds(limits: CapabilityLimits, *, calls_targets: bool) -> Collection[str]:
     if limits.targets is None:
         return () if limits.only or not calls_targets else tuple(TargetKind)
     if limits.targets == (NO_TARGETS,):

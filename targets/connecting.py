@@ -20,7 +20,7 @@ import certifi
 import httpcore
 import httpx
 
-from tenantcron.core.egress import Egress, Refusal, is_address
+from tenantcron.core.egress import Egress, EgressRefusal, is_address
 from tenantcron.core.errors import UsageError
 from tenantcron.targets.interim import BoundedStream
 from tenantcron.targets.resolving import Resolve, ResolvingError
@@ -37,7 +37,7 @@ _IDLE_SECONDS: Final = 2.0
 class ForbiddenAddressError(Exception):
     """A name stands for an address that may not be called."""
 
-    def __init__(self, host: str, refusal: Refusal) -> None:
+    def __init__(self, host: str, refusal: EgressRefusal) -> None:
         super().__init__(f"{host} may not be called: {refusal.message}; {refusal.hint}")
 
 

@@ -7,7 +7,7 @@ A call ends like a handler: it returns, or raises whether another attempt makes 
 - Any other status, a redirect, a host or an address that may not be called: no other attempt.
 
 The time of the attempt bounds all of it, from the look-up of the name on: whoever runs the call
-cancels it then. What the service has said by that time stands in the `Answer`.
+cancels it then. What the service has said by that time stands in the `ServiceResponse`.
 """
 
 import json
@@ -24,16 +24,16 @@ from tenantcron.actor.signatures import SIGNATURE, SIGNATURE_V1, SignedRequest
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth, audience_refusal
 from tenantcron.core.egress import Egress, Url, read_url
 from tenantcron.core.headers import is_reserved_header
-from tenantcron.targets.answers import (
-    LONGEST_ANSWER,
-    Answer,
+from tenantcron.targets.execution import Execution
+from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError, asking_tenant
+from tenantcron.targets.responses import (
+    LONGEST_RESPONSE,
     FailCall,
     RetryCall,
+    ServiceResponse,
     judge,
     redacted,
 )
-from tenantcron.targets.execution import Execution
-from tenantcron.targets.resolving import Resolve, Resolver, ResolvingError, asking_tenant
 from tenantcron.targets.signing import read_secret
 from tenantcron.targets.tokens import TokenError, Tokens
 from tenantcron.targets.tracing import Tracing, new_traceparent
@@ -55,7 +55,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TargetRequest:
     """What one attempt sends, but for what the execution itself says."""
 
     url: str
@@ -76,14 +76,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class RequestCredentials:
     """Headers that prove whom a request is from, and what of them must never be shown."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
 
 
-class Caller:
+class HttpClient:
     """Calls HTTP targets, within what egress allows, with one client for all."""
 
     def __init__(
@@ -113,7 +113,9 @@ class Caller:
         if self._client is not None:
             await self._client.aclose()
 
-    async def call(self, request: Request, execution: Execution, answer: Answer) -> None:
+    async def call(
+        self, request: TargetRequest, execution: Execution, answer: ServiceResponse
+    ) -> None:
         """Make the call; what the service says is put into the answer as it comes."""
         url = self._allowed(request.url, request.egress)
         asking_tenant.set(execution.tenant_id)
@@ -127,7 +129,12 @@ class Caller:
                 span.answered(answer.status)
 
     async def _call(
-        self, request: Request, url: Url, execution: Execution, answer: Answer, traceparent: str
+        self,
+        request: TargetRequest,
+        url: Url,
+        execution: Execution,
+        answer: ServiceResponse,
+        traceparent: str,
     ) -> None:
         began = monotonic()
         body = content(execution)
@@ -141,7 +148,12 @@ class Caller:
         judge(answered.status_code, answered.headers, now)
 
     async def post(
-        self, url: str, body: bytes, proof: Proof, answer: Answer, content_type: str | None = None
+        self,
+        url: str,
+        body: bytes,
+        proof: RequestCredentials,
+        answer: ServiceResponse,
+        content_type: str | None = None,
     ) -> None:
         """Ask a service something by the same rules; whatever it says is put into the answer."""
         kind = {"Content-Type": content_type} if content_type else {}
@@ -158,7 +170,7 @@ class Caller:
             raise FailCall(f"{url.origin} may not be called: {refusal.message}; {refusal.hint}")
         return url
 
-    async def _send(self, sent: "_Sent", answer: Answer) -> "httpx.Response":
+    async def _send(self, sent: "_Sent", answer: ServiceResponse) -> "httpx.Response":
         """Send a request, read what is kept of the answer, and say in words what went wrong."""
         client = self.open()
         from tenantcron.targets.connecting import (  # noqa: PLC0415 -- as above
@@ -192,7 +204,9 @@ class _Sent:
     hidden: tuple[str, ...]
 
 
-async def _exchange(client: "httpx.AsyncClient", sent: _Sent, answer: Answer) -> "httpx.Response":
+async def _exchange(
+    client: "httpx.AsyncClient", sent: _Sent, answer: ServiceResponse
+) -> "httpx.Response":
     seconds = sent.timeout.total_seconds()
     connect = min(seconds, LONGEST_CONNECT.total_seconds())
     async with client.stream(
@@ -224,7 +238,7 @@ def content(execution: Execution) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
-def own_headers(request: Request, execution: Execution, traceparent: str) -> dict[str, str]:
+def own_headers(request: TargetRequest, execution: Execution, traceparent: str) -> dict[str, str]:
     """Return the headers that no manifest can set."""
     return {
         **_OF_THE_BODY,
@@ -246,10 +260,10 @@ def _free(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in headers.items() if not is_reserved_header(name)}
 
 
-async def _prove(request: Request, url: Url, body: bytes) -> Proof:
+async def _prove(request: TargetRequest, url: Url, body: bytes) -> RequestCredentials:
     match request.auth:
         case None:
-            return Proof()
+            return RequestCredentials()
         case TokenAuth(audience):
             return bearer(await _token(request, audience or url.origin, url))
         case HmacAuth(ref):
@@ -266,11 +280,11 @@ async def _prove(request: Request, url: Url, body: bytes) -> Proof:
             )
 
 
-def signed(secret: bytes, request: SignedRequest) -> Proof:
+def signed(secret: bytes, request: SignedRequest) -> RequestCredentials:
     """Return the proof that a signature is."""
     headers = request.headers(secret)
     digests = headers[SIGNATURE], headers[SIGNATURE_V1].partition("=")[2]
-    return Proof(headers, (secret.decode(errors="replace"), *digests))
+    return RequestCredentials(headers, (secret.decode(errors="replace"), *digests))
 
 
 def timestamp(moment: datetime) -> str:
@@ -278,12 +292,12 @@ def timestamp(moment: datetime) -> str:
     return str(int(moment.timestamp()))
 
 
-def bearer(token: str) -> Proof:
+def bearer(token: str) -> RequestCredentials:
     """Return the proof that a token is."""
-    return Proof({"Authorization": f"Bearer {token}"}, (token,))
+    return RequestCredentials({"Authorization": f"Bearer {token}"}, (token,))
 
 
-async def _token(request: Request, audience: str, url: Url) -> str:
+async def _token(request: TargetRequest, audience: str, url: Url) -> str:
     """Mint a token; the manifest was checked, but its stored definition can be edited."""
     refusal = audience_refusal(audience, url.origin, request.allowed_audiences)
     if refusal is not None:
@@ -296,12 +310,14 @@ async def _token(request: Request, audience: str, url: Url) -> str:
         raise RetryCall(f"no execution token for {audience}: {error}") from error
 
 
-async def _read(response: "httpx.Response", hidden: tuple[str, ...], answer: Answer) -> None:
+async def _read(
+    response: "httpx.Response", hidden: tuple[str, ...], answer: ServiceResponse
+) -> None:
     """Read the beginning of the answer; whatever ends the reading, what has come is kept.
 
     A secret that begins inside of what is kept must be seen to its end to be found.
     """
-    body, enough = bytearray(), LONGEST_ANSWER + max(map(len, hidden), default=0) * 4
+    body, enough = bytearray(), LONGEST_RESPONSE + max(map(len, hidden), default=0) * 4
     try:
         async for part in response.aiter_raw():
             body += part[: enough - len(body)]

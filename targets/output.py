@@ -17,8 +17,8 @@ from typing import Final
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from tenantcron.targets.answers import redacted
 from tenantcron.targets.faults import storable
+from tenantcron.targets.responses import redacted
 
 LONGEST_LOG: Final = 64 * 1024
 LONGEST_RESULT: Final = 16 * 1024

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Final
 
-from tenantcron.targets.answers import FailCall, ReadAnswer, RetryCall, redacted
 from tenantcron.targets.authorising import (
     NO_REASON,
     Allowed,
@@ -18,7 +17,8 @@ from tenantcron.targets.authorising import (
     CheckError,
     Refused,
 )
-from tenantcron.targets.http import Caller, Proof, bearer
+from tenantcron.targets.http import HttpClient, RequestCredentials, bearer
+from tenantcron.targets.responses import FailCall, FullResponse, RetryCall, redacted
 from tenantcron.targets.tokens import TokenError
 
 _OK: Final = 200
@@ -29,13 +29,13 @@ _FORBIDDEN: Final = 403
 class OwnerCheck:
     """Asks a policy service; with an audience it proves which execution asks."""
 
-    caller: Caller
+    caller: HttpClient
     url: str = field(repr=False)
     audience: str | None = None
 
     async def authorise(self, request: AuthorisationRequest) -> Allowed | Refused:
         """Ask about one execution."""
-        answer = ReadAnswer()
+        answer = FullResponse()
         try:
             proof = await self._proof(request)
             await self.caller.post(self.url, _question(request), proof, answer)
@@ -45,9 +45,9 @@ class OwnerCheck:
             raise CheckError(str(error)) from None
         return _decision(answer, proof)
 
-    async def _proof(self, request: AuthorisationRequest) -> Proof:
+    async def _proof(self, request: AuthorisationRequest) -> RequestCredentials:
         if self.audience is None:
-            return Proof()
+            return RequestCredentials()
         return bearer(await request.token(self.audience))
 
 
@@ -63,7 +63,7 @@ def _question(request: AuthorisationRequest) -> bytes:
     return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
 
 
-def _decision(answer: ReadAnswer, proof: Proof) -> Allowed | Refused:
+def _decision(answer: FullResponse, proof: RequestCredentials) -> Allowed | Refused:
     said = _said(answer)
     allowed, reason = said.get("allowed"), said.get("reason")
     words = redacted(reason, proof.hidden) if isinstance(reason, str) else NO_REASON
@@ -76,7 +76,7 @@ def _decision(answer: ReadAnswer, proof: Proof) -> Allowed | Refused:
     return Allowed() if allowed else Refused(words)
 
 
-def _said(answer: ReadAnswer) -> Mapping[str, object]:
+def _said(answer: FullResponse) -> Mapping[str, object]:
     """Read the answer; what cannot be read says nothing, and that is no yes."""
     try:
         said: object = json.loads(answer.body or b"{}")

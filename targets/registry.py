@@ -36,7 +36,7 @@ class SagaError(TenantcronError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where a handler is written."""
 
     module: str
@@ -63,7 +63,7 @@ class Handler:
     saga: str
     function: HandlerFunction
     is_async: bool
-    place: Place
+    place: SourceLocation
     # None: it runs in the scheduler's own process.
     process: ProcessLimits | None = None
 
@@ -73,7 +73,7 @@ class DeclaredAuthoriser:
     """The function that decides whether owners may still do what their schedules do."""
 
     function: AuthoriserFunction
-    place: Place
+    place: SourceLocation
 
     async def authorise(self, request: AuthorisationRequest) -> Allowed | Refused:
         """Decide on one execution."""
@@ -221,10 +221,10 @@ def _process(name: str, isolation: str | None, memory: str | int | None) -> Proc
     return ProcessLimits(size)
 
 
-def _place(function: Callable[..., object]) -> Place:
+def _place(function: Callable[..., object]) -> SourceLocation:
     written = inspect.unwrap(function)
     code = getattr(written, "__code__", None)
-    return Place(
+    return SourceLocation(
         module=str(getattr(written, "__module__", "?")),
         function=str(getattr(written, "__qualname__", repr(written))),
         file=code.co_filename if code else "?",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tenantcron.core.secret_refs import SecretRef, may_use
-from tenantcron.targets.answers import FailCall, RetryCall
+from tenantcron.targets.responses import FailCall, RetryCall
 
 LONGEST_SECRET: Final = 64 * 1024
 

@@ -22,7 +22,7 @@ from tenantcron.core.schema_names import SchemaName, SchemaPattern
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, identities, tenant_sources, tenants
 from tenantcron.store.rows.identities import IdentityRow
-from tenantcron.store.rows.tenants import Limits, TenantRow, TenantStatus
+from tenantcron.store.rows.tenants import TenantLimits, TenantRow, TenantStatus
 from tenantcron.store.schema import tenant_objects
 from tenantcron.store.steps import claiming
 from tenantcron.tenants.creation import create_tenant, create_tenant_on
@@ -51,7 +51,7 @@ class Registry:
     async def create(
         self,
         tenant: TenantId,
-        limits: Limits,
+        limits: TenantLimits,
         *,
         labels: LabelChanges | None = None,
         schema: SchemaName | None = None,
@@ -98,7 +98,7 @@ class Registry:
             await tenants.raise_revision(connection, tenant)
             return await _locked(connection, tenant)
 
-    async def set_limits(self, tenant: TenantId, limits: Limits) -> TenantRow:
+    async def set_limits(self, tenant: TenantId, limits: TenantLimits) -> TenantRow:
         """Set a tenant's own limits."""
         async with self._acting() as connection:
             await _locked(connection, tenant)

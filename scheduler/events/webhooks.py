@@ -21,8 +21,8 @@ from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject
 from tenantcron.store.rows.outbox import Event
 from tenantcron.store.rows.webhooks import GONE, Webhook
-from tenantcron.targets.answers import Answer
-from tenantcron.targets.http import Caller, Proof, signed, timestamp
+from tenantcron.targets.http import HttpClient, RequestCredentials, signed, timestamp
+from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 from tenantcron.targets.signing import read_secret
 
@@ -57,7 +57,7 @@ class GoneError(NotTakenError):
 class Courier:
     """Calls receivers, within what the policy allows."""
 
-    caller: Caller
+    caller: HttpClient
     # Entries of the policy: what may be signed with.
     allowed_secrets: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class Courier:
         self, webhook: Webhook, tenant: TenantId, events: Sequence[Event], at: datetime
     ) -> None:
         """Send events as one request; a `NotTakenError` if they were not taken."""
-        body, answer = content(webhook, tenant, events), Answer()
+        body, answer = content(webhook, tenant, events), ServiceResponse()
         try:
             async with asyncio.timeout(LONGEST_CALL.total_seconds()):
                 proof = await self._prove(webhook, key_of(events), body, at)
@@ -77,10 +77,12 @@ class Courier:
             raise NotTakenError(f"no answer within {LONGEST_CALL.total_seconds():g} s") from None
         _judge(answer.status)
 
-    async def _prove(self, webhook: Webhook, key: str, body: bytes, at: datetime) -> Proof:
+    async def _prove(
+        self, webhook: Webhook, key: str, body: bytes, at: datetime
+    ) -> RequestCredentials:
         own = {"Idempotency-Key": key}
         if webhook.secret_ref is None:
-            return Proof(own)
+            return RequestCredentials(own)
         secret = await read_secret(read_ref(webhook.secret_ref), self.allowed_secrets)
         request = SignedRequest(
             method="POST",
@@ -91,7 +93,7 @@ class Courier:
             body=body,
         )
         proof = signed(secret, request)
-        return Proof({**own, **proof.headers}, proof.hidden)
+        return RequestCredentials({**own, **proof.headers}, proof.hidden)
 
 
 def read_ref(text: str) -> SecretRef:

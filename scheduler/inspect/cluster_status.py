@@ -32,7 +32,7 @@ from tenantcron.store.rows.outbox import Backlog
 from tenantcron.store.rows.schedule_cursors import Some
 from tenantcron.store.rows.tenant_sources import SourceProblem, SourceRow
 from tenantcron.store.rows.tenants_behind import SomeBehind
-from tenantcron.store.rows.webhooks import Standing
+from tenantcron.store.rows.webhooks import WebhookHealth
 from tenantcron.store.rows.workers import WorkerRow
 from tenantcron.store.steps import requirements
 from tenantcron.store.steps.requirements import Pending
@@ -75,7 +75,7 @@ class Vitals:
     queue: Queue
     limits: ClusterLimits
     running: int
-    webhooks: tuple[Standing, ...] = ()
+    webhooks: tuple[WebhookHealth, ...] = ()
     # What waits for webhooks that are on.
     backlogs: tuple[Backlog, ...] = ()
     # Attempts that a failover of the last day has lost.

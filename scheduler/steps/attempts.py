@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 from tenantcron.core.names import Owner
 from tenantcron.store.steps.claiming import Claimed
-from tenantcron.targets.answers import Answer
 from tenantcron.targets.authorising import CheckError
 from tenantcron.targets.calls import Raised
 from tenantcron.targets.faults import described, headline_of, storable
-from tenantcron.targets.isolation.messages import Kind, RemoteError
+from tenantcron.targets.isolation.messages import FailureKind, RemoteError
 from tenantcron.targets.output import Output
+from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 
 
@@ -61,7 +61,7 @@ class Attempt(NamedTuple):
     retry_after: timedelta | None = None
     final: bool = False
     # What a service answered, if the saga is an HTTP target.
-    answer: Answer | None = None
+    answer: ServiceResponse | None = None
     # The end of what the handler logged, and the JSON of what it returned.
     log: str | None = None
     result: str | None = None
@@ -85,7 +85,7 @@ def ended(claimed: Claimed, raised: Raised) -> Attempt:
             error = described(raised)
             return Attempt(claimed, AttemptOutcome.FAILED, error, retry_after=raised.after)
         case RemoteError(failure=failure):
-            final = failure.kind is Kind.FAIL
+            final = failure.kind is FailureKind.FAIL
             error = described(raised)
             return Attempt(claimed, AttemptOutcome.FAILED, error, failure.after, final)
         case Fail():

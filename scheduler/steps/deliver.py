@@ -20,10 +20,10 @@ from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_attempts
 from tenantcron.store.steps.claiming import Claimed
-from tenantcron.targets.answers import Answer, FailCall
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.http import Caller, Request
-from tenantcron.targets.registry import Handler, Place
+from tenantcron.targets.http import HttpClient, TargetRequest
+from tenantcron.targets.registry import Handler, SourceLocation
+from tenantcron.targets.responses import FailCall, ServiceResponse
 from tenantcron.targets.signals import Cancelled, Said
 from tenantcron.targets.tokens import Tokens
 
@@ -42,7 +42,7 @@ class Delivery:
     """The handler that makes one call, and what the service answers."""
 
     handler: Handler
-    answer: Answer = field(default_factory=Answer)
+    answer: ServiceResponse = field(default_factory=ServiceResponse)
 
     def telling(self, on_end: Callable[[Attempt], None]) -> Callable[[Attempt], None]:
         """Return what is to be told of the end, so that the answer comes with it."""
@@ -53,7 +53,7 @@ class Delivery:
 class Deliveries:
     """Makes handlers of HTTP targets."""
 
-    caller: Caller
+    caller: HttpClient
     policy: Policy
     begun: Begun
     tokens: Callable[[Claimed, timedelta, Owner | None], Tokens] | None = None
@@ -62,7 +62,7 @@ class Deliveries:
         self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget
     ) -> Delivery:
         """Return the handler that delivers this attempt."""
-        answer = Answer()
+        answer = ServiceResponse()
 
         async def deliver(execution: Execution) -> None:
             try:
@@ -77,7 +77,7 @@ class Deliveries:
 
     def _request(self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget) -> Request:
         policy = self.policy.for_tenant(claimed.tenant_id)
-        return Request(
+        return TargetRequest(
             url=target.url,
             method=target.method,
             headers=target.headers,
@@ -126,6 +126,6 @@ def idempotency_key(claimed: Claimed) -> str:
     return f"{key}:{claimed.id}" if claimed.actor.source == MANUAL else key
 
 
-def _place(target: HttpTarget) -> Place:
+def _place(target: HttpTarget) -> SourceLocation:
     url = read_url(target.url)
-    return Place("http", target.method, url.place if url else "?", 0)
+    return SourceLocation("http", target.method, url.place if url else "?", 0)

@@ -14,9 +14,13 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.errors import DatabaseError
-from tenantcron.store.connection.handler_transactions import HandlerTransactions, Scope, proof_of
+from tenantcron.store.connection.handler_transactions import (
+    HandlerScope,
+    HandlerTransactions,
+    proof_of,
+)
 from tenantcron.store.schema.handler_roles import HandlerRoleError, Login
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Transaction
@@ -33,7 +37,7 @@ class ScopedTransactions:
     """Transactions of one execution."""
 
     transactions: HandlerTransactions
-    scope: Scope
+    scope: HandlerScope
 
     def begin(self) -> AsyncTransaction:
         """Begin one in the running event loop."""
@@ -99,9 +103,9 @@ def in_process(
     arguments: JsonObject, actor: Actor, execution_id: UUID, ask: Ask
 ) -> ScopedTransactions:
     """Return the transactions of an execution in a process of its own; nothing is opened yet."""
-    target = Target(cast("dict[str, str]", arguments["target"]))
+    target = DatabaseTarget(cast("dict[str, str]", arguments["target"]))
     logins = LoginsByAsking(ask) if arguments["has_login"] else None
-    scope = Scope(
+    scope = HandlerScope(
         TenantId(str(arguments["tenant"])),
         str(arguments["schema"]),
         Attribution(actor, execution_id),
@@ -123,5 +127,5 @@ class HandlerConnections:
         thread of its own, where the context is empty.
         """
         who = Attribution(claimed.actor, claimed.id)
-        scope = Scope(claimed.tenant_id, claimed.schema_name, who, proof_of(claimed.lease))
+        scope = HandlerScope(claimed.tenant_id, claimed.schema_name, who, proof_of(claimed.lease))
         return ScopedTransactions(self.transactions, scope)

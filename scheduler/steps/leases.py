@@ -48,7 +48,7 @@ from tenantcron.scheduler.steps.attempts import Stop
 from tenantcron.scheduler.steps.execute import CallLater, Executor, Timer
 from tenantcron.store.connection.engine import Pins
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.workers import Report
+from tenantcron.store.rows.workers import WorkerReport
 from tenantcron.store.steps import claiming, finishing
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.store.steps.finishing import Held
@@ -101,7 +101,7 @@ async def renew(
         if leases:
             lease = replica.settings.lease
             held = await finishing.heartbeat(connection, leases, lease=lease, at=at)
-        report = Report(
+        report = WorkerReport(
             id=replica.worker_id,
             service=replica.settings.service,
             running=len(running),

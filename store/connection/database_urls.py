@@ -27,7 +27,7 @@ _NOT_A_URL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DatabaseTarget:
     """A database to connect to."""
 
     # What libpq is told; it may hold a password, and a repr ends up in logs.
@@ -46,7 +46,7 @@ class Target:
         return [f"{host}:{port}" for host, port in zip(hosts, ports, strict=False)]
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> DatabaseTarget:
     """Read a URL the way libpq does; what is wrong with it is told without quoting it."""
     if not url.startswith(URL_SCHEMES):
         raise UsageError(_NOT_A_URL)
@@ -57,7 +57,7 @@ def target_of(url: str) -> Target:
         raise UsageError(_NOT_A_URL) from None
     _check(parameters)
     network = TCP_DEFAULTS if _is_network(parameters) else {}
-    return Target(DEFAULTS | network | parameters)
+    return DatabaseTarget(DEFAULTS | network | parameters)
 
 
 def _is_network(parameters: Mapping[str, str]) -> bool:

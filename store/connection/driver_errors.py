@@ -5,7 +5,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantcron.core.credentials import without_credentials
 from tenantcron.store.connection.crowding import is_crowded
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.errors import (
     ConflictError,
     DatabaseAwayError,
@@ -28,7 +28,7 @@ _READ_ONLY = "25006"
 _NO_READ_WRITE = "0A000"
 
 
-def explain(error: DBAPIError, target: Target) -> DatabaseError | None:
+def explain(error: DBAPIError, target: DatabaseTarget) -> DatabaseError | None:
     """Return the error to raise instead, or None if the statement itself is at fault."""
     return explain_cause(
         error.orig, target, statement=error.statement, is_lost=error.connection_invalidated
@@ -36,7 +36,7 @@ def explain(error: DBAPIError, target: Target) -> DatabaseError | None:
 
 
 def explain_cause(
-    cause: BaseException | None, target: Target, *, statement: str | None, is_lost: bool
+    cause: BaseException | None, target: DatabaseTarget, *, statement: str | None, is_lost: bool
 ) -> DatabaseError | None:
     """Return what to raise instead of an error of the driver."""
     if is_read_only(cause, statement):
@@ -60,7 +60,7 @@ def explain_cause(
     return _refused(cause, target)
 
 
-def _refused(cause: BaseException | None, target: Target) -> DatabaseError | None:
+def _refused(cause: BaseException | None, target: DatabaseTarget) -> DatabaseError | None:
     """Explain what the server refuses to do although it is there."""
     if isinstance(cause, psycopg.Error) and cause.sqlstate == _MISSING_RIGHTS:
         return MissingRightsError(f"{target}: {first_line(cause)}. Grant it, or use another role")
@@ -79,7 +79,7 @@ def is_read_only(cause: BaseException | None, statement: str | None) -> bool:
     return cause.sqlstate == _READ_ONLY or (begins and cause.sqlstate == _NO_READ_WRITE)
 
 
-def _not_connected(cause: psycopg.OperationalError, target: Target) -> DatabaseError:
+def _not_connected(cause: psycopg.OperationalError, target: DatabaseTarget) -> DatabaseError:
     text = first_line(cause)
     needs_password = cause.pgconn is not None and cause.pgconn.needs_password
     if needs_password or any(words in text for words in _REFUSED):

@@ -36,7 +36,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store.connection import deadlines
 from tenantcron.store.connection.crowding import persistent
-from tenantcron.store.connection.database_urls import Target, target_of
+from tenantcron.store.connection.database_urls import DatabaseTarget, target_of
 from tenantcron.store.connection.deadlines import BoundedConnection, BudgetSpentError, spending
 from tenantcron.store.connection.driver_errors import explain, explain_cause, is_read_only
 from tenantcron.store.connection.errors import DatabaseAwayError, ServerTooOldError
@@ -86,7 +86,7 @@ class Database:
     """An open database; its engine's connections belong to the running event loop."""
 
     engine: AsyncEngine
-    target: Target
+    target: DatabaseTarget
     # What transactions begin with, besides what all do.
     opening: str = ""
     # Seconds that the client waits for each answer; see `deadlines`.
@@ -248,7 +248,7 @@ async def open_database(
 
 
 @asynccontextmanager
-async def lone_database(target: Target) -> AsyncIterator[Database]:
+async def lone_database(target: DatabaseTarget) -> AsyncIterator[Database]:
     """Open a database with a single connection, for the event loop of another thread."""
     async with _engine(target, PATIENCE, connections=1) as engine:
         yield Database(engine, target)
@@ -268,7 +268,7 @@ def of_tenant(connection: AsyncConnection, schema: str) -> AsyncConnection:
 
 
 @asynccontextmanager
-async def _target(settings: Settings) -> AsyncIterator[Target]:
+async def _target(settings: Settings) -> AsyncIterator[DatabaseTarget]:
     if settings.database_url is not None:
         yield target_of(settings.database_url)
         return
@@ -279,7 +279,7 @@ async def _target(settings: Settings) -> AsyncIterator[Target]:
 
 @asynccontextmanager
 async def _engine(
-    target: Target, patience: timedelta, connections: int = _CONNECTIONS
+    target: DatabaseTarget, patience: timedelta, connections: int = _CONNECTIONS
 ) -> AsyncIterator[AsyncEngine]:
     engine = create_async_engine(
         "postgresql+psycopg://",

@@ -31,7 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.core.names import TenantId
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.deadlines import connect
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.engine import discard_read_only
@@ -55,7 +55,7 @@ _PROVE: Final = "SELECT pg_catalog.set_config('tenantcron.lease', %(proof)s, tru
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class HandlerScope:
     """Where a transaction takes place, who acts in it, and what proves that to the database."""
 
     tenant: TenantId
@@ -90,7 +90,7 @@ class HandlerTransactions:
     """
 
     def __init__(
-        self, target: Target, logins: Logins | None = None, size: int = MOST_CONNECTIONS
+        self, target: DatabaseTarget, logins: Logins | None = None, size: int = MOST_CONNECTIONS
     ) -> None:
         self.target = target
         self.logins = logins
@@ -100,7 +100,7 @@ class HandlerTransactions:
         self._plain_engine: Engine | None = None
 
     @asynccontextmanager
-    async def begin(self, scope: Scope) -> AsyncIterator[AsyncConnection]:
+    async def begin(self, scope: HandlerScope) -> AsyncIterator[AsyncConnection]:
         """One transaction of an async handler."""
         with self._noticing_rights(scope):
             stack, connection = await self._begun(scope)
@@ -108,7 +108,7 @@ class HandlerTransactions:
                 yield connection
 
     @contextmanager
-    def begin_plain(self, scope: Scope) -> Iterator[Connection]:
+    def begin_plain(self, scope: HandlerScope) -> Iterator[Connection]:
         """One transaction of a plain handler."""
         with self._noticing_rights(scope):
             stack, connection = self._begun_plain(scope)
@@ -122,7 +122,7 @@ class HandlerTransactions:
         if self._plain_engine is not None:
             self._plain_engine.dispose()
 
-    async def _begun(self, scope: Scope) -> tuple[AsyncExitStack, AsyncConnection]:
+    async def _begun(self, scope: HandlerScope) -> tuple[AsyncExitStack, AsyncConnection]:
         """Begin a transaction; its first words find out that a connection was lost while idle."""
         try:
             return await self._begun_once(scope)
@@ -132,7 +132,7 @@ class HandlerTransactions:
         # The pool has closed all connections that are as old.
         return await self._begun_once(scope)
 
-    async def _begun_once(self, scope: Scope) -> tuple[AsyncExitStack, AsyncConnection]:
+    async def _begun_once(self, scope: HandlerScope) -> tuple[AsyncExitStack, AsyncConnection]:
         async with AsyncExitStack() as stack:
             connection = await self._connect(stack, scope)
             await stack.enter_async_context(connection.begin())
@@ -140,7 +140,7 @@ class HandlerTransactions:
             await connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
             return stack.pop_all(), connection
 
-    def _begun_plain(self, scope: Scope) -> tuple[ExitStack, Connection]:
+    def _begun_plain(self, scope: HandlerScope) -> tuple[ExitStack, Connection]:
         try:
             return self._begun_plain_once(scope)
         except DBAPIError as error:
@@ -148,7 +148,7 @@ class HandlerTransactions:
                 raise
         return self._begun_plain_once(scope)
 
-    def _begun_plain_once(self, scope: Scope) -> tuple[ExitStack, Connection]:
+    def _begun_plain_once(self, scope: HandlerScope) -> tuple[ExitStack, Connection]:
         with ExitStack() as stack:
             connection = stack.enter_context(self._connect_plain(scope))
             stack.enter_context(connection.begin())
@@ -156,7 +156,7 @@ class HandlerTransactions:
             connection.exec_driver_sql(_PROVE, {"proof": scope.proof})
             return stack.pop_all(), connection
 
-    async def _connect(self, stack: AsyncExitStack, scope: Scope) -> AsyncConnection:
+    async def _connect(self, stack: AsyncExitStack, scope: HandlerScope) -> AsyncConnection:
         engine = self._async()
         if self.logins is None:
             return await stack.enter_async_context(engine.connect())
@@ -168,7 +168,7 @@ class HandlerTransactions:
         with _explaining(login), logged_in_as(login):
             return await stack.enter_async_context(engine.connect())
 
-    def _connect_plain(self, scope: Scope) -> Connection:
+    def _connect_plain(self, scope: HandlerScope) -> Connection:
         if self.logins is None:
             return self._plain().connect()
         try:
@@ -180,7 +180,7 @@ class HandlerTransactions:
             return self._plain().connect()
 
     @contextmanager
-    def _noticing_rights(self, scope: Scope) -> Iterator[None]:
+    def _noticing_rights(self, scope: HandlerScope) -> Iterator[None]:
         try:
             yield
         except DBAPIError as error:
@@ -223,7 +223,7 @@ class HandlerTransactions:
             return self._plain_engine
 
 
-def _connect_args(target: Target) -> dict[str, object]:
+def _connect_args(target: DatabaseTarget) -> dict[str, object]:
     """Not in the URL, and no named prepared statements: the reasons stand in `engine`."""
     return {**target.parameters, "prepare_threshold": None}
 
@@ -239,7 +239,7 @@ def _explaining(login: Login) -> Iterator[None]:
         ) from error
 
 
-def _opening(scope: Scope) -> str:
+def _opening(scope: HandlerScope) -> str:
     settings = SQL(", ").join(_setting(*setting) for setting in scope.who.settings().items())
     opening = _OPENING.format(schema=Identifier(scope.schema), settings=settings)
     return beginning_for_handlers() + opening.as_string()

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.deadlines import BoundedConnection, connect
 from tenantcron.store.connection.driver_errors import first_line
 
@@ -34,7 +34,7 @@ class Heard:
 
 
 @asynccontextmanager
-async def listening(target: Target, *channels: str) -> AsyncIterator[AsyncIterator[Heard]]:
+async def listening(target: DatabaseTarget, *channels: str) -> AsyncIterator[AsyncIterator[Heard]]:
     """Listen on channels; once inside the block, whatever is committed is heard."""
     try:
         async with await connect(

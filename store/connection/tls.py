@@ -11,7 +11,7 @@ from typing import Final
 
 from psycopg import pq
 
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 
 _VERIFIED: Final = "verify-full"
 _SYSTEM: Final = "system"
@@ -25,7 +25,7 @@ class Unverified:
     sslmode: str
 
 
-def unverified(target: Target) -> Unverified | None:
+def unverified(target: DatabaseTarget) -> Unverified | None:
     """Return what is not verified; None if every host is, or needs no TLS."""
     # Parameters of the URL go before the environment (PGSSLMODE, PGHOST), as in libpq.
     parameters = {**_defaults(), **target.parameters}

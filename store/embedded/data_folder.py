@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenantcron.store.connection.database_urls import DEFAULTS, Target
+from tenantcron.store.connection.database_urls import DEFAULTS, DatabaseTarget
 from tenantcron.store.connection.errors import EmbeddedServerError
 from tenantcron.store.embedded.binaries import programs
 from tenantcron.store.embedded.os_users import Account, server_account
@@ -39,12 +39,12 @@ class Cluster:
     programs: Path
     account: Account
 
-    def ensure_running(self) -> Target:
+    def ensure_running(self) -> DatabaseTarget:
         """Make the data folder if it is new, start the server if none answers."""
         if not self.data.exists():
             self._initialise()
         sockets = self._sockets_of_running() or self._start()
-        return Target(
+        return DatabaseTarget(
             DEFAULTS | {"host": sockets, "port": _PORT, "user": "postgres", "dbname": "postgres"}
         )
 

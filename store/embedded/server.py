@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.errors import EmbeddedServerError
 from tenantcron.store.embedded.data_folder import cluster_in
 
@@ -40,7 +40,7 @@ DATA = "postgres"
 
 
 @asynccontextmanager
-async def embedded_server(working_folder: Path) -> AsyncIterator[Target]:
+async def embedded_server(working_folder: Path) -> AsyncIterator[DatabaseTarget]:
     """Start the server of the folder, or join it; leave it at the end, the last one stops it."""
     use = ServerUse(working_folder.resolve() / FOLDER)
     _in_use.add(use)
@@ -69,7 +69,7 @@ class ServerUse:
     # Leaving can overtake joining when a command is interrupted: then joining must not happen.
     _left: bool = field(default=False, init=False)
 
-    def join(self) -> Target:
+    def join(self) -> DatabaseTarget:
         """Make sure that the server runs, and count as one of its users."""
         cluster = cluster_in(self.home / DATA, self.programs)
         _make_home(self.home)

@@ -34,14 +34,14 @@ class ScheduleRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetSchedules:
     """The schedules of many tenants, and the tenants whose schema cannot be read, with why."""
 
     rows: dict[TenantId, list[ScheduleRow]]
     broken: dict[TenantId, str]
 
 
-async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> Fleet:
+async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> FleetSchedules:
     """Return the schedules of many tenants, some fifty schemas a statement."""
     rows: dict[TenantId, list[ScheduleRow]] = {tenant: [] for tenant in schemas}
 
@@ -60,7 +60,7 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
         # A lost connection has nothing to reset, and trying would hide the loss.
         if not connection.invalidated:
             await wait_as_ever(connection)
-    return Fleet(rows, broken | _unusable(rows))
+    return FleetSchedules(rows, broken | _unusable(rows))
 
 
 # What a cursor can take over, in characters.

@@ -102,21 +102,21 @@ async def read(connection: AsyncConnection, tenant: TenantId, schema: str) -> Li
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class LiveFleet:
     """The schedules of many tenants, and the tenants whose schema cannot be read, with why."""
 
     live: dict[TenantId, LiveSchedules]
     broken: dict[TenantId, str]
 
 
-async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> Fleet:
+async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> LiveFleet:
     """Return the schedules of many tenants, some fifty schemas a statement."""
     live: dict[TenantId, LiveSchedules] = {}
 
     async def read(batch: Batch) -> None:
         live.update(await _read(connection, batch))
 
-    return Fleet(live, await read_in_batches(connection, schemas, read))
+    return LiveFleet(live, await read_in_batches(connection, schemas, read))
 
 
 async def _read(

@@ -73,7 +73,7 @@ class SourceProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Differing:
+class DifferingTenant:
     """One tenant that differs: as the source has it, and as it is registered."""
 
     given: JsonObject | None
@@ -92,7 +92,7 @@ class Compared:
     given: int
     sourced: int
     columns: tuple[str, ...]
-    differing: tuple[Differing, ...]
+    differing: tuple[DifferingTenant, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,11 @@ def _compared(row: Sequence[object]) -> Compared:
     match tuple(row):
         case (datetime() as at, int(given), int(sourced), list(columns), list(differing)):
             return Compared(
-                at, given, sourced, tuple(columns), tuple(Differing(*one) for one in differing)
+                at,
+                given,
+                sourced,
+                tuple(columns),
+                tuple(DifferingTenant(*one) for one in differing),
             )
         case _:
             raise TypeError("the comparison returned something else than its columns")
@@ -194,7 +198,7 @@ async def declare(
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class RefreshDue:
     """When a refresh is due: after an interval, or when a notification came that long ago."""
 
     interval: timedelta
@@ -202,7 +206,7 @@ class Due:
 
 
 async def take_turn(
-    connection: AsyncConnection, token: UUID, due: Due | None, at: datetime | None
+    connection: AsyncConnection, token: UUID, due: RefreshDue | None, at: datetime | None
 ) -> bool:
     """Take the turn if a refresh is due and none is in progress; without `due` take it at once."""
     now = _now(at)

@@ -47,8 +47,8 @@ class TenantStatus(StrEnum):
     DEPROVISIONED = "deprovisioned"
 
 
-class Limits(TypedDict, total=False):
-    """Limits of a tenant's own; None gives one back to the platform."""
+class TenantLimits(TypedDict, total=False):
+    """A tenant's own limits; None restores the platform's default."""
 
     max_schedules: int | None
     max_concurrent: int | None
@@ -214,7 +214,9 @@ async def set_status(
     await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
 
 
-async def set_limits(connection: AsyncConnection, tenant_id: TenantId, limits: Limits) -> None:
+async def set_limits(
+    connection: AsyncConnection, tenant_id: TenantId, limits: TenantLimits
+) -> None:
     """Set limits of a tenant's own; what is not mentioned stays."""
     if limits:
         values = {**limits, "updated_at": func.now()}

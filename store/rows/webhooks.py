@@ -39,7 +39,7 @@ class Webhook:
     dropped_at: datetime | None = None
 
 
-class Standing(NamedTuple):
+class WebhookHealth(NamedTuple):
     """How a webhook does, for whoever need not know where it is."""
 
     name: str
@@ -49,11 +49,11 @@ class Standing(NamedTuple):
     dropped_at: datetime | None
 
 
-async def standings(connection: AsyncConnection) -> list[Standing]:
+async def standings(connection: AsyncConnection) -> list[WebhookHealth]:
     """Return how all webhooks do, by name."""
-    columns = (webhook.c[name] for name in Standing._fields)
+    columns = (webhook.c[name] for name in WebhookHealth._fields)
     found = await connection.execute(select(*columns).order_by(webhook.c.name))
-    return [Standing(*row) for row in found]
+    return [WebhookHealth(*row) for row in found]
 
 
 async def lock(connection: AsyncConnection) -> None:

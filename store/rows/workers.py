@@ -67,7 +67,7 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WorkerReport:
     """What a replica says of itself."""
 
     id: str
@@ -78,7 +78,7 @@ class Report:
     capabilities: tuple[str, ...] = ("saga:*", "http")
 
 
-async def report(connection: AsyncConnection, said: Report, at: datetime | None) -> None:
+async def report(connection: AsyncConnection, said: WorkerReport, at: datetime | None) -> None:
     """Say that a replica is there, and what it does."""
     parameters = {
         "id": said.id,

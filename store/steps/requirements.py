@@ -106,7 +106,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class SagaSchedules:
     """Enabled schedules of one saga; the kind of their target is None if they have none."""
 
     saga: str
@@ -192,10 +192,10 @@ async def pending(connection: AsyncConnection) -> list[Pending]:
     return [Pending(*columns) for columns in map(tuple, rows)]
 
 
-async def of_schedules(connection: AsyncConnection) -> list[Scheduled]:
+async def of_schedules(connection: AsyncConnection) -> list[SagaSchedules]:
     """Return what the enabled schedules run, by saga. It reads all of them."""
     rows = await connection.exec_driver_sql(_OF_SCHEDULES)
-    return [Scheduled(*columns) for columns in map(tuple, rows)]
+    return [SagaSchedules(*columns) for columns in map(tuple, rows)]
 
 
 async def drop_waiting_index(connection: AsyncConnection) -> bool:

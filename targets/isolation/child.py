@@ -28,12 +28,12 @@ from tenantcron.core.values import JsonObject
 from tenantcron.targets.calls import Raised, call, call_plain
 from tenantcron.targets.execution import Cancellation, Execution
 from tenantcron.targets.isolation.messages import (
-    Ended,
     Failure,
+    HandlerEnded,
     LoginRequest,
     LogLine,
     Message,
-    TokenRequest,
+    MintRequest,
     encode,
     failure_of,
 )
@@ -77,7 +77,7 @@ def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
     failure = None if raised is None else _failure(raised, order.memory)
     sys.stdout.flush()
     sys.stderr.flush()
-    link.send(Ended(failure, output.result))
+    link.send(HandlerEnded(failure, output.result))
 
 
 def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
@@ -116,7 +116,7 @@ class Link:
 
     def mint_plain(self, audience: str) -> str:
         """Do so in a plain thread."""
-        answer = self._ask(TokenRequest(audience))
+        answer = self._ask(MintRequest(audience))
         if "token" in answer:
             return answer["token"]
         raise TokenError(answer["error"])
@@ -125,7 +125,7 @@ class Link:
         """Return what to log in to the database with."""
         return self._ask(LoginRequest(repair))
 
-    def _ask(self, request: TokenRequest | LoginRequest) -> dict[str, str]:
+    def _ask(self, request: MintRequest | LoginRequest) -> dict[str, str]:
         with self._asking:
             self.send(request)
             return self._answers.get()

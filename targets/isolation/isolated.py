@@ -21,14 +21,14 @@ from tenantcron.core.sizes import format_size
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.isolation.forkserver import Child, Forkserver, reason
 from tenantcron.targets.isolation.messages import (
-    Ended,
     Failure,
-    Kind,
+    FailureKind,
+    HandlerEnded,
     LoginRequest,
     LogLine,
     Message,
+    MintRequest,
     RemoteError,
-    TokenRequest,
     decode,
 )
 from tenantcron.targets.isolation.orders import PortableTransactions, encode, order_of
@@ -107,15 +107,15 @@ async def _run(handler: Handler, forkserver: Forkserver, execution: Execution) -
 
 
 def _failed(text: str) -> RemoteError:
-    return RemoteError(Failure(Kind.ERROR, text))
+    return RemoteError(Failure(FailureKind.ERROR, text))
 
 
-def _raise_failure(ended: Ended | None) -> None:
+def _raise_failure(ended: HandlerEnded | None) -> None:
     if ended is not None and ended.failure is not None:
         raise RemoteError(ended.failure)
 
 
-async def _stop(child: Child, execution: Execution) -> Ended | None:
+async def _stop(child: Child, execution: Execution) -> HandlerEnded | None:
     """Let the handler clean up, unless another attempt may be running; then kill it."""
     ended = None
     if not execution._cancellation.closed:
@@ -131,7 +131,7 @@ async def _stop(child: Child, execution: Execution) -> Ended | None:
     return ended
 
 
-async def _talk(child: Child, execution: Execution) -> Ended | None:
+async def _talk(child: Child, execution: Execution) -> HandlerEnded | None:
     """Take what the child sends until it has ended; None: it is gone without a word."""
     while True:
         try:
@@ -141,7 +141,7 @@ async def _talk(child: Child, execution: Execution) -> Ended | None:
         if not line.endswith(b"\n"):
             return None
         message = decode(line)
-        if isinstance(message, Ended):
+        if isinstance(message, HandlerEnded):
             return message
         await _take(message, child, execution)
 
@@ -151,7 +151,7 @@ async def _take(message: Message, child: Child, execution: Execution) -> None:
         level = logging.getLevelNamesMapping().get(message.level.upper(), logging.INFO)
         log.log(level, message.event, **message.fields)
         return
-    if isinstance(message, TokenRequest):
+    if isinstance(message, MintRequest):
         answer = await _token(message, execution)
     elif isinstance(message, LoginRequest):
         answer = await _login(message, execution)
@@ -160,7 +160,7 @@ async def _take(message: Message, child: Child, execution: Execution) -> None:
     child.writer.write(json.dumps(answer).encode() + b"\n")
 
 
-async def _token(request: TokenRequest, execution: Execution) -> dict[str, str]:
+async def _token(request: MintRequest, execution: Execution) -> dict[str, str]:
     try:
         return {"token": await execution.token(request.audience)}
     except TokenError as error:

@@ -21,7 +21,7 @@ class LogLine(NamedTuple):
     fields: JsonObject
 
 
-class TokenRequest(NamedTuple):
+class MintRequest(NamedTuple):
     """The handler asks for a token and waits for the answer."""
 
     audience: str
@@ -34,7 +34,7 @@ class LoginRequest(NamedTuple):
     repair: bool
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """What a handler raised."""
 
     RETRY = "retry"
@@ -45,19 +45,19 @@ class Kind(StrEnum):
 class Failure(NamedTuple):
     """What a handler raised, as text."""
 
-    kind: Kind
+    kind: FailureKind
     text: str
     after: timedelta | None = None
 
 
-class Ended(NamedTuple):
+class HandlerEnded(NamedTuple):
     """The handler has ended; without a failure it returned, and its result is JSON."""
 
     failure: Failure | None
     result: str | None = None
 
 
-Message: TypeAlias = LogLine | TokenRequest | LoginRequest | Ended
+Message: TypeAlias = LogLine | MintRequest | LoginRequest | HandlerEnded
 
 
 class RemoteError(Described):
@@ -73,11 +73,11 @@ def failure_of(error: BaseException, headline: str | None = None) -> Failure:
     text = described(error, headline)
     match error:
         case Retry():
-            return Failure(Kind.RETRY, text, error.after)
+            return Failure(FailureKind.RETRY, text, error.after)
         case Fail():
-            return Failure(Kind.FAIL, text)
+            return Failure(FailureKind.FAIL, text)
         case _:
-            return Failure(Kind.ERROR, text)
+            return Failure(FailureKind.ERROR, text)
 
 
 def encode(message: Message) -> bytes:
@@ -95,14 +95,14 @@ def decode(line: bytes) -> Message:
         case {"log": str(event), "level": str(level), "fields": dict(fields)}:
             return LogLine(level, event, fields)
         case {"token": str(audience)}:
-            return TokenRequest(audience)
+            return MintRequest(audience)
         case {"login": bool(repair)}:
             return LoginRequest(repair)
         case {"ended": None, "result": str() | None as result}:
-            return Ended(None, result)
+            return HandlerEnded(None, result)
         case {"ended": str(text), "kind": str(kind), "after": int() | float() | None as after}:
             wait = None if after is None else timedelta(seconds=after)
-            return Ended(Failure(Kind(kind), text, wait))
+            return HandlerEnded(Failure(FailureKind(kind), text, wait))
         case _:
             raise ValueError(f"not a message: {line[:80]!r}")
 
@@ -116,15 +116,15 @@ def _document(message: Message) -> dict[str, JsonValue]:
     match message:
         case LogLine():
             return {"log": message.event, "level": message.level, "fields": message.fields}
-        case TokenRequest():
+        case MintRequest():
             return {"token": message.audience}
         case LoginRequest():
             return {"login": message.repair}
-        case Ended():
+        case HandlerEnded():
             return _ending(message)
 
 
-def _ending(message: Ended) -> dict[str, JsonValue]:
+def _ending(message: HandlerEnded) -> dict[str, JsonValue]:
     failure = message.failure
     if failure is None:
         return {"ended": None, "result": message.result}

@@ -37,7 +37,7 @@ class Configuration(TypedDict):
     level: str
 
 
-class Request(TypedDict, total=False):
+class ForkServerRequest(TypedDict, total=False):
     """What the scheduler asks for."""
 
     fork: int
@@ -114,7 +114,7 @@ class _Server:
             self._follow(json.loads(line))
         return True
 
-    def _follow(self, request: Request) -> None:
+    def _follow(self, request: ForkServerRequest) -> None:
         if "fork" in request:
             self._fork(request["fork"], self._descriptors.pop(0))
         else:

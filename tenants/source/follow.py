@@ -19,7 +19,7 @@ from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.schema_names import SchemaPattern
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenant_sources
-from tenantcron.store.rows.tenant_sources import Due
+from tenantcron.store.rows.tenant_sources import RefreshDue
 from tenantcron.tenants.source.reading import SourceError, TenantSource
 from tenantcron.tenants.source.refresh import Refresher, SourceRefresh, TurnLostError
 
@@ -55,7 +55,7 @@ class Follower:
         if early > 0:
             return early
         heard, token = self._heard, uuid4()
-        due = Due(self.interval, self._ago(heard))
+        due = RefreshDue(self.interval, self._ago(heard))
         async with self.database.transaction() as connection:
             await tenant_sources.declare(connection, self.source.name, self.max_age, self.clock())
             is_ours = await tenant_sources.take_turn(connection, token, due, self.clock())

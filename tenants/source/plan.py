@@ -16,7 +16,7 @@ from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc
 from tenantcron.store.rows.tenant_sources import (
     Compared,
-    Differing,
+    DifferingTenant,
     SourceProblem,
     TenantChange,
 )
@@ -29,7 +29,7 @@ UNKNOWN: Final = "the tenant source gives no valid status"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedTenantChange:
     """A registered tenant before and after; `before` has the columns that the source can set."""
 
     before: TenantChange
@@ -63,7 +63,7 @@ class SourcePlan:
     """The changes of a refresh."""
 
     new: tuple[CheckedRow, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[PlannedTenantChange, ...] = ()
     # These would be suspended or deprovisioned, and stay as they are.
     held: tuple[TenantId, ...] = ()
     problems: tuple[SourceProblem, ...] = ()
@@ -77,7 +77,7 @@ class SourcePlan:
 def make_plan(compared: Compared, max_missing: int | None = None) -> SourcePlan:
     """Plan the differences; `max_missing` replaces the number of the guard."""
     new: list[CheckedRow] = []
-    changes: list[Change] = []
+    changes: list[PlannedTenantChange] = []
     problems: list[SourceProblem] = []
     for differing in compared.differing:
         row = _checked(differing, problems)
@@ -106,7 +106,7 @@ def _allowed(sourced: int) -> int:
     return max(ALWAYS_ALLOWED_MISSING, sourced // 2)
 
 
-def _checked(differing: Differing, problems: list[SourceProblem]) -> CheckedRow | None:
+def _checked(differing: DifferingTenant, problems: list[SourceProblem]) -> CheckedRow | None:
     """Check the row of the source; collect its problems."""
     given = differing.given
     if given is None:
@@ -123,13 +123,13 @@ def _checked(differing: Differing, problems: list[SourceProblem]) -> CheckedRow 
     return row
 
 
-def _change(before: TenantChange, row: CheckedRow | None, at: datetime) -> Change:
+def _change(before: TenantChange, row: CheckedRow | None, at: datetime) -> PlannedTenantChange:
     if row is None:
         reason = f"missing from the tenant source since {in_utc(at)}"
-        return Change(before, _closed(before, reason, is_missing=True), is_lost=True)
+        return PlannedTenantChange(before, _closed(before, reason, is_missing=True), is_lost=True)
     if row.status is None:
-        return Change(before, _closed(before, UNKNOWN), is_lost=True)
-    return Change(before, _wanted(before, row, row.status))
+        return PlannedTenantChange(before, _closed(before, UNKNOWN), is_lost=True)
+    return PlannedTenantChange(before, _wanted(before, row, row.status))
 
 
 def _moved(row: CheckedRow | None, schema: str) -> Iterator[SourceProblem]:
@@ -172,7 +172,7 @@ def _wanted(before: TenantChange, row: CheckedRow, status: TenantStatus) -> Tena
     )
 
 
-def differences(change: Change) -> list[tuple[str, str, str]]:
+def differences(change: PlannedTenantChange) -> list[tuple[str, str, str]]:
     """Return the changed columns with their values before and after, as text."""
     before, after = change.before, change.after
     pairs = (

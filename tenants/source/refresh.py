@@ -26,7 +26,7 @@ from tenantcron.store.rows.tenant_sources import Compared, SourceProblem, Tenant
 from tenantcron.store.schema import tenant_objects
 from tenantcron.store.steps import claiming
 from tenantcron.tenants.creation import create_tenant, create_tenant_on
-from tenantcron.tenants.source.plan import Change, SourcePlan, make_plan
+from tenantcron.tenants.source.plan import PlannedTenantChange, SourcePlan, make_plan
 from tenantcron.tenants.source.reading import SourceError, TenantSource
 from tenantcron.tenants.source.rows import CheckedRow
 
@@ -112,7 +112,7 @@ class Refresher:
         self,
         connection: AsyncConnection,
         token: UUID,
-        changes: Sequence[Change],
+        changes: Sequence[PlannedTenantChange],
         at: datetime | None,
     ) -> None:
         if not await tenant_sources.renew_turn(connection, token, at):
@@ -163,7 +163,7 @@ class Refresher:
             if created is not None:
                 await self._set(connection, _as_change(row))
 
-    async def _bring_back(self, changes: Sequence[Change]) -> list[SourceProblem]:
+    async def _bring_back(self, changes: Sequence[PlannedTenantChange]) -> list[SourceProblem]:
         """Resume deprovisioned tenants whose tables still exist; few, so one by one."""
         problems = []
         for change in changes:

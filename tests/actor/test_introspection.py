@@ -16,7 +16,7 @@ from support.tokens import VERIFIER, payload, signed
 from tenantcron.actor import introspection as module
 from tenantcron.actor.introspection import Introspection, IntrospectionUnavailableError
 from tenantcron.actor.receiving import ProofOfExecution
-from tenantcron.actor.verification import InvalidTokenError, Refusal, Verifier
+from tenantcron.actor.verification import InvalidTokenError, TokenRefusal, Verifier
 
 
 @dataclass
@@ -81,7 +81,7 @@ def test_an_inactive_token_is_refused(issuer: Issuer) -> None:
     issuer.answer = {"active": False}
     with pytest.raises(InvalidTokenError, match="attempt has ended") as caught:
         asking(issuer).verify(signed(payload()))
-    assert caught.value.refusal is Refusal.INACTIVE
+    assert caught.value.refusal is TokenRefusal.INACTIVE
 
 
 def test_with_an_api_token_that_is_the_credential(issuer: Issuer) -> None:

@@ -34,7 +34,7 @@ from tenantcron.actor.verification import (
     LEEWAY,
     LONGEST_TOKEN,
     InvalidTokenError,
-    Refusal,
+    TokenRefusal,
     Verifier,
 )
 from tenantcron.core.names import TenantId
@@ -165,110 +165,116 @@ def without(claim: str) -> dict[str, object]:
     return {name: value for name, value in payload().items() if name != claim}
 
 
-FORGERIES: dict[str, tuple[Callable[[], str], Refusal]] = {
-    "no algorithm": (lambda: forged({"alg": "none", "kid": KID}, payload()), Refusal.ALGORITHM),
+FORGERIES: dict[str, tuple[Callable[[], str], TokenRefusal]] = {
+    "no algorithm": (
+        lambda: forged({"alg": "none", "kid": KID}, payload()),
+        TokenRefusal.ALGORITHM,
+    ),
     "no algorithm, in capitals": (
         lambda: forged({"alg": "NONE", "kid": KID}, payload()),
-        Refusal.ALGORITHM,
+        TokenRefusal.ALGORITHM,
     ),
-    "algorithm is missing": (lambda: forged({"kid": KID}, payload()), Refusal.ALGORITHM),
+    "algorithm is missing": (lambda: forged({"kid": KID}, payload()), TokenRefusal.ALGORITHM),
     "HMAC with the public key as PEM": (
         lambda: forged({"alg": "HS256", "kid": KID}, payload(), public_pem(KEY)),
-        Refusal.ALGORITHM,
+        TokenRefusal.ALGORITHM,
     ),
     "HMAC with the raw public key": (
         lambda: forged({"alg": "HS256", "kid": KID}, payload(), public_raw(KEY)),
-        Refusal.ALGORITHM,
+        TokenRefusal.ALGORITHM,
     ),
     "HMAC that says it is EdDSA": (
         lambda: forged({"alg": "EdDSA", "kid": KID}, payload(), public_raw(KEY)),
-        Refusal.SIGNATURE,
+        TokenRefusal.SIGNATURE,
     ),
-    "RSA": (with_rsa, Refusal.ALGORITHM),
-    "another curve": (with_another_curve, Refusal.ALGORITHM),
+    "RSA": (with_rsa, TokenRefusal.ALGORITHM),
+    "another curve": (with_another_curve, TokenRefusal.ALGORITHM),
     "a key of the wrong type for the algorithm": (
         lambda: signed(payload(), CURVE_KEY, kid=KID),
-        Refusal.ALGORITHM,
+        TokenRefusal.ALGORITHM,
     ),
     "an algorithm of the wrong type for the key": (
         lambda: signed(payload(), KEY, kid=CURVE_KEY.public.kid),
-        Refusal.ALGORITHM,
+        TokenRefusal.ALGORITHM,
     ),
-    "tampered": (tampered, Refusal.SIGNATURE),
-    "without its signature": (lambda: cut(signed(payload())), Refusal.SIGNATURE),
-    "signed by somebody else": (lambda: signed(payload(), STRANGER, kid=KID), Refusal.SIGNATURE),
-    "unknown key": (lambda: signed(payload(), STRANGER), Refusal.UNKNOWN_KEY),
+    "tampered": (tampered, TokenRefusal.SIGNATURE),
+    "without its signature": (lambda: cut(signed(payload())), TokenRefusal.SIGNATURE),
+    "signed by somebody else": (
+        lambda: signed(payload(), STRANGER, kid=KID),
+        TokenRefusal.SIGNATURE,
+    ),
+    "unknown key": (lambda: signed(payload(), STRANGER), TokenRefusal.UNKNOWN_KEY),
     "no name of a key": (
         lambda: jwt.encode(payload(), KEY.private, "EdDSA"),
-        Refusal.UNKNOWN_KEY,
+        TokenRefusal.UNKNOWN_KEY,
     ),
     "brings its own key": (
         lambda: signed(payload(), STRANGER, jwk=STRANGER.public.as_jwk()),
-        Refusal.UNKNOWN_KEY,
+        TokenRefusal.UNKNOWN_KEY,
     ),
     "demands an extension": (
         lambda: signed(payload(), KEY, crit=["https://x"], **{"https://x": 1}),
-        Refusal.MALFORMED,
+        TokenRefusal.MALFORMED,
     ),
     "other audience": (
         lambda: signed(payload(aud="https://ledger.internal")),
-        Refusal.AUDIENCE,
+        TokenRefusal.AUDIENCE,
     ),
     "audience among others": (
         lambda: signed(payload(aud=[AUDIENCE, "https://ledger.internal"])),
-        Refusal.AUDIENCE,
+        TokenRefusal.AUDIENCE,
     ),
-    "empty audience": (lambda: signed(payload(aud="")), Refusal.CLAIMS),
-    "other issuer": (lambda: signed(payload(iss="https://elsewhere")), Refusal.ISSUER),
+    "empty audience": (lambda: signed(payload(aud="")), TokenRefusal.CLAIMS),
+    "other issuer": (lambda: signed(payload(iss="https://elsewhere")), TokenRefusal.ISSUER),
     "expired": (
         lambda: signed(
             payload(iat=seconds(hours=-1), nbf=seconds(hours=-1), exp=seconds(hours=-1))
         ),
-        Refusal.EXPIRED,
+        TokenRefusal.EXPIRED,
     ),
     "just past the leeway": (
         lambda: signed(payload(exp=seconds(seconds=-LEEWAY.seconds - 1))),
-        Refusal.EXPIRED,
+        TokenRefusal.EXPIRED,
     ),
-    "not yet valid": (lambda: signed(payload(nbf=seconds(minutes=5))), Refusal.NOT_YET_VALID),
+    "not yet valid": (lambda: signed(payload(nbf=seconds(minutes=5))), TokenRefusal.NOT_YET_VALID),
     "issued in the future": (
         lambda: signed(payload(iat=seconds(minutes=5))),
-        Refusal.NOT_YET_VALID,
+        TokenRefusal.NOT_YET_VALID,
     ),
-    "end that is text": (lambda: signed(payload(exp="4102444800")), Refusal.CLAIMS),
-    "end that is nonsense": (lambda: signed(payload(exp="soon")), Refusal.CLAIMS),
-    "a person": (lambda: signed(payload(sub="ada")), Refusal.SUBJECT),
-    "a migration": (lambda: signed(payload(sub="system:migration")), Refusal.SUBJECT),
+    "end that is text": (lambda: signed(payload(exp="4102444800")), TokenRefusal.CLAIMS),
+    "end that is nonsense": (lambda: signed(payload(exp="soon")), TokenRefusal.CLAIMS),
+    "a person": (lambda: signed(payload(sub="ada")), TokenRefusal.SUBJECT),
+    "a migration": (lambda: signed(payload(sub="system:migration")), TokenRefusal.SUBJECT),
     "a service that is no name": (
         lambda: signed(payload(sub="system:scheduler:A B")),
-        Refusal.SUBJECT,
+        TokenRefusal.SUBJECT,
     ),
-    "another role": (lambda: signed(payload(roles=["admin"])), Refusal.SUBJECT),
-    "roles that are text": (lambda: signed(payload(roles="service")), Refusal.SUBJECT),
-    "tenant that is none": (lambda: signed(payload(tenant="Acme; DROP")), Refusal.CLAIMS),
-    "execution that is none": (lambda: signed(payload(execution="7")), Refusal.CLAIMS),
-    "owner that is none": (lambda: signed(payload(owner="maria")), Refusal.CLAIMS),
-    "owner that is no text": (lambda: signed(payload(owner=["user:maria"])), Refusal.CLAIMS),
-    "end out of range": (lambda: signed(payload(exp=10**18)), Refusal.CLAIMS),
-    "attempt that is none": (lambda: signed(payload(attempt=0)), Refusal.CLAIMS),
-    "attempt that is text": (lambda: signed(payload(attempt="1")), Refusal.CLAIMS),
-    "lease that is none": (lambda: signed(payload(lease="x")), Refusal.CLAIMS),
-    "deadline that is text": (lambda: signed(payload(deadline="soon")), Refusal.CLAIMS),
-    "empty id": (lambda: signed(payload(jti="")), Refusal.CLAIMS),
-    "nothing": (lambda: "", Refusal.MALFORMED),
-    "words": (lambda: "let me in", Refusal.MALFORMED),
-    "three parts of nothing": (lambda: "..", Refusal.MALFORMED),
-    "too long": (lambda: "a" * (LONGEST_TOKEN + 1), Refusal.MALFORMED),
-    "not ascii": (lambda: "é.é.é", Refusal.MALFORMED),
+    "another role": (lambda: signed(payload(roles=["admin"])), TokenRefusal.SUBJECT),
+    "roles that are text": (lambda: signed(payload(roles="service")), TokenRefusal.SUBJECT),
+    "tenant that is none": (lambda: signed(payload(tenant="Acme; DROP")), TokenRefusal.CLAIMS),
+    "execution that is none": (lambda: signed(payload(execution="7")), TokenRefusal.CLAIMS),
+    "owner that is none": (lambda: signed(payload(owner="maria")), TokenRefusal.CLAIMS),
+    "owner that is no text": (lambda: signed(payload(owner=["user:maria"])), TokenRefusal.CLAIMS),
+    "end out of range": (lambda: signed(payload(exp=10**18)), TokenRefusal.CLAIMS),
+    "attempt that is none": (lambda: signed(payload(attempt=0)), TokenRefusal.CLAIMS),
+    "attempt that is text": (lambda: signed(payload(attempt="1")), TokenRefusal.CLAIMS),
+    "lease that is none": (lambda: signed(payload(lease="x")), TokenRefusal.CLAIMS),
+    "deadline that is text": (lambda: signed(payload(deadline="soon")), TokenRefusal.CLAIMS),
+    "empty id": (lambda: signed(payload(jti="")), TokenRefusal.CLAIMS),
+    "nothing": (lambda: "", TokenRefusal.MALFORMED),
+    "words": (lambda: "let me in", TokenRefusal.MALFORMED),
+    "three parts of nothing": (lambda: "..", TokenRefusal.MALFORMED),
+    "too long": (lambda: "a" * (LONGEST_TOKEN + 1), TokenRefusal.MALFORMED),
+    "not ascii": (lambda: "é.é.é", TokenRefusal.MALFORMED),
     **{
-        f"without {claim}": (lambda claim=claim: signed(without(claim)), Refusal.CLAIMS)  # type: ignore[misc] # bound now
+        f"without {claim}": (lambda claim=claim: signed(without(claim)), TokenRefusal.CLAIMS)  # type: ignore[misc] # bound now
         for claim in CLAIMS
     },
 }
 
 
 @pytest.mark.parametrize(("forge", "refusal"), FORGERIES.values(), ids=FORGERIES)
-def test_what_proves_nothing_is_refused(forge: Callable[[], str], refusal: Refusal) -> None:
+def test_what_proves_nothing_is_refused(forge: Callable[[], str], refusal: TokenRefusal) -> None:
     token = forge()
     with pytest.raises(InvalidTokenError) as caught:
         VERIFIER.verify(token)
@@ -285,7 +291,7 @@ def test_a_key_that_was_handed_over_under_a_wrong_name_verifies_nothing() -> Non
 
     with pytest.raises(InvalidTokenError) as caught:
         replace(VERIFIER, keys=Mixed()).verify(signed(payload()))
-    assert caught.value.refusal is Refusal.ALGORITHM
+    assert caught.value.refusal is TokenRefusal.ALGORITHM
 
 
 def test_the_leeway_is_for_clocks_that_differ() -> None:
@@ -302,7 +308,7 @@ def test_another_tenants_token_is_refused_where_one_is_asked_for() -> None:
     assert VERIFIER.verify(token, tenant="globex").tenant == "globex"
     with pytest.raises(InvalidTokenError) as caught:
         VERIFIER.verify(token, tenant="acme")
-    assert caught.value.refusal is Refusal.TENANT
+    assert caught.value.refusal is TokenRefusal.TENANT
 
 
 def test_a_token_is_taken_again_unless_the_receiver_keeps_track() -> None:
@@ -321,7 +327,7 @@ def test_a_token_is_taken_again_unless_the_receiver_keeps_track() -> None:
     once.verify(token)
     with pytest.raises(InvalidTokenError) as caught:
         once.verify(token)
-    assert caught.value.refusal is Refusal.REPLAYED
+    assert caught.value.refusal is TokenRefusal.REPLAYED
 
 
 def test_what_is_refused_is_not_remembered_as_seen() -> None:
@@ -356,5 +362,5 @@ def test_a_verifier_that_asks_for_a_role_refuses_the_token_of_another_service() 
     for roles in (["service"], ["service", "service:forecasting"]):
         with pytest.raises(InvalidTokenError) as refused:
             billing.verify(signed(payload(roles=roles)))
-        assert refused.value.refusal is Refusal.ROLE
+        assert refused.value.refusal is TokenRefusal.ROLE
         assert str(refused.value) == "the token lacks the role service:billing"

@@ -8,19 +8,19 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.requirements import TargetKind
 from tenantcron.manifests.language.targets import judge_default_target
 from tenantcron.manifests.policy import load_policy
-from tenantcron.targets.capabilities import Capabilities, Limits, capabilities
-from tenantcron.targets.registry import Handler, Handlers, Place, SagaError, saga
+from tenantcron.targets.capabilities import Capabilities, CapabilityLimits, capabilities
+from tenantcron.targets.registry import Handler, Handlers, SagaError, SourceLocation, saga
 
 
 def handlers(*names: str) -> Handlers:
     return Handlers.of(
-        Handler(name, lambda _: None, is_async=False, place=Place("m", name, "x", 1))
+        Handler(name, lambda _: None, is_async=False, place=SourceLocation("m", name, "x", 1))
         for name in names
     )
 
 
 def declared(
-    loaded: Handlers, limits: Limits, *, calls: bool = True, default: bool = False
+    loaded: Handlers, limits: CapabilityLimits, *, calls: bool = True, default: bool = False
 ) -> Capabilities:
     return capabilities(loaded, limits, calls_targets=calls, has_default_target=default)
 
@@ -28,45 +28,48 @@ def declared(
 @pytest.mark.parametrize(
     ("names", "limits", "expected"),
     [
-        (("b", "a"), Limits(), Capabilities(("saga:a", "saga:b", "http"))),
-        (("a",), Limits(targets=("none",)), Capabilities(("saga:a",))),
-        (("a", "b"), Limits(only=("saga:a",)), Capabilities(("saga:a",))),
-        (("a", "b"), Limits(("saga:a",), ("http",)), Capabilities(("saga:a", "http"))),
-        (("a", "*"), Limits(), Capabilities(("saga:a", "http"), ("saga:*",))),
-        (("*",), Limits(("saga:r_*",)), Capabilities((), ("saga:r_*",))),
-        ((), Limits(targets=("http",)), Capabilities(("http",))),
+        (("b", "a"), CapabilityLimits(), Capabilities(("saga:a", "saga:b", "http"))),
+        (("a",), CapabilityLimits(targets=("none",)), Capabilities(("saga:a",))),
+        (("a", "b"), CapabilityLimits(only=("saga:a",)), Capabilities(("saga:a",))),
+        (("a", "b"), CapabilityLimits(("saga:a",), ("http",)), Capabilities(("saga:a", "http"))),
+        (("a", "*"), CapabilityLimits(), Capabilities(("saga:a", "http"), ("saga:*",))),
+        (("*",), CapabilityLimits(("saga:r_*",)), Capabilities((), ("saga:r_*",))),
+        ((), CapabilityLimits(targets=("http",)), Capabilities(("http",))),
     ],
 )
 def test_capabilities_are_the_handlers_and_targets_within_the_limits(
-    names: tuple[str, ...], limits: Limits, expected: Capabilities
+    names: tuple[str, ...], limits: CapabilityLimits, expected: Capabilities
 ) -> None:
     assert declared(handlers(*names), limits) == expected
 
 
 def test_a_policy_without_hosts_serves_no_targets_unless_they_are_asked_for() -> None:
-    assert declared(handlers("a"), Limits(), calls=False).named == ("saga:a",)
-    asked = Limits(targets=(TargetKind.HTTP.value,))
+    assert declared(handlers("a"), CapabilityLimits(), calls=False).named == ("saga:a",)
+    asked = CapabilityLimits(targets=(TargetKind.HTTP.value,))
     assert declared(handlers("a"), asked, calls=False).named == ("saga:a", "http")
 
 
 def test_a_default_target_is_a_catch_all_where_targets_are_served() -> None:
-    assert declared(handlers(), Limits(), default=True).patterns == ("saga:*",)
-    assert declared(handlers(), Limits(targets=("none",)), default=True).patterns == ()
+    assert declared(handlers(), CapabilityLimits(), default=True).patterns == ("saga:*",)
+    assert declared(handlers(), CapabilityLimits(targets=("none",)), default=True).patterns == ()
 
 
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (Limits(only=("report_*",)), "'report_*' names no sagas: write it as saga:NAME"),
-        (Limits(only=("sage:report_*",)), "'sage:report_*' names no sagas"),
-        (Limits(only=("saga:[ab]",)), "patterns have * and ? only"),
-        (Limits(only=("saga:invoise",)), "did you mean saga:invoice?"),
-        (Limits(only=("saga:x*",)), "there are saga:invoice, saga:report"),
-        (Limits(targets=("htp",)), "there is no kind of target 'htp': write http, or none"),
+        (CapabilityLimits(only=("report_*",)), "'report_*' names no sagas: write it as saga:NAME"),
+        (CapabilityLimits(only=("sage:report_*",)), "'sage:report_*' names no sagas"),
+        (CapabilityLimits(only=("saga:[ab]",)), "patterns have * and ? only"),
+        (CapabilityLimits(only=("saga:invoise",)), "did you mean saga:invoice?"),
+        (CapabilityLimits(only=("saga:x*",)), "there are saga:invoice, saga:report"),
+        (
+            CapabilityLimits(targets=("htp",)),
+            "there is no kind of target 'htp': write http, or none",
+        ),
     ],
 )
 def test_a_limit_that_means_nothing_is_refused_with_what_there_is(
-    limits: Limits, message: str
+    limits: CapabilityLimits, message: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
         declared(handlers("invoice", "report"), limits)

@@ -11,7 +11,7 @@ from support.tenants import add_behind, add_current, add_row
 
 from tenantcron.core.settings import Settings
 from tenantcron.migrations import runner
-from tenantcron.migrations.outcome import ControlOutcome, TenantOutcome, TenantState
+from tenantcron.migrations.outcome import ControlOutcome, TenantMigrationState, TenantOutcome
 from tenantcron.migrations.runner import migrate, migrate_control, migrate_tenants
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.connection.locks import MigrationLock, lock_migration
@@ -50,8 +50,8 @@ async def test_only_outdated_schemas_are_migrated(database: Database) -> None:
     outcome = await migrate(database)
 
     assert outcome.tenants == (
-        TenantOutcome("new", TenantState.CURRENT),
-        TenantOutcome("old", TenantState.MIGRATED),
+        TenantOutcome("new", TenantMigrationState.CURRENT),
+        TenantOutcome("old", TenantMigrationState.MIGRATED),
     )
     async with database.transaction() as connection:
         assert await describe(connection, "tenant_old") == model
@@ -68,13 +68,13 @@ async def test_a_failing_tenant_does_not_stop_the_others_and_a_second_run_finish
     second = await migrate(database)
 
     assert [tenant.state for tenant in first.tenants] == [
-        TenantState.MIGRATED,
-        TenantState.FAILED,
-        TenantState.MIGRATED,
+        TenantMigrationState.MIGRATED,
+        TenantMigrationState.FAILED,
+        TenantMigrationState.MIGRATED,
     ]
     [failed] = first.failed
     assert failed.error == 'relation "tenant_schedule" already exists'
-    assert second.tenants[1] == TenantOutcome("b", TenantState.MIGRATED)
+    assert second.tenants[1] == TenantOutcome("b", TenantMigrationState.MIGRATED)
 
 
 async def test_a_failed_migration_leaves_nothing_half_done(database: Database) -> None:
@@ -103,7 +103,7 @@ async def test_broken_tenants_are_reported_and_deprovisioned_ones_skipped(
     assert outcomes.keys() == {"lost", "foreign", "kept"}
     assert "tenant_lost is missing" in (outcomes["lost"].error or "")
     assert "tenant_foreign has no schema_version" in (outcomes["foreign"].error or "")
-    assert outcomes["kept"].state is TenantState.CURRENT
+    assert outcomes["kept"].state is TenantMigrationState.CURRENT
 
 
 async def test_a_schema_that_is_dropped_meanwhile_is_not_a_failure(
@@ -125,7 +125,7 @@ async def test_a_schema_that_is_dropped_meanwhile_is_not_a_failure(
 
     outcomes = await migrate_tenants(database)
 
-    assert outcomes == (TenantOutcome("a", TenantState.CURRENT),)
+    assert outcomes == (TenantOutcome("a", TenantMigrationState.CURRENT),)
 
 
 async def test_schemas_newer_than_the_program_are_left_as_they_are(database: Database) -> None:
@@ -137,7 +137,7 @@ async def test_schemas_newer_than_the_program_are_left_as_they_are(database: Dat
     outcome = await migrate(database)
 
     assert outcome.control == ControlOutcome("9999_later", "9999_later")
-    assert outcome.tenants == (TenantOutcome("a", TenantState.CURRENT),)
+    assert outcome.tenants == (TenantOutcome("a", TenantMigrationState.CURRENT),)
 
 
 async def test_outdated_tenants_are_found_without_a_query_per_tenant(
@@ -214,6 +214,6 @@ async def test_tables_in_use_make_a_tenant_fail_instead_of_a_queue_behind_it(
 
     [again] = await migrate_tenants(database)
 
-    assert busy.state is TenantState.FAILED
+    assert busy.state is TenantMigrationState.FAILED
     assert "lock timeout" in (busy.error or "")
-    assert again.state is TenantState.MIGRATED
+    assert again.state is TenantMigrationState.MIGRATED

@@ -18,7 +18,7 @@ from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseAwayError
-from tenantcron.store.rows.tenants import Limits, Scope, Synced
+from tenantcron.store.rows.tenants import Scope, Synced, TenantLimits
 from tenantcron.tenants.registry import Registry, tenant_id
 
 BOUNDS = Bounds(timedelta(minutes=15), 4)
@@ -56,7 +56,9 @@ async def test_the_limit_counts_the_schedules_of_all_providers(fleet: Fleet) -> 
 async def test_the_limit_of_a_tenant_overrides_that_of_the_platform(fleet: Fleet) -> None:
     fleet.write("acme", {})
     await fleet.apply()
-    await Registry(fleet.database, DEPLOYER).set_limits(tenant_id("acme"), Limits(max_schedules=1))
+    await Registry(fleet.database, DEPLOYER).set_limits(
+        tenant_id("acme"), TenantLimits(max_schedules=1)
+    )
     done = await refresh(fleet.database, static({"name": "a"}, {"name": "b"}), retry_broken=True)
     assert (done.created, len(done.broken)) == (1, 1)
 

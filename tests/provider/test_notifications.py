@@ -14,7 +14,7 @@ from support.sessions import until_not_found
 
 from tenantcron.core.names import TenantId
 from tenantcron.provider.notifications import LONGEST_WAIT, Backoff, Hints, listen
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.engine import Database
 
 SESSIONS = (
@@ -50,7 +50,7 @@ class Recorder:
 
 
 @asynccontextmanager
-async def listening(target: Target) -> AsyncIterator[Recorder]:
+async def listening(target: DatabaseTarget) -> AsyncIterator[Recorder]:
     """Listen for the duration of the block."""
     ears = Recorder()
     task = asyncio.create_task(listen(target, ears.hints, Random(1), ears.wait))  # noqa: S311 -- no secret
@@ -100,7 +100,7 @@ async def test_cancelling_closes_the_connection(database: Database, database_url
 
 
 async def test_an_unavailable_server_is_retried_with_increasing_waits() -> None:
-    away = Target({"host": "/nowhere", "user": "u", "password": "secret", "dbname": "d"})
+    away = DatabaseTarget({"host": "/nowhere", "user": "u", "password": "secret", "dbname": "d"})
     async with listening(away) as ears:
         reasons = [await ears.next() for _ in range(9)]
 

@@ -24,7 +24,7 @@ from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.claim import give_back_unrunnable
 from tenantcron.scheduler.steps.runners import RunnerWatch
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.workers import Report, WorkerRow
+from tenantcron.store.rows.workers import WorkerReport, WorkerRow
 from tenantcron.store.steps import glances, requirements
 from tenantcron.store.steps.requirements import Runner
 from tenantcron.targets.capabilities import Capabilities
@@ -38,7 +38,7 @@ def with_capabilities(replica: Replica, *named: str, patterns: tuple[str, ...] =
 
 async def report(scheduling: Scheduling, replica: Replica, *, draining: bool = False) -> None:
     """Let a replica send a heartbeat."""
-    said = Report(
+    said = WorkerReport(
         replica.worker_id,
         "scheduler",
         running=0,

@@ -23,7 +23,7 @@ from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.connection.scripts import for_schema, run_script
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
+from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
 from tenantcron.targets.signals import Cancelled
 
 TENANTS = ("acme", "night-owl")
@@ -65,7 +65,7 @@ class Runs:
     """Runs one handler on the database, with a clock that the test moves by hand."""
 
     def __init__(self, transactions: HandlerTransactions, function: HandlerFunction) -> None:
-        place = Place("m", "f", "x", 1)
+        place = SourceLocation("m", "f", "x", 1)
         is_async = asyncio.iscoroutinefunction(function)
         handlers = Handlers.of([Handler("reconcile", function, is_async, place)])
         self.clock = HandClock()

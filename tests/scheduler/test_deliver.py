@@ -31,10 +31,10 @@ from tenantcron.scheduler.steps.idempotency_retention import DEFAULT_RETENTION, 
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed
-from tenantcron.targets.answers import Answer
 from tenantcron.targets.execution import AsyncTransaction, Transaction
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 from tenantcron.targets.registry import Handlers
+from tenantcron.targets.responses import ServiceResponse
 
 NIGHTLY = ScheduleRef("acme", "nightly")  # type: ignore[arg-type] # a test's own id
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
@@ -68,7 +68,7 @@ class Calls:
     """An executor of calls; its clock is moved by hand, or by the machine if there is none."""
 
     def __init__(self, target: Service, clock: HandClock | None = None) -> None:
-        self.caller = Caller(policy_for(target).egress)
+        self.caller = HttpClient(policy_for(target).egress)
         deliveries = Deliveries(self.caller, policy_for(target), just_begun)
         self.executor = Executor(
             Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries, call_later=clock
@@ -96,7 +96,9 @@ class TestAttempts:
         calls, one = Calls(target), claimed()
         attempt = await calls.start(one)
         await calls.caller.close()
-        assert attempt == Attempt(one, AttemptOutcome.SUCCEEDED, answer=Answer(201, "made"))
+        assert attempt == Attempt(
+            one, AttemptOutcome.SUCCEEDED, answer=ServiceResponse(201, "made")
+        )
         assert calls.executor.running == ()
 
     async def test_a_status_that_may_pass_has_failed_in_one_line(self, target: Service) -> None:
@@ -107,7 +109,7 @@ class TestAttempts:
         assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
         assert attempt.error == "the service answered 503 Service Unavailable"
         assert attempt.retry_after == timedelta(seconds=7)
-        assert attempt.answer == Answer(503, "busy")
+        assert attempt.answer == ServiceResponse(503, "busy")
 
     async def test_a_status_that_would_come_again_is_final(self, target: Service) -> None:
         target.behaviour = answering(404)
@@ -140,7 +142,7 @@ class TestAttempts:
             raise AssertionError
 
         policy = policy_with(hosts=("http://billing.test",), ports=(target.port,))
-        caller = Caller(policy.egress, resolve=hangs)
+        caller = HttpClient(policy.egress, resolve=hangs)
         executor = Executor(
             Handlers.of([]),
             lambda _: NoDatabase(),
@@ -169,7 +171,7 @@ class TestAttempts:
 
     async def test_by_default_nothing_may_be_called(self, target: Service) -> None:
         policy = default_policy()
-        deliveries = Deliveries(Caller(policy.egress), policy, just_begun)
+        deliveries = Deliveries(HttpClient(policy.egress), policy, just_begun)
         executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
         target_of = HttpTarget(target.url, "POST", {})
         attempt = await executor.run(claimed(), SETTINGS, target_of)
@@ -181,7 +183,7 @@ class TestAttempts:
         self, target: Service
     ) -> None:
         policy = policy_for(target)._replace(allowed_audiences=("billing",))
-        caller, tokens = Caller(policy.egress), FixedTokens()
+        caller, tokens = HttpClient(policy.egress), FixedTokens()
         deliveries = Deliveries(caller, policy, just_begun, lambda *_: tokens)
         executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
         ends = [
@@ -207,7 +209,7 @@ class Deliverer:
     ) -> None:
         self.scheduling = scheduling
         policy = policy_for(target, keeps)
-        self.caller = Caller(policy.egress)
+        self.caller = HttpClient(policy.egress)
         self.replica: Replica = replace(scheduling.replica(), retention=Retention(keeps))
         begun = begun_in(scheduling.database, scheduling.clock)
         self.executor = Executor(

@@ -13,7 +13,7 @@ from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
 from tenantcron.scheduler.steps.results import Results
 from tenantcron.store.steps import finishing
 from tenantcron.store.steps.claiming import Claimed
-from tenantcron.targets.answers import Answer
+from tenantcron.targets.responses import ServiceResponse
 
 FAILED, SUCCEEDED = AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED
 
@@ -49,7 +49,7 @@ async def test_results_of_all_kinds_are_written_in_one_batch(scheduling: Schedul
     await scheduling.limit(20)
     await scheduling.waiting(6)
     claimed = (await scheduling.claim()).started
-    answer = Answer(200, "done")
+    answer = ServiceResponse(200, "done")
     attempts = [
         Attempt(claimed[0], SUCCEEDED),
         Attempt(claimed[1], FAILED, "no"),

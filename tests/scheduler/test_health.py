@@ -11,7 +11,7 @@ from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
 from tenantcron.scheduler.inspect.findings import Finding, Severity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.workers import Report
+from tenantcron.store.rows.workers import WorkerReport
 
 LEASE = timedelta(seconds=60)
 PAUSED = {"paused_at": NOON, "paused_by": "system:scheduler:scheduler"}
@@ -27,7 +27,7 @@ async def findings(scheduling: Scheduling) -> dict[str, Finding]:
 
 
 async def replica(scheduling: Scheduling, abandoned: int = 0) -> None:
-    said = Report("one", "scheduler", running=0, abandoned=abandoned, draining=False)
+    said = WorkerReport("one", "scheduler", running=0, abandoned=abandoned, draining=False)
     async with scheduling.database.transaction() as connection:
         await workers.report(connection, said, scheduling.clock())
 

@@ -5,7 +5,7 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.workers import Report
+from tenantcron.store.rows.workers import WorkerReport
 
 
 async def hang(scheduling: Scheduling, *tenants: str, executions: int = 30) -> int:
@@ -142,7 +142,7 @@ async def test_no_slot_is_left_to_another_replica_that_must_leave_it_too(
     await hang(scheduling, *names[:3])
     billing, reports = (scheduling.replica(saga, saga) for saga in ("billing", "reports"))
     for replica in (billing, reports):
-        said = Report(
+        said = WorkerReport(
             replica.worker_id,
             "scheduler",
             running=0,

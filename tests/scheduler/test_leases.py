@@ -19,7 +19,7 @@ from tenantcron.scheduler.steps.leases import renew
 from tenantcron.schedules.settings import read_settings
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, Handlers, Place
+from tenantcron.targets.registry import Handler, Handlers, SourceLocation
 
 LEASE = timedelta(seconds=60)
 
@@ -36,7 +36,7 @@ class AtWork:
             self.begun.put_nowait(execution.id)
             await self.end.wait()
 
-        place = Place("m", "f", "x", 1)
+        place = SourceLocation("m", "f", "x", 1)
         self.executor = Executor(
             Handlers.of([Handler("work", work, is_async=True, place=place)]),
             lambda _: NoDatabase(),

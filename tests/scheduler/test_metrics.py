@@ -15,7 +15,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.scheduler.metrics import prometheus
 from tenantcron.scheduler.metrics.prometheus import Metrics
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.workers import Report
+from tenantcron.store.rows.workers import WorkerReport
 from tenantcron.store.steps import measuring
 
 
@@ -103,7 +103,7 @@ async def test_replicas_and_tenants_that_are_not_followed_are_counted(
     await scheduling.tenant("acme", schedule_revision=2, synced_revision=1)
     await scheduling.tenant("other", schedule_revision=2, synced_revision=2)
     for name, silent in (("here", 0), ("gone", 121)):
-        said = Report(id=name, service="scheduler", running=0, abandoned=0, draining=False)
+        said = WorkerReport(id=name, service="scheduler", running=0, abandoned=0, draining=False)
         async with scheduling.database.transaction() as connection:
             at = scheduling.clock.now - timedelta(seconds=silent)
             await workers.report(connection, said, at)

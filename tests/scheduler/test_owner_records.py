@@ -20,7 +20,7 @@ from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.steps.deliver import Deliveries, begun_in
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Authoriser, Refused
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.registry import Handlers
 
@@ -170,7 +170,7 @@ class TestTargets:
             networks=("127.0.0.0/8",),
             ports=(target.port, decider.port),
         )
-        caller = Caller(policy.egress)
+        caller = HttpClient(policy.egress)
         begun = begun_in(scheduling.database, scheduling.clock)
         executor = Executor(
             Handlers.of([]),

@@ -13,7 +13,7 @@ from tenantcron.scheduler.replica import record_retention
 from tenantcron.scheduler.replica.record_retention import RecordRetention
 from tenantcron.store.rows import record_retention as store_retention
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.workers import Report
+from tenantcron.store.rows.workers import WorkerReport
 
 _INSERT = (
     "INSERT INTO {}.audit_record (entity_type, entity_id, operation, changed_by, actor_type,"
@@ -122,7 +122,7 @@ async def test_only_the_replica_that_has_run_longest_forgets(scheduling: Schedul
     await record(scheduling, "tenantcron", 500)
     first, second = scheduling.replica("first"), scheduling.replica("second")
     for replica in (first, second):
-        said = Report(replica.worker_id, "scheduler", running=0, abandoned=0, draining=False)
+        said = WorkerReport(replica.worker_id, "scheduler", running=0, abandoned=0, draining=False)
         async with scheduling.database.transaction() as connection:
             await workers.report(connection, said, scheduling.clock.go_on(seconds=1))
 

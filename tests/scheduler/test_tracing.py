@@ -32,7 +32,7 @@ from tenantcron.scheduler.steps.deliver import Deliveries
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.schedules.targets import HttpTarget
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 from tenantcron.targets.registry import HandlerFunction, Handlers
 from tenantcron.targets.tracing import Tracing, tracing
 
@@ -91,7 +91,7 @@ def policy_for(target: Service) -> Policy:
 async def call(target: Service, kept: Kept, attempt: int) -> None:
     """Make one attempt of the same execution."""
     policy = policy_for(target)
-    caller = Caller(policy.egress, tracing=kept.tracing)
+    caller = HttpClient(policy.egress, tracing=kept.tracing)
 
     async def just_begun(*_: object) -> object:
         raise AssertionError

@@ -18,7 +18,7 @@ from tenantcron.scheduler.inspect.why import Reason, explain
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.workers import Report
+from tenantcron.store.rows.workers import WorkerReport
 
 LEASE = timedelta(seconds=60)
 PAUSED: dict[str, object] = {
@@ -29,7 +29,7 @@ PAUSED: dict[str, object] = {
 
 
 async def replica(scheduling: Scheduling) -> None:
-    said = Report("one", "scheduler", running=0, abandoned=0, draining=False)
+    said = WorkerReport("one", "scheduler", running=0, abandoned=0, draining=False)
     async with scheduling.database.transaction() as connection:
         await workers.report(connection, said, scheduling.clock())
 

@@ -20,7 +20,7 @@ from tenantcron.store.connection import deadlines
 from tenantcron.store.connection.database_urls import target_of
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.connection.errors import DatabaseAwayError
-from tenantcron.store.connection.handler_transactions import HandlerTransactions, Scope
+from tenantcron.store.connection.handler_transactions import HandlerScope, HandlerTransactions
 from tenantcron.store.connection.listening import ListeningError, listening
 
 SHORT = timedelta(milliseconds=300)
@@ -189,7 +189,7 @@ async def test_a_handler_whose_time_is_up_does_not_wait_for_a_silent_server(sile
     who = Attribution(Actor("system:x", ActorType.WORKER, "test"))
 
     async def work() -> None:
-        async with transactions.begin(Scope(TenantId("acme"), "public", who)) as connection:
+        async with transactions.begin(HandlerScope(TenantId("acme"), "public", who)) as connection:
             silent.fall_silent()
             await connection.execute(ONE)
 

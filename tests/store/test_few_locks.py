@@ -17,7 +17,7 @@ from support.tenants import add_current
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.migrations.outcome import TenantState
+from tenantcron.migrations.outcome import TenantMigrationState
 from tenantcron.migrations.runner import migrate
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
@@ -76,7 +76,7 @@ async def fleet(small_server: Server) -> AsyncIterator[Database]:
 async def test_migrate_reads_a_large_fleet(fleet: Database) -> None:
     outcome = await migrate(fleet)
 
-    assert [one.state for one in outcome.tenants] == [TenantState.CURRENT] * _TENANTS
+    assert [one.state for one in outcome.tenants] == [TenantMigrationState.CURRENT] * _TENANTS
 
 
 async def test_old_records_of_a_large_fleet_are_forgotten(fleet: Database) -> None:

@@ -15,7 +15,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.store.connection.database_urls import target_of
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.connection.errors import DatabaseAwayError, ReadOnlyError
-from tenantcron.store.connection.handler_transactions import HandlerTransactions, Scope
+from tenantcron.store.connection.handler_transactions import HandlerScope, HandlerTransactions
 
 WHO = Attribution(Actor("system:x", ActorType.WORKER, "test"))
 IN_RECOVERY = text("SELECT pg_is_in_recovery()")
@@ -94,7 +94,7 @@ async def test_connections_of_handlers_leave_a_standby_too(proxy: Gate, pair: Pa
     transactions = HandlerTransactions(target_of(proxy.url))
 
     async def is_standby() -> object:
-        async with transactions.begin(Scope(TenantId("acme"), "public", WHO)) as connection:
+        async with transactions.begin(HandlerScope(TenantId("acme"), "public", WHO)) as connection:
             return await connection.scalar(IN_RECOVERY)
 
     proxy.lead_to(pair.standby.upstream)

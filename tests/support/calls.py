@@ -15,9 +15,9 @@ from tenantcron.actor.model import scheduler_actor
 from tenantcron.core.egress import Egress
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.core.values import JsonObject
-from tenantcron.targets.answers import Answer
 from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
-from tenantcron.targets.http import Caller, Request
+from tenantcron.targets.http import HttpClient, TargetRequest
+from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 from tenantcron.targets.tokens import TokenError
 
@@ -76,7 +76,7 @@ def an_execution(attempt: int = 1, payload: JsonObject | None = None) -> Executi
     )
 
 
-def a_request(url: str, **fields: object) -> Request:
+def a_request(url: str, **fields: object) -> TargetRequest:
     """Return the request of an attempt."""
     values: dict[str, object] = {
         "url": url,
@@ -88,7 +88,7 @@ def a_request(url: str, **fields: object) -> Request:
         "timeout": timedelta(seconds=5),
         "allowed_secrets": ("env:BILLING_*", "file:/*"),
     }
-    return Request(**{**values, **fields})  # type: ignore[arg-type] # as given
+    return TargetRequest(**{**values, **fields})  # type: ignore[arg-type] # as given
 
 
 def egress_to(port: int, *hosts: str) -> Egress:
@@ -112,10 +112,10 @@ def resolving(*answers: Sequence[str]) -> Callable[[str], object]:
 
 
 @asynccontextmanager
-async def calling(port: int, **options: object) -> AsyncIterator[Caller]:
+async def calling(port: int, **options: object) -> AsyncIterator[HttpClient]:
     """Provide a caller for the duration of the block."""
     egress = options.pop("egress", egress_to(port))
-    caller = Caller(egress, **options)  # type: ignore[arg-type] # as given
+    caller = HttpClient(egress, **options)  # type: ignore[arg-type] # as given
     try:
         yield caller
     finally:
@@ -126,7 +126,7 @@ async def calling(port: int, **options: object) -> AsyncIterator[Caller]:
 class Ended:
     """The result of a call."""
 
-    answer: Answer
+    answer: ServiceResponse
     error: BaseException | None = None
 
     @property
@@ -145,9 +145,11 @@ async def called(at: Service, behaviour: Behaviour | None = None, **fields: obje
         return await ended(caller, a_request(f"{at.url}{path}", **fields))
 
 
-async def ended(caller: Caller, request: Request, execution: Execution | None = None) -> Ended:
+async def ended(
+    caller: HttpClient, request: TargetRequest, execution: Execution | None = None
+) -> Ended:
     """Make a call, and return its result."""
-    end = Ended(Answer())
+    end = Ended(ServiceResponse())
     try:
         await caller.call(request, execution or an_execution(), end.answer)
     except (Retry, Fail) as error:

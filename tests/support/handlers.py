@@ -10,7 +10,7 @@ from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.execute import GRACE, Executor
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Execution, Transaction
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
+from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
 
 
 class NoDatabase:
@@ -24,7 +24,9 @@ class NoDatabase:
 
 
 def handler(function: HandlerFunction, saga: str = "reconcile") -> Handler:
-    return Handler(saga, function, asyncio.iscoroutinefunction(function), Place("m", "f", "x", 1))
+    return Handler(
+        saga, function, asyncio.iscoroutinefunction(function), SourceLocation("m", "f", "x", 1)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from support.fleet import call
 from support.page_tables import made_table
 from support.pages import BLOCK, ROOT, TABLE
 
-from tenantcron.store.connection.database_urls import Target
+from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.embedded.server import FOLDER, ServerUse
 
 # Every other command opens a database.
@@ -54,7 +54,7 @@ def examples(folder: Path) -> None:
 
 
 @contextmanager
-def served(commands: Iterable[str], folder: Path) -> Iterator[Target | None]:
+def served(commands: Iterable[str], folder: Path) -> Iterator[DatabaseTarget | None]:
     """Keep the folder's embedded server running between commands, if one of them needs it."""
     if all(command.split()[1] in WITHOUT_DATABASE for command in commands):
         yield None
@@ -111,7 +111,7 @@ def without_times(text: str) -> str:
     return DISTANCE.sub("in DISTANCE", MOMENT.sub("MOMENT", text))
 
 
-def _block(match: re.Match[str], folder: Path, database: Target | None) -> str:
+def _block(match: re.Match[str], folder: Path, database: DatabaseTarget | None) -> str:
     """Process a block, and return it with its current output."""
     mark = match["mark"] or ""
     put(match, folder)

@@ -18,7 +18,7 @@ from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.handler_connections import HandlerConnections
 from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
+from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Works:
 
     def handlers(self) -> Handlers:
         def handler(saga: str, function: HandlerFunction) -> Handler:
-            return Handler(saga, function, is_async=True, place=Place("m", saga, "x", 1))
+            return Handler(saga, function, is_async=True, place=SourceLocation("m", saga, "x", 1))
 
         sagas = {"quick": self.quick, "slow": self.slow, "flaky": self.flaky}
         return Handlers.of([handler(saga, function) for saga, function in sagas.items()])

@@ -24,7 +24,7 @@ from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
 from tenantcron.scheduler.steps.fire import fire_batch
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.locks import Lock, take_lock
-from tenantcron.store.rows.tenants import Limits
+from tenantcron.store.rows.tenants import TenantLimits
 from tenantcron.store.steps import finishing
 from tenantcron.store.steps.claiming import Claim, Claimed, Lease
 from tenantcron.tenants.registry import Registry
@@ -60,7 +60,7 @@ class Stage:
     async def prepare(self) -> None:
         """Create history, and a tenant with its schema."""
         await self.scheduling.prepare()
-        await Registry(self.scheduling.database, DEPLOYER).create(ACME, Limits())
+        await Registry(self.scheduling.database, DEPLOYER).create(ACME, TenantLimits())
 
     async def wanted(self, schedules: dict[str, str], folder: Path) -> DesiredState:
         """Check a manifest of the tenant."""

@@ -15,7 +15,7 @@ from tenantcron.scheduler.events.outbox import Outbox
 from tenantcron.scheduler.events.webhooks import EVENT_TYPES, Courier
 from tenantcron.store.rows import webhooks
 from tenantcron.store.rows.webhooks import Webhook
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 
 SECRETS = ("env:HOOK_*",)
 
@@ -41,7 +41,7 @@ class Hooks:
 
     scheduling: Scheduling
     receiver: Service
-    callers: list[Caller] = field(default_factory=list)
+    callers: list[HttpClient] = field(default_factory=list)
 
     async def add(self, name: str = "ops", url: str | None = None, **fields: object) -> None:
         """Add a webhook for all events, unless the fields say otherwise."""
@@ -57,7 +57,7 @@ class Hooks:
     def outbox(self, name: str = "one", *ports: int) -> Outbox:
         """Return the outbox of one replica, for the receiver and other ports."""
         egress = egress_to(self.receiver.port)
-        caller = Caller(egress._replace(ports=(self.receiver.port, *ports)))
+        caller = HttpClient(egress._replace(ports=(self.receiver.port, *ports)))
         self.callers.append(caller)
         return Outbox(self.scheduling.replica(name), Courier(caller, SECRETS))
 

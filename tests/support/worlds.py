@@ -28,7 +28,7 @@ from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.claim import give_back
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.connection.engine import open_database
-from tenantcron.store.rows.tenants import Limits
+from tenantcron.store.rows.tenants import TenantLimits
 from tenantcron.store.schema.tables import execution, execution_attempt, schedule_cursor
 from tenantcron.store.steps import finishing
 from tenantcron.store.steps.claiming import Claimed, Lease
@@ -177,7 +177,7 @@ class World:
 
     def limit_tenant(self, tenant: str, most: int | None) -> None:
         """Set or remove the limit of a tenant."""
-        self.run(self.registry.set_limits(TenantId(tenant), Limits(max_concurrent=most)))
+        self.run(self.registry.set_limits(TenantId(tenant), TenantLimits(max_concurrent=most)))
 
     def set_back(self, schedule: UUID, occurrence: datetime) -> None:
         """Set a cursor manually to a past occurrence."""
@@ -289,7 +289,7 @@ async def _made(runner: asyncio.Runner, scheduling: Scheduling) -> World:
     operator = Operator(database, scheduling.settings, DEPLOYER, scheduling.clock)
     registry = Registry(database, DEPLOYER)
     for tenant in TENANTS:
-        await registry.create(TenantId(tenant), Limits())
+        await registry.create(TenantId(tenant), TenantLimits())
     return World(
         runner, scheduling, Fleet(database, scheduling.settings.folder), operator, registry
     )

@@ -36,14 +36,14 @@ from support.services import (
 
 from tenantcron.core.names import Owner
 from tenantcron.core.values import JsonObject
-from tenantcron.targets.answers import LONGEST_ANSWER, Answer
+from tenantcron.targets.responses import LONGEST_RESPONSE, ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 
 
 async def test_the_request_says_what_it_is_for(target: Service) -> None:
     end = await called(target, headers={"X-Team": "billing"}, path="/run?month=12")
 
-    assert end == Ended(Answer(200, ""))
+    assert end == Ended(ServiceResponse(200, ""))
     request = target.only
     assert (request.method, request.target) == ("POST", "/run?month=12")
     span = re.fullmatch(f"00-{ID.hex}-([0-9a-f]{{16}})-01", request.headers["traceparent"])
@@ -145,7 +145,7 @@ async def test_what_may_pass_is_worth_another_attempt(target: Service, status: i
     end = await called(target, answering(status, b"later"))
     assert isinstance(end.error, Retry)
     assert end.reason.startswith(f"the service answered {status}")
-    assert end.answer == Answer(status, "later")
+    assert end.answer == ServiceResponse(status, "later")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 410, 418, 422, 451])
@@ -153,7 +153,7 @@ async def test_what_would_fail_again_is_not_tried_again(target: Service, status:
     end = await called(target, answering(status, b"never"))
     assert isinstance(end.error, Fail)
     assert end.reason.startswith(f"the service answered {status}")
-    assert end.answer == Answer(status, "never")
+    assert end.answer == ServiceResponse(status, "never")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 304])
@@ -224,7 +224,7 @@ async def test_what_comes_after_2_kib_is_not_read(target: Service) -> None:
             sent += 65536
 
     end = await called(target, pour)
-    assert end == Ended(Answer(200, "x" * LONGEST_ANSWER))
+    assert end == Ended(ServiceResponse(200, "x" * LONGEST_RESPONSE))
     assert sent < 50_000_000
 
 
@@ -238,7 +238,7 @@ async def test_an_answer_is_kept_as_text_that_the_database_takes(target: Service
 async def test_a_packed_answer_is_not_unpacked(target: Service) -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
     end = await called(target, answering(200, bomb, Content_Encoding="gzip"))
-    assert end == Ended(Answer(200, "(not shown: it is packed as gzip)"))
+    assert end == Ended(ServiceResponse(200, "(not shown: it is packed as gzip)"))
 
 
 async def test_nobody_listens() -> None:
@@ -248,7 +248,7 @@ async def test_nobody_listens() -> None:
         end = await ended(caller, a_request(f"http://127.0.0.1:{port}/run?token=abc"))
     assert isinstance(end.error, Retry)
     assert end.reason == f"no connection to http://127.0.0.1:{port}: Connection refused"
-    assert end.answer == Answer(None, None)
+    assert end.answer == ServiceResponse(None, None)
 
 
 BROKEN = {
@@ -271,7 +271,7 @@ async def test_an_answer_that_breaks_off_is_worth_another_attempt(
 
 async def test_what_came_before_an_answer_broke_off_is_kept(target: Service) -> None:
     end = await called(target, BROKEN["half a body"])
-    assert end.answer == Answer(200, "half")
+    assert end.answer == ServiceResponse(200, "half")
 
 
 HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
@@ -280,7 +280,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone"
 
 async def test_a_few_interim_responses_go_before_an_answer(target: Service) -> None:
     end = await called(target, writing(HINT * 10, HINT[:20], HINT[20:] + HINT + OK))
-    assert end == Ended(Answer(200, "done"))
+    assert end == Ended(ServiceResponse(200, "done"))
 
 
 async def test_the_bounds_hold_for_each_answer_on_a_connection_that_is_used_again(
@@ -293,7 +293,7 @@ async def test_the_bounds_hold_for_each_answer_on_a_connection_that_is_used_agai
     target.behaviour = hint
     async with calling(target.port) as caller:
         ends = [await ended(caller, a_request(target.url)) for _ in range(3)]
-    assert (ends, target.connections) == ([Ended(Answer(200, "done"))] * 3, 1)
+    assert (ends, target.connections) == ([Ended(ServiceResponse(200, "done"))] * 3, 1)
 
 
 async def test_endless_interim_responses_end_the_call(target: Service) -> None:
@@ -353,7 +353,7 @@ async def test_what_a_drip_feeding_service_said_is_kept_when_the_call_is_cancell
             await asyncio.sleep(0.01)
 
     target.behaviour = drip
-    answer = Answer()
+    answer = ServiceResponse()
     async with calling(target.port) as caller:
         call = asyncio.ensure_future(caller.call(a_request(target.url), an_execution(), answer))
         await dripped.wait()

@@ -31,9 +31,9 @@ from support.services import (
 
 from tenantcron.core.egress import Egress
 from tenantcron.core.errors import UsageError
-from tenantcron.targets.answers import Answer
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 from tenantcron.targets.resolving import ResolvingError, asking_tenant
+from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 
 
@@ -139,7 +139,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
         async with calling(checked.port, resolve=resolve) as caller:
             end = await ended(caller, a_request(f"http://{NAME}:{checked.port}/run"))
         server.close()
-    assert end == Ended(Answer(200, ""))
+    assert end == Ended(ServiceResponse(200, ""))
     assert checked.only.headers["host"] == f"{NAME}:{checked.port}"
     assert other.connections == 0
     assert resolve.asked == [NAME]  # type: ignore[attr-defined] # one look-up, none after the check
@@ -292,4 +292,4 @@ def test_a_file_without_certificates_is_told(tmp_path: Path, content: bytes | No
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UsageError, match=r"ca\.pem: no certificates can be read"):
-        Caller(Egress(), ca_file=file).open()
+        HttpClient(Egress(), ca_file=file).open()

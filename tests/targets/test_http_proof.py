@@ -27,7 +27,7 @@ from tenantcron.actor.signatures import InvalidSignatureError, verify_signature
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.manifests.policy import load_policy
-from tenantcron.targets.answers import LONGEST_ANSWER
+from tenantcron.targets.responses import LONGEST_RESPONSE
 from tenantcron.targets.signals import Fail, Retry
 
 
@@ -213,9 +213,9 @@ async def test_what_proves_who_we_are_is_not_kept_when_a_service_echoes_it(
 async def test_a_token_across_the_end_of_what_is_kept_is_not_kept_in_part(
     target: Service,
 ) -> None:
-    body = b"x" * (LONGEST_ANSWER - 10) + TOKEN.encode() + b"y" * 5000
+    body = b"x" * (LONGEST_RESPONSE - 10) + TOKEN.encode() + b"y" * 5000
     end = await called(target, answering(400, body), auth=TokenAuth(), tokens=FixedTokens())
-    assert end.answer.text == "x" * (LONGEST_ANSWER - 10) + "***" + "y" * 7
+    assert end.answer.text == "x" * (LONGEST_RESPONSE - 10) + "***" + "y" * 7
 
 
 @pytest.mark.parametrize(

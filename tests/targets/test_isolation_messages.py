@@ -9,13 +9,13 @@ from support.attempts import claimed
 from tenantcron.scheduler.steps.attempts import AttemptOutcome, Stop, ended, stopped
 from tenantcron.targets.isolation.messages import (
     LONGEST_LINE,
-    Ended,
     Failure,
-    Kind,
+    FailureKind,
+    HandlerEnded,
     LogLine,
     Message,
+    MintRequest,
     RemoteError,
-    TokenRequest,
     decode,
     encode,
     failure_of,
@@ -27,11 +27,11 @@ from tenantcron.targets.signals import Fail, Retry
     "message",
     [
         LogLine("info", "written", {"rows": 3, "of": ["a", None]}),
-        TokenRequest("https://billing.internal"),
-        Ended(None),
-        Ended(None, '{"meters":3}'),
-        Ended(Failure(Kind.ERROR, "ValueError: é\n\nTraceback")),
-        Ended(Failure(Kind.RETRY, "later", timedelta(seconds=1.5))),
+        MintRequest("https://billing.internal"),
+        HandlerEnded(None),
+        HandlerEnded(None, '{"meters":3}'),
+        HandlerEnded(Failure(FailureKind.ERROR, "ValueError: é\n\nTraceback")),
+        HandlerEnded(Failure(FailureKind.RETRY, "later", timedelta(seconds=1.5))),
     ],
 )
 def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
@@ -78,6 +78,6 @@ def test_what_a_handler_raises_in_its_process_ends_the_attempt_as_if_raised_here
 
 
 def test_a_stopped_handler_shows_where_it_was_in_its_process() -> None:
-    remote = RemoteError(Failure(Kind.ERROR, "Cancelled: its time is up\n\nTraceback"))
+    remote = RemoteError(Failure(FailureKind.ERROR, "Cancelled: its time is up\n\nTraceback"))
     attempt = stopped(claimed(), Stop.TIMED_OUT, "timed out after 1s", remote)
     assert attempt.error == "timed out after 1s\n\nCancelled: its time is up\n\nTraceback"

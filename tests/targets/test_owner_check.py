@@ -18,7 +18,7 @@ from tenantcron.targets.authorising import (
     Refused,
     decide,
 )
-from tenantcron.targets.http import Caller
+from tenantcron.targets.http import HttpClient
 from tenantcron.targets.owner_check import OwnerCheck
 from tenantcron.targets.tokens import TokenError
 
@@ -63,16 +63,16 @@ async def policy() -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def caller(policy: Service) -> AsyncIterator[Caller]:
+async def caller(policy: Service) -> AsyncIterator[HttpClient]:
     """What may call it."""
     egress = Egress(("http://127.0.0.1",), ("127.0.0.0/8",), (policy.port,))
-    made = Caller(egress)
+    made = HttpClient(egress)
     yield made
     await made.close()
 
 
 async def test_it_is_asked_with_all_that_there_is_to_decide_by(
-    policy: Service, caller: Caller
+    policy: Service, caller: HttpClient
 ) -> None:
     policy.behaviour = answering(200, b'{"allowed": true}')
     assert await OwnerCheck(caller, f"{policy.url}/may?v=1").authorise(request()) == Allowed()
@@ -104,7 +104,7 @@ async def test_it_is_asked_with_all_that_there_is_to_decide_by(
     ],
 )
 async def test_a_no_is_a_no(
-    policy: Service, caller: Caller, behaviour: Behaviour, reason: str
+    policy: Service, caller: HttpClient, behaviour: Behaviour, reason: str
 ) -> None:
     policy.behaviour = behaviour
     assert await OwnerCheck(caller, policy.url).authorise(request()) == Refused(reason)
@@ -137,7 +137,7 @@ YES = b'{"allowed": true}'
     ],
 )
 async def test_anything_else_is_no_decision(
-    policy: Service, caller: Caller, behaviour: Behaviour, words: str
+    policy: Service, caller: HttpClient, behaviour: Behaviour, words: str
 ) -> None:
     policy.behaviour = behaviour
     with pytest.raises(CheckError, match=words):
@@ -149,14 +149,14 @@ async def test_a_service_that_is_not_there_is_no_decision() -> None:
     async with service() as other:
         gone = other.url
     egress = Egress(("http://127.0.0.1",), ("127.0.0.0/8",), (other.port,))
-    made = Caller(egress)
+    made = HttpClient(egress)
     with pytest.raises(CheckError, match="no connection"):
         await OwnerCheck(made, gone).authorise(request())
     await made.close()
 
 
 async def test_one_that_does_not_answer_in_time_is_no_decision(
-    policy: Service, caller: Caller
+    policy: Service, caller: HttpClient
 ) -> None:
     policy.behaviour = forever
     check = OwnerCheck(caller, policy.url)
@@ -174,7 +174,7 @@ async def test_one_that_does_not_answer_in_time_is_no_decision(
     ids=["no hosts", "another port", "a network that is not allowed"],
 )
 async def test_the_rules_of_all_calls_hold(policy: Service, egress: Egress) -> None:
-    made = Caller(egress._replace(ports=egress.ports or (policy.port,)))
+    made = HttpClient(egress._replace(ports=egress.ports or (policy.port,)))
     url = f"http://localhost:{policy.port}" if "http://localhost" in egress.hosts else policy.url
     with pytest.raises(CheckError):
         await OwnerCheck(made, url).authorise(request())
@@ -183,7 +183,7 @@ async def test_the_rules_of_all_calls_hold(policy: Service, egress: Egress) -> N
 
 
 async def test_with_an_audience_it_gets_a_token_which_no_reason_shows(
-    policy: Service, caller: Caller
+    policy: Service, caller: HttpClient
 ) -> None:
     said = json.dumps({"allowed": False, "reason": f"whose is {TOKEN}?"}).encode()
     policy.behaviour = answering(200, said)
@@ -194,7 +194,7 @@ async def test_with_an_audience_it_gets_a_token_which_no_reason_shows(
     assert tokens.audiences == ["https://policy.internal"]
 
 
-async def test_without_the_token_nobody_is_asked(policy: Service, caller: Caller) -> None:
+async def test_without_the_token_nobody_is_asked(policy: Service, caller: HttpClient) -> None:
     check = OwnerCheck(caller, policy.url, "https://policy.internal")
     with pytest.raises(CheckError, match="no token: tenant acme is suspended"):
         await check.authorise(request())

@@ -14,7 +14,7 @@ from support.schemas import everything_in
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows.tenants import Limits
+from tenantcron.store.rows.tenants import TenantLimits
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import Registry
 
@@ -196,7 +196,7 @@ async def test_two_tenants_never_share_a_schema(registry: Registry, database_url
     query(database_url, "CREATE SCHEMA {}", ORG_ACME)
 
     results = await asyncio.gather(
-        *(registry.create(tenant, Limits(), schema=ORG_ACME) for tenant in (ACME, UMBRA)),
+        *(registry.create(tenant, TenantLimits(), schema=ORG_ACME) for tenant in (ACME, UMBRA)),
         return_exceptions=True,
     )
 

@@ -14,7 +14,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, identities, tenants
-from tenantcron.store.rows.tenants import Limits
+from tenantcron.store.rows.tenants import TenantLimits
 from tenantcron.tenants.registry import Registry, find_identities
 
 ACME = TenantId("acme")
@@ -40,7 +40,7 @@ async def declare(database: Database, service: str) -> bool:
 async def test_a_new_tenant_has_the_identity_of_the_scheduler_with_the_role_service(
     registry: Registry, database: Database
 ) -> None:
-    row = await registry.create(ACME, Limits())
+    row = await registry.create(ACME, TenantLimits())
 
     (identity,) = await find_identities(database, ACME)
     assert (identity.id, identity.role, identity.status) == (
@@ -54,7 +54,7 @@ async def test_a_new_tenant_has_the_identity_of_the_scheduler_with_the_role_serv
 async def test_an_identity_is_suspended_resumed_and_deprovisioned_with_its_tenant(
     registry: Registry, database: Database
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     await registry.suspend(ACME, "unpaid")
     assert await statuses(database) == {"system:scheduler:scheduler": "suspended"}
     await registry.resume(ACME, None)
@@ -76,7 +76,7 @@ async def test_a_tenant_created_by_apply_has_an_identity(
 async def test_a_rolled_back_step_is_rolled_back_for_the_identity(
     registry: Registry, database: Database
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     async with database.transaction() as connection:
         await tenants.set_status(connection, ACME, tenants.TenantStatus.SUSPENDED, None)
         await connection.rollback()
@@ -87,7 +87,7 @@ async def test_a_rolled_back_step_is_rolled_back_for_the_identity(
 async def test_a_manual_suspension_suspends_the_identity(
     registry: Registry, database: Database, database_url: str
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     query(database_url, "UPDATE tenantcron.tenant SET status = 'suspended'")
 
     assert await statuses(database) == {"system:scheduler:scheduler": "suspended"}
@@ -96,12 +96,12 @@ async def test_a_manual_suspension_suspends_the_identity(
 async def test_another_service_has_its_own_identity_in_old_and_new_tenants(
     registry: Registry, database: Database, database_url: str
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     await registry.suspend(ACME, "unpaid")
 
     assert await declare(database, "billing") is True
     assert await declare(database, "billing") is False
-    await registry.create(TenantId("globex"), Limits())
+    await registry.create(TenantId("globex"), TenantLimits())
 
     assert await statuses(database) == {
         "system:scheduler:billing": "suspended",

@@ -16,7 +16,7 @@ from tenantcron.core.labels import (
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants
-from tenantcron.store.rows.tenants import Limits, TenantRow, TenantsWanted
+from tenantcron.store.rows.tenants import TenantLimits, TenantRow, TenantsWanted
 from tenantcron.tenants.registry import Registry
 
 ACME = TenantId("acme")
@@ -67,7 +67,7 @@ async def test_a_change_of_labels_is_recorded_with_its_actor(
     database: Database, database_url: str
 ) -> None:
     registry = Registry(database, DEPLOYER)
-    await registry.create(ACME, Limits(), labels=read_changes(["tier=gold", "region=eu"]))
+    await registry.create(ACME, TenantLimits(), labels=read_changes(["tier=gold", "region=eu"]))
     row = await registry.change_labels(ACME, read_changes(["tier=silver", "region-"]))
     again = await registry.change_labels(ACME, read_changes(["tier=silver"]))
 

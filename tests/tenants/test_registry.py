@@ -12,7 +12,7 @@ from support.patience import PATIENCE
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows.tenants import Limits, TenantStatus
+from tenantcron.store.rows.tenants import TenantLimits, TenantStatus
 from tenantcron.store.steps.claiming import WORK
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.registry import (
@@ -41,8 +41,8 @@ def has_schema(url: str) -> bool:
 async def test_each_step_is_recorded_with_actor_before_after_and_reason(
     registry: Registry, database_url: str
 ) -> None:
-    await registry.create(ACME, Limits())
-    await registry.set_limits(ACME, Limits(max_concurrent=3))
+    await registry.create(ACME, TenantLimits())
+    await registry.set_limits(ACME, TenantLimits(max_concurrent=3))
     await registry.suspend(ACME, "unpaid")
     await registry.resume(ACME, None)
     await registry.deprovision(ACME, "contract ended", drop_schema=False)
@@ -76,7 +76,7 @@ async def test_each_step_is_recorded_with_actor_before_after_and_reason(
 async def test_a_new_tenant_is_active_and_has_its_schema(
     registry: Registry, database: Database, database_url: str
 ) -> None:
-    row = await registry.create(ACME, Limits(max_schedules=7))
+    row = await registry.create(ACME, TenantLimits(max_schedules=7))
 
     assert (row.status, row.schema_name, row.max_schedules) == (
         TenantStatus.ACTIVE,
@@ -90,7 +90,7 @@ async def test_a_new_tenant_is_active_and_has_its_schema(
 
 async def test_only_one_of_two_concurrent_creates_succeeds(registry: Registry) -> None:
     results = await asyncio.gather(
-        *(registry.create(ACME, Limits()) for _ in range(2)), return_exceptions=True
+        *(registry.create(ACME, TenantLimits()) for _ in range(2)), return_exceptions=True
     )
 
     assert sorted(type(result).__name__ for result in results) == ["TenantError", "TenantRow"]
@@ -103,7 +103,7 @@ async def test_a_schema_without_a_tenant_is_not_taken_over(
     before = footprint(database_url)
 
     with pytest.raises(TenantError, match="exists already and belongs to no tenant"):
-        await registry.create(ACME, Limits())
+        await registry.create(ACME, TenantLimits())
 
     assert footprint(database_url) == before
 
@@ -111,7 +111,7 @@ async def test_a_schema_without_a_tenant_is_not_taken_over(
 async def test_deprovisioning_keeps_the_schema_and_can_be_undone(
     registry: Registry, database_url: str
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     await registry.deprovision(ACME, "by mistake", drop_schema=False)
 
     assert has_schema(database_url)
@@ -119,7 +119,7 @@ async def test_deprovisioning_keeps_the_schema_and_can_be_undone(
 
 
 async def test_a_dropped_schema_cannot_come_back(registry: Registry, database_url: str) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     row = await registry.deprovision(ACME, "contract ended", drop_schema=True)
 
     assert row.status is TenantStatus.DEPROVISIONED
@@ -131,7 +131,7 @@ async def test_a_dropped_schema_cannot_come_back(registry: Registry, database_ur
 
 
 async def test_a_kept_schema_can_be_dropped_later(registry: Registry, database_url: str) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     await registry.deprovision(ACME, "contract ended", drop_schema=False)
     await registry.deprovision(ACME, "kept long enough", drop_schema=True)
 
@@ -142,7 +142,7 @@ async def test_a_kept_schema_can_be_dropped_later(registry: Registry, database_u
 async def test_a_tenant_with_a_missing_schema_can_be_deprovisioned(
     registry: Registry, database_url: str
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     query(database_url, "DROP SCHEMA {} CASCADE", "tenant_acme")
 
     row = await registry.deprovision(ACME, "lost", drop_schema=True)
@@ -162,7 +162,7 @@ async def test_a_tenant_with_a_missing_schema_can_be_deprovisioned(
 async def test_wrong_steps_are_refused_and_change_nothing(
     registry: Registry, database_url: str, steps: list[str], words: str
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     for step in steps[:-1]:
         await _step(registry, step)
     before = footprint(database_url)
@@ -191,7 +191,7 @@ async def test_every_operation_on_a_missing_tenant_is_refused(
         registry.suspend(ACME, "why"),
         registry.resume(ACME, None),
         registry.deprovision(ACME, "why", drop_schema=True),
-        registry.set_limits(ACME, Limits(max_concurrent=1)),
+        registry.set_limits(ACME, TenantLimits(max_concurrent=1)),
         find_tenant(database, ACME),
     ):
         with pytest.raises(TenantError, match="`acme` does not exist"):
@@ -203,18 +203,18 @@ async def test_every_operation_on_a_missing_tenant_is_refused(
 async def test_limits_that_are_not_given_stay_and_none_removes_them(
     registry: Registry,
 ) -> None:
-    await registry.create(ACME, Limits(max_schedules=7, max_concurrent=2))
+    await registry.create(ACME, TenantLimits(max_schedules=7, max_concurrent=2))
 
-    row = await registry.set_limits(ACME, Limits(max_schedules=None))
+    row = await registry.set_limits(ACME, TenantLimits(max_schedules=None))
 
     assert (row.max_schedules, row.max_concurrent) == (None, 2)
 
 
 async def test_new_limits_notify_the_schedulers(registry: Registry, database_url: str) -> None:
-    await registry.create(ACME, Limits(max_concurrent=1))
+    await registry.create(ACME, TenantLimits(max_concurrent=1))
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as listening:
         await listening.execute(f"LISTEN {WORK}".encode())
-        await registry.set_limits(ACME, Limits(max_concurrent=2))
+        await registry.set_limits(ACME, TenantLimits(max_concurrent=2))
 
         heard = [
             notification.payload
@@ -226,13 +226,13 @@ async def test_new_limits_notify_the_schedulers(registry: Registry, database_url
 
 async def test_the_database_itself_rejects_invalid_limits(registry: Registry) -> None:
     with pytest.raises(IntegrityError):
-        await registry.create(ACME, Limits(max_concurrent=0))
+        await registry.create(ACME, TenantLimits(max_concurrent=0))
 
 
 async def test_a_manual_change_is_recorded_with_the_database_user(
     registry: Registry, database_url: str
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     query(database_url, "UPDATE tenantcron.tenant SET status = 'suspended'")
 
     last = records(database_url)[-1]
@@ -244,7 +244,7 @@ async def test_a_manual_change_is_recorded_with_the_database_user(
 
 
 async def test_audit_records_cannot_be_changed(registry: Registry, database_url: str) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
 
     with pytest.raises(psycopg.Error, match="append only"):
         query(database_url, "DELETE FROM tenantcron.audit_record")
@@ -273,7 +273,7 @@ def test_valid_ids_are_not_changed(text: str) -> None:
 async def test_the_revision_increases_when_schedules_stop_and_start_counting(
     registry: Registry,
 ) -> None:
-    await registry.create(ACME, Limits())
+    await registry.create(ACME, TenantLimits())
     revisions = [
         (await registry.suspend(ACME, "unpaid")).schedule_revision,
         (await registry.resume(ACME, None)).schedule_revision,

@@ -17,8 +17,8 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.rows import tenant_sources
-from tenantcron.store.rows.tenant_sources import TURN, Due
-from tenantcron.store.rows.tenants import Limits
+from tenantcron.store.rows.tenant_sources import TURN, RefreshDue
+from tenantcron.store.rows.tenants import TenantLimits
 from tenantcron.tenants.errors import SourcedTenantError
 from tenantcron.tenants.registry import Registry
 from tenantcron.tenants.source.follow import Follower
@@ -60,7 +60,7 @@ async def test_new_tenants_are_registered_as_the_source_has_them(platform: Platf
 async def test_status_weight_and_labels_follow_and_limits_stay(platform: Platform) -> None:
     platform.add("acme", "globex")
     await platform.refresh()
-    await Registry(platform.database, DEPLOYER).set_limits(ACME, Limits(max_concurrent=3))
+    await Registry(platform.database, DEPLOYER).set_limits(ACME, TenantLimits(max_concurrent=3))
     platform.sql(
         "UPDATE public.tenants SET status = 'suspended', status_reason = 'unpaid', weight = 9,"
         " labels = '{\"tier\": \"free\"}' WHERE id = 'acme'"
@@ -220,7 +220,7 @@ async def test_a_change_of_what_the_source_manages_is_refused_and_names_the_sour
         with pytest.raises(SourcedTenantError, match=r"belongs to the tenant source \(public"):
             await change
     assert footprint(platform.url) == before
-    await registry.set_limits(ACME, Limits(max_concurrent=2))
+    await registry.set_limits(ACME, TenantLimits(max_concurrent=2))
 
 
 async def test_labels_are_the_operators_where_the_source_has_none(platform: Platform) -> None:
@@ -261,8 +261,8 @@ async def test_a_dropped_schema_does_not_come_back(platform: Platform) -> None:
 
 async def test_tenants_of_an_operator_are_adopted_or_left_alone(platform: Platform) -> None:
     registry = Registry(platform.database, DEPLOYER)
-    await registry.create(ACME, Limits(max_schedules=7))
-    await registry.create(TenantId("own"), Limits())
+    await registry.create(ACME, TenantLimits(max_schedules=7))
+    await registry.create(TenantId("own"), TenantLimits())
     platform.add("acme")
     await platform.refresh()
     rows = platform.registered()
@@ -315,7 +315,7 @@ async def test_a_notification_is_served_by_one_refresh_that_began_after_it(
 ) -> None:
     clock, token = FakeClock(), uuid4()
     await follower(platform, clock).step()
-    heard = Due(MINUTE, timedelta(seconds=2))
+    heard = RefreshDue(MINUTE, timedelta(seconds=2))
     async with platform.database.transaction() as connection:
         take = tenant_sources.take_turn
         # The last refresh began at the moment of the notification, or after it.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.store.rows.tenant_sources import Compared, Differing
+from tenantcron.store.rows.tenant_sources import Compared, DifferingTenant
 from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.tenants.source.plan import SourcePlan, make_plan
 
@@ -32,7 +32,7 @@ def planned(
     max_missing: int | None = None,
 ) -> SourcePlan:
     differing = tuple(
-        Differing(given, now, is_twice=False, is_shared=False) for given, now in pairs
+        DifferingTenant(given, now, is_twice=False, is_shared=False) for given, now in pairs
     )
     return make_plan(Compared(AT, len(pairs), sourced, ("id",), differing), max_missing)
 
@@ -84,7 +84,9 @@ def test_a_row_with_a_problem_still_counts_for_its_status() -> None:
 
 @pytest.mark.parametrize("given", [{"id": "acme", "status": "trial"}, {"id": "acme"}])
 def test_a_status_that_is_unknown_or_given_twice_suspends(given: JsonObject) -> None:
-    differing = Differing(given, live("acme"), is_twice="status" not in given, is_shared=False)
+    differing = DifferingTenant(
+        given, live("acme"), is_twice="status" not in given, is_shared=False
+    )
     plan = make_plan(Compared(AT, 1, 100, ("id",), (differing,)))
     (change,) = plan.changes
     assert change.after.status is TenantStatus.SUSPENDED

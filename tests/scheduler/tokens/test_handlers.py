@@ -18,7 +18,7 @@ from tenantcron.scheduler.tokens.token_minting import Minter, MintFailure
 from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Place
+from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, SourceLocation
 from tenantcron.targets.signals import Cancelled
 from tenantcron.targets.tokens import TokenError
 
@@ -34,7 +34,7 @@ async def run(
     function: HandlerFunction, minter: Minter, claimed: Claimed, transactions: HandlerTransactions
 ) -> Attempt:
     is_async = asyncio.iscoroutinefunction(function)
-    handler = Handler("work", function, is_async, Place("m", "f", "x", 1))
+    handler = Handler("work", function, is_async, SourceLocation("m", "f", "x", 1))
     connections = HandlerConnections(transactions)
     executor = Executor(Handlers.of([handler]), connections, tokens=minter, call_later=HandClock())
     return await executor.run(claimed, SETTINGS)
@@ -143,7 +143,7 @@ async def test_once_the_attempt_has_ended_a_handler_that_runs_on_is_told(
             raised.append(error)
         loop.call_soon_threadsafe(over.set)
 
-    handler = Handler("work", work, is_async=False, place=Place("m", "f", "x", 1))
+    handler = Handler("work", work, is_async=False, place=SourceLocation("m", "f", "x", 1))
     connections = HandlerConnections(transactions)
     executor = Executor(Handlers.of([handler]), connections, tokens=minter, call_later=HandClock())
     attempt = asyncio.create_task(executor.run(claimed, SETTINGS))
@@ -176,7 +176,7 @@ async def test_an_executor_without_tokens_says_so(
     async def work(execution: Execution) -> None:
         await execution.token(BILLING)
 
-    handler = Handler("work", work, is_async=True, place=Place("m", "f", "x", 1))
+    handler = Handler("work", work, is_async=True, place=SourceLocation("m", "f", "x", 1))
     executor = Executor(
         Handlers.of([handler]), HandlerConnections(transactions), call_later=HandClock()
     )

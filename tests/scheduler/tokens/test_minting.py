@@ -28,7 +28,7 @@ from tenantcron.store.connection.handler_transactions import HandlerTransactions
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest
 from tenantcron.targets.execution import Execution
-from tenantcron.targets.registry import Handler, Handlers, Place
+from tenantcron.targets.registry import Handler, Handlers, SourceLocation
 from tenantcron.targets.tokens import TokenError
 
 
@@ -109,7 +109,7 @@ async def test_a_handler_and_an_authoriser_get_tokens_with_the_owner(
     async def ask(execution: Execution) -> None:
         got.append(await execution.token(BILLING))
 
-    place = Place("m", "f", "x", 1)
+    place = SourceLocation("m", "f", "x", 1)
     handlers = Handlers.of([Handler("work", ask, is_async=True, place=place)])
     transactions = HandlerTransactions(scheduling.database.target)
     connections = HandlerConnections(transactions)

@@ -14,7 +14,7 @@ from tenantcron.core.egress import read_url
 from tenantcron.targets.faults import storable
 from tenantcron.targets.signals import Fail, Retry, Said
 
-LONGEST_ANSWER: Final = 2048
+LONGEST_RESPONSE: Final = 2048
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 
 _ALSO_RETRIED = frozenset({408, 409, 425, 429})
@@ -36,7 +36,7 @@ class FailCall(Said, Fail):
 
 
 @dataclass(slots=True)
-class Answer:
+class ServiceResponse:
     """What is known of an answer so far: nothing, the status, the beginning of the body."""
 
     status: int | None = None
@@ -48,14 +48,14 @@ class Answer:
 
 
 @dataclass(slots=True)
-class ReadAnswer(Answer):
+class FullResponse(ServiceResponse):
     """An answer that is for us, and read as it is; None if it is packed or too long."""
 
     body: bytes | None = None
 
     def keep(self, body: bytes, encoding: str, hidden: Iterable[str]) -> None:  # noqa: ARG002 -- nobody is shown it
         """Take the body."""
-        is_whole = encoding in ("", "identity") and len(body) < LONGEST_ANSWER
+        is_whole = encoding in ("", "identity") and len(body) < LONGEST_RESPONSE
         self.body = body if is_whole else None
 
 
@@ -92,7 +92,7 @@ def shown(body: bytes, encoding: str, hidden: Iterable[str]) -> str:
         # Unpacking it could fill the memory.
         return f"(not shown: it is packed as {storable(encoding[:40])})"
     text = redacted(storable(body.decode("utf-8", "replace")), hidden)
-    return text.encode()[:LONGEST_ANSWER].decode(errors="ignore")
+    return text.encode()[:LONGEST_RESPONSE].decode(errors="ignore")
 
 
 def redacted(text: str, hidden: Iterable[str]) -> str:
