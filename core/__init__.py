@@ -1,1 +1,1 @@
-"""What every folder may import: names, durations, settings, errors, and what may be called."""
+"""Basics that every folder may import: names, durations, settings, errors and egress rules."""

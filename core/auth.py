@@ -1,4 +1,4 @@
-"""How the request of an HTTP target proves whom it is from."""
+"""How a request to an HTTP target is authenticated."""
 
 from collections.abc import Container
 from typing import Final, NamedTuple
@@ -11,13 +11,13 @@ AUDIENCE_PATTERN: Final = r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"
 
 
 class TokenAuth(NamedTuple):
-    """A bearer token that proves the execution; its audience is the URL's origin by default."""
+    """A bearer token of the execution; its audience is the URL's origin by default."""
 
     audience: str | None = None
 
 
 class HmacAuth(NamedTuple):
-    """A signature with a secret that is kept elsewhere."""
+    """An HMAC signature; the manifest only names the secret."""
 
     secret: SecretRef
 
@@ -26,7 +26,7 @@ Auth = TokenAuth | HmacAuth
 
 
 class AudienceRefusal(NamedTuple):
-    """Why a target gets no token for an audience, and what to do about it."""
+    """Why a target gets no token for an audience, and how to fix it."""
 
     message: str
     hint: str

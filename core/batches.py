@@ -1,4 +1,4 @@
-"""Long sequences, a bounded part at a time."""
+"""Split long sequences into batches."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the items in lists of that size; only one list is held at a time."""
+    """Yield the items in lists of at most `size`, one list in memory at a time."""
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch

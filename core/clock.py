@@ -1,7 +1,7 @@
-"""Where time comes from. None means the database's clock, the only one that all replicas share.
+"""The source of time. None means the database's clock, the only one that all replicas share.
 
-Every step takes a clock and passes what it says on to its statements, which fall back to the
-database's own time. So nothing reads the machine's clock, and a test can say what time it is.
+Every step takes a clock and passes its time to the statements, which default to the database's
+time. Nothing reads the machine's clock, and a test can set the time.
 """
 
 from collections.abc import Callable
@@ -11,4 +11,4 @@ Clock = Callable[[], datetime | None]
 
 
 def database_clock() -> None:
-    """Leave the time to the database."""
+    """Use the database's clock."""

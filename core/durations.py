@@ -1,4 +1,4 @@
-"""Durations as people write them: `90s`, `15m`, `1h30m`, `7d`."""
+"""Durations in the form `90s`, `15m`, `1h30m`, `7d`."""
 
 import re
 from datetime import timedelta
@@ -20,7 +20,7 @@ class DurationError(TenantcronError):
 
 @lru_cache(maxsize=1024)
 def parse_duration(text: str) -> timedelta:
-    """Read a duration; the units come once each, from the largest to the smallest."""
+    """Parse a duration; each unit appears at most once, the largest first."""
     match = _DURATION.fullmatch(text)
     if match is None or not text:
         raise DurationError(f"{text!r} is not {EXPECTED}")
@@ -31,7 +31,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Write whole seconds the shortest way that reads back as the same duration."""
+    """Format whole seconds in the shortest form that parses to the same duration."""
     rest = int(duration.total_seconds())
     parts = []
     for unit, size in _UNITS:

@@ -1,12 +1,12 @@
-"""The root of all errors that tenantcron raises on purpose."""
+"""The base class of all errors that tenantcron raises on purpose."""
 
 from tenantcron.core.credentials import without_credentials
 
 
 class TenantcronError(Exception):
-    """Something that the reader can fix; its text says what is wrong and what to do next.
+    """An error that the reader can fix; its text states the problem and the next step.
 
-    It may quote what a user or a library said, so credentials of URLs are never part of it.
+    The text may quote user input or a library, so credentials in URLs are redacted.
     """
 
     def __str__(self) -> str:
@@ -15,4 +15,4 @@ class TenantcronError(Exception):
 
 
 class UsageError(TenantcronError):
-    """The command was called wrongly: a file that is not there, a policy that cannot be read."""
+    """The command was used incorrectly: a missing file, an unreadable policy."""

@@ -1,6 +1,6 @@
 """The headers that a manifest cannot set."""
 
-# Ours, the connection's, and those that carry credentials: they have no place in Git.
+# Headers of tenantcron, of the connection, and with credentials, which do not belong in Git.
 _RESERVED = frozenset(
     {
         "accept-encoding",
@@ -26,7 +26,7 @@ _RESERVED_PREFIX = "x-tenantcron-"
 def is_reserved_header(name: str) -> bool:
     """Whether tenantcron or the connection sets this header, or it carries credentials.
 
-    Many servers hand `X_Tenantcron_Tenant` and `X-Tenantcron-Tenant` to a service as the same.
+    Many servers treat `X_Tenantcron_Tenant` and `X-Tenantcron-Tenant` as the same header.
     """
     small = name.lower().replace("_", "-")
     return small in _RESERVED or small.startswith(_RESERVED_PREFIX)

@@ -1,4 +1,4 @@
-"""Host names as requests and settings write them."""
+"""Host names in requests and settings."""
 
 import re
 from collections.abc import Iterable
@@ -26,5 +26,5 @@ def is_host_pattern(text: str) -> bool:
 
 
 def is_trusted(host: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns names a host."""
+    """Whether one of the patterns matches a host."""
     return is_listed("https", host, patterns)

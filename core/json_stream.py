@@ -1,15 +1,15 @@
-"""JSON written as it becomes known: the text is the one of `json.dumps(…, indent=2)`."""
+"""Write JSON incrementally; the output equals `json.dumps(…, indent=2)`."""
 
 import json
 from typing import IO
 
 
 class JsonStream:
-    """Writes one object, whose lists may be longer than memory should hold."""
+    """Writes one object; its lists may be too long to keep in memory."""
 
     def __init__(self, stream: IO[str], margin: str = "") -> None:
         self._stream = stream
-        # What each line after the first begins with, for an object inside of another.
+        # The indentation of each line after the first, for an object inside another.
         self._margin = margin
         self._keys = 0
         self._items = 0
@@ -45,5 +45,5 @@ class JsonStream:
 
 
 def _indented(value: object, margin: str) -> str:
-    # A line break inside of a string is written as \n, so every real one is of the layout.
+    # A line break inside a string is escaped as \n, so every real one belongs to the layout.
     return json.dumps(value, indent=2).replace("\n", f"\n{margin}")

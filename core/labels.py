@@ -1,8 +1,8 @@
 """Labels of tenants: short texts by key, such as `tier=gold`, for lists, metrics and people.
 
 Labels are checked where they come in: the command line, the API and the tenant source. A key is
-lower case, so `tier` and `Tier` cannot both exist. A value is any printable text, because it is a
-platform's own word.
+lower case, so `tier` and `Tier` cannot both exist. A value is any printable text, because the
+platform chooses it.
 """
 
 import re
@@ -52,7 +52,7 @@ class LabelChanges:
 
 
 def label_problems(labels: Mapping[str, object]) -> list[str]:
-    """Return everything that is wrong with some labels, a sentence each."""
+    """Return all problems of the labels, one sentence each."""
     too_many = [] if len(labels) <= MOST_LABELS else [_too_many(len(labels))]
     return too_many + _entry_problems(labels)
 
@@ -79,7 +79,7 @@ def checked_changes(given: Mapping[str, str | None]) -> LabelChanges:
 
 
 def read_changes(texts: Sequence[str], *, removing: bool = True) -> LabelChanges:
-    """Read KEY=VALUE, and KEY- to remove a label; a UsageError names what is wrong."""
+    """Parse KEY=VALUE, and KEY- to remove a label; a UsageError names the problem."""
     given: dict[str, str | None] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -95,7 +95,7 @@ def read_changes(texts: Sequence[str], *, removing: bool = True) -> LabelChanges
 
 
 def read_filter(text: str) -> LabelFilter:
-    """Read KEY or KEY=VALUE; a UsageError names what is wrong."""
+    """Parse KEY or KEY=VALUE; a UsageError names the problem."""
     key, equals, value = text.partition("=")
     if _KEY.fullmatch(key) is None:
         raise UsageError(f"label {shortened(key)!a} is not {KEY_EXPECTED}")

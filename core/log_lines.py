@@ -1,8 +1,8 @@
-"""Lines of a log that wait for nobody: a reader who stands still must not stop what is logged.
+"""Log output that never blocks: a stalled reader must not stop the process that logs.
 
-A pipe that nobody empties is full after a few hundred lines, and writing to it waits. So a line is
-written only where there is room. Others are kept, in order, until the next line comes or the
-process ends; beyond some thousand they are counted instead, and the log says how many it lost.
+A pipe that is not read fills up after a few hundred lines, and then a write blocks. So a line is
+written only if the pipe has room. Other lines are buffered, in order, until the next line or the
+end of the process. When the buffer is full, lines are dropped, and the log reports their number.
 """
 
 import json
@@ -13,72 +13,70 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
-# Windows cannot ask a pipe whether it has room.
-CAN_ASK: Final = hasattr(select, "poll")
-# What a pipe takes without waiting once it says that it has room.
-_PIECE: Final = 4096 if not hasattr(select, "PIPE_BUF") else select.PIPE_BUF
-KEPT: Final = 2_000
-# How long the end of a process waits for a reader, in milliseconds.
-_LAST_WAIT: Final = 500
+# Windows has no poll.
+CAN_POLL: Final = hasattr(select, "poll")
+# A pipe that is ready for writing takes this many bytes without blocking.
+_CHUNK: Final = 4096 if not hasattr(select, "PIPE_BUF") else select.PIPE_BUF
+MAX_BUFFERED: Final = 2_000
+# How long a process that ends waits for the reader, in milliseconds.
+_FINAL_WAIT: Final = 500
 
 
-class Lines:
-    """Writes lines to a descriptor; structlog takes it for a logger."""
+class NonBlockingLines:
+    """Writes lines to a file descriptor; structlog uses it as a logger."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
-        self._pieces: deque[bytes] = deque()
+        self._chunks: deque[bytes] = deque()
         self._lost = 0
-        # Handlers that are plain functions log from threads of their own.
-        self._one_at_a_time = Lock()
+        # Handlers that are plain functions log from their own threads.
+        self._lock = Lock()
 
     def msg(self, line: str) -> None:
-        """Write a line, or keep it for later."""
-        with self._one_at_a_time:
-            self._write_kept(0)
-            self._keep(line)
-            self._write_kept(0)
+        """Write a line, or buffer it."""
+        with self._lock:
+            self._flush(0)
+            self._buffer(line)
+            self._flush(0)
 
     debug = info = warning = error = critical = exception = fatal = msg
 
-    def leave(self) -> None:
-        """Write what is left, if somebody still reads."""
-        with self._one_at_a_time:
-            self._write_kept(_LAST_WAIT)
+    def close(self) -> None:
+        """Write the buffered lines, if the reader still reads."""
+        with self._lock:
+            self._flush(_FINAL_WAIT)
 
-    def _keep(self, line: str) -> None:
-        if len(self._pieces) >= KEPT:
+    def _buffer(self, line: str) -> None:
+        if len(self._chunks) >= MAX_BUFFERED:
             self._lost += 1
             return
         if self._lost:
-            line = f"{self._told_loss()}\n{line}"
+            line = f"{self._loss_event()}\n{line}"
             self._lost = 0
-        written = f"{line}\n".encode(errors="backslashreplace")
-        self._pieces.extend(
-            written[start : start + _PIECE] for start in range(0, len(written), _PIECE)
-        )
+        data = f"{line}\n".encode(errors="backslashreplace")
+        self._chunks.extend(data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
 
-    def _told_loss(self) -> str:
-        """Return the line about lines; as an event of a logger it would come here again."""
+    def _loss_event(self) -> str:
+        """Return the line that reports lost lines; logging it as an event would recurse."""
         at = datetime.now(UTC).isoformat()
-        told = {"timestamp": at, "level": "warning", "event": "log_lines_lost", "lines": self._lost}
-        return json.dumps(told)
+        event = {"timestamp": at, "level": "warning", "event": "log_lines_lost"}
+        return json.dumps({**event, "lines": self._lost})
 
-    def _write_kept(self, wait: int) -> None:
-        while self._pieces and self._has_room(wait):
-            piece = self._pieces.popleft()
+    def _flush(self, wait: int) -> None:
+        while self._chunks and self._has_room(wait):
+            chunk = self._chunks.popleft()
             try:
-                written = os.write(self._descriptor, piece)
-            except BlockingIOError:  # somebody else made it a descriptor that does not wait
-                written = 0
-            except OSError:  # nobody reads any more, or the disk is full: the work goes on
+                count = os.write(self._descriptor, chunk)
+            except BlockingIOError:  # another process made the descriptor non-blocking
+                count = 0
+            except OSError:  # the reader is gone, or the disk is full: the process continues
                 self._lost += 1
                 continue
-            if written < len(piece):
-                self._pieces.appendleft(piece[written:])
-                if not written:
+            if count < len(chunk):
+                self._chunks.appendleft(chunk[count:])
+                if not count:
                     return
 
     def _has_room(self, wait: int) -> bool:

@@ -1,6 +1,6 @@
-"""Logs: events with fields, for people on a terminal, as JSON lines elsewhere.
+"""Logs: events with fields, formatted for people on a terminal and as JSON lines elsewhere.
 
-Only commands that log import this: structlog costs more than all that `validate` needs.
+Only commands that log import this: importing structlog takes longer than a run of `validate`.
 """
 
 import atexit
@@ -13,19 +13,19 @@ import structlog
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from tenantcron.core.credentials import without_credentials
-from tenantcron.core.log_lines import CAN_ASK, Lines
+from tenantcron.core.log_lines import CAN_POLL, NonBlockingLines
 from tenantcron.core.settings import LogFormat, Settings
 from tenantcron.core.standard_logging import route_standard_logging
 
 _FIRST: Final = ("timestamp", "level", "event")
-# What a person looks for first, in this order.
-_ABOUT: Final = ("tenant", "schedule", "execution")
-# So much of an id is shown in lists, too, and every command takes it for the whole.
-_SHORT: Final = 8
+# The fields that a reader looks for first, in this order.
+_SUBJECT: Final = ("tenant", "schedule", "execution")
+# Lists show the same length of an id, and every command accepts it.
+_SHORT_ID: Final = 8
 
 
 def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None:
-    """Write events to the stream from now on; `more` adds fields, such as who acts."""
+    """Write events to the stream from now on; `more` adds fields, such as the actor."""
     as_json = _format(settings, stream) is LogFormat.JSON
     structlog.configure(
         processors=[
@@ -34,7 +34,7 @@ def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None
             structlog.processors.add_log_level,
             *(_json() if as_json else _console(stream)),
         ],
-        # Events below the level cost one call that does nothing.
+        # An event below the level costs one empty call.
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level.value),
         logger_factory=_loggers(stream),
         cache_logger_on_first_use=True,
@@ -43,15 +43,15 @@ def configure_logs(settings: Settings, stream: TextIO, *more: Processor) -> None
 
 
 def _loggers(stream: TextIO) -> Callable[..., WrappedLogger]:
-    """Return what makes the loggers that write to a stream, and wait for nobody who reads it."""
+    """Return the factory of loggers that write to a stream and never wait for its reader."""
     try:
         descriptor = stream.fileno()
-    except OSError:  # a stream in memory, which nobody has to read
+    except OSError:  # a stream in memory
         return structlog.WriteLoggerFactory(file=stream)
-    if not CAN_ASK:
+    if not CAN_POLL:
         return structlog.WriteLoggerFactory(file=stream)
-    lines = Lines(descriptor)
-    atexit.register(lines.leave)
+    lines = NonBlockingLines(descriptor)
+    atexit.register(lines.close)
     return lambda *_: lines
 
 
@@ -67,7 +67,7 @@ def _json() -> Sequence[Processor]:
         structlog.processors.format_exc_info,
         _without_credentials,
         _in_order,
-        # What JSON does not know (ids, times) as its text.
+        # Types that JSON lacks (ids, times) become text.
         structlog.processors.JSONRenderer(default=str),
     ]
 
@@ -87,12 +87,12 @@ def _console(stream: TextIO) -> Sequence[Processor]:
 
 
 def _without_credentials(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Hide passwords in URLs, whoever logs them: libraries and handlers do so, too."""
+    """Hide passwords in URLs, also in the events of libraries and handlers."""
     for key, value in event.items():
         if isinstance(value, str):
             event[key] = without_credentials(value)
         elif isinstance(value, Exception | list | tuple | dict) and key != "exc_info":
-            # Shown as its text if there is something to hide in it, else as it is.
+            # Replaced by its text only if there is something to hide.
             text = str(value)
             hidden = without_credentials(text)
             event[key] = value if hidden == text else hidden
@@ -100,23 +100,23 @@ def _without_credentials(_logger: WrappedLogger, _method: str, event: EventDict)
 
 
 def _plain_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
-    written = StringIO()
-    structlog.dev.plain_traceback(written, exc_info)
-    stream.write(without_credentials(written.getvalue()))
+    text = StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    stream.write(without_credentials(text.getvalue()))
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Put first what every event has, so that lines can be read one below the other."""
+    """Put the fields of every event first, so that they line up."""
     return {**{key: event[key] for key in _FIRST}, **event}
 
 
 def _for_people(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Begin with what an event is about, and say nothing twice: lines should fit a terminal."""
-    short = {**{key: event[key] for key in _ABOUT if key in event}, **event}
+    """Begin with the subject of the event and drop repeated values: lines should fit a terminal."""
+    short = {**{key: event[key] for key in _SUBJECT if key in event}, **event}
     if short.get("correlation_id") == short.get("execution"):
         short.pop("correlation_id", None)
     if short.get("saga") == short.get("schedule"):
         short.pop("saga", None)
     if "execution" in short:
-        short["execution"] = str(short["execution"])[:_SHORT]
+        short["execution"] = str(short["execution"])[:_SHORT_ID]
     return short

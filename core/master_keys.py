@@ -1,8 +1,7 @@
-"""Master keys: what private keys are sealed with before a database gets to see them.
+"""Master keys, which encrypt private keys before they are stored in the database.
 
-They come as text, 32 bytes each in base64 or hexadecimal. There may be several, in lines or with
-commas between them: the first one seals, all of them open. That is how one takes the place of
-another while schedulers run.
+Each is 32 bytes in base64 or hexadecimal. Several keys are separated by line breaks or commas: the
+first one encrypts, all of them decrypt. This allows rotation while schedulers run.
 """
 
 import binascii
@@ -22,7 +21,7 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 class MasterKeyError(TenantcronError):
-    """The text is no master key; it is never shown."""
+    """The text is not a master key; it is never shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +32,12 @@ class MasterKey:
 
     @property
     def id(self) -> str:
-        """A name that tells keys apart and gives nothing of them away."""
+        """A fingerprint that identifies the key without revealing it."""
         return sha256(b"tenantcron master key\0" + self.secret).hexdigest()[:16]
 
 
 def parse_master_keys(text: str) -> tuple[MasterKey, ...]:
-    """Read one or several; the first one seals."""
+    """Parse one or more keys; the first one encrypts."""
     keys = tuple(_key(word) for word in re.split(r"[\s,]+", text.strip()) if word)
     if not keys:
         raise MasterKeyError(f"there is no master key in it: expected {EXPECTED}")
@@ -50,7 +49,7 @@ def _key(word: str) -> MasterKey:
     if len(secret) != SIZE:
         raise MasterKeyError(f"a master key has {len(secret)} bytes: expected {EXPECTED}")
     if len(set(secret)) == 1:
-        raise MasterKeyError(f"a master key is the same byte all over: expected {EXPECTED}")
+        raise MasterKeyError(f"a master key repeats a single byte: expected {EXPECTED}")
     return MasterKey(secret)
 
 

@@ -1,11 +1,11 @@
-"""How a process uses memory."""
+"""Memory use of a process, and how often it collects garbage."""
 
 import gc
 import os
 from pathlib import Path
 from typing import Final
 
-# For a command that works through a fleet and ends.
+# The threshold for a command that processes a fleet and exits.
 FLEET = 200_000
 
 
@@ -13,15 +13,15 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 def can_measure() -> bool:
-    """Whether the system tells how much memory this process has."""
+    """Whether the system reports the memory use of this process."""
     return _STATM.exists()
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process has now, shared ones included."""
+    """Return the resident memory of this process in bytes, shared pages included."""
     return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def collect_rarely(objects: int = 30_000) -> None:
-    """Look for cycles after so many new objects: they are few, and looking costs a quarter."""
+    """Collect garbage after this many new objects: cycles are rare, and a search is expensive."""
     gc.set_threshold(objects, 20, 20)

@@ -1,4 +1,4 @@
-"""Names that become identifiers, headers and URLs, checked once, where they come in."""
+"""Names that become identifiers, headers and URLs; they are validated once, on input."""
 
 import re
 from typing import NewType
@@ -6,7 +6,7 @@ from typing import NewType
 TenantId = NewType("TenantId", str)
 SagaName = NewType("SagaName", str)
 ScheduleName = NewType("ScheduleName", str)
-# On whose behalf a schedule runs: `user:maria`.
+# The user on whose behalf a schedule runs: `user:maria`.
 Owner = NewType("Owner", str)
 
 LONGEST_TENANT = 48
@@ -22,7 +22,7 @@ OWNER_EXPECTED = (
 # The provider of the schedules that manifests declare.
 MANIFESTS = "tenant"
 
-# Schemas that are not a tenant's. Postgres keeps everything that begins with pg_ for itself.
+# Schemas that no tenant can have. Postgres reserves everything that begins with pg_.
 RESERVED_TENANTS = frozenset({"public", "information_schema", "tenantcron"})
 RESERVED_PREFIX = "pg_"
 
@@ -47,5 +47,5 @@ def is_name(text: str) -> bool:
 
 
 def is_owner(text: str) -> bool:
-    """Whether the text may name the owner of a schedule; it also stands in headers and tokens."""
+    """Whether the text may name the owner of a schedule; headers and tokens contain it, too."""
     return _OWNER.fullmatch(text) is not None

@@ -1,7 +1,7 @@
 """Plug-ins: objects of other distributions, found by the name of their entry point.
 
-A distribution declares an entry point in one of our groups; the settings name it. Nothing is loaded
-that the settings do not name.
+A distribution declares an entry point in one of our groups, and the settings name it. No other
+entry point is loaded.
 """
 
 from importlib.metadata import entry_points
@@ -11,7 +11,7 @@ from tenantcron.core.suggest import close_match
 
 
 def load_plugin(group: str, name: str, place: str) -> object:
-    """Load an entry point; a UsageError says why it cannot be loaded, and names its place."""
+    """Load an entry point; raise a UsageError with its place and the cause on failure."""
     found = {entry.name: entry for entry in entry_points(group=group)}
     entry = found.get(name)
     if entry is None:

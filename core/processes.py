@@ -1,9 +1,8 @@
-"""Worker processes: when they are worth it, how they start, and how they end.
+"""Worker processes: how they start and how they end.
 
-A process that is killed runs no code that could end its workers, and a worker that waits for work
-does not notice. So each worker watches its parent, and ends with it. Signals that a terminal or a
-service manager sends to all processes of a group are the parent's to handle: it ends the workers
-when it has no more work for them.
+A killed process cannot stop its workers, and a worker that waits for work does not notice. So each
+worker watches its parent and exits with it. Workers ignore the signals that a terminal or a service
+manager sends to a process group: the parent stops them when there is no more work.
 """
 
 import os
@@ -17,16 +16,16 @@ from typing import Literal
 
 from tenantcron.core.memory import FLEET, collect_rarely
 
-# Copies of this process, of a small process that has the modules already, or fresh ones.
+# Workers are copies of this process, copies of a small preloaded process, or new processes.
 Method = Literal["fork", "forkserver", "spawn"]
 
 
 def process_pool(
     method: Method, *, workers: int | None = None, niceness: int = 0, preload: Sequence[str] = ()
 ) -> ProcessPoolExecutor:
-    """Return a pool whose processes start when there is work; None: as many as there are cores.
+    """Return a pool that starts processes on demand; `workers` defaults to the number of cores.
 
-    `preload` names the modules that the process has which others are forked from.
+    `preload` names the modules that the fork server imports.
     """
     context = get_context(method)
     if preload:
@@ -35,9 +34,9 @@ def process_pool(
 
 
 def forks_safely() -> bool:
-    """Whether processes may begin as copies of this one, with everything imported already.
+    """Whether this process may fork workers, which then have all modules imported.
 
-    A fork beside another thread, such as a progress bar's, can hang, and on macOS any can.
+    A fork can hang if another thread runs, such as a progress bar's, and on macOS always.
     """
     return sys.platform == "linux" and active_count() == 1
 
@@ -45,7 +44,7 @@ def forks_safely() -> bool:
 def _begin(niceness: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # The work makes many objects and no cycles.
+    # The work creates many objects and no cycles.
     collect_rarely(FLEET)
     if niceness:
         os.nice(niceness)

@@ -1,9 +1,9 @@
-"""References to secrets: where one is kept, never the secret. And who may refer to which.
+"""References to secrets, and which references a tenant may use. A reference is not the secret.
 
-An entry of the policy's `allowed_secrets` is `env:NAME` or `file:/path`. A `*` at its end stands
-for the rest of the name, in a path for the rest of the last part. `{tenant}` as a part of a path
-stands for the tenant whose manifest it is: so one tenant cannot have requests signed with the
-secret of another. Names of variables have no such thing, because `a-b` and `a_b` would be one.
+An entry of the policy's `allowed_secrets` is `env:NAME` or `file:/path`. A trailing `*` matches the
+rest of the name; in a path, the rest of the last segment. `{tenant}` as a path segment is replaced
+by the tenant of the manifest, so a tenant cannot sign requests with the secret of another tenant.
+Variable names have no such placeholder, because `a-b` and `a_b` would give the same name.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 ENV_PATTERN = "[A-Za-z_][A-Za-z0-9_]{0,127}"
 ENV_EXPECTED = "the name of an environment variable"
-# Absolute, with no empty part and none that begins with a dot: there is one way to write it.
+# Absolute, without empty segments or segments that begin with a dot, so each path has one spelling.
 _PART = "/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}"
 FILE_PATTERN = f"({_PART}){{1,16}}"
 FILE_EXPECTED = "an absolute path such as /run/secrets/billing"
@@ -25,23 +25,23 @@ _TENANT = "{tenant}"
 
 
 class SecretRef(NamedTuple):
-    """Where a secret is kept: in a variable of the scheduler's environment, or in a file."""
+    """Where a secret is: in an environment variable of the scheduler, or in a file."""
 
     kind: Literal["env", "file"]
     name: str
 
     def __str__(self) -> str:
-        """Write it as an entry of the policy."""
+        """Return it in the form of a policy entry."""
         return f"{self.kind}:{self.name}"
 
 
 def of_tenant(entries: tuple[str, ...], tenant: str) -> tuple[str, ...]:
-    """Return the entries of a policy as they hold for one tenant."""
+    """Return the policy entries of one tenant."""
     return tuple(entry.replace(_TENANT, tenant) for entry in entries)
 
 
 def may_use(ref: SecretRef, entries: Iterable[str]) -> bool:
-    """Whether something may be signed with a secret, by the entries of the tenant."""
+    """Whether the tenant's entries allow it to sign requests with a secret."""
     return _is_well_formed(ref) and any(_covers(entry, ref) for entry in entries)
 
 

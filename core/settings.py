@@ -1,7 +1,9 @@
-"""Operational settings: from the environment, else from the `[settings]` table of tenantcron.toml.
+"""Operational settings: environment variables, then the `[settings]` table of tenantcron.toml.
 
-The file is the one of the working folder. Environment variables are the keys in capitals, with
-`TENANTCRON_` before them; they win, so that a deployment can override what a repository says.
+The file is in the working folder. An environment variable is the key in upper case with the prefix
+`TENANTCRON_`. It takes precedence, so a deployment can override the repository.
+
+Not pydantic-settings: every command reads settings, and importing pydantic takes longer than that.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,13 +49,13 @@ MOST_BUSIEST = 100
 MOST_METRICS_LABELS = 5
 MOST_LABEL_VALUES = 100
 
-# What a file that is in Git must not hold, and where it can be instead.
+# Secrets, which must not be in a file under version control, and the settings that name a file.
 SECRETS = {
     "master_key": "master_key_file",
     "signing_key": "signing_key_file",
     "plan_key": "plan_key_file",
 }
-# Written as numbers and as durations in the file; all else is text there.
+# Numbers and durations in the file; every other setting is text.
 _NUMBERS = (
     *("max_concurrent", "max_concurrent_per_tenant", "api_rate_limit", "api_connections"),
     *("metrics_port", "metrics_busiest_tenants", "metrics_label_values", "kills_allowed"),
@@ -65,9 +67,9 @@ _DURATIONS = (
     *("tenant_source_max_age", "token_lifetime", "audit_retention"),
 )
 _SIZES = ("max_memory",)
-# Tables of the file that another reader understands; the environment cannot say them.
+# A table of the file that another module checks; it has no environment variable.
 _SCHEDULES = "schedules"
-# Variables that are no settings: what a command that asks a server shows there.
+# Variables that are not settings: credentials of commands that call a server.
 _OF_COMMANDS = (f"{PREFIX}TOKEN",)
 
 _SAFE_SCHEMES = ("https://", "http://127.0.0.1:", "http://localhost:", "http://[::1]:")
@@ -103,100 +105,100 @@ class HandlerRole(StrEnum):
 class Settings:
     """Everything operational. No database URL means the embedded server."""
 
-    # It may hold a password, and a repr ends up in logs.
+    # Hidden in the repr, which ends up in logs: it may contain a password.
     database_url: str | None = field(default=None, repr=False)
     # How long a scheduler waits for each statement.
     database_timeout: timedelta = timedelta(seconds=15)
-    # How schemas of new tenants are named. None: by the default, and none that exists is adopted.
+    # Schema names of new tenants. None: the default pattern, and existing schemas are not adopted.
     schema_pattern: SchemaPattern | None = None
     # Where the platform's tenants are read from; None: operators create them. See `tenants/source`.
     tenant_source: str | None = None
-    # Nothing starts when the source was last read longer ago.
+    # No execution starts if the last successful read of the source is older.
     tenant_source_max_age: timedelta = timedelta(minutes=10)
     # Entry points that provide schedules, besides the manifests.
     providers: tuple[str, ...] = ()
     service: str = "scheduler"
-    # None: not declared here, so what the database has stays; at first that is 20, and 5.
+    # None: keep the values in the database, which are 20 and 5 after installation.
     max_concurrent: int | None = None
     max_concurrent_per_tenant: int | None = None
-    # The tenant's own login, or the one of the scheduler, which is no boundary between tenants.
+    # The tenant's own login, or the scheduler's, which does not isolate tenants.
     handler_role: HandlerRole = HandlerRole.TENANT
     refresh_interval: timedelta = timedelta(seconds=60)
     refresh_jitter: timedelta = timedelta(seconds=10)
     lease: timedelta = timedelta(seconds=60)
     drain: timedelta = timedelta(seconds=30)
-    # An execution that was blamed so often for the loss of its worker is not tried again.
+    # An execution that caused the loss of this many workers is not retried.
     kills_allowed: int = 3
-    # Bytes of resident memory above which a scheduler drains and ends; None: any number.
+    # Bytes of resident memory above which a scheduler drains and exits; None: no limit.
     max_memory: int | None = None
     retention: timedelta = timedelta(days=90)
     # Audit records are kept at least as long as executions.
     audit_retention: timedelta = timedelta(days=400)
-    # Of each tenant; those that schedules refer to are kept besides.
+    # Per tenant; versions that schedules refer to are kept in addition.
     manifest_versions_kept: int = 100
-    # How long events wait for a webhook that does not take them.
+    # How long undelivered events are kept for a webhook.
     outbox_retention: timedelta = timedelta(days=7)
     # None: console on a terminal, json elsewhere.
     log_format: LogFormat | None = None
     log_level: LogLevel = LogLevel.INFO
-    # Who signs tokens, as verifiers know it.
+    # The issuer of execution tokens, as verifiers know it.
     issuer: str = "tenantcron"
     # How long a token is valid, at most until a minute after the deadline of its attempt.
     token_lifetime: timedelta = timedelta(minutes=5)
-    # With what private keys in the database are sealed; from the environment, or in a file.
+    # Encrypts the private keys in the database.
     master_key: str | None = field(default=None, repr=False)
     master_key_file: Path | None = None
-    # What saved plans are signed with; an apply then takes signed plans only.
+    # Signs saved plans; an apply then accepts only signed plans.
     plan_key: str | None = field(default=None, repr=False)
     plan_key_file: Path | None = None
-    # Private keys to sign with, in place of those in the database.
+    # Private keys for signing, in place of those in the database.
     signing_key: str | None = field(default=None, repr=False)
     signing_key_file: Path | None = None
-    # Certificates that HTTP targets may be vouched for by, beside those of the public web.
+    # CA certificates for HTTP targets, in addition to the public ones.
     ca_file: Path | None = None
-    # Requests a minute that one caller may make, over all processes of the API.
+    # Requests per minute and caller, over all processes of the API.
     api_rate_limit: int = 600
-    # Connections that one process of the API serves at once.
+    # Concurrent connections per process of the API.
     api_connections: int = 500
-    # Names that the API is served under; none: any.
+    # Host names under which the API is served; empty: any.
     trusted_hosts: tuple[str, ...] = ()
-    # How long a request waits for the database before it is told to come again.
+    # How long a request waits for the database before it is answered with 503.
     api_timeout: timedelta = timedelta(seconds=10)
-    # Whose tokens the API takes besides its own; all three or none.
+    # The OIDC issuer whose tokens the API accepts; set all three or none.
     oidc_issuer: str | None = None
     oidc_audience: str | None = None
     oidc_jwks_url: str | None = field(default=None, repr=False)
-    # Who is asked whether the owner of a schedule may still do this, and by what name it is proven
-    # to them who asks. A URL may hold what is nobody's business.
+    # The policy service that decides whether the owner of a schedule still has access, and the
+    # audience of the token that it receives. The URL may contain a secret.
     owner_check_url: str | None = field(default=None, repr=False)
     owner_check_audience: str | None = None
-    # Where Prometheus finds the scheduler; without a port it finds nothing.
+    # Where Prometheus scrapes the scheduler; without a port there is no endpoint.
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
-    # So many tenants get numbers of their own; there may be thousands, and each is kept for long.
+    # How many tenants get their own time series; there may be thousands of tenants.
     metrics_busiest_tenants: int = 0
-    # Labels of tenants that executions are counted by, and so many values of each.
+    # Tenant labels by which executions are counted, and how many values of each.
     metrics_labels: tuple[str, ...] = ()
     metrics_label_values: int = 20
-    # None: nobody audits but who asks for it, for it reads all the history.
+    # None: no periodic audit, because it reads the entire history.
     metrics_audit_interval: timedelta | None = None
-    # Schedules of the platform itself, as the file has them; nobody has checked them yet.
+    # Schedules of the platform itself, as in the file; not validated yet.
     schedules: tuple[JsonObject, ...] = ()
-    # Where `.tenantcron/` lives.
+    # Contains `.tenantcron/`.
     folder: Path
 
 
-_KEYS = tuple(one.name for one in fields(Settings) if one.name not in (_SCHEDULES, "folder"))
+_KEYS = tuple(key.name for key in fields(Settings) if key.name not in (_SCHEDULES, "folder"))
 
 
 def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
-    """Read the settings; a wrong value or an unknown key is a UsageError that names its place."""
-    _refuse_misspelt_variables(environment)
+    """Read the settings; raise a UsageError with the place of an invalid value or unknown key."""
+    _reject_misspelt_variables(environment)
     file = folder / FILE_NAME
     table = _settings_table(file)
     schedules = _schedules(file, table.pop(_SCHEDULES, []))
     values = _Values(_from_file(file, table) | _from_environment(environment))
-    values.refuse_both_of(SECRETS)
+    values.reject_both_of(SECRETS)
     default = Settings(folder=folder)
     return Settings(
         database_url=values.read("database_url", _database_url, default.database_url),
@@ -273,7 +275,7 @@ def load_settings(environment: Mapping[str, str], folder: Path) -> Settings:
 
 
 def has_keys(settings: Settings) -> bool:
-    """Whether the settings have anything that tokens could be signed with."""
+    """Whether the settings name a key for signing tokens."""
     sources = (
         *(settings.master_key, settings.master_key_file),
         *(settings.signing_key, settings.signing_key_file),
@@ -283,7 +285,7 @@ def has_keys(settings: Settings) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value and the place that it came from, for the error that may become of it."""
+    """A value and its place, for error messages."""
 
     text: str
     place: str
@@ -291,7 +293,7 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The values that somebody has set."""
+    """The values that the environment and the file set."""
 
     by_key: Mapping[str, _Value]
 
@@ -299,16 +301,16 @@ class _Values:
         value = self.by_key.get(key)
         return default if value is None else reader(value)
 
-    def refuse_both_of(self, pairs: Mapping[str, str]) -> None:
-        """Which of the two counts would be a guess."""
-        for one, other in pairs.items():
-            if one in self.by_key and other in self.by_key:
-                places = f"{self.by_key[one].place} and {self.by_key[other].place}"
+    def reject_both_of(self, pairs: Mapping[str, str]) -> None:
+        """Reject a secret that is set both directly and as a file: neither takes precedence."""
+        for secret, file in pairs.items():
+            if secret in self.by_key and file in self.by_key:
+                places = f"{self.by_key[secret].place} and {self.by_key[file].place}"
                 raise UsageError(f"{places} are both set: keep one of them")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, _Value]:
-    """An empty variable counts as not set: pipelines pass them on like that."""
+    """Return the variables that are set; an empty one is not, because pipelines pass those."""
     names = {key: PREFIX + key.upper() for key in _KEYS}
     return {
         key: _Value(environment[name], name) for key, name in names.items() if environment.get(name)
@@ -321,15 +323,15 @@ def _from_file(file: Path, table: Mapping[str, object]) -> dict[str, _Value]:
             raise UsageError(f"{file}: unknown setting {key!r}{_suggestion(key, _KEYS)}")
         if key in SECRETS:
             raise UsageError(
-                f"{file}: settings.{key} is a secret, and this file is for everybody who can read "
-                f"the repository: set {PREFIX}{key.upper()}, or name a file by "
-                f"settings.{SECRETS[key]}. What stood here is no secret any more: make a new one"
+                f"{file}: settings.{key} is a secret, and this file is visible to every reader of "
+                f"the repository: set {PREFIX}{key.upper()}, or name a file with "
+                f"settings.{SECRETS[key]}. The value is compromised: replace it with a new one"
             )
-    return {key: _written(f"{file}: settings.{key}", key, value) for key, value in table.items()}
+    return {key: _toml_value(f"{file}: settings.{key}", key, value) for key, value in table.items()}
 
 
-def _written(place: str, key: str, value: object) -> _Value:
-    """TOML knows numbers, which are for numbers only: a lease of 60 could be anything."""
+def _toml_value(place: str, key: str, value: object) -> _Value:
+    """Convert a TOML value. A number is only valid for a count: `lease = 60` has no unit."""
     if isinstance(value, str):
         return _Value(value, place)
     if key in _NUMBERS:
@@ -350,7 +352,7 @@ def _schedules(file: Path, value: object) -> tuple[JsonObject, ...]:
 
 
 def _plain(value: object) -> JsonValue:
-    """TOML has what JSON has, and moments; those as they are written: 2026-12-01T09:00:00+00:00."""
+    """Convert a TOML value to JSON; dates and times become ISO 8601 text."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -363,7 +365,7 @@ def _plain(value: object) -> JsonValue:
 
 
 def _settings_table(file: Path) -> dict[str, object]:
-    import tomllib  # noqa: PLC0415 -- a run without a file does not pay for it
+    import tomllib  # noqa: PLC0415 -- only needed if there is a file
 
     if not file.is_file():
         return {}
@@ -377,8 +379,8 @@ def _settings_table(file: Path) -> dict[str, object]:
     return table
 
 
-def _refuse_misspelt_variables(environment: Mapping[str, str]) -> None:
-    """A slip in TENANTCRON_DATABASE_URL would quietly start an embedded server instead."""
+def _reject_misspelt_variables(environment: Mapping[str, str]) -> None:
+    """A typo in TENANTCRON_DATABASE_URL would silently start an embedded server instead."""
     known = [PREFIX + key.upper() for key in _KEYS]
     for name in environment:
         if name in _OF_COMMANDS or name in known or not name.startswith(PREFIX):
@@ -393,7 +395,7 @@ def _suggestion(word: str, known: list[str] | tuple[str, ...]) -> str:
 
 
 def _database_url(value: _Value) -> str:
-    """Check the scheme only; the driver knows the rest. The text is never shown."""
+    """Check only the scheme; the driver checks the rest. The text is never shown."""
     if not value.text.startswith(URL_SCHEMES):
         raise UsageError(f"{value.place} is not a PostgreSQL URL: expected {URL_EXPECTED}")
     return value.text
@@ -401,14 +403,14 @@ def _database_url(value: _Value) -> str:
 
 def _audience(value: _Value) -> str:
     if not value.text.isprintable():
-        raise UsageError(f"{value.place} has characters that cannot be shown")
+        raise UsageError(f"{value.place} has unprintable characters")
     return value.text
 
 
 def _safe_url(value: _Value) -> str:
-    """Keys that came unprotected would prove nothing; on this machine nobody is in between."""
+    """Require TLS, because the keys are trusted; loopback addresses need none."""
     if not value.text.isprintable() or not value.text.startswith(_SAFE_SCHEMES):
-        raise UsageError(f"{value.place} must begin with https://, or name this machine")
+        raise UsageError(f"{value.place} must begin with https://, or with http:// and localhost")
     if "@" in value.text:
         raise UsageError(f"{value.place} must have no user and no password")
     return value.text
@@ -428,12 +430,12 @@ def _service(value: _Value) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a claim of a token can have that value."""
+    """Whether a token claim can have this value."""
     return text.isprintable() and text == text.strip() and len(text) <= 255
 
 
 def _own_audience(value: _Value) -> str:
-    """Check whom our own tokens are for, as strictly as who mints them."""
+    """Check the audience of our own tokens as strictly as their issuer."""
     if not _is_plain(value.text):
         raise UsageError(f"{value.place}: {value.text!a} is not an audience: a name or a URL")
     return value.text
@@ -446,7 +448,7 @@ def _issuer(value: _Value) -> str:
 
 
 def _master_key(value: _Value) -> str:
-    """Tell a wrong one at once; the text is never shown."""
+    """Validate a master key now rather than at first use; the text is never shown."""
     try:
         parse_master_keys(value.text)
     except MasterKeyError as error:
@@ -481,7 +483,7 @@ def _hosts(value: _Value) -> tuple[str, ...]:
 
 
 def _names(value: _Value) -> tuple[str, ...]:
-    """Read names with commas between them; one that is there twice counts once."""
+    """Parse comma-separated names; duplicates count once."""
     names = (name.strip() for name in value.text.split(","))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -495,7 +497,7 @@ def _versions(value: _Value) -> int:
 
 
 def whole_number(text: str, place: str, most: int, *, least: int = 0) -> int:
-    """Read a number where it comes in; a UsageError names its place."""
+    """Parse a number; raise a UsageError with its place if it is invalid."""
     digits = text.isascii() and text.isdigit() and len(text) <= 9
     if not digits or not least <= int(text) <= most:
         raise UsageError(f"{place}: {text!r} is not a whole number from {least} to {most}")
@@ -544,7 +546,7 @@ def _memory(value: _Value) -> int:
 
 
 def _file_in(folder: Path) -> Callable[[_Value], Path]:
-    """The one who reads the file says what is wrong with it."""
+    """Return the path of a file; its reader reports problems with it."""
     return lambda value: folder / value.text
 
 

@@ -1,4 +1,4 @@
-"""Sizes of memory as people write them: `512MiB`, `2GiB`."""
+"""Sizes of memory in the form `512MiB`, `2GiB`."""
 
 import re
 
@@ -18,7 +18,7 @@ class SizeError(TenantcronError):
 
 
 def parse_size(text: str) -> int:
-    """Read a size; return its bytes."""
+    """Parse a size; return it in bytes."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise SizeError(f"{text!r} is not {EXPECTED}")
@@ -26,6 +26,6 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """Write bytes in the largest unit that keeps them exact."""
+    """Format bytes in the largest unit that is exact."""
     unit, factor = next((unit, factor) for unit, factor in _UNITS.items() if size % factor == 0)
     return f"{size // factor} {unit}"

@@ -1,8 +1,8 @@
 """The standard library's `logging`, routed into our log.
 
-Libraries and handlers log there. Without a route, `info` vanishes and warnings appear as plain text
-between the JSON lines. Each record becomes an event with the name of its logger; the fields of the
-context, such as the execution's, are added like to every other event.
+Libraries and handlers log there. Without routing, `info` records disappear and warnings appear as
+plain text between the JSON lines. Each record becomes an event with the name of its logger. The
+fields of the context, such as the execution, are added as to every event.
 """
 
 import logging
@@ -12,12 +12,12 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-# Loggers whose every request is an `info`: the scheduler's own calls would fill the log.
+# These loggers write an `info` per request: the scheduler's own calls would fill the log.
 _CHATTY: Final = ("httpx", "httpcore")
 
 
 class _Route(logging.Handler):
-    """Hands records to structlog, which filters them by its own level."""
+    """Passes records to structlog, which filters them by its own level."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a record as an event."""
@@ -39,7 +39,7 @@ def forget_standard_logging() -> None:
 
 
 def route_standard_logging(level: int) -> None:
-    """Send what is logged by the standard library to structlog, from this level on."""
+    """Route records of the standard library to structlog, from this level on."""
     forget_standard_logging()
     root = logging.getLogger()
     root.addHandler(_Route())

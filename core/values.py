@@ -1,4 +1,4 @@
-"""Plain data, as JSON has it."""
+"""Types of JSON values."""
 
 from typing import TypeAlias
 

@@ -31,6 +31,7 @@ CLEAN: Final = (
     *("Makefile", "SECURITY.md", "CONTRIBUTING.md", ".github/**/*"),
     *("tests/test_locks.py", "tests/test_supply_chain.py", "tests/test_workflows.py"),
     *("provider/**/*", "tests/provider/*", "tenants/**/*", "tests/tenants/*"),
+    *("core/**/*", "tests/core/*"),
     # Not the versions: a migration that has landed never changes.
     *("migrations/*.py", "tests/migrations/*"),
 )

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Parsing and formatting of durations."""
 
 from datetime import timedelta
 
@@ -35,13 +35,13 @@ def test_units_add_up(text: str, seconds: int) -> None:
         "15M", "15min", "1w", "PT15M", "\u0661\u0665m", "10000d", "1000000h", "1_0m", "1e3s",
     ],
 )  # fmt: skip
-def test_all_else_is_refused(text: str) -> None:
+def test_other_texts_are_rejected(text: str) -> None:
     with pytest.raises(DurationError, match="is not a duration such as"):
         parse_duration(text)
 
 
 @given(st.integers(0, 9999 * 86_400))
-def test_what_is_written_reads_back_as_the_same(seconds: int) -> None:
+def test_a_formatted_duration_parses_to_the_same_duration(seconds: int) -> None:
     duration = timedelta(seconds=seconds)
     assert parse_duration(format_duration(duration)) == duration
 
@@ -50,11 +50,11 @@ def test_what_is_written_reads_back_as_the_same(seconds: int) -> None:
     ("seconds", "text"),
     [(0, "0s"), (60, "1m"), (90, "1m30s"), (3_600, "1h"), (86_400, "1d"), (90_061, "1d1h1m1s")],
 )
-def test_durations_are_written_the_shortest_way(seconds: int, text: str) -> None:
+def test_durations_are_formatted_in_the_shortest_form(seconds: int, text: str) -> None:
     assert format_duration(timedelta(seconds=seconds)) == text
 
 
 @given(st.from_regex(r"\A([0-9]{1,3}d)?([0-9]{1,3}h)?([0-9]{1,3}m)?([0-9]{1,3}s)\Z"))
-def test_writing_and_reading_settle_after_one_round(text: str) -> None:
-    written = format_duration(parse_duration(text))
-    assert format_duration(parse_duration(written)) == written
+def test_formatting_is_idempotent(text: str) -> None:
+    formatted = format_duration(parse_duration(text))
+    assert format_duration(parse_duration(formatted)) == formatted

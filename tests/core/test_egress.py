@@ -1,10 +1,10 @@
-"""What may be called: every form of a forbidden address is one, public ones are not."""
+"""Egress rules: every spelling of a forbidden address is rejected, public addresses are allowed."""
 
 import pytest
 
 from tenantcron.core.egress import Egress, Url, read_url
 
-NOTHING_NAMED = Egress(hosts=("billing.internal",))
+NO_NETWORKS = Egress(hosts=("billing.internal",))
 
 FORBIDDEN = (
     "0.0.0.0",  # noqa: S104 -- nothing is bound to it
@@ -67,15 +67,15 @@ PUBLIC = (
 
 
 @pytest.mark.parametrize("address", FORBIDDEN)
-def test_addresses_that_may_not_be_connected_to(address: str) -> None:
-    refusal = NOTHING_NAMED.forbids(address)
+def test_special_addresses_are_forbidden(address: str) -> None:
+    refusal = NO_NETWORKS.forbids(address)
     assert refusal is not None
     assert "allowed_networks" in refusal.hint
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses(address: str) -> None:
-    assert NOTHING_NAMED.forbids(address) is None
+def test_public_addresses_are_allowed(address: str) -> None:
+    assert NO_NETWORKS.forbids(address) is None
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_public_addresses(address: str) -> None:
         ("127.0.0.1", "127.0.0.0/8"),
     ],
 )
-def test_a_network_that_the_policy_names_may_be_connected_to(address: str, network: str) -> None:
+def test_a_network_of_the_policy_is_allowed(address: str, network: str) -> None:
     assert Egress(networks=(network,)).forbids(address) is None
 
 
-def test_a_network_of_the_policy_opens_nothing_else() -> None:
+def test_a_network_of_the_policy_allows_no_other_address() -> None:
     egress = Egress(networks=("10.20.0.0/16",))
     assert egress.forbids("10.21.0.1") is not None
     assert egress.forbids("fd00::1") is not None
 
 
-def test_what_is_shown_of_a_url_has_no_query() -> None:
+def test_the_displayed_url_has_no_query() -> None:
     url = read_url("HTTPS://Billing.Internal:8443/run?token=abc")
     assert url == Url("https", "billing.internal", 8443, "/run?token=abc")
     assert (url.origin, url.place) == (
@@ -108,7 +108,7 @@ def test_what_is_shown_of_a_url_has_no_query() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "written"),
+    ("text", "normalised"),
     [
         ("https://billing.internal", "https://billing.internal/"),
         ("https://billing.internal:443/a", "https://billing.internal/a"),
@@ -116,5 +116,5 @@ def test_what_is_shown_of_a_url_has_no_query() -> None:
         ("http://[::1]:80/a%20b", "http://[::1]/a%20b"),
     ],
 )
-def test_a_url_is_written_in_one_way(text: str, written: str) -> None:
-    assert str(read_url(text)) == written
+def test_a_url_is_normalised(text: str, normalised: str) -> None:
+    assert str(read_url(text)) == normalised

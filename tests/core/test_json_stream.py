@@ -1,4 +1,4 @@
-"""JSON that is written item by item reads as if it were written at once."""
+"""JSON that is written item by item equals the output of `json.dumps`."""
 
 import io
 import json
@@ -13,11 +13,11 @@ ITEMS: list[JsonValue] = [{"a": 1, "b": ["line\nbreak", {}]}, "é", [], None]
 
 @pytest.mark.parametrize("items", [ITEMS, ITEMS[:1], []], ids=["several", "one", "none"])
 @pytest.mark.parametrize("margin", ["", "  "])
-def test_the_text_is_that_of_dumps(items: list[object], margin: str) -> None:
-    whole = {"at": "now", "items": items, "summary": {"failed": 0}}
-    written = io.StringIO()
+def test_the_output_equals_that_of_dumps(items: list[object], margin: str) -> None:
+    document = {"at": "now", "items": items, "summary": {"failed": 0}}
+    output = io.StringIO()
 
-    stream = JsonStream(written, margin)
+    stream = JsonStream(output, margin)
     stream.value("at", "now")
     stream.open_list("items")
     for item in items:
@@ -26,4 +26,4 @@ def test_the_text_is_that_of_dumps(items: list[object], margin: str) -> None:
     stream.value("summary", {"failed": 0})
     stream.close()
 
-    assert written.getvalue() == json.dumps(whole, indent=2).replace("\n", f"\n{margin}")
+    assert output.getvalue() == json.dumps(document, indent=2).replace("\n", f"\n{margin}")

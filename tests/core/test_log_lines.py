@@ -1,4 +1,4 @@
-"""Lines of a log whose reader may stand still."""
+"""Log lines whose reader may stall."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenantcron.core.log_lines import KEPT, Lines
+from tenantcron.core.log_lines import MAX_BUFFERED, NonBlockingLines
 
 Pipe = tuple[int, int]
 
@@ -21,71 +21,70 @@ def pipe() -> Iterator[Pipe]:
         os.close(end)
 
 
-def waiting(reader: int) -> bytes:
-    """Read what has been written by now."""
-    read = b""
+def read_available(reader: int) -> bytes:
+    """Read everything that the pipe has now."""
+    data = b""
     while True:
         try:
-            piece = os.read(reader, 1_000_000)
+            data += os.read(reader, 1_000_000)
         except BlockingIOError:
-            return read
-        read += piece
+            return data
 
 
 def test_a_line_is_written_at_once(pipe: Pipe) -> None:
     reader, writer = pipe
-    Lines(writer).info("one")
-    assert waiting(reader) == b"one\n"
+    NonBlockingLines(writer).info("first")
+    assert read_available(reader) == b"first\n"
 
 
-def test_a_reader_who_stands_still_stops_nobody_and_misses_nothing_of_what_is_kept(
+def test_a_stalled_reader_does_not_block_the_writer_and_gets_all_buffered_lines(
     pipe: Pipe,
 ) -> None:
     reader, writer = pipe
-    lines = Lines(writer)
-    sent = [f"{number:0200}" for number in range(KEPT // 2)]
+    lines = NonBlockingLines(writer)
+    sent = [f"{number:0200}" for number in range(MAX_BUFFERED // 2)]
     for line in sent:
         lines.info(line)
-    read = waiting(reader)
-    while b"end" not in read:
-        lines.leave()
-        read += waiting(reader)
-        if len(read) == sum(len(line) + 1 for line in sent):
+    received = read_available(reader)
+    while b"end" not in received:
+        lines.close()
+        received += read_available(reader)
+        if len(received) == sum(len(line) + 1 for line in sent):
             lines.info("end")
 
-    assert read.decode().splitlines()[:-1] == sent
+    assert received.decode().splitlines()[:-1] == sent
 
 
-def test_what_is_too_much_to_keep_is_counted(pipe: Pipe) -> None:
+def test_lines_beyond_the_buffer_are_counted(pipe: Pipe) -> None:
     reader, writer = pipe
-    lines, number = Lines(writer), 3 * KEPT
+    lines, number = NonBlockingLines(writer), 3 * MAX_BUFFERED
     for _ in range(number):
         lines.info("x" * 99)
-    read = b""
-    while piece := waiting(reader):
-        read += piece
-        lines.leave()
+    received = b""
+    while chunk := read_available(reader):
+        received += chunk
+        lines.close()
     lines.info("later")
-    read += waiting(reader)
+    received += read_available(reader)
 
-    kept, (told, last) = read.decode().splitlines()[:-2], read.decode().splitlines()[-2:]
-    loss = json.loads(told)
+    *kept, report, last = received.decode().splitlines()
+    loss = json.loads(report)
     assert (loss["event"], loss["level"], last) == ("log_lines_lost", "warning", "later")
     assert set(kept) == {"x" * 99}
     assert len(kept) + loss["lines"] == number
 
 
-def test_long_lines_are_written_whole(pipe: Pipe) -> None:
+def test_long_lines_are_written_completely(pipe: Pipe) -> None:
     reader, writer = pipe
-    Lines(writer).error("ü" * 10_000)
-    assert waiting(reader).decode() == "ü" * 10_000 + "\n"
+    NonBlockingLines(writer).error("ü" * 10_000)
+    assert read_available(reader).decode() == "ü" * 10_000 + "\n"
 
 
-def test_a_reader_who_has_gone_stops_nobody() -> None:
+def test_a_closed_pipe_does_not_stop_the_writer() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    lines = Lines(writer)
+    lines = NonBlockingLines(writer)
     for _ in range(10):
-        lines.info("nobody hears this")
-    lines.leave()
+        lines.info("not read")
+    lines.close()
     os.close(writer)

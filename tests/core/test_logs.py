@@ -1,4 +1,4 @@
-"""Logs as they are written."""
+"""The output of logs."""
 
 import io
 import json
@@ -22,7 +22,7 @@ JSON = Settings(folder=Path(), log_format=LogFormat.JSON)
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -30,7 +30,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Leave the set-up as it was found."""
+    """Restore the configuration of logs."""
     yield
     structlog.reset_defaults()
     forget_standard_logging()
@@ -49,8 +49,7 @@ def test_json_lines_begin_with_time_level_and_event() -> None:
     (line,) = lines(stream)
     assert list(line) == ["timestamp", "level", "event", "tenant"]
     assert (line["level"], line["event"], line["tenant"]) == ("info", "execution_started", "acme")
-    written = datetime.fromisoformat(str(line["timestamp"]))
-    assert written.tzinfo == UTC
+    assert datetime.fromisoformat(str(line["timestamp"])).tzinfo == UTC
 
 
 def test_fields_of_the_context_and_of_more_processors_are_in_every_event() -> None:
@@ -115,7 +114,7 @@ def test_events_below_the_level_are_not_written(level: LogLevel, expected: list[
     assert [line["level"] for line in lines(stream)] == expected
 
 
-def test_a_terminal_gets_lines_for_people_and_all_else_gets_json() -> None:
+def test_a_terminal_gets_readable_lines_and_other_streams_get_json() -> None:
     default = Settings(folder=Path())
     terminal, file = Terminal(), io.StringIO()
     configure_logs(default, terminal)
@@ -140,22 +139,22 @@ def test_the_console_format_has_colours_on_a_terminal_only() -> None:
     assert "\x1b" in terminal.getvalue()
 
 
-def test_lines_for_people_begin_with_what_they_are_about_and_say_nothing_twice() -> None:
+def test_readable_lines_begin_with_the_subject_and_repeat_no_value() -> None:
     stream = io.StringIO()
     configure_logs(Settings(folder=Path(), log_format=LogFormat.CONSOLE), stream)
-    of = "2d1e6b73-a129-572f-b3b4-c8b26a1a78eb"
-    about: dict[str, object] = {"schedule": "nightly", "tenant": "acme"}
-    log = structlog.get_logger().bind(attempt=1, correlation_id=of, execution=of, **about)
+    execution = "2d1e6b73-a129-572f-b3b4-c8b26a1a78eb"
+    fields: dict[str, object] = {"schedule": "nightly", "tenant": "acme", "execution": execution}
+    log = structlog.get_logger().bind(attempt=1, correlation_id=execution, **fields)
     log.info("same", saga="nightly")
     log.bind(correlation_id="another").info("other", saga="reconcile")
 
     same, other = (line.partition("]")[2].split() for line in stream.getvalue().splitlines())
-    about_it = ["tenant=acme", "schedule=nightly", "execution=2d1e6b73", "attempt=1"]
-    assert same == ["same", *about_it]
-    assert other == ["other", *about_it, "correlation_id=another", "saga=reconcile"]
+    subject = ["tenant=acme", "schedule=nightly", "execution=2d1e6b73", "attempt=1"]
+    assert same == ["same", *subject]
+    assert other == ["other", *subject, "correlation_id=another", "saga=reconcile"]
 
 
-def test_the_validation_of_manifests_does_not_load_structlog() -> None:
+def test_validate_does_not_load_structlog() -> None:
     script = (
         "import sys\n"
         "from tenantcron.cli.main import main\n"
@@ -165,7 +164,7 @@ def test_the_validation_of_manifests_does_not_load_structlog() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=root, capture_output=True)
 
 
-def test_the_standard_library_logs_as_events_and_not_as_plain_text() -> None:
+def test_records_of_the_standard_library_become_events() -> None:
     stream = io.StringIO()
     configure_logs(JSON, stream)
 

@@ -1,4 +1,4 @@
-"""Master keys, as people write them."""
+"""Parsing of master keys."""
 
 from base64 import b64encode, urlsafe_b64encode
 
@@ -21,13 +21,13 @@ SECRET, OTHER = bytes(range(224, 256)), bytes(range(32))
         f"  {SECRET.hex()}\n",
     ],
 )
-def test_a_key_is_read_in_each_way_that_it_is_written(text: str) -> None:
+def test_every_encoding_of_a_key_is_accepted(text: str) -> None:
     assert parse_master_keys(text) == (MasterKey(SECRET),)
 
 
-@pytest.mark.parametrize("between", [",", "\n", " , "])
-def test_there_may_be_several_in_order(between: str) -> None:
-    text = between.join((SECRET.hex(), b64encode(OTHER).decode()))
+@pytest.mark.parametrize("separator", [",", "\n", " , "])
+def test_several_keys_keep_their_order(separator: str) -> None:
+    text = separator.join((SECRET.hex(), b64encode(OTHER).decode()))
     assert parse_master_keys(text) == (MasterKey(SECRET), MasterKey(OTHER))
 
 
@@ -43,12 +43,12 @@ def test_there_may_be_several_in_order(between: str) -> None:
         "00" * 32,
     ],
 )
-def test_what_is_no_key_is_refused_with_how_to_make_one(text: str) -> None:
+def test_an_invalid_key_is_rejected_with_the_command_that_makes_one(text: str) -> None:
     with pytest.raises(MasterKeyError, match="openssl rand -base64 32") as caught:
         parse_master_keys(text)
     assert not text.strip(" ,\n") or text not in str(caught.value)
 
 
-def test_names_tell_keys_apart_and_stay() -> None:
+def test_the_id_of_a_key_is_stable_and_unique() -> None:
     assert MasterKey(SECRET).id == MasterKey(SECRET).id != MasterKey(OTHER).id
     assert SECRET.hex()[:8] not in MasterKey(SECRET).id

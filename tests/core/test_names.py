@@ -6,7 +6,7 @@ from tenantcron.core.names import is_name, is_reserved, is_tenant_id
 
 
 @pytest.mark.parametrize("text", ["a", "acme", "a-b_c-9", "a" * 48])
-def test_good_for_tenants_and_for_others(text: str) -> None:
+def test_valid_for_tenants_and_names(text: str) -> None:
     assert is_tenant_id(text)
     assert is_name(text)
 
@@ -32,12 +32,12 @@ def test_good_for_tenants_and_for_others(text: str) -> None:
         "\x00",
     ],
 )
-def test_good_for_nobody(text: str) -> None:
+def test_valid_for_neither(text: str) -> None:
     assert not is_tenant_id(text)
     assert not is_name(text)
 
 
-def test_tenant_ids_end_at_48_characters_and_names_at_128() -> None:
+def test_tenant_ids_have_at_most_48_characters_and_names_128() -> None:
     assert is_tenant_id("a" * 48)
     assert not is_tenant_id("a" * 49)
     assert is_name("a" * 128)
@@ -47,10 +47,10 @@ def test_tenant_ids_end_at_48_characters_and_names_at_128() -> None:
 @pytest.mark.parametrize(
     "text", ["public", "information_schema", "tenantcron", "pg_", "pg_catalog"]
 )
-def test_schemas_of_others_are_reserved(text: str) -> None:
+def test_system_schemas_are_reserved(text: str) -> None:
     assert is_reserved(text)
 
 
 @pytest.mark.parametrize("text", ["acme", "pg", "pgx", "publicity", "tenantcron2", "a-pg_x"])
-def test_all_else_is_free(text: str) -> None:
+def test_other_names_are_not_reserved(text: str) -> None:
     assert not is_reserved(text)

@@ -16,7 +16,7 @@ ENTRIES = of_tenant(("env:BILLING_HMAC", "env:GRID_*", "file:/run/secrets/{tenan
     ],
     ids=str,
 )
-def test_secrets_that_may_be_used(ref: SecretRef) -> None:
+def test_allowed_secrets(ref: SecretRef) -> None:
     assert may_use(ref, ENTRIES)
 
 
@@ -39,9 +39,9 @@ def test_secrets_that_may_be_used(ref: SecretRef) -> None:
     ],
     ids=str,
 )
-def test_secrets_that_may_not(ref: SecretRef) -> None:
+def test_forbidden_secrets(ref: SecretRef) -> None:
     assert not may_use(ref, ENTRIES)
 
 
-def test_without_entries_there_are_none() -> None:
+def test_without_entries_no_secret_is_allowed() -> None:
     assert not may_use(SecretRef("env", "BILLING_HMAC"), ())

@@ -15,11 +15,11 @@ def settings_file(folder: Path, text: str) -> None:
     (folder / "tenantcron.toml").write_text(text, encoding="utf-8")
 
 
-def test_nothing_set_means_the_embedded_server_and_the_default_service(tmp_path: Path) -> None:
+def test_the_default_is_the_embedded_server_and_the_default_service(tmp_path: Path) -> None:
     assert load_settings({}, tmp_path) == Settings(folder=tmp_path)
 
 
-def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+def test_the_environment_takes_precedence_over_the_file(tmp_path: Path) -> None:
     settings_file(tmp_path, f'[settings]\ndatabase_url = "{URL}"\nservice = "nightly"\n')
 
     settings = load_settings({"TENANTCRON_SERVICE": "daily"}, tmp_path)
@@ -31,7 +31,7 @@ def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
     assert load_settings({"TENANTCRON_DATABASE_URL": ""}, tmp_path).database_url is None
 
 
-def test_other_tables_and_other_variables_are_left_alone(tmp_path: Path) -> None:
+def test_other_tables_and_variables_are_ignored(tmp_path: Path) -> None:
     settings_file(tmp_path, '[policy]\nminimum_interval = "5m"\n')
 
     assert load_settings({"TENANTCRON_TRACE": "1", "DATABASE_URL": "x"}, tmp_path).service
@@ -64,7 +64,9 @@ def test_the_password_is_not_in_the_repr() -> None:
         ('[settings]\nservice = "Night Shift"', "is not a name"),
     ],
 )
-def test_a_wrong_file_is_told_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
+def test_an_invalid_file_is_reported_with_its_place(
+    tmp_path: Path, text: str, expected: str
+) -> None:
     settings_file(tmp_path, text)
 
     with pytest.raises(UsageError, match=expected) as caught:
@@ -73,19 +75,19 @@ def test_a_wrong_file_is_told_with_its_place(tmp_path: Path, text: str, expected
     assert "tenantcron.toml" in str(caught.value)
 
 
-def test_a_misspelt_variable_does_not_quietly_start_an_embedded_server(tmp_path: Path) -> None:
+def test_a_misspelt_variable_does_not_silently_start_an_embedded_server(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="did you mean TENANTCRON_DATABASE_URL"):
         load_settings({"TENANTCRON_DATABASEURL": URL}, tmp_path)
 
 
-def test_a_url_of_another_kind_is_refused_without_showing_it(tmp_path: Path) -> None:
+def test_a_url_of_another_database_is_rejected_without_showing_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="TENANTCRON_DATABASE_URL is not") as caught:
         load_settings({"TENANTCRON_DATABASE_URL": "mysql://app:secret@db"}, tmp_path)
 
     assert "secret" not in str(caught.value)
 
 
-def test_the_defaults_are_those_of_the_documentation(tmp_path: Path) -> None:
+def test_the_defaults_match_the_documentation(tmp_path: Path) -> None:
     settings = load_settings({}, tmp_path)
 
     assert settings.refresh_interval == timedelta(seconds=60)
@@ -96,22 +98,20 @@ def test_the_defaults_are_those_of_the_documentation(tmp_path: Path) -> None:
     assert (settings.log_format, settings.log_level) == (None, LogLevel.INFO)
 
 
-def test_limits_that_nobody_declared_are_not_there(tmp_path: Path) -> None:
+def test_limits_that_are_not_set_are_none(tmp_path: Path) -> None:
     settings = load_settings({}, tmp_path)
 
     assert (settings.max_concurrent, settings.max_concurrent_per_tenant) == (None, None)
 
 
-@pytest.mark.parametrize("written", ["20", '"20"'])
-def test_a_limit_that_equals_the_default_is_declared_all_the_same(
-    tmp_path: Path, written: str
-) -> None:
-    settings_file(tmp_path, f"[settings]\nmax_concurrent = {written}\n")
+@pytest.mark.parametrize("limit", ["20", '"20"'])
+def test_a_limit_that_equals_the_default_still_counts_as_set(tmp_path: Path, limit: str) -> None:
+    settings_file(tmp_path, f"[settings]\nmax_concurrent = {limit}\n")
 
     assert load_settings({}, tmp_path).max_concurrent == 20
 
 
-def test_everything_can_come_from_the_environment(tmp_path: Path) -> None:
+def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     environment = {
         "TENANTCRON_MAX_CONCURRENT": "100000",
         "TENANTCRON_MAX_CONCURRENT_PER_TENANT": "1",
@@ -163,7 +163,7 @@ def test_everything_can_come_from_the_environment(tmp_path: Path) -> None:
         ("LOG_LEVEL", "INFO", "'INFO' is not one of debug, info, warning, error"),
     ],
 )
-def test_a_wrong_variable_is_told_with_its_name(
+def test_an_invalid_variable_is_reported_with_its_name(
     tmp_path: Path, key: str, text: str, expected: str
 ) -> None:
     with pytest.raises(UsageError, match=expected) as caught:
@@ -172,7 +172,7 @@ def test_a_wrong_variable_is_told_with_its_name(
     assert str(caught.value).startswith(f"TENANTCRON_{key}: ")
 
 
-def test_schedules_of_the_file_are_handed_on_as_plain_data(tmp_path: Path) -> None:
+def test_schedules_of_the_file_are_returned_as_plain_data(tmp_path: Path) -> None:
     settings_file(
         tmp_path,
         """
@@ -205,7 +205,7 @@ def test_without_schedules_in_the_file_there_are_none(tmp_path: Path) -> None:
 MASTER_KEY = "e0" * 31 + "01"
 
 
-def test_secrets_come_from_the_environment_and_are_in_no_repr(tmp_path: Path) -> None:
+def test_secrets_come_from_the_environment_and_are_hidden_in_the_repr(tmp_path: Path) -> None:
     pem = "-----BEGIN PRIVATE KEY-----"
     environment = {"TENANTCRON_MASTER_KEY": MASTER_KEY, "TENANTCRON_SIGNING_KEY": pem}
 
@@ -229,7 +229,7 @@ def test_the_file_can_name_files_with_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["master_key", "signing_key", "plan_key"])
-def test_a_secret_in_the_file_is_refused_without_showing_it(tmp_path: Path, key: str) -> None:
+def test_a_secret_in_the_file_is_rejected_without_showing_it(tmp_path: Path, key: str) -> None:
     settings_file(tmp_path, f'[settings]\n{key} = "{MASTER_KEY}"\n')
 
     with pytest.raises(UsageError, match=f"{key} is a secret.*{key}_file") as caught:
@@ -239,21 +239,21 @@ def test_a_secret_in_the_file_is_refused_without_showing_it(tmp_path: Path, key:
     assert MASTER_KEY not in str(caught.value)
 
 
-def test_a_secret_and_a_file_for_it_are_one_too_many(tmp_path: Path) -> None:
+def test_a_secret_and_a_file_for_it_cannot_both_be_set(tmp_path: Path) -> None:
     settings_file(tmp_path, '[settings]\nmaster_key_file = "x"\n')
 
     with pytest.raises(UsageError, match=r"TENANTCRON_MASTER_KEY and .* are both set"):
         load_settings({"TENANTCRON_MASTER_KEY": MASTER_KEY}, tmp_path)
 
 
-def test_a_wrong_master_key_is_told_at_once_without_showing_it(tmp_path: Path) -> None:
+def test_an_invalid_master_key_is_rejected_without_showing_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"TENANTCRON_MASTER_KEY: .*openssl rand") as caught:
         load_settings({"TENANTCRON_MASTER_KEY": "hunter2"}, tmp_path)
 
     assert "hunter2" not in str(caught.value)
 
 
-def test_an_issuer_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+def test_an_issuer_with_surrounding_spaces_is_rejected(tmp_path: Path) -> None:
     assert load_settings({}, tmp_path).issuer == "tenantcron"
     with pytest.raises(UsageError, match=r"TENANTCRON_ISSUER: .* is not an issuer"):
         load_settings({"TENANTCRON_ISSUER": " https://x "}, tmp_path)

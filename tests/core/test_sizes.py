@@ -1,4 +1,4 @@
-"""Sizes of memory, as people write them."""
+"""Parsing and formatting of memory sizes."""
 
 import pytest
 
@@ -15,12 +15,12 @@ from tenantcron.core.sizes import SizeError, format_size, parse_size
         ("1000B", 1000, "1000 B"),
     ],
 )
-def test_a_size_is_read_and_shown(text: str, size: int, shown: str) -> None:
+def test_a_size_is_parsed_and_formatted(text: str, size: int, shown: str) -> None:
     assert parse_size(text) == size
     assert format_size(size) == shown
 
 
 @pytest.mark.parametrize("text", ["", "512", "512MB", "512 MiB", "-1MiB", "1.5GiB", "1GiB\n"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_an_invalid_size_is_rejected(text: str) -> None:
     with pytest.raises(SizeError, match="is not a size such as 512MiB"):
         parse_size(text)
