@@ -75,7 +75,9 @@ class Deliveries:
         handler = Handler(claimed.saga_name, deliver, is_async=True, place=_place(target))
         return Delivery(handler, answer)
 
-    def _request(self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget) -> Request:
+    def _request(
+        self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget
+    ) -> TargetRequest:
         policy = self.policy.for_tenant(claimed.tenant_id)
         return TargetRequest(
             url=target.url,
