@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -25,6 +24,8 @@ from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.manifests.desired import Desired, DesiredSchedule
 from tenantcron.manifests.files import TenantsSeen, find_files
 from tenantcron.manifests.many import Checker
+from tenantcron.schedules.timetable import zoned_timetable
+from tenantcron.schedules.upcoming import occurrences_after
 
 _EXAMPLES = """\
 examples:
@@ -150,7 +151,9 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
         print(paint("strong", desired.tenant))
         for schedule in desired.schedules:
             timing = schedule.timing
-            print(f"  {schedule.name}  {paint('dim', f'{timing.cron} in {timing.timezone}')}")
+            limits = zoned_timetable(timing.cron, timing.timezone).limits(window.after)
+            when = ", ".join(filter(None, (f"{timing.cron} in {timing.timezone}", limits)))
+            print(f"  {schedule.name}  {paint('dim', when)}")
             if not timing.settings.enabled:
                 print("    disabled")
                 continue
@@ -177,13 +180,9 @@ class _BrokenManifestError(TenantcronError):
 
 def _fires(schedule: DesiredSchedule, window: _Window) -> tuple[datetime, ...]:
     timing = schedule.timing
-    return _occurrences(timing.cron, timing.timezone, window) if timing.settings.enabled else ()
-
-
-# The schedules of a fleet share a few timetables.
-@lru_cache(maxsize=4096)
-def _occurrences(cron: str, timezone: str, window: _Window) -> tuple[datetime, ...]:
-    return tuple(window.fires(parse(cron), zone(timezone)))
+    if not timing.settings.enabled:
+        return ()
+    return occurrences_after(timing.cron, timing.timezone, window.after, window.count)
 
 
 def _as_json(desired: Desired, window: _Window) -> dict[str, object]:

@@ -114,6 +114,7 @@ _LOOKED_BACK = """def _looked_back(
     cursor: DueCursor, first: datetime | None, now: datetime
 ) -> list[datetime]:
     from croniter import croniter
+    from tenantcron.cron.zones import zone
 
     if first is None or cursor.cron_expr.startswith("@"):
         times = []

@@ -19,15 +19,12 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 
 from tenantcron.core.names import TenantId
 from tenantcron.cron.errors import CronError
-from tenantcron.cron.occurrences import next_occurrence
-from tenantcron.cron.parse import parse
-from tenantcron.cron.timetable import Timetable
-from tenantcron.cron.zones import UnknownZoneError, zone
+from tenantcron.cron.zones import UnknownZoneError
 from tenantcron.provider.protocol import ProvidedSchedule
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.schedule_definitions import definition_id
 
@@ -182,8 +179,7 @@ def _fault(provided: ProvidedSchedule) -> str | None:
 
 def _timetable_fault(cron_expr: str, timezone: str) -> str | None:
     try:
-        _timetable(cron_expr)
-        zone(timezone)
+        zoned_timetable(cron_expr, timezone)
     except CronError as error:
         hint = f" ({error.hint})" if error.hint else ""
         return f"cron_expr: {error.message}{hint}"
@@ -193,10 +189,4 @@ def _timetable_fault(cron_expr: str, timezone: str) -> str | None:
 
 
 def _first_after(cron_expr: str, timezone: str, after: datetime) -> datetime | None:
-    return next_occurrence(_timetable(cron_expr), zone(timezone), after)
-
-
-@lru_cache(maxsize=4096)
-def _timetable(cron_expr: str) -> Timetable:
-    """Parse a timetable; cached, because the schedules of a platform share a few of them."""
-    return parse(cron_expr)
+    return zoned_timetable(cron_expr, timezone).next_after(after)

@@ -22,8 +22,8 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.cron.analysis import gap_below
 from tenantcron.cron.errors import CronError
-from tenantcron.cron.parse import parse
 from tenantcron.provider.protocol import ProvidedSchedule, ProvidedTenant, ScheduleProvider
+from tenantcron.schedules.timetable import read_timetable
 from tenantcron.store.connection.deadlines import BudgetSpentError
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.engine import Database
@@ -188,6 +188,6 @@ def _too_frequent(schedule: ProvidedSchedule, gap: timedelta | None, floor: time
 def _gap_below(cron_expr: str, floor: timedelta) -> timedelta | None:
     """Return the gap if it is too short; an invalid timetable becomes a fault in `align`."""
     try:
-        return gap_below(parse(cron_expr), floor)
+        return gap_below(read_timetable(cron_expr), floor)
     except CronError:
         return None

@@ -4,10 +4,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 
-from tenantcron.cron.occurrences import upcoming
-from tenantcron.cron.parse import parse
-from tenantcron.cron.zones import zone
 from tenantcron.schedules.pause import Pause, in_force
+from tenantcron.schedules.timetable import zoned_timetable
 
 NEXT_EXECUTIONS = 3
 
@@ -28,12 +26,15 @@ def next_executions(
         return ()
     # The occurrence at the end of a pause fires, and `upcoming` is strictly after.
     after = now if held is None or held.until is None else held.until - timedelta.resolution
-    return _upcoming(cron_expr, timezone, after, count)
+    return occurrences_after(cron_expr, timezone, after, count)
 
 
 # The schedules of a fleet share a few timetables.
 @lru_cache(maxsize=4096)
-def _upcoming(cron_expr: str, timezone: str, after: datetime, count: int) -> tuple[datetime, ...]:
-    place = zone(timezone)
-    found = islice(upcoming(parse(cron_expr), place, after), count)
-    return tuple(occurrence.astimezone(place) for occurrence in found)
+def occurrences_after(
+    cron_expr: str, timezone: str, after: datetime, count: int
+) -> tuple[datetime, ...]:
+    """Return the next occurrences, in local time."""
+    timetable = zoned_timetable(cron_expr, timezone)
+    found = islice(timetable.upcoming(after), count)
+    return tuple(occurrence.astimezone(timetable.zone) for occurrence in found)

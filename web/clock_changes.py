@@ -6,8 +6,7 @@ from itertools import islice, takewhile
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from tenantcron.cron.occurrences import upcoming
-from tenantcron.cron.timetable import Timetable
+from tenantcron.schedules.timetable import ZonedTimetable
 
 _AHEAD: Final = 400
 _DAY: Final = timedelta(days=1)
@@ -34,22 +33,21 @@ class ClockChange:
         return f"the clock goes {way}: {low:%H:%M} to {high:%H:%M} {what}"
 
 
-def clock_changes(timetable: Timetable, place: ZoneInfo, now: datetime) -> list[ClockChange]:
+def clock_changes(timetable: ZonedTimetable, now: datetime) -> list[ClockChange]:
     """Return the changes of the next thirteen months."""
-    found = []
+    found, place = [], timetable.zone
     for days in range(_AHEAD):
         begin = now + _DAY * days
         if _offset(begin, place) != _offset(begin + _DAY, place):
-            found.append(_change(timetable, place, _instant(begin, begin + _DAY, place)))
+            found.append(_change(timetable, _instant(begin, begin + _DAY, place)))
     return found
 
 
-def _change(timetable: Timetable, place: ZoneInfo, instant: datetime) -> ClockChange:
+def _change(timetable: ZonedTimetable, instant: datetime) -> ClockChange:
+    place = timetable.zone
     before = (instant - _SECOND).astimezone(place) + _SECOND
-    times = takewhile(
-        lambda one: one <= instant + _AROUND, upcoming(timetable, place, instant - _AROUND)
-    )
-    around = tuple(one.astimezone(place) for one in islice(times, _SHOWN))
+    near = takewhile(lambda time: time <= instant + _AROUND, timetable.upcoming(instant - _AROUND))
+    around = tuple(time.astimezone(place) for time in islice(near, _SHOWN))
     return ClockChange(before, instant.astimezone(place), around)
 
 

@@ -14,10 +14,7 @@ from math import lcm
 from typing import Final, NamedTuple, TypeVar
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.cron.occurrences import upcoming
-from tenantcron.cron.timetable import IntervalTimetable
-from tenantcron.cron.zones import zone
-from tenantcron.scheduler.steps.due import timetable_of
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.execution_history import Outcomes
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.schedule_cursors import SharedTimetable
@@ -195,12 +192,12 @@ class Occurrences(NamedTuple):
 @lru_cache(maxsize=2 * MOST_TIMETABLES)
 def _occurrences(cron_expr: str, timezone: str, since: datetime) -> Occurrences:
     try:
-        timetable, place = timetable_of(cron_expr), zone(timezone)
+        timetable = zoned_timetable(cron_expr, timezone)
     except TenantcronError:
         return Occurrences()  # such a schedule fires nothing either
-    if isinstance(timetable, IntervalTimetable):
+    if timetable.interval is not None:
         return _multiples(timetable.interval, since)
-    ahead = upcoming(timetable, place, since - _MOMENT)
+    ahead = timetable.upcoming(since - _MOMENT)
     end = since + MINUTES * MINUTE
     spans = [one - since for one in takewhile(lambda one: one < end, ahead)]
     minutes = Counter(span // MINUTE for span in spans)

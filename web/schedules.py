@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.cron.zones import zone
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
     Situation,
@@ -18,7 +17,7 @@ from tenantcron.scheduler.inspect.schedule_status import (
 )
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
-from tenantcron.scheduler.steps.due import timetable_of
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.service.lookups import existing_schedule, seen_tenant
 from tenantcron.service.problems import invalid
 from tenantcron.store.connection.engine import Database
@@ -87,10 +86,11 @@ def _done(request: Request, situation: Situation) -> str | None:
 class _Ahead:
     """What the timetable says of the times to come; empty if it cannot be read."""
 
-    __slots__ = ("changes", "fault", "next", "words")
+    __slots__ = ("changes", "fault", "limits", "next", "words")
 
     def __init__(self) -> None:
         self.words: str | None = None
+        self.limits = ""
         self.next: tuple[datetime, ...] = ()
         self.changes: list[ClockChange] = []
         self.fault: str | None = None
@@ -99,10 +99,11 @@ class _Ahead:
 def _ahead(situation: Situation) -> _Ahead:
     found, (expression, timezone) = _Ahead(), situation.timetable
     try:
-        timetable, place = timetable_of(expression), zone(timezone)
+        timetable = zoned_timetable(expression, timezone)
         found.words = timetable_in_words(expression)
+        found.limits = timetable.limits(situation.now)
         found.next = situation.next_executions(_NEXT)
-        found.changes = clock_changes(timetable, place, situation.now)
+        found.changes = clock_changes(timetable, situation.now)
     except TenantcronError as error:
         found.fault = str(error)
     return found

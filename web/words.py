@@ -9,7 +9,7 @@ from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.macros import MACROS
 from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTimetable
-from tenantcron.scheduler.steps.due import timetable_of
+from tenantcron.schedules.timetable import read_timetable
 from tenantcron.store.rows.executions import State
 
 # A sign for each state, so that colour is never the only one.
@@ -41,7 +41,7 @@ _NEAREST: Final = re.compile(r"(\d+)W", re.IGNORECASE)
 
 def timetable_in_words(expression: str) -> str:
     """Say when a timetable occurs; what has no simpler words keeps its own."""
-    timetable = timetable_of(expression)
+    timetable = read_timetable(expression)
     if isinstance(timetable, CronTimetable):
         return _cron(timetable)
     if isinstance(timetable, IntervalTimetable):

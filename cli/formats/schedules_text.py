@@ -42,6 +42,8 @@ def _facts(situation: Situation) -> Iterator[tuple[str, str]]:
     cron, timezone = situation.timetable
     yield "saga", situation.saga
     yield "timetable", f"{cron} in {timezone}" + ("" if situation.enabled else ", disabled")
+    if limits := situation.timetable_limits:
+        yield "", limits
     yield from _standing(situation)
     times, fault = next_or_fault(situation)
     if fault:

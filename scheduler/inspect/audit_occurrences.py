@@ -15,10 +15,8 @@ from datetime import datetime
 from itertools import groupby, takewhile
 
 from tenantcron.core.words import in_utc
-from tenantcron.cron.occurrences import upcoming
-from tenantcron.cron.zones import zone
 from tenantcron.scheduler.inspect.audit_findings import AuditCode, AuditFinding
-from tenantcron.scheduler.steps.due import timetable_of
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.executions import execution_id
 from tenantcron.store.rows.recorded_occurrences import Recorded
 from tenantcron.store.rows.schedule_cursors import CursorRow
@@ -29,7 +27,7 @@ def expected_occurrences(cursor: CursorRow, after: datetime) -> list[datetime]:
     last = cursor.last_run_at
     if last is None or last <= after:
         return []
-    occurrences = upcoming(timetable_of(cursor.cron_expr), zone(cursor.timezone), after)
+    occurrences = zoned_timetable(cursor.cron_expr, cursor.timezone).upcoming(after)
     return list(takewhile(lambda one: one <= last, occurrences))
 
 

@@ -10,13 +10,11 @@ from datetime import datetime, timedelta
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.words import number_of
-from tenantcron.cron.occurrences import next_occurrence
-from tenantcron.cron.zones import zone
 from tenantcron.scheduler.inspect.cluster_status import LATELY, NOT_FOLLOWED, SHOWN, Vitals
 from tenantcron.scheduler.inspect.findings import Finding, Severity
 from tenantcron.scheduler.inspect.health_source import source_findings
 from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE
-from tenantcron.scheduler.steps.due import timetable_of
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.history import month_of
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.webhooks import GONE
@@ -87,7 +85,7 @@ def _missed_twice(row: CursorRow, now: datetime) -> bool:
     if row.next_run_at is None:
         return False
     try:
-        after = next_occurrence(timetable_of(row.cron_expr), zone(row.timezone), row.next_run_at)
+        after = zoned_timetable(row.cron_expr, row.timezone).next_after(row.next_run_at)
     except TenantcronError:
         return True
     return after is None or now - row.next_run_at > _INTERVALS * (after - row.next_run_at)

@@ -18,6 +18,7 @@ from tenantcron.core.values import JsonObject
 from tenantcron.core.words import shortened
 from tenantcron.provider.tenant_schedules import read_schedules
 from tenantcron.schedules.pause import Pause, in_force
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.schedules.upcoming import NEXT_EXECUTIONS, next_executions
 from tenantcron.store.connection import times
 from tenantcron.store.rows import (
@@ -106,6 +107,14 @@ class Situation:
         """The expression and its zone: the schedule's, else the cursor's."""
         source = self.schedule or self.cursor
         return (source.cron_expr, source.timezone) if source else ("", "")
+
+    @property
+    def timetable_limits(self) -> str:
+        """What limits the occurrences of the timetable, for people; empty if nothing does."""
+        try:
+            return zoned_timetable(*self.timetable).limits(self.now)
+        except TenantcronError:
+            return ""
 
     @property
     def saga(self) -> str:

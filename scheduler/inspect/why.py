@@ -321,6 +321,7 @@ def _advice(row: ExecutionRow, situation: Situation) -> str:
 
 def _timetable(situation: Situation) -> Iterator[Reason]:
     expression, timezone = situation.timetable
+    limits = f" It {situation.timetable_limits}." if situation.timetable_limits else ""
     try:
         ahead = situation.next_executions(1)
     except TenantcronError as error:
@@ -329,13 +330,14 @@ def _timetable(situation: Situation) -> Iterator[Reason]:
     if ahead:
         yield Reason(
             "next",
-            f"Its timetable `{expression}` in {timezone} has it run next at {in_utc(ahead[0])}.",
+            f"Its timetable `{expression}` in {timezone} has it run next at "
+            f"{in_utc(ahead[0])}.{limits}",
             f"`tenantcron schedule trigger {situation.ref}` runs it now.",
         )
     elif situation.enabled and not situation.pause:
         yield Reason(
             "no-occurrence",
-            f"Its timetable `{expression}` in {timezone} has no occurrence ahead.",
+            f"Its timetable `{expression}` in {timezone} has no occurrence ahead.{limits}",
             f"`tenantcron schedule trigger {situation.ref}` runs it now.",
         )
 

@@ -23,11 +23,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tenantcron.actor.model import CATCH_UP, CRON_SCHEDULER
-from tenantcron.cron.occurrences import next_occurrence
-from tenantcron.cron.parse import parse
-from tenantcron.cron.timetable import Timetable
-from tenantcron.cron.zones import zone
 from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.firing import DueCursor
 
@@ -85,13 +82,7 @@ def _was_fired(cursor: DueCursor) -> bool:
 # At two in the morning thousands of schedules with a few timetables are due.
 @lru_cache(maxsize=4096)
 def _following(cron_expr: str, timezone: str, after: datetime) -> datetime | None:
-    return next_occurrence(timetable_of(cron_expr), zone(timezone), after)
-
-
-@lru_cache(maxsize=4096)
-def timetable_of(cron_expr: str) -> Timetable:
-    """Parse a timetable; the schedules of a platform share a few of them."""
-    return parse(cron_expr)
+    return zoned_timetable(cron_expr, timezone).next_after(after)
 
 
 def spread_offset(schedule_id: UUID, spread: timedelta) -> timedelta:

@@ -195,7 +195,7 @@ CASES = [
     Case("next", "next at 2026-12-01 13:00:00 UTC", _nothing),
     Case(
         "no-occurrence",
-        "no occurrence ahead",
+        "no occurrence ahead. It ended on Sun 2026-11-01 09:00 UTC.",
         lambda s: s.schedule(cron="@at 2026-11-01T09:00:00Z"),
     ),
 ]

@@ -9,6 +9,7 @@ import pytest
 from tenantcron.cron.occurrences import upcoming
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.execution_history import Outcomes
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.schedule_cursors import SharedTimetable
@@ -109,7 +110,7 @@ def test_a_timeline_of_the_newest_only_says_so() -> None:
 
 
 def test_clock_changes_tell_what_the_timetable_does_then() -> None:
-    spring, autumn = clock_changes(parse("30 1 * * *"), zone("Europe/London"), NOW)[:2]
+    spring, autumn = clock_changes(zoned_timetable("30 1 * * *", "Europe/London"), NOW)[:2]
     assert spring.words == "the clock goes forward: 01:00 to 02:00 is skipped"
     assert [f"{one:%F %R %Z}" for one in spring.occurrences] == ["2027-03-28 02:00 BST"]
     assert autumn.words == "the clock goes back: 01:00 to 02:00 comes twice"
@@ -117,4 +118,4 @@ def test_clock_changes_tell_what_the_timetable_does_then() -> None:
 
 
 def test_a_zone_whose_clock_is_never_moved_has_no_changes() -> None:
-    assert clock_changes(parse("30 1 * * *"), zone("Asia/Tokyo"), NOW) == []
+    assert clock_changes(zoned_timetable("30 1 * * *", "Asia/Tokyo"), NOW) == []
