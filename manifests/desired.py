@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName, TenantId
 from tenantcron.cron.timetable import Timetable
-from tenantcron.schedules.settings import ScheduleSettings
+from tenantcron.schedules.settings import ScheduleSettings, write_columns
 from tenantcron.schedules.targets import HttpTarget
 
 
@@ -18,7 +18,7 @@ class Timing(NamedTuple):
     @property
     def cron(self) -> str:
         """The timetable as it is stored, whatever form the manifest used."""
-        return self.timetable.expression
+        return write_columns(self.timetable.expression, self.settings).cron_expr
 
 
 class DesiredSchedule(NamedTuple):

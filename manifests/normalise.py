@@ -1,4 +1,4 @@
-"""From a manifest's data to the desired schedules: names resolved, defaults filled in."""
+"""Turn the data of a manifest into the desired schedules: resolve names, fill in defaults."""
 
 from collections.abc import Iterator
 from operator import attrgetter
@@ -20,12 +20,12 @@ from tenantcron.schedules.settings import SETTINGS
 # A saga may have these keys for another tool.
 _OF_OTHER_TOOLS = frozenset({"description", "timeout", "retry", "priority", "owner", "payload"})
 _ONLY_OF_SCHEDULES = frozenset({*FORMS, "timezone", *SETTINGS}) - _OF_OTHER_TOOLS
-# Somewhat over the cap, all mistakes are reported; further over it, only the number.
+# Up to this many schedules over the cap, all mistakes are reported; beyond, only the number.
 _EXCESS_CHECKED = 100
 
 
 class _Declared(NamedTuple):
-    """A schedule as a saga declares it; without a timing if that is broken."""
+    """A schedule as a saga declares it; without a timing if that is invalid."""
 
     saga: View
     name: str | None
@@ -35,7 +35,7 @@ class _Declared(NamedTuple):
 
 
 def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[DesiredSchedule, ...]:
-    """Return the sound schedules of a manifest by name; faults go to the reader's list."""
+    """Return the valid schedules of a manifest by name; add faults to the reader's list."""
     sagas = manifest.get("sagas")
     views = list(sagas.items()) if sagas else []
     if (excess := _far_too_many(views, policy)) is not None:
@@ -43,7 +43,9 @@ def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[Des
         return ()
     own = _own_timings(manifest.get("schedules"), policy, reader)
     named = {**policy.presets, **own}
-    declared = [one for saga in views if (one := _declared(saga, named, reader)) is not None]
+    declared = [
+        schedule for saga in views if (schedule := _declared(saga, named, reader)) is not None
+    ]
     reader.faults.extend(_misplaced_settings(declared))
     reader.faults.extend(_repeated_sagas(views))
     reader.faults.extend(_repeated_schedules(declared))
@@ -63,7 +65,7 @@ def _own_timings(view: View | None, policy: Policy, reader: TimingReader) -> Nam
 
 
 def _declared(saga: View, named: NamedTimings, reader: TimingReader) -> _Declared | None:
-    """Return the schedule that a saga declares, None if its trigger is not ours or is broken."""
+    """Return the schedule that a saga declares, None for another tool's or an invalid one."""
     trigger = saga.get("trigger")
     if trigger is None:
         return None
@@ -109,13 +111,13 @@ def _desired(declared: _Declared, policy: Policy, reader: TimingReader) -> Desir
 
 
 def _misplaced_settings(declared: list[_Declared]) -> Iterator[Fault]:
-    """Settings one level too high look as if they were in force, and are not."""
-    for one in declared:
-        for key, _ in one.saga.entries():
+    """Yield settings beside the trigger, where they have no effect."""
+    for schedule in declared:
+        for key, _ in schedule.saga.entries():
             if key in _ONLY_OF_SCHEDULES:
                 message = f"`{key}` has no effect here, beside the trigger"
                 hint = "move it below `scheduled:` in the trigger of this saga"
-                yield Fault("TC115", message, (*one.saga.pointer, key), hint, at_key=True)
+                yield Fault("TC115", message, (*schedule.saga.pointer, key), hint, at_key=True)
 
 
 def _repeated_sagas(sagas: list[View]) -> Iterator[Fault]:
@@ -133,19 +135,19 @@ def _repeated_sagas(sagas: list[View]) -> Iterator[Fault]:
 def _repeated_schedules(declared: list[_Declared]) -> Iterator[Fault]:
     """Two sagas of the same name that both use it for their schedule are one mistake, not two."""
     first: dict[str, _Declared] = {}
-    for one in declared:
-        if one.name is None:
+    for schedule in declared:
+        if schedule.name is None:
             continue
-        other = first.setdefault(one.name, one)
-        sagas = (one.saga.text("name"), other.saga.text("name"))
-        if other is not one and sagas != (one.name, one.name):
-            message = f"schedule `{one.name}` belongs to saga `{sagas[1]}` already"
-            hint = "give it a name of its own: `scheduled: {name: …, preset: …}`"
-            yield Fault("TC110", message, one.at, hint)
+        other = first.setdefault(schedule.name, schedule)
+        sagas = (schedule.saga.text("name"), other.saga.text("name"))
+        if other is not schedule and sagas != (schedule.name, schedule.name):
+            message = f"schedule `{schedule.name}` belongs to saga `{sagas[1]}` already"
+            hint = "give it another name: `scheduled: {name: …, preset: …}`"
+            yield Fault("TC110", message, schedule.at, hint)
 
 
 def _unused(own: NamedTimings, declared: list[_Declared]) -> Iterator[Fault]:
-    used = {one.refers_to for one in declared}
+    used = {schedule.refers_to for schedule in declared}
     for name in own:
         if name not in used:
             message = f"no saga refers to `{name}`, so it never fires"
@@ -166,7 +168,7 @@ def _far_too_many(sagas: list[View], policy: Policy) -> Fault | None:
 
 
 def _scheduled(saga: View) -> View | None:
-    """Return the trigger of a saga if it is a schedule, whether sound or not."""
+    """Return the trigger of a saga if it is a schedule, valid or not."""
     trigger = saga.get("trigger")
     if trigger is None:
         return None

@@ -8,7 +8,6 @@ reported at once, with the number of the entry and the key.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tenantcron.core.durations import parse_duration
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import (
     NAME_EXPECTED,
@@ -26,7 +25,16 @@ from tenantcron.cron.timetable import CronTimetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.schedules import settings
 from tenantcron.schedules.kinds import SettingKind, WrongValueError
-from tenantcron.schedules.settings import RETRY, SETTINGS, write_retry, write_settings
+from tenantcron.schedules.settings import (
+    RETRY,
+    SETTINGS,
+    RetryPolicy,
+    conflicts,
+    fill_in,
+    fill_in_retry,
+    write_columns,
+    write_settings,
+)
 from tenantcron.schedules.targets import write_target
 
 # The definition of an entry without settings, in the stored format.
@@ -53,7 +61,7 @@ class _WrongError(TenantcronError):
     """A problem with one value."""
 
 
-Reader = Callable[[JsonValue], JsonValue]
+Reader = Callable[[JsonValue], object]
 
 
 def read_entries(entries: Sequence[JsonObject]) -> tuple[StaticSchedule, ...]:
@@ -70,26 +78,31 @@ def read_entries(entries: Sequence[JsonObject]) -> tuple[StaticSchedule, ...]:
 def _read_entry(number: int, entry: JsonObject, problems: list[str]) -> StaticSchedule | None:
     wrong: list[str] = [f"`{key}` is missing" for key in _REQUIRED if key not in entry]
     values = _read_keys(entry, _READERS, wrong)
+    schedule = fill_in(settings.DEFAULTS, values)
+    columns = write_columns(str(values.get("cron")), schedule)
+    wrong.extend(conflict.message for conflict in conflicts(schedule))
+    if len(columns.cron_expr) > _LONGEST_CRON:
+        wrong.append(f"`cron` has more than {_LONGEST_CRON} characters")
     label = f"  entry {number} ({entry.get('tenant', '?')}/{entry.get('name', '?')})"
     problems.extend(f"{label}: {problem}" for problem in wrong)
     if wrong:
         return None
     return StaticSchedule(
-        tenant=TenantId(str(values.pop("tenant"))),
-        name=str(values.pop("name")),
-        saga=str(values.pop("saga")),
-        cron_expr=str(values.pop("cron")),
-        timezone=str(values.pop("timezone", "UTC")),
-        enabled=bool(values.pop("enabled", True)),
-        definition=DEFAULTS | values,
+        tenant=TenantId(str(values["tenant"])),
+        name=str(values["name"]),
+        saga=str(values["saga"]),
+        cron_expr=columns.cron_expr,
+        timezone=str(values.get("timezone", "UTC")),
+        enabled=columns.enabled,
+        definition=write_settings(schedule) | write_target(None),
     )
 
 
 def _read_keys(
     entry: Mapping[str, JsonValue], readers: Mapping[str, Reader], wrong: list[str]
-) -> JsonObject:
+) -> dict[str, object]:
     """Read every key with its reader; collect problems with the name of the key."""
-    values: JsonObject = {}
+    values: dict[str, object] = {}
     for key, value in entry.items():
         if key not in readers:
             meant = close_match(key, readers)
@@ -136,8 +149,6 @@ def _cron(value: JsonValue) -> str:
         timetable = parse(_text(value))
     except CronError as error:
         raise _WrongError(f"{error.message}{f' ({error.hint})' if error.hint else ''}") from error
-    if len(timetable.expression) > _LONGEST_CRON:
-        raise _WrongError(f"has more than {_LONGEST_CRON} characters")
     if isinstance(timetable, CronTimetable) and timetable.never:
         raise _WrongError("never fires")
     return timetable.expression
@@ -151,34 +162,27 @@ def _timezone(value: JsonValue) -> str:
 
 
 def _setting(kind: SettingKind[object]) -> Reader:
-    """Return the reader of a setting: its value in the stored format, within the limits."""
+    """Return the reader of a setting, which refuses values beyond the limits."""
 
-    def read(value: JsonValue) -> JsonValue:
+    def read(value: JsonValue) -> object:
         setting = kind.read(value)
         if (limits := kind.refusal(setting)) is not None:
             raise WrongValueError(limits)
-        return kind.write(setting)
+        return setting
 
     return read
 
 
-def _retry(value: JsonValue) -> JsonObject:
+def _retry(value: JsonValue) -> RetryPolicy:
     if not isinstance(value, dict):
         raise _WrongError("must be a table")
     wrong: list[str] = []
     given = _read_keys(value, _RETRY_READERS, wrong)
-    retry = _RETRY_DEFAULTS | given
-    backoff, longest = (parse_duration(str(retry[key])) for key in ("backoff", "max_backoff"))
-    if "max_backoff" not in given and backoff > longest:
-        retry["max_backoff"] = retry["backoff"]
-    elif backoff > longest:
-        wrong.append("`backoff` is longer than `max_backoff`")
     if wrong:
         raise _WrongError(": " + ", ".join(wrong))
-    return retry
+    return fill_in_retry(settings.DEFAULTS.retry, given)
 
 
-_RETRY_DEFAULTS: JsonObject = write_retry(settings.DEFAULTS.retry)
 _RETRY_READERS: Mapping[str, Reader] = {key: _setting(kind) for key, kind in RETRY.items()}
 _READERS: Mapping[str, Reader] = {
     "tenant": _tenant,

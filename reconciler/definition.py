@@ -14,7 +14,7 @@ from typing import overload
 
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.manifests.desired import DesiredSchedule
-from tenantcron.schedules.settings import write_settings
+from tenantcron.schedules.settings import write_columns, write_settings
 from tenantcron.schedules.targets import write_target
 
 
@@ -74,13 +74,15 @@ Document = JsonObject
 
 def define(schedule: DesiredSchedule) -> Definition:
     """Return the row that a desired schedule asks for."""
+    timing = schedule.timing
+    columns = write_columns(timing.timetable.expression, timing.settings)
     return Definition(
         schedule_name=schedule.name,
         saga_name=schedule.saga,
-        cron_expr=schedule.timing.cron,
-        timezone=schedule.timing.timezone,
-        enabled=schedule.timing.settings.enabled,
-        definition=write_settings(schedule.timing.settings) | write_target(schedule.target),
+        cron_expr=columns.cron_expr,
+        timezone=timing.timezone,
+        enabled=columns.enabled,
+        definition=write_settings(timing.settings) | write_target(schedule.target),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from tenantcron.core.durations import EXPECTED, DurationError, format_duration, parse_duration
 from tenantcron.core.errors import TenantcronError
-from tenantcron.core.names import OWNER_EXPECTED, Owner, is_owner
+from tenantcron.core.names import OWNER_EXPECTED, OWNER_PATTERN, Owner, is_owner
 from tenantcron.core.values import JsonObject, JsonValue
 
 T = TypeVar("T")
@@ -32,6 +32,9 @@ class SettingKind(Generic[T]):
 
     __slots__ = ("description",)
     expected: str = "text"
+    # Of text; the structure of a manifest is checked against it.
+    pattern: str | None = None
+    examples: tuple[str, ...] = ()
 
     def __init__(self, description: str) -> None:
         self.description = description
@@ -189,6 +192,8 @@ class OwnerId(SettingKind[Owner | None]):
 
     __slots__ = ()
     expected = OWNER_EXPECTED
+    pattern = OWNER_PATTERN
+    examples = ("user:maria",)
 
     def read(self, value: JsonValue) -> Owner | None:
         """Read an owner. Anything else must not pass as none: the authoriser would be skipped."""

@@ -8,6 +8,7 @@ A definition in the database is content-addressed, so an unchanged schedule must
 form: a setting that is added later is stored only where it differs from its default.
 """
 
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final, NamedTuple
@@ -98,7 +99,7 @@ class RetryGroup(SettingKind[RetryPolicy]):
 
     def write(self, value: RetryPolicy) -> JsonObject:
         """Return a mapping with all keys."""
-        return write_retry(value)
+        return {key: kind.write(getattr(value, key)) for key, kind in RETRY.items()}
 
 
 class ScheduleSettings(NamedTuple):
@@ -181,13 +182,46 @@ _ALWAYS_STORED: Final = frozenset(
 )
 
 
+class Conflict(NamedTuple):
+    """Settings that contradict each other: their keys, and the reason."""
+
+    keys: tuple[str, ...]
+    message: str
+
+
+def conflicts(settings: ScheduleSettings) -> Iterator[Conflict]:
+    """Yield the settings that contradict each other."""
+    if settings.retry.backoff > settings.retry.max_backoff:
+        yield Conflict(("retry",), "`backoff` is longer than `max_backoff`")
+
+
+class Columns(NamedTuple):
+    """The columns that hold the timetable and the settings that are not in the definition."""
+
+    cron_expr: str
+    enabled: bool
+
+
+def write_columns(expression: str, settings: ScheduleSettings) -> Columns:
+    """Return the columns for a timetable with these settings."""
+    return Columns(expression, settings.enabled)
+
+
+def fill_in(base: ScheduleSettings, given: Mapping[str, object]) -> ScheduleSettings:
+    """Return the settings that are given, and for the others those of the base."""
+    return ScheduleSettings._make(given.get(key, getattr(base, key)) for key in SETTINGS)
+
+
+def fill_in_retry(base: RetryPolicy, given: Mapping[str, object]) -> RetryPolicy:
+    """Do the same for retries; a longer first wait extends a longest wait that is not given."""
+    retry = RetryPolicy._make(given.get(key, getattr(base, key)) for key in RETRY)
+    if "max_backoff" in given:
+        return retry
+    return retry._replace(max_backoff=max(retry.max_backoff, retry.backoff))
+
+
 class DefinitionError(TenantcronError):
     """The definition of a schedule cannot be read."""
-
-
-def write_retry(retry: RetryPolicy) -> JsonObject:
-    """Return the settings of retries as a definition stores them."""
-    return {key: kind.write(getattr(retry, key)) for key, kind in RETRY.items()}
 
 
 def write_settings(settings: ScheduleSettings) -> JsonObject:

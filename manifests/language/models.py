@@ -82,7 +82,7 @@ class WeeklySpec(TypedDict):
 
 @with_config(CLOSED)
 class MonthlySpec(TypedDict):
-    """Once a month; months without that day are passed over, `last` is every month's last day."""
+    """Once a month; months without that day are skipped, `last` is every month's last day."""
 
     day: Annotated[
         DayOfMonth,

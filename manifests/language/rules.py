@@ -298,7 +298,7 @@ _ALL = (
     Rule(
         "TC208",
         "once-in-the-past",
-        "A single occurrence lies in the past.",
+        "The last possible occurrence lies in the past.",
         "Nothing is ever fired back: this schedule will not run.",
         "Move the time ahead, or remove the schedule.",
         _WARNING,
@@ -349,7 +349,7 @@ _ALL = (
     Rule(
         "TC305",
         "out-of-range",
-        "A duration or a number is outside of what the scheduler can honour.",
+        "A value is outside of its limits, or contradicts another setting.",
         "The message names the limits; each protects a lease, a slot or the history.",
         "Choose a value inside the limits.",
     ),

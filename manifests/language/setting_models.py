@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, JsonValue, with_config
 from typing_extensions import TypedDict
 
-from tenantcron.core import names
 from tenantcron.manifests.language.model_fields import CLOSED, described, duration
 from tenantcron.schedules.kinds import (
     Choice,
@@ -22,6 +21,7 @@ from tenantcron.schedules.settings import DEFAULTS, RETRY, SETTINGS, RetryGroup,
 # Built while running, which a type checker cannot follow.
 _annotated: Any = Annotated
 _literal: Any = Literal
+_OWNER = {"x-code": "TC116", "x-hint": "write it as user:maria"}
 
 
 def _key(kind: SettingKind[Any], default: JsonValue) -> Any:
@@ -44,9 +44,15 @@ def _field(kind: SettingKind[Any], default: JsonValue) -> Any:
         return duration(kind.description, str(default))
     if isinstance(kind, Text):
         return described(kind.description, max_length=kind.longest)
-    if isinstance(kind, OwnerId):
-        return _owner(kind)
-    return described(kind.description, default=default or None)
+    if kind.pattern is None:
+        return described(kind.description, default=default or None)
+    extra = _OWNER if isinstance(kind, OwnerId) else {}
+    return described(
+        kind.description,
+        pattern=f"^{kind.pattern}$",
+        examples=list(kind.examples),
+        extra={"x-expects": kind.expected} | extra,
+    )
 
 
 def _count(kind: Count, default: JsonValue) -> Any:
@@ -59,19 +65,6 @@ def _count(kind: Count, default: JsonValue) -> Any:
         never | _annotated[int, Field(ge=low, le=high)],
         described(kind.description, default=default, extra=expected),
     ]
-
-
-def _owner(kind: OwnerId) -> Any:
-    return described(
-        kind.description,
-        pattern=f"^{names.OWNER_PATTERN}$",
-        examples=["user:maria"],
-        extra={
-            "x-code": "TC116",
-            "x-expects": kind.expected,
-            "x-hint": "write it as user:maria",
-        },
-    )
 
 
 def _keys(kinds: dict[str, SettingKind[Any]], defaults: tuple[object, ...]) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from tenantcron.cron.analysis import (
     never_fires,
     restricts_both_day_fields,
 )
-from tenantcron.cron.timetable import SingleTimetable, Timetable
+from tenantcron.cron.timetable import Timetable
+from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.schedules.timetable import zoned_timetable
 
 # What the column of tenant_schedule holds.
 MAX_EXPRESSION = 64
@@ -26,9 +28,6 @@ class TimetableRules(NamedTuple):
 
     def judge(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
         """Yield what is wrong with the timetable, errors and warnings."""
-        if len(timetable.expression) > MAX_EXPRESSION:
-            message = f"the expression has {len(timetable.expression)} characters"
-            yield Fault("TC209", f"{message}, {MAX_EXPRESSION} are allowed", at)
         if never_fires(timetable):
             yield Fault(
                 "TC202", f"`{timetable.expression}` never fires", at, "correct the day or the month"
@@ -36,6 +35,16 @@ class TimetableRules(NamedTuple):
             return
         yield from self._too_frequent(timetable, at)
         yield from self._suspicious(timetable, at)
+
+    def judge_stored(self, timing: Timing, at: Pointer) -> Iterator[Fault]:
+        """Yield what is wrong with the timetable as it is stored, in its zone."""
+        if len(timing.cron) > MAX_EXPRESSION:
+            message = f"the expression has {len(timing.cron)} characters"
+            yield Fault("TC209", f"{message}, {MAX_EXPRESSION} are allowed", at)
+        zoned = zoned_timetable(timing.cron, timing.timezone)
+        if zoned.ended_at is not None and zoned.next_after(self.now) is None:
+            has = "has passed" if zoned.ended_at <= self.now else "comes before any occurrence"
+            yield Fault("TC208", f"{zoned.ended_at:%Y-%m-%d %H:%M} UTC {has}", at)
 
     def _too_frequent(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
         gap = gap_below(timetable, self.floor)
@@ -54,5 +63,3 @@ class TimetableRules(NamedTuple):
         if restricts_both_day_fields(timetable):
             message = f"`{expression}` fires when the day of month or the weekday matches"
             yield Fault("TC204", message, at, "restrict one of the two if both were meant to match")
-        if isinstance(timetable, SingleTimetable) and timetable.instant <= self.now:
-            yield Fault("TC208", f"{timetable.instant:%Y-%m-%d %H:%M} UTC has passed", at)

@@ -1,7 +1,7 @@
-"""Reads a timetable with its settings, wherever one may be written.
+"""Read timetables with their settings, wherever a manifest or a policy has one.
 
-Timings have three homes, each of which may refer to the ones before it by name: the policy's
-presets, a manifest's `schedules:`, and the triggers of its sagas. So names never run in circles.
+Timings are in three places, each of which may refer to the previous ones by name: the presets of
+the policy, `schedules:` of a manifest, and the triggers of its sagas. So there are no cycles.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,29 +22,31 @@ from tenantcron.manifests.language.payload import judge_payload
 from tenantcron.manifests.language.timetable_rules import TimetableRules
 from tenantcron.manifests.language.translate import InvalidTimeError, translate
 from tenantcron.manifests.view import View
-from tenantcron.schedules.kinds import SettingKind
+from tenantcron.schedules.kinds import SettingKind, WrongValueError
 from tenantcron.schedules.settings import (
     DEFAULTS,
     RETRY,
     SETTINGS,
     TIMEOUT,
-    RetryPolicy,
     ScheduleSettings,
+    conflicts,
+    fill_in,
+    fill_in_retry,
 )
 
-# None stands for a timing that is defined but broken: its own place has been reported.
+# None: the timing is defined but invalid, and has been reported where it is defined.
 NamedTimings = Mapping[str, Timing | None]
 
 FORMS = ("cron", "every", "daily", "weekly", "monthly", "once", "preset")
 
-# Looking for what was meant takes time: among so many names, and up to so many faults.
+# Suggestions take time: they are searched among so many names, and for so many faults.
 _MANY_NAMES = 500
 _MANY_FAULTS = 20
 _SECOND = timedelta(seconds=1)
 
 
 class TimingReader:
-    """Reads timings; what is wrong with them goes to `faults`."""
+    """Reads timings; adds what is wrong with them to `faults`."""
 
     __slots__ = ("_longest", "faults", "rules")
 
@@ -60,17 +62,24 @@ class TimingReader:
         base = self._base(view, named)
         timezone = self._timezone(view, base)
         settings = self._settings(view, base.settings if base else self._defaults)
-        # Even without a zone the timetable is read: its own faults are worth telling now.
+        # The timetable is read even without a valid zone, to report its faults as well.
         timetable = base.timetable if base else self._timetable(view, timezone or "UTC")
         if timetable is None or timezone is None:
             return None
         self.faults.extend(_judge_spread(settings, timetable, view))
-        return Timing(timetable, timezone, settings)
+        timing = Timing(timetable, timezone, settings)
+        if base is None or timing.cron != base.cron:
+            self.faults.extend(self.rules.judge_stored(timing, _place(view)))
+        return timing
 
     def expression(self, text: str, at: Pointer) -> Timing | None:
         """Read a cron expression that stands alone: in UTC, with the default settings."""
         timetable = self._parse(text, at)
-        return None if timetable is None else Timing(timetable, "UTC", self._defaults)
+        if timetable is None:
+            return None
+        timing = Timing(timetable, "UTC", self._defaults)
+        self.faults.extend(self.rules.judge_stored(timing, at))
+        return timing
 
     @property
     def _defaults(self) -> ScheduleSettings:
@@ -78,7 +87,7 @@ class TimingReader:
         return DEFAULTS._replace(timeout=min(DEFAULTS.timeout, self._longest))
 
     def find(self, name: str, named: NamedTimings, at: Pointer) -> Timing | None:
-        """Look a timing up by its name."""
+        """Look up a timing by its name."""
         if name not in named:
             meant = close_match(name, islice(named, _MANY_NAMES)) if self._suggests else None
             hint = f"did you mean `{meant}`?" if meant else "define it under `schedules:`"
@@ -87,7 +96,7 @@ class TimingReader:
 
     @property
     def _suggests(self) -> bool:
-        """Whether it is still worth telling what was meant."""
+        """Whether to search for what was meant: not after many faults."""
         return len(self.faults) < _MANY_FAULTS
 
     def _base(self, view: View, named: NamedTimings) -> Timing | None:
@@ -109,7 +118,7 @@ class TimingReader:
     def _timetable(self, view: View, timezone: str) -> Timetable | None:
         forms = [form for form in FORMS if view.has(form)]
         if len(forms) != 1 or forms == ["preset"]:
-            return None  # the structure check, or the look-up by name, has told
+            return None  # the structure check, or the look-up by name, has reported it
         at = (*view.pointer, forms[0])
         try:
             text = translate(view, timezone)
@@ -132,28 +141,24 @@ class TimingReader:
         self.faults.extend(_judge_timeout(view, self._longest))
         values = self._values(view, SETTINGS)
         if (retry := view.get("retry")) is not None:
-            values["retry"] = self._retry(retry, base.retry)
+            values["retry"] = fill_in_retry(base.retry, self._values(retry, RETRY))
         if (payload := view.get("payload")) is not None:
             self.faults.extend(judge_payload(payload))
-        return ScheduleSettings._make(values.get(key, getattr(base, key)) for key in SETTINGS)
-
-    def _retry(self, view: View, base: RetryPolicy) -> RetryPolicy:
-        values = self._values(view, RETRY)
-        retry = RetryPolicy._make(values.get(key, getattr(base, key)) for key in RETRY)
-        if "max_backoff" not in values:
-            return retry._replace(max_backoff=max(retry.max_backoff, retry.backoff))
-        if retry.backoff > retry.max_backoff:
-            message = "the first wait (`backoff`) is longer than the longest (`max_backoff`)"
-            self.faults.append(Fault("TC305", message, view.pointer))
-        return retry
+        settings = fill_in(base, values)
+        self.faults.extend(_judge_conflicts(settings, view))
+        return settings
 
     def _values(self, view: View, kinds: Mapping[str, SettingKind[object]]) -> dict[str, object]:
-        """Read the keys of a mapping that are settings; the structure check found them sound."""
+        """Read the keys of a mapping that are settings; the structure check found most faults."""
         values: dict[str, object] = {}
         for key, entry in view.entries():
             if (kind := kinds.get(key)) is None or key == "retry":
                 continue
-            values[key] = value = kind.read(entry.value)
+            try:
+                values[key] = value = kind.read(entry.value)
+            except WrongValueError as error:
+                self.faults.append(Fault("TC106", f"`{key}` {error}", entry.pointer))
+                continue
             limits = kind.refusal(value) if isinstance(value, timedelta) else None
             if limits is not None:
                 self.faults.append(Fault("TC305", f"`{key}` must be {limits}", entry.pointer))
@@ -166,6 +171,19 @@ def _zone_hint(name: str) -> str | None:
     except UnknownZoneError as error:
         return f"did you mean {error.suggestion}?" if error.suggestion else None
     return None
+
+
+def _place(view: View) -> Pointer:
+    """Return where the timetable of a mapping is written."""
+    return next(((*view.pointer, form) for form in FORMS if view.has(form)), view.pointer)
+
+
+def _judge_conflicts(settings: ScheduleSettings, view: View) -> Iterator[Fault]:
+    """Yield the conflicts of keys of this mapping; a preset's own are reported there."""
+    for conflict in conflicts(settings):
+        key = next((key for key in conflict.keys if view.has(key)), None)
+        if key is not None:
+            yield Fault("TC305", conflict.message, (*view.pointer, key))
 
 
 def _judge_timeout(view: View, longest: timedelta) -> Iterator[Fault]:

@@ -13,9 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
-from tenantcron.cron.occurrences import next_occurrence
-from tenantcron.cron.parse import parse
-from tenantcron.cron.zones import tz_version, zone
+from tenantcron.cron.zones import tz_version
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.replica.housekeeping import prepare_history
 from tenantcron.scheduler.replica.shared_state import Replica
@@ -24,6 +22,7 @@ from tenantcron.scheduler.steps.claim import Sweep, claim_batch
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import finish_batch
 from tenantcron.scheduler.steps.fire import fire_batch
+from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history, limits, schedule_definitions
 from tenantcron.store.rows.execution_history import AttemptRow
@@ -113,7 +112,7 @@ class Scheduling:
             "enabled": True,
             "definition_id": definition_id,
             "effective_from": self.clock.now,
-            "next_run_at": next_occurrence(parse(cron), zone(timezone), self.clock.now),
+            "next_run_at": zoned_timetable(cron, timezone).next_after(self.clock.now),
             **(columns or {}),
         }
         async with self.database.transaction() as connection:
