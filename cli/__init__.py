@@ -1,1 +1,1 @@
-"""The command line: one module per command, each importing only what it needs when it runs."""
+"""The command line: one module per command. Each module imports what it needs only when it runs."""

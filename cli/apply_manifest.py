@@ -1,4 +1,4 @@
-"""`tenantcron apply-manifest`: brings the tenants' schedules in line with their manifests."""
+"""`tenantcron apply-manifest`: applies manifests to the schedules of their tenants."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ _EXAMPLES = """\
 examples:
   tenantcron apply-manifest manifests/
   tenantcron apply-manifest manifests/acme.yaml --create-tenants
-  tenantcron apply-manifest --plan reviewed.plan     exactly what was reviewed, or nothing
+  tenantcron apply-manifest --plan reviewed.plan     apply exactly what was reviewed
   tenantcron apply-manifest manifests/ --format json --source-ref "$COMMIT"
   tenantcron apply-manifest manifests/ --server https://cron.internal
 """
@@ -22,38 +22,38 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Bring the tenants' schedules in line with their manifests: each tenant in one "
-        "transaction, attributed, and only if something differs. Schedules that left a manifest "
-        "are deleted."
+        "Apply manifests to the schedules of their tenants. Each tenant is one transaction, "
+        "recorded with its actor, and written only if something differs. Schedules that are no "
+        "longer in the manifest are deleted."
     )
     parser.epilog = _EXAMPLES
     configure_sources(parser, required=False)
-    parser.add_argument("--dry-run", action="store_true", help="plan only, as `plan` does")
-    parser.add_argument("--actor", metavar="ID", help="who applies (default: pipeline, else login)")
-    parser.add_argument("--source-ref", metavar="REF", help="what is applied, such as a commit")
+    parser.add_argument("--dry-run", action="store_true", help="only show the plan")
+    parser.add_argument(
+        "--actor", metavar="ID", help="record this actor (default: pipeline, else login)"
+    )
+    parser.add_argument("--source-ref", metavar="REF", help="record this source, such as a commit")
     parser.add_argument("--plan", type=Path, metavar="PLANFILE", help="apply a saved plan")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Apply and report; 1 if any tenant failed."""
+    """Apply the manifests and report the outcome; return 1 if any tenant failed."""
     if bool(arguments.paths) == bool(arguments.plan):
-        raise UsageError("name the manifests to apply, or a plan with --plan, and not both")
+        raise UsageError("give either the manifests to apply or a plan with --plan")
     report = OutcomeReport("tenantcron apply-manifest", arguments.format)
     _report(arguments, report)
     return int(report.any_failed)
 
 
 def _report(arguments: argparse.Namespace, report: OutcomeReport) -> None:
-    """Ask a server or a database; only the second needs a driver."""
+    """Apply through a server or in the database; only the latter imports a database driver."""
     ref = _source_ref(arguments.source_ref) or source_ref(os.environ)
     if arguments.server:
         from tenantcron.cli import remote  # noqa: PLC0415 -- see above
 
         if arguments.actor:
-            raise UsageError(
-                "--actor does not go with --server: it applies in the name that the token proves"
-            )
+            raise UsageError("--actor cannot be used with --server: the token determines the actor")
         report.all(remote.apply(arguments, ref))
         return
     from tenantcron.cli import reconcile  # noqa: PLC0415 -- see above
@@ -63,5 +63,5 @@ def _report(arguments: argparse.Namespace, report: OutcomeReport) -> None:
 
 def _source_ref(given: str | None) -> str | None:
     if given and (len(given) > LONGEST_SOURCE_REF or not given.isprintable()):
-        raise UsageError(f"--source-ref takes up to {LONGEST_SOURCE_REF} printable characters")
+        raise UsageError(f"--source-ref has at most {LONGEST_SOURCE_REF} printable characters")
     return given

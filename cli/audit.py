@@ -1,4 +1,4 @@
-"""`tenantcron audit`: holds what should have fired against what is on record."""
+"""`tenantcron audit`: compares expected occurrences with recorded executions."""
 
 import argparse
 
@@ -16,7 +16,7 @@ from tenantcron.tenants.registry import tenant_id
 
 _EXAMPLES = """\
 examples:
-  tenantcron audit                                     all tenants, all of the kept history
+  tenantcron audit                                     all tenants, the entire history
   tenantcron audit --tenant acme --since 2026-12-01T00:00:00Z
   tenantcron audit --format json
 """
@@ -25,14 +25,17 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Reckon anew what every schedule should have fired, and hold it against the executions "
-        "that are on record; hold the scheduler's cursors against the schedules. Nothing is "
-        "changed. Exit code 1 if anything was lost, doubled or differs."
+        "Compute the occurrences that every schedule should have fired and compare them with the "
+        "recorded executions; compare the scheduler's cursors with the schedules. Changes "
+        "nothing. Exits with 1 if an occurrence is lost or duplicated or a cursor differs."
     )
     parser.epilog = _EXAMPLES
-    parser.add_argument("--tenant", metavar="T", type=tenant_id, help="of this tenant only")
+    parser.add_argument("--tenant", metavar="T", type=tenant_id, help="check this tenant only")
     parser.add_argument(
-        "--since", metavar="TIME", type=time, help="judge occurrences from then on (default: all)"
+        "--since",
+        metavar="TIME",
+        type=time,
+        help="check occurrences from this time on (default: all)",
     )
     add_format(parser)
     parser.set_defaults(run=respond, work=_work)
@@ -55,30 +58,31 @@ def _as_json(audited: Audited) -> JsonObject:
         "tenants": audited.tenants,
         "schedules": audited.schedules,
         "occurrences": audited.occurrences,
-        "findings": [_finding(one) for one in audited.findings],
+        "findings": [_finding(finding) for finding in audited.findings],
     }
 
 
-def _finding(one: AuditFinding) -> JsonObject:
+def _finding(finding: AuditFinding) -> JsonObject:
     return {
-        "code": one.code.value,
-        "tenant": one.tenant,
-        "schedule": one.schedule,
-        "since": iso(one.since),
-        "until": iso(one.until),
-        "count": one.count,
-        "message": one.message,
-        "hint": one.hint,
+        "code": finding.code.value,
+        "tenant": finding.tenant,
+        "schedule": finding.schedule,
+        "since": iso(finding.since),
+        "until": iso(finding.until),
+        "count": finding.count,
+        "message": finding.message,
+        "hint": finding.hint,
     }
 
 
 def _show(audited: Audited, console: Console) -> None:
-    for one in audited.findings:
-        of = f"{one.tenant}/{one.schedule}" if one.schedule else one.tenant
-        title = Text(f"error[{one.code}] ", "bold red")
-        console.print(title.append(visible(f"{of}: {one.message}"), "default"), soft_wrap=True)
-        console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
-    looked_at = ", ".join(
+    for finding in audited.findings:
+        place = f"{finding.tenant}/{finding.schedule}" if finding.schedule else finding.tenant
+        title = Text(f"error[{finding.code}] ", "bold red")
+        message = visible(f"{place}: {finding.message}")
+        console.print(title.append(message, "default"), soft_wrap=True)
+        console.print(Text(visible(f"  = {finding.hint}"), "dim"), soft_wrap=True)
+    checked = ", ".join(
         (
             number_of(audited.tenants, "tenant"),
             number_of(audited.schedules, "schedule"),
@@ -86,4 +90,4 @@ def _show(audited: Audited, console: Console) -> None:
         )
     )
     found = number_of(len(audited.findings), "finding") if audited.findings else "no findings"
-    console.print(f"{looked_at} since {in_utc(audited.since)}: {found}")
+    console.print(f"{checked} since {in_utc(audited.since)}: {found}")

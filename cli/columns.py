@@ -1,6 +1,6 @@
-"""Columns of text for long lists: laid out line by line, so that a list can be printed as it comes.
+"""Columns of text for long lists, formatted line by line so that a list can be streamed.
 
-The tables of rich look at every row before they print the first, and take most of a list's time.
+Tables of rich read every row before they print the first one, which dominates the time of a list.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,16 +12,16 @@ from tenantcron.cli.terminal import Palette
 from tenantcron.core.words import visible
 
 _GAP = "  "
-_CUT = "…"
+_ELLIPSIS = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns with their widths in cells; those named `dim` stand back."""
+    """Columns with their widths in cells; those in `dim` are dimmed."""
 
     titles: Sequence[str]
     widths: Sequence[int]
-    # Of a line, gaps included.
+    # Width of a line, gaps included.
     available: int
     dim: frozenset[int] = frozenset()
 
@@ -34,7 +34,7 @@ class Columns:
         *,
         dim: frozenset[int] = frozenset(),
     ) -> "Columns":
-        """Return columns that are wide enough for these rows, and narrower where they must be."""
+        """Return columns that fit these rows, narrowed if the line is too short."""
         widths = [_width(title) for title in titles]
         for row in rows:
             widths = [max(pair) for pair in zip(widths, map(_width, row), strict=True)]
@@ -72,7 +72,7 @@ def _width(text: str) -> int:
 
 
 def _narrowed(widths: list[int], available: int) -> list[int]:
-    """Take what is too much from the widest column, again and again: short ones stay readable."""
+    """Shrink the widest column until the line fits, so that short columns stay readable."""
     widths = list(widths)
     excess = sum(widths) - max(available, len(widths))
     while excess > 0:
@@ -85,10 +85,10 @@ def _narrowed(widths: list[int], available: int) -> list[int]:
 
 
 def _fitted(text: str, width: int, *, is_cut: bool) -> str:
-    """Pad a text to a number of cells, and cut it if it must be."""
+    """Pad a text to a number of cells, or truncate it."""
     length = _width(text)
     if length > width and is_cut:
-        return set_cell_size(text, width - 1) + _CUT
+        return set_cell_size(text, width - 1) + _ELLIPSIS
     return text + " " * (width - length)
 
 
@@ -100,7 +100,7 @@ def lines(
     *,
     dim: frozenset[int] = frozenset(),
 ) -> Iterator[str]:
-    """Yield the lines of a table whose rows are all there."""
+    """Yield the lines of a table whose rows are all known."""
     columns = Columns.fitting(titles, rows, available, dim=dim)
     yield columns.head(paint)
     for row in rows:

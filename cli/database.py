@@ -1,4 +1,4 @@
-"""What the commands on a database share: settings, the connection, who acts."""
+"""Shared by commands that use the database: settings, the connection, the actor."""
 
 import asyncio
 import getpass
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
-    """Run some work on the database of the settings."""
+    """Run work on the configured database."""
 
     collect_rarely(FLEET)
 
@@ -37,13 +37,13 @@ def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
 
 
 def current_settings() -> Settings:
-    """Return the settings of the environment and the working folder."""
+    """Return the settings of the environment and the working directory."""
     return load_settings(os.environ, Path.cwd())
 
 
 @asynccontextmanager
 async def migrated_database(patience: timedelta = PATIENCE) -> AsyncIterator[Database]:
-    """Open the database; the embedded one is set up on the way, any other must have been."""
+    """Open the database. Migrate the embedded one; require that any other is migrated."""
     settings = current_settings()
     async with open_database(settings, patience) as database:
         if settings.database_url is None:
@@ -55,20 +55,20 @@ async def migrated_database(patience: timedelta = PATIENCE) -> AsyncIterator[Dat
 
 
 def refused(error: TenantcronError) -> int:
-    """Say why a change was refused; return the exit code for that."""
+    """Print why a change was refused and return its exit code."""
     print(f"error: {error}", file=sys.stderr)
     return 1
 
 
 def acting(given: str | None) -> Attribution:
-    """Return who acts: --actor, else the pipeline, else the login name.
+    """Return the actor: --actor, else the pipeline, else the login name.
 
-    One correlation id per command ties together the records of all that it changes.
+    All records of a command share a correlation id.
     """
     if given is not None and imitates_proven(given):
         raise UsageError(
-            f"--actor {visible(given)}: ids that begin with {', '.join(PROVEN_PREFIXES)} "
-            "are given to callers after a proof; use another name"
+            f"--actor {visible(given)}: the prefixes {', '.join(PROVEN_PREFIXES)} are reserved "
+            "for authenticated callers; use another name"
         )
     try:
         login = getpass.getuser()
@@ -78,7 +78,7 @@ def acting(given: str | None) -> Attribution:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the loop of uvloop where the extra `fast` is installed; None is Python's own."""
+    """Return the event loop of uvloop if the extra `fast` is installed, else None."""
     try:
         import uvloop  # noqa: PLC0415 -- an extra
     except ImportError:

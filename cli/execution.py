@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from tenantcron.cli.formats.executions_text import show_story, table
+from tenantcron.cli.formats.executions_text import show_details, table
 from tenantcron.cli.numbers import number
 from tenantcron.cli.operating import (
     CommandResult,
@@ -44,13 +44,13 @@ _MOST = 10_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
-    parser.description = "Show executions, run failed ones again, stop those that run or wait."
+    parser.description = "Show, retry and cancel executions."
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    _configure_list(actions.add_parser("list", help="list executions, the newest first"))
+    _configure_list(actions.add_parser("list", help="list executions, newest first"))
     for name, (work, summary) in _ACTIONS.items():
         action = actions.add_parser(name, help=summary, description=summary)
-        words = f"its id, or the first {SHORTEST_PREFIX} characters or more"
+        words = f"execution id, or at least its first {SHORTEST_PREFIX} characters"
         action.add_argument("id", metavar="ID", type=_prefix, help=words)
         if name == "cancel":
             add_reason(action)
@@ -61,8 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tenant", metavar="T", type=tenant_id, help="of this tenant only")
-    parser.add_argument("--schedule", metavar="S", type=schedule_name, help="of this schedule only")
+    parser.description = f"List executions, newest first. States: {', '.join(State)}."
+    parser.add_argument("--tenant", metavar="T", type=tenant_id, help="filter by tenant")
+    parser.add_argument("--schedule", metavar="S", type=schedule_name, help="filter by schedule")
     parser.add_argument(
         "--state",
         metavar="S",
@@ -70,11 +71,13 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=str.upper,
         choices=[state.value for state in State],
-        help=f"in this state; may be given several times: {', '.join(State)}",
+        help="filter by state, repeatable",
     )
-    parser.add_argument("--since", metavar="TIME", type=time, help="scheduled for then or later")
     parser.add_argument(
-        "--limit", metavar="N", type=number(1, _MOST), default=20, help="at most so many (20)"
+        "--since", metavar="TIME", type=time, help="show executions scheduled at or after TIME"
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=number(1, _MOST), default=20, help="show at most N (20)"
     )
     add_format(parser)
     parser.set_defaults(run=respond, work=_list)
@@ -92,12 +95,12 @@ async def _list(database: Database, arguments: argparse.Namespace) -> CommandRes
         if wanted.tenant is not None:
             await existing_tenant(connection, wanted.tenant)
         rows = await execution_history.newest(connection, wanted, arguments.limit)
-        # A schedule that was deleted still has its history; one that never was is a slip.
+        # A deleted schedule still has its history; a schedule that never existed is a typo.
         if not rows and wanted.tenant is not None and wanted.schedule is not None:
             await require_schedule(connection, ScheduleRef(wanted.tenant, wanted.schedule))
 
     def show(console: Console) -> None:
-        console.print(table(rows) if rows else "no executions: none was fired yet, or none fits")
+        console.print(table(rows) if rows else "no executions match")
 
     return CommandResult({"executions": [as_json(row) for row in rows]}, show)
 
@@ -107,7 +110,7 @@ async def _show(database: Database, arguments: argparse.Namespace) -> CommandRes
         found = await told(connection, arguments.id)
 
     def show(console: Console) -> None:
-        show_story(found, console)
+        show_details(found, console)
 
     return CommandResult({"execution": story_as_json(found)}, show)
 
@@ -115,20 +118,20 @@ async def _show(database: Database, arguments: argparse.Namespace) -> CommandRes
 async def _retry(database: Database, arguments: argparse.Namespace) -> CommandResult:
     row = await operator(database, arguments).retry(arguments.id)
     more = number_of(row.attempts_allowed - row.attempt, "attempt")
-    return _changed(row, f"waits again, with at most {more} to come")
+    return _changed(row, f"is queued for retry, with at most {more} left")
 
 
 async def _cancel(database: Database, arguments: argparse.Namespace) -> CommandResult:
     row = await operator(database, arguments).cancel(arguments.id, arguments.reason)
     if row.state is State.RUNNING:
-        return _changed(row, f"was asked to stop; its worker {row.worker_id} ends it")
+        return _changed(row, f"was asked to stop; worker {row.worker_id} cancels it")
     return _changed(row, "is cancelled")
 
 
 _ACTIONS = {
-    "show": (_show, "tell the story of an execution, with its attempts"),
-    "retry": (_retry, "run an execution again that is dead, cancelled, skipped or missed"),
-    "cancel": (_cancel, "end an execution that waits, stop one that runs"),
+    "show": (_show, "show an execution and its attempts"),
+    "retry": (_retry, "retry a dead, cancelled, skipped or missed execution"),
+    "cancel": (_cancel, "cancel a pending execution or stop a running one"),
 }
 
 
@@ -136,6 +139,6 @@ def _changed(row: ExecutionRow, what: str) -> CommandResult:
     def show(console: Console) -> None:
         ref = f"{row.tenant_id}/{row.schedule_name}"
         console.print(Text(visible(f"execution {row.id} of {ref} {what}")), soft_wrap=True)
-        console.print(f"follow it with `tenantcron execution show {row.id}`", soft_wrap=True)
+        console.print(f"`tenantcron execution show {row.id}` shows its state", soft_wrap=True)
 
     return CommandResult({"execution": as_json(row)}, show)

@@ -1,4 +1,4 @@
-"""`tenantcron explain`: tells what a diagnostic code means, why it exists and how to fix it."""
+"""`tenantcron explain`: explains a diagnostic code, why it exists and how to fix it."""
 
 import argparse
 import json
@@ -16,21 +16,23 @@ examples:
   tenantcron explain                         list all codes
 """
 
-# What is wrong with a manifest, why an apply is refused, what the API answers.
+# Errors of manifests, refusals of an apply, problems of the API.
 _ALL = RULES | REFUSALS | {code: kind.rule for code, kind in PROBLEMS.items()}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Tell what a diagnostic code means; without one, list them all."
+    parser.description = "Explain a diagnostic code; without a code, list all codes."
     parser.epilog = _EXAMPLES
-    parser.add_argument("code", nargs="?", metavar="CODE", help="such as TC301")
-    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument("code", nargs="?", metavar="CODE", help="code or name, such as TC301")
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="set the output format (text)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain one rule, or list all."""
+    """Explain a rule, or list all rules."""
     rules = [_find(arguments.code)] if arguments.code else list(_ALL.values())
     if arguments.format == "json":
         print(json.dumps([_as_json(rule) for rule in rules], indent=2))
@@ -47,7 +49,7 @@ def _find(word: str) -> Rule:
     rule = _ALL.get(word.upper()) or by_name.get(word.lower())
     if rule is None:
         meant = close_match(word.lower(), by_name)
-        hint = f"did you mean {meant}?" if meant else "`tenantcron explain` lists them all"
+        hint = f"did you mean {meant}?" if meant else "`tenantcron explain` lists all codes"
         raise UsageError(f"there is no code {word}; {hint}")
     return rule
 

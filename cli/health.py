@@ -1,4 +1,4 @@
-"""`tenantcron health`: tells what is wrong with the whole, and what to do about it."""
+"""`tenantcron health`: checks the health of the cluster and shows how to fix problems."""
 
 import argparse
 from dataclasses import replace
@@ -23,17 +23,17 @@ from tenantcron.store.rows.workers import WorkerRow
 
 _EXAMPLES = """\
 examples:
-  tenantcron health                      exit code 1 if anything is wrong
+  tenantcron health                      exit code 1 if there are findings
   tenantcron health --format json
 """
-# For each statement; the command answers within 5 s although a table is locked.
+# Per statement, so that the command returns within 5 s even if a table is locked.
 _LOCK_WAIT = timedelta(seconds=2)
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Tell what is wrong with schedulers, schedules and executions as a whole."
+    parser.description = "Check the health of the cluster: schedulers, schedules and executions."
     parser.epilog = _EXAMPLES
     add_format(parser)
     parser.set_defaults(run=respond, work=_work)
@@ -61,20 +61,20 @@ async def _vitals(database: Database) -> Vitals:
 
 
 def _blocked(findings: list[Finding]) -> CommandResult:
-    """Answer with the locks alone: nothing else can be read under them."""
+    """Report only the locks, because they block all other reads."""
 
     def show(console: Console) -> None:
         _show_findings(findings, console)
 
     return CommandResult(
-        {"healthy": False, "findings": [_finding(one) for one in findings]}, show, 1
+        {"healthy": False, "findings": [_finding(finding) for finding in findings]}, show, 1
     )
 
 
 async def _signing_fault(database: Database, settings: Settings) -> str | None:
     if not has_keys(settings):
         return None
-    from tenantcron.cli.keys import signing_keys  # noqa: PLC0415 -- only who has keys pays for it
+    from tenantcron.cli.keys import signing_keys  # noqa: PLC0415 -- only needed with keys
     from tenantcron.scheduler.tokens.signing_keys import fault  # noqa: PLC0415 -- as above
 
     return await fault(signing_keys(database, None))
@@ -83,8 +83,8 @@ async def _signing_fault(database: Database, settings: Settings) -> str | None:
 def _as_json(vitals: Vitals, findings: list[Finding]) -> JsonObject:
     return {
         "healthy": not findings,
-        "findings": [_finding(one) for one in findings],
-        "replicas": [_replica(one) for one in vitals.replicas],
+        "findings": [_finding(finding) for finding in findings],
+        "replicas": [_replica(replica) for replica in vitals.replicas],
         "running": vitals.running,
         "max_concurrent": vitals.limits.overall,
         "waiting": vitals.queue.number,
@@ -92,37 +92,37 @@ def _as_json(vitals: Vitals, findings: list[Finding]) -> JsonObject:
     }
 
 
-def _finding(one: Finding) -> JsonObject:
+def _finding(finding: Finding) -> JsonObject:
     return {
-        "code": one.code,
-        "severity": one.severity.value,
-        "message": one.message,
-        "hint": one.hint,
-        "subjects": list(one.subjects),
-        "count": one.count,
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "hint": finding.hint,
+        "subjects": list(finding.subjects),
+        "count": finding.count,
     }
 
 
-def _replica(one: WorkerRow) -> JsonObject:
+def _replica(replica: WorkerRow) -> JsonObject:
     return {
-        "id": one.id,
-        "service": one.service,
-        "started_at": one.started_at.isoformat(),
-        "seen_at": one.seen_at.isoformat(),
-        "running": one.running,
-        "abandoned": one.abandoned,
-        "draining": one.draining,
+        "id": replica.id,
+        "service": replica.service,
+        "started_at": replica.started_at.isoformat(),
+        "seen_at": replica.seen_at.isoformat(),
+        "running": replica.running,
+        "abandoned": replica.abandoned,
+        "draining": replica.draining,
     }
 
 
 def _show_findings(findings: list[Finding], console: Console) -> None:
-    for one in findings:
-        title = Text(f"{one.severity}[{one.code}] ", _STYLES[one.severity])
-        console.print(title.append(visible(one.message), "default"), soft_wrap=True)
-        if one.subjects:
-            more = ", …" if one.count > len(one.subjects) else ""
-            console.print(Text(visible(f"  {', '.join(one.subjects)}{more}")), soft_wrap=True)
-        console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
+    for finding in findings:
+        title = Text(f"{finding.severity}[{finding.code}] ", _STYLES[finding.severity])
+        console.print(title.append(visible(finding.message), "default"), soft_wrap=True)
+        if finding.subjects:
+            more = ", …" if finding.count > len(finding.subjects) else ""
+            console.print(Text(visible(f"  {', '.join(finding.subjects)}{more}")), soft_wrap=True)
+        console.print(Text(visible(f"  = {finding.hint}"), "dim"), soft_wrap=True)
 
 
 def _show(vitals: Vitals, findings: list[Finding], console: Console) -> None:

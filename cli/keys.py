@@ -1,4 +1,4 @@
-"""`tenantcron keys`: shows and rotates the keys that sign execution tokens."""
+"""`tenantcron keys`: manages the keys that sign execution tokens."""
 
 import argparse
 from collections.abc import Sequence
@@ -28,19 +28,19 @@ from tenantcron.store.connection.engine import Database
 _EXAMPLES = """\
 examples:
   tenantcron keys list
-  tenantcron keys rotate                     a new key, published now, signing in 15 minutes
-  tenantcron keys rotate --lead 2h           for verifiers that keep what they fetched for long
-  tenantcron keys rotate --now               the old key is in the wrong hands: sign with another
-  tenantcron keys retire KID                 and trust the old one no more
-  tenantcron keys jwks > jwks.json           the public keys, for verifiers
-  tenantcron keys rewrap                     seal private keys with the first master key
+  tenantcron keys rotate                     publish a new key now, sign with it in 15 minutes
+  tenantcron keys rotate --lead 2h           for verifiers that cache keys for up to 2 hours
+  tenantcron keys rotate --now               sign with a new key at once: the old one leaked
+  tenantcron keys retire KID                 revoke the leaked key
+  tenantcron keys jwks > jwks.json           export the public keys for verifiers
+  tenantcron keys rewrap                     encrypt private keys with the first master key
 """
 _LONGEST_LEAD = timedelta(days=7)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
-    parser.description = "Show and rotate the keys that sign execution tokens."
+    parser.description = "Manage the keys that sign execution tokens."
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, work in _ACTIONS.items():
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if name == "rotate":
             _add_rotation(action)
         if name == "retire":
-            action.add_argument("kid", metavar="KID")
+            action.add_argument("kid", metavar="KID", help="key id")
         if name in ("rotate", "retire", "rewrap"):
             add_actor(action)
         if name != "jwks":
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the action out; what cannot be done to a key is refused."""
+    """Run the action; report a refused one as an error."""
     try:
         return respond(arguments)
     except (SigningKeyError, SealError) as error:
@@ -65,19 +65,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def signing_keys(database: Database, actor: str | None) -> SigningKeys:
-    """Return the keys of the settings and of the database, for whoever called."""
+    """Return the keys of the settings and the database, for this actor."""
     return SigningKeys(database, KeyMaterial(settings()), acting(actor))
 
 
 def _add_rotation(action: argparse.ArgumentParser) -> None:
-    algorithms = [one.value for one in Algorithm]
-    action.add_argument("--algorithm", choices=algorithms, default=Algorithm.EDDSA.value)
-    when = action.add_mutually_exclusive_group()
-    words = (
-        f"how long verifiers have to fetch it before it signs (default: {format_duration(LEAD)})"
+    algorithms = [algorithm.value for algorithm in Algorithm]
+    action.add_argument(
+        "--algorithm",
+        choices=algorithms,
+        default=Algorithm.EDDSA.value,
+        help=f"use this algorithm ({Algorithm.EDDSA.value})",
     )
+    when = action.add_mutually_exclusive_group()
+    words = f"publish it this long before it signs (default: {format_duration(LEAD)})"
     when.add_argument("--lead", metavar="TIME", type=_lead, default=LEAD, help=words)
-    when.add_argument("--now", dest="lead", action="store_const", const=timedelta(0))
+    words = "sign with it at once"
+    when.add_argument("--now", dest="lead", action="store_const", const=timedelta(0), help=words)
 
 
 def _lead(text: str) -> timedelta:
@@ -87,12 +91,12 @@ def _lead(text: str) -> timedelta:
         raise argparse.ArgumentTypeError(f"{text!r} is not {EXPECTED}") from None
     if not timedelta(0) < lead <= _LONGEST_LEAD:
         longest = format_duration(_LONGEST_LEAD)
-        raise argparse.ArgumentTypeError(f"a lead is at most {longest}; without one: --now")
+        raise argparse.ArgumentTypeError(f"a lead is at most {longest}; use --now for none")
     return lead
 
 
 async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
-    """show all keys and what each is for now"""
+    """list all keys and their state"""
     keys = signing_keys(database, None)
     own, known = keys.material.own(), await keys.list_all()
 
@@ -100,12 +104,12 @@ async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
         _show_own(own, console)
         _show(known, console)
 
-    configured: list[JsonValue] = [] if own is None else [one.kid for one in own.published]
-    return CommandResult({"configured": configured, "keys": [_as_json(one) for one in known]}, show)
+    configured: list[JsonValue] = [] if own is None else [key.kid for key in own.published]
+    return CommandResult({"configured": configured, "keys": [_as_json(key) for key in known]}, show)
 
 
 async def _rotate(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    """make a new key; verifiers can fetch it before it signs"""
+    """create a key and publish it before it signs"""
     keys = signing_keys(database, arguments.actor)
     made = await keys.rotate(Algorithm(arguments.algorithm), arguments.lead)
 
@@ -117,21 +121,21 @@ async def _rotate(database: Database, arguments: argparse.Namespace) -> CommandR
 
 
 async def _retire(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    """take a key back before its time: its tokens are worth nothing any more"""
+    """revoke a key early, which invalidates its tokens"""
     retired = await signing_keys(database, arguments.actor).retire(arguments.kid)
 
     def show(console: Console) -> None:
-        console.print(f"key {retired.row.kid} is retired: verifiers drop it when they fetch anew")
+        console.print(f"key {retired.row.kid} is retired: verifiers drop it at their next fetch")
 
     return CommandResult(_as_json(retired), show)
 
 
 async def _rewrap(database: Database, arguments: argparse.Namespace) -> CommandResult:
-    """seal private keys with the first master key, those that another one has sealed"""
+    """encrypt all private keys with the first master key"""
     number = await signing_keys(database, arguments.actor).rewrap()
 
     def show(console: Console) -> None:
-        console.print(f"{number_of(number, 'key')} sealed anew")
+        console.print(f"{number_of(number, 'key')} re-encrypted")
 
     return CommandResult({"rewrapped": number}, show)
 
@@ -151,13 +155,13 @@ _ACTIONS: dict[str, Work] = {
 }
 
 
-def _as_json(one: Standing) -> JsonObject:
-    row = one.row
+def _as_json(key: Standing) -> JsonObject:
+    row = key.row
     return {
         "kid": row.kid,
         "algorithm": row.algorithm,
-        "state": one.state.value,
-        "until": iso(one.until),
+        "state": key.state.value,
+        "until": iso(key.until),
         "created_at": iso(row.created_at),
         "active_from": iso(row.active_from),
         "retired_at": iso(row.retired_at),
@@ -167,14 +171,14 @@ def _as_json(one: Standing) -> JsonObject:
 
 def _show_own(own: PemKeys | None, console: Console) -> None:
     if own is not None:
-        console.print(f"{own.signing.public.kid} of the settings signs, in place of these:")
+        console.print(f"{own.signing.public.kid} of the settings signs instead of these keys:")
 
 
 def _show(known: Sequence[Standing], console: Console) -> None:
     table = plain_table("key", "algorithm", "state", "until", "master key")
-    for one in known:
-        until = in_utc(one.until) if one.until else ""
-        sealed_by = one.row.sealed.sealed_by if one.row.sealed else ""
-        cells = (one.row.kid, one.row.algorithm, one.state.value, until, sealed_by)
+    for key in known:
+        until = in_utc(key.until) if key.until else ""
+        sealed_by = key.row.sealed.sealed_by if key.row.sealed else ""
+        cells = (key.row.kid, key.row.algorithm, key.state.value, until, sealed_by)
         table.add_row(*map(Text, cells))
-    console.print(table if known else "no keys yet: the first token makes one, or `keys rotate`")
+    console.print(table if known else "no keys yet: the first token or `keys rotate` creates one")

@@ -1,4 +1,4 @@
-"""`tenantcron limits`: shows or sets how many executions run at once, over all replicas."""
+"""`tenantcron limits`: shows or sets the concurrency limits of the cluster."""
 
 import argparse
 
@@ -26,8 +26,8 @@ _EXAMPLES = """\
 examples:
   tenantcron limits
   tenantcron limits --max-concurrent 50 --reason "month's end"
-  tenantcron limits --max-concurrent 0 --reason incident       nothing starts any more
-  tenantcron limits --max-concurrent default                   what the settings declare holds again
+  tenantcron limits --max-concurrent 0 --reason incident       stop starting executions
+  tenantcron limits --max-concurrent default                   use the limit of the settings again
 """
 _COLUMNS = {"max_concurrent": "operator", "max_concurrent_per_tenant": "operator_per_tenant"}
 
@@ -35,13 +35,13 @@ _COLUMNS = {"max_concurrent": "operator", "max_concurrent_per_tenant": "operator
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Show or set how many executions run at once, over all replicas; a change holds from the "
-        "next start on."
+        "Show or set how many executions run at once, over all replicas. A change applies to the "
+        "executions that start after it."
     )
     parser.epilog = _EXAMPLES
     for name in _COLUMNS:
         option = f"--{name.replace('_', '-')}"
-        words = f"0 to {MOST_CONCURRENT}, or {DEFAULT}"
+        words = f"set this limit: 0 to {MOST_CONCURRENT}, or {DEFAULT}"
         read = limit(0, MOST_CONCURRENT)
         parser.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS, help=words)
     add_reason(parser)
@@ -84,7 +84,7 @@ def _as_json(found: ClusterLimits, running: int) -> JsonObject:
 
 
 def _show(found: ClusterLimits, running: int, console: Console) -> None:
-    table = plain_table("limit", "holds", "declared", "set by an operator")
+    table = plain_table("limit", "in effect", "declared", "set by an operator")
     rows = (
         ("max concurrent", found.overall, found.declared, found.operator),
         (
@@ -94,9 +94,10 @@ def _show(found: ClusterLimits, running: int, console: Console) -> None:
             found.operator_per_tenant,
         ),
     )
-    for name, holds, declared, own in rows:
-        table.add_row(name, str(holds), str(declared), "no" if own is None else str(own))
+    for name, effective, declared, own in rows:
+        table.add_row(name, str(effective), str(declared), "no" if own is None else str(own))
     console.print(table)
     console.print(f"running now: {running}")
     if 0 in (found.overall, found.per_tenant):
-        console.print(Text("a limit of 0 lets nothing start: set it to default to go on", "yellow"))
+        message = "with a limit of 0, no execution starts: set it to default to continue"
+        console.print(Text(message, "yellow"))

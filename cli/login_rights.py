@@ -1,4 +1,4 @@
-"""A warning of processes that run with more rights than they need."""
+"""A warning about database logins with more privileges than a process needs."""
 
 import structlog
 
@@ -10,14 +10,14 @@ log = structlog.get_logger(__name__)
 
 
 async def warn_of_excess_rights(database: Database, settings: Settings, role: str) -> None:
-    """Log if the login could change tables or get around triggers and row-level security.
+    """Log a warning if the login can alter tables or bypass triggers or row-level security.
 
-    On the embedded server there is one login only.
+    The embedded server has a single login, so it is not checked.
     """
     if settings.database_url is None:
         return
     async with database.transaction() as connection:
         login, rights = await excess_rights(connection)
     if rights:
-        hint = f"let it log in as {role}, see docs/database.md#rights"
+        hint = f"log in as {role}, see docs/database.md#rights"
         log.warning("login_has_excess_rights", login=login, rights=rights, hint=hint)

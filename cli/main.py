@@ -1,7 +1,7 @@
-"""The entry of the command line: finds the command, runs it, and turns errors into exit codes.
+"""The entry point of the command line: runs a command and turns errors into exit codes.
 
-Exit codes: 0 fine, 1 findings or a refused change, 2 wrong use or an internal error. A command's
-module is imported only when that command is called, so that none pays for the others.
+Exit codes: 0 success, 1 findings or a refused change, 2 wrong usage or an internal error. The
+module of a command is imported only when that command runs, to keep the start fast.
 """
 
 import argparse
@@ -16,25 +16,25 @@ from tenantcron.core.credentials import without_credentials
 from tenantcron.core.errors import TenantcronError
 
 COMMANDS = {
-    "validate": "check manifests, without a database",
+    "validate": "check manifests without a database",
     "next": "show when a timetable fires",
-    "explain": "tell what a diagnostic code means and how to fix it",
+    "explain": "explain a diagnostic code and how to fix it",
     "schema": "print the JSON Schema of manifests",
     "plan": "show what applying manifests would change",
-    "apply-manifest": "bring the tenants' schedules in line with their manifests",
+    "apply-manifest": "apply manifests to the schedules of their tenants",
     "run": "run the scheduler",
-    "serve": "serve the REST API",
-    "token": "make, list and revoke tokens of the API",
-    "tenant": "create, show and change tenants",
+    "serve": "serve the REST API and the dashboard",
+    "token": "manage API tokens",
+    "tenant": "manage tenants",
     "schedule": "show, pause, resume and trigger schedules",
     "execution": "show, retry and cancel executions",
-    "limits": "show or set how many executions run at once",
-    "keys": "show and rotate the keys that sign execution tokens",
-    "webhook": "add, list, test and remove webhooks, which are told of what happens",
-    "health": "tell what is wrong with the whole",
-    "audit": "hold what should have fired against what is on record",
-    "why": "tell why a schedule did not run",
-    "migrate": "bring the database's tables up to date",
+    "limits": "show or set the concurrency limits of the cluster",
+    "keys": "manage the keys that sign execution tokens",
+    "webhook": "manage webhooks",
+    "health": "check the health of the cluster",
+    "audit": "compare expected occurrences with recorded executions",
+    "why": "explain why a schedule did not run",
+    "migrate": "migrate the database schema to this version",
     "uninstall": "remove tenantcron from a database",
 }
 
@@ -42,7 +42,7 @@ _MISUSE, _INTERRUPTED, _READER_GONE = 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run a command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # not every console can show a manifest
@@ -53,13 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return _MISUSE
     except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough; nothing is left to say to it.
+        # The reader (head, less) has closed the pipe, so there is nothing more to print.
         drop_output()
         return _READER_GONE
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception:  # noqa: BLE001 -- shown in full; Python's own exit code would mean "findings"
-        from traceback import format_exc  # noqa: PLC0415 -- a run that goes well does not pay for it
+        from traceback import format_exc  # noqa: PLC0415 -- only needed on failure
 
         print(without_credentials(format_exc()), end="", file=sys.stderr)
         return _MISUSE
@@ -73,10 +73,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def _parser(arguments: list[str]) -> argparse.ArgumentParser:
-    """Build the parser; only the command that is called gets its options."""
+    """Build the parser; only the invoked command declares its options."""
     parser = _Parser(
         prog="tenantcron",
-        description="Schedules of many tenants, declared in Git.",
+        description="Schedule recurring work of many tenants, declared in Git.",
         epilog="`tenantcron COMMAND --help` shows a command's options and examples.",
     )
     parser.add_argument("--version", action=_Version)
@@ -84,10 +84,10 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         title="commands",
         metavar="COMMAND",
         required=True,
-        prog=parser.prog,  # else it is found out by formatting a usage that nobody sees
+        prog=parser.prog,  # otherwise argparse formats a usage text to derive it
     )
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
-    # What follows a command is its own affair; only before one can help on all of them be wanted.
+    # If the command comes first, its help is the only one that can be requested.
     alone = called in COMMANDS and called == arguments[0]
     for name in arguments[:1] if alone else COMMANDS:
         command = commands.add_parser(
@@ -99,15 +99,15 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Quotes wrong arguments without credentials: errors end up in the logs of pipelines."""
+    """Masks credentials in the arguments that it quotes: errors end up in pipeline logs."""
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong, and exit."""
+        """Print the error and exit."""
         super().error(without_credentials(message))
 
 
 class _Version(argparse.Action):
-    """Prints the version; reading the package's metadata is too slow to do on every start."""
+    """Prints the version. Reading the package metadata is too slow for every start."""
 
     def __init__(self, option_strings: list[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="show the version")

@@ -1,4 +1,4 @@
-"""`tenantcron migrate`: brings the control schema and all tenant schemas up to date."""
+"""`tenantcron migrate`: migrates the control schema and all tenant schemas."""
 
 import argparse
 import asyncio
@@ -26,37 +26,47 @@ from tenantcron.store.connection.engine import open_database
 
 _EXAMPLES = """\
 examples:
-  tenantcron migrate                    before a new version is rolled out; running it again is safe
-  tenantcron migrate --concurrency 8    more tenants at a time
+  tenantcron migrate                    run it before each rollout; running it again is safe
+  tenantcron migrate --concurrency 8    migrate more tenants at a time
   tenantcron migrate --format json
-  tenantcron migrate --sql | psql -v ON_ERROR_STOP=1    let another role run it
+  tenantcron migrate --sql | psql -v ON_ERROR_STOP=1    run the statements as another role
   tenantcron migrate --sql --tenant acme --schema org_acme
-  tenantcron migrate --check                            exit code 1 if anything differs
+  tenantcron migrate --check                            exit code 1 if a schema differs
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Bring the control schema and the schemas of all tenants up to date."
+    parser.description = (
+        "Migrate the control schema and the schemas of all tenants to this version."
+    )
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "--concurrency", type=number(1, 10), default=4, metavar="N", help="1 to 10, default: 4"
+        "--concurrency",
+        type=number(1, 10),
+        default=4,
+        metavar="N",
+        help="migrate N tenants at a time, 1 to 10 (4)",
     )
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="set the output format (text)"
+    )
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--sql", action="store_true", help="print the statements, run nothing")
-    instead.add_argument("--check", action="store_true", help="compare, and change nothing")
-    parser.add_argument("--tenant", metavar="ID", help="with --sql: this tenant, new or not")
-    parser.add_argument("--schema", metavar="NAME", help="with --sql --tenant: its schema")
+    instead.add_argument("--sql", action="store_true", help="print the SQL without running it")
+    instead.add_argument("--check", action="store_true", help="compare only, change nothing")
+    parser.add_argument(
+        "--tenant", metavar="ID", help="print the SQL of this tenant, new or existing"
+    )
+    parser.add_argument("--schema", metavar="NAME", help="use this schema for a new tenant")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Migrate and report; 1 if a tenant could not be brought up to date."""
+    """Migrate and report; return 1 if the migration of a tenant failed."""
     if arguments.sql:
         return migrate_sql.run(arguments)
     if arguments.tenant is not None or arguments.schema is not None:
-        raise UsageError("--tenant and --schema go with --sql")
+        raise UsageError("--tenant and --schema require --sql")
     if arguments.check:
         return migrate_check.run(arguments)
     outcome = asyncio.run(_migrate(arguments.concurrency))
@@ -78,7 +88,7 @@ async def _migrate(concurrency: int) -> MigrationOutcome:
 
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
-    """A bar on a terminal, nothing elsewhere."""
+    """Show a progress bar if stderr is a terminal."""
     columns = (TextColumn("Migrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not _watched()) as bar:
@@ -100,7 +110,9 @@ def _as_json(outcome: MigrationOutcome) -> JsonObject:
         "tenants": {
             "migrated": outcome.count(TenantMigrationState.MIGRATED),
             "current": outcome.count(TenantMigrationState.CURRENT),
-            "failed": [{"tenant": one.tenant, "error": one.error} for one in outcome.failed],
+            "failed": [
+                {"tenant": failed.tenant, "error": failed.error} for failed in outcome.failed
+            ],
         },
     }
 
@@ -108,11 +120,11 @@ def _as_json(outcome: MigrationOutcome) -> JsonObject:
 def _show(outcome: MigrationOutcome) -> None:
     paint = Palette(sys.stdout)
     print(_control_line(outcome))
-    for one in outcome.failed:
-        print(f"{paint('error', 'failed')} {one.tenant}: {visible(one.error or '')}")
+    for failed in outcome.failed:
+        print(f"{paint('error', 'failed')} {failed.tenant}: {visible(failed.error or '')}")
     print(_summary(outcome))
     if outcome.failed:
-        print("Run `tenantcron migrate` again when it is mended: only what is missing is done.")
+        print("Fix the cause and run `tenantcron migrate` again; it migrates only these tenants.")
 
 
 def _control_line(outcome: MigrationOutcome) -> str:

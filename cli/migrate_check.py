@@ -1,4 +1,4 @@
-"""`tenantcron migrate --check`: compares the database with what this program expects."""
+"""`tenantcron migrate --check`: compares the database with the expected schema."""
 
 import argparse
 import asyncio
@@ -15,7 +15,7 @@ from tenantcron.store.schema.versions import TENANT_VERSION
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and report; 1 if there is a difference."""
+    """Compare and report; return 1 if there is a difference."""
     checked = asyncio.run(_check())
     if arguments.format == "json":
         print(json.dumps(_as_json(checked), indent=2))
@@ -51,8 +51,8 @@ def _show(checked: SchemaCheck) -> None:
     for found in checked.differences:
         print(f"{paint('error', 'differs')} {visible(_place(found))}: {visible(found.problem)}")
     print(f"{number} difference{'s' if number > 1 else ''}")
-    print("`tenantcron migrate` brings older schemas up to date; `migrate --sql` prints how.")
-    print("Neither restores objects that were changed or dropped since.")
+    print("`tenantcron migrate` migrates older schemas; `migrate --sql` prints the statements.")
+    print("Neither restores objects that were changed or dropped manually.")
 
 
 def _place(found: SchemaDifference) -> str:

@@ -1,4 +1,4 @@
-"""`tenantcron migrate --sql`: prints the statements of migrations instead of running them."""
+"""`tenantcron migrate --sql`: prints the statements of a migration without running them."""
 
 import argparse
 import asyncio
@@ -19,9 +19,9 @@ _NOTHING = "-- There is nothing to migrate."
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a script; 1 if there is a tenant that a script cannot help."""
+    """Print a script; return 1 if a tenant's schema cannot be migrated."""
     if arguments.schema is not None and arguments.tenant is None:
-        raise UsageError("--schema says where the tables of a new tenant go: add --tenant ID")
+        raise UsageError("--schema is the schema of a new tenant: add --tenant ID")
     try:
         return asyncio.run(_run(arguments, current_settings()))
     except TenantError as error:
@@ -39,7 +39,7 @@ async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _print_all(database: Database) -> int:
-    """Print what the control schema needs, then what each tenant needs."""
+    """Print the statements for the control schema, then those for each tenant."""
     control = await pending_control(database)
     if control is not None:
         print(control)

@@ -1,4 +1,4 @@
-"""Points in time as people give and read them on the command line."""
+"""Times in arguments and output of the command line."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -7,7 +7,7 @@ from tenantcron.core.errors import UsageError
 
 
 def moment(text: str, zone: ZoneInfo) -> datetime:
-    """Read ISO 8601; without an offset it is in the zone."""
+    """Parse an ISO 8601 time; a time without an offset is in `zone`."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
@@ -16,7 +16,7 @@ def moment(text: str, zone: ZoneInfo) -> datetime:
 
 
 def in_words(ahead: timedelta) -> str:
-    """Say how far ahead a moment lies, in its two largest units: `in 3 h 20 min`."""
+    """Return the distance to a future time in its two largest units: `in 3 h 20 min`."""
     seconds = int(ahead.total_seconds())
     if seconds < 60:
         return f"in {seconds} s"

@@ -1,4 +1,4 @@
-"""`tenantcron next`: shows when a timetable, or every schedule of some manifests, fires."""
+"""`tenantcron next`: shows when a timetable or the schedules of manifests fire."""
 
 import argparse
 import json
@@ -38,7 +38,7 @@ _FOUND = 1
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """From when on, and how many occurrences are shown."""
+    """The start of the preview and the number of occurrences to show."""
 
     after: datetime
     count: int
@@ -51,22 +51,30 @@ class _Window:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Show when a cron expression (or @every, @at) fires."
+    parser.description = "Show when a cron expression (or @every, @at) or a manifest fires."
     parser.epilog = _EXAMPLES
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("expression", nargs="?", metavar="EXPRESSION", help="quote it in the shell")
-    what.add_argument("--manifest", nargs="+", type=Path, metavar="PATH", help="files or folders")
-    parser.add_argument("--timezone", default="UTC", metavar="ZONE", help="default: UTC")
-    parser.add_argument("--after", metavar="TIME", help="ISO 8601, default: now")
-    parser.add_argument("--count", type=int, default=5, metavar="N", help="default: 5")
+    what.add_argument(
+        "expression", nargs="?", metavar="EXPRESSION", help="cron expression; quote it in the shell"
+    )
+    what.add_argument(
+        "--manifest", nargs="+", type=Path, metavar="PATH", help="show all schedules of manifests"
+    )
+    parser.add_argument("--timezone", default="UTC", metavar="ZONE", help="use this zone (UTC)")
+    parser.add_argument("--after", metavar="TIME", help="start after this ISO 8601 time (now)")
+    parser.add_argument("--count", type=int, default=5, metavar="N", help="show N occurrences (5)")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
-    parser.add_argument("--tenant", metavar="ID", help="whose manifest it is, if it does not say")
-    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument(
+        "--tenant", metavar="ID", help="set the tenant of a manifest that does not name one"
+    )
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="set the output format (text)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the occurrences; 1 if there are none or the expression is malformed."""
+    """Show the occurrences; return 1 for an expression or a manifest with errors."""
     place = _zone(arguments.timezone)
     if not 1 <= arguments.count <= 10_000:
         raise UsageError("--count takes a number from 1 to 10000")
@@ -105,8 +113,8 @@ def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: 
         print(json.dumps(answer, indent=2))
         return 0
     paint = Palette(sys.stdout)
-    # On the wall: when clocks are changed, real time may differ from it by the shift.
-    shortest = f", at least {format_duration(gap)} apart by the clock on the wall" if gap else ""
+    # In local time: at a clock change the real interval can be shorter or longer by the shift.
+    shortest = f", minimum interval {format_duration(gap)} (local time)" if gap else ""
     print(f"{paint('strong', visible(timetable.expression))} in {place.key}{shortest}")
     for line in _lines(fires, window.after):
         print(line)
@@ -115,9 +123,9 @@ def _show_expression(expression: str, place: ZoneInfo, window: _Window, output: 
 
 def _refuse(expression: str, code: str, error: CronError, output: str) -> int:
     if output == "json":
-        told = {"code": code, "message": error.message, "hint": error.hint}
+        details = {"code": code, "message": error.message, "hint": error.hint}
         never = {"never_fires": True} if code == "TC202" else {}
-        print(json.dumps({"expression": expression, **never, "error": told}, indent=2))
+        print(json.dumps({"expression": expression, **never, "error": details}, indent=2))
     else:
         hint = f"\n  help: {error.hint}" if error.hint else ""
         print(f"error[{code}] {visible(error.message)}{hint}", file=sys.stderr)
@@ -126,7 +134,7 @@ def _refuse(expression: str, code: str, error: CronError, output: str) -> int:
 
 def _lines(fires: Sequence[datetime], after: datetime) -> Iterator[str]:
     if not fires:
-        yield "  no occurrence after that"
+        yield "  no later occurrence"
     clock = "%Y-%m-%d %H:%M:%S" if any(fire.second for fire in fires) else "%Y-%m-%d %H:%M"
     for fire in fires:
         utc = fire.astimezone(UTC)
@@ -144,7 +152,7 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
             print(f"error: {error}", file=sys.stderr)
         return _FOUND
     if arguments.format == "json":
-        print(json.dumps({"tenants": [_as_json(one, window) for one in tenants]}, indent=2))
+        print(json.dumps({"tenants": [_as_json(desired, window) for desired in tenants]}, indent=2))
         return 0
     paint = Palette(sys.stdout)
     for desired in tenants:
@@ -163,7 +171,7 @@ def _show_manifests(arguments: argparse.Namespace, window: _Window) -> int:
 
 
 def _desired(arguments: argparse.Namespace) -> Iterator[Desired]:
-    """Yield what the manifests declare; a manifest with errors has no next execution."""
+    """Yield the desired schedules; raise an error for a manifest that is not valid."""
     files = find_files(arguments.manifest)
     now, tenants = datetime.now(UTC), TenantsSeen()
     checker = Checker(arguments.policy, arguments.tenant, now, keeps_desired=True)
@@ -175,7 +183,7 @@ def _desired(arguments: argparse.Namespace) -> Iterator[Desired]:
 
 
 class _BrokenManifestError(TenantcronError):
-    """A manifest must be valid before it can be previewed."""
+    """A manifest has errors, so its occurrences cannot be computed."""
 
 
 def _fires(schedule: DesiredSchedule, window: _Window) -> tuple[datetime, ...]:

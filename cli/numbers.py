@@ -1,4 +1,4 @@
-"""Numbers as people give them on the command line."""
+"""Numbers in arguments of the command line."""
 
 import argparse
 from collections.abc import Callable
@@ -7,7 +7,7 @@ DEFAULT = "default"
 
 
 def number(lowest: int, highest: int) -> Callable[[str], int]:
-    """Return what reads a whole number in a range."""
+    """Return a parser for integers in a range."""
 
     def read(text: str) -> int:
         if not _is_between(lowest, text, highest):
@@ -18,7 +18,7 @@ def number(lowest: int, highest: int) -> Callable[[str], int]:
 
 
 def limit(lowest: int, highest: int) -> Callable[[str], int | None]:
-    """Return what reads a limit; None gives it back to whoever sets it otherwise."""
+    """Return a parser for limits; `default` becomes None."""
 
     def read(text: str) -> int | None:
         if text == DEFAULT:
@@ -33,6 +33,6 @@ def limit(lowest: int, highest: int) -> Callable[[str], int | None]:
 
 
 def _is_between(lowest: int, text: str, highest: int) -> bool:
-    # Longer numbers are out of range anyway, and slow to read.
+    # Longer numbers are out of range and slow to parse.
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(highest))
     return is_number and lowest <= int(text) <= highest

@@ -1,4 +1,4 @@
-"""What the commands for operators share: their options, and how they answer."""
+"""Shared by the commands for operators: options and output."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ _REFUSALS = (OperationError, UnknownError, TenantError, SourceError)
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command says: to programs, to people, and by its exit code."""
+    """The result of a command: JSON for programs, text for people, and the exit code."""
 
     data: Mapping[str, object]
     show: Callable[[Console], None]
@@ -41,7 +41,7 @@ Work = Callable[[Database, argparse.Namespace], Awaitable[CommandResult]]
 
 
 def respond(arguments: argparse.Namespace) -> int:
-    """Carry out the work that the arguments name and show what comes of it."""
+    """Run the work of a command and show its result."""
     work: Work = arguments.work
 
     async def run(database: Database) -> CommandResult:
@@ -60,45 +60,47 @@ def respond(arguments: argparse.Namespace) -> int:
 
 
 def settings() -> Settings:
-    """Return the settings of the working folder and the environment."""
+    """Return the settings of the working directory and the environment."""
     return load_settings(os.environ, Path.cwd())
 
 
 def operator(database: Database, arguments: argparse.Namespace) -> Operator:
-    """Return what acts in the name of whoever called."""
+    """Return the operator that acts as the caller."""
     given = settings()
     return Operator(database, given, acting(arguments.actor), bounds=bounds_of(given))
 
 
 def bounds_of(given: Settings) -> Bounds:
-    """Return what the policy of the working folder lets schedules be."""
+    """Return the bounds of schedules in the policy of the working directory."""
     policy = policy_in(given.folder, None)
     return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Declare how the answer is written."""
-    parser.add_argument("--format", choices=["text", "json"], default="text")
+    """Declare the output format."""
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="set the output format (text)"
+    )
 
 
 def add_actor(parser: argparse.ArgumentParser) -> None:
-    """Declare who acts."""
-    parser.add_argument("--actor", metavar="ID", help="who does it (default: login)")
+    """Declare the actor."""
+    parser.add_argument("--actor", metavar="ID", help="record this actor (default: login)")
 
 
 def add_reason(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Declare why it is done."""
-    words = "why; it goes on record"
+    """Declare the reason."""
+    words = "record this reason"
     parser.add_argument("--reason", metavar="TEXT", type=_reason, required=required, help=words)
 
 
 def time(text: str) -> datetime:
-    """Read a time; without an offset it is UTC."""
+    """Parse a time; a time without an offset is UTC."""
     return moment(text, zone("UTC"))
 
 
 def _reason(text: str) -> str:
     shown = visible(text).strip()
     if not shown:
-        raise argparse.ArgumentTypeError("say why, in a few words")
+        raise argparse.ArgumentTypeError("give a reason that is not empty")
     return shown

@@ -1,4 +1,4 @@
-"""Pipes whose reader leaves early: `tenantcron schedule list | head`."""
+"""Pipes whose reader closes early: `tenantcron schedule list | head`."""
 
 import os
 import sys
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """End what is printed inside quietly once its reader has closed the pipe.
+    """Discard output of the block once the reader has closed the pipe.
 
-    That is no failure: the command's own exit code stands.
+    A closed pipe is not a failure, so the exit code of the command does not change.
     """
     try:
         yield
@@ -20,5 +20,5 @@ def reader_may_leave() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Send everything that is still to be printed nowhere."""
+    """Redirect further output to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`tenantcron plan`: shows what applying manifests would change; writes nothing."""
+"""`tenantcron plan`: shows what applying manifests would change, without writing."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from tenantcron.core.errors import TenantcronError
 _EXAMPLES = """\
 examples:
   tenantcron plan manifests/
-  tenantcron plan manifests/ --out reviewed.plan     then: apply-manifest --plan reviewed.plan
+  tenantcron plan manifests/ --out reviewed.plan     for apply-manifest --plan reviewed.plan
   tenantcron plan manifests/ --detailed-exitcode     0 no change, 1 error, 2 changes
   tenantcron plan manifests/ --server https://cron.internal
 """
@@ -24,14 +24,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     configure_sources(parser, required=True)
     parser.add_argument(
-        "--detailed-exitcode", action="store_true", help="0 no change, 1 error, 2 changes"
+        "--detailed-exitcode",
+        action="store_true",
+        help="exit with 0 for no change, 1 for an error, 2 for changes",
     )
-    parser.add_argument("--out", type=Path, metavar="PLANFILE", help="save the plan for an apply")
+    parser.add_argument("--out", type=Path, metavar="PLANFILE", help="save the plan to a file")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan and report; with --detailed-exitcode an error is 1, because 2 stands for changes."""
+    """Plan and report; with --detailed-exitcode an error is 1, because 2 means changes."""
     try:
         return _plan(arguments)
     except TenantcronError as error:
@@ -50,7 +52,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace, report: OutcomeReport) -> None:
-    """Ask a server or a database; only the second needs a driver."""
+    """Plan on a server or in the database; only the latter imports a database driver."""
     if arguments.server:
         from tenantcron.cli import remote  # noqa: PLC0415 -- see above
 

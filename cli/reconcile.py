@@ -1,7 +1,7 @@
 """`plan` and `apply-manifest` on a database.
 
-First all manifests are checked, or a saved plan is read, and wait on disk. Then each tenant is
-planned, perhaps applied, reported and forgotten, so that memory does not grow with the fleet.
+First, all manifests are checked (or a saved plan is read) and spooled to disk. Then each tenant is
+planned, applied if requested, and reported. Memory use does not grow with the fleet.
 """
 
 import argparse
@@ -37,14 +37,14 @@ _Prepare = Callable[[Database, argparse.Namespace, Spool], Awaitable[None]]
 
 
 def plan(arguments: argparse.Namespace, report: OutcomeReport) -> None:
-    """Plan, and save the plan if that is asked for."""
+    """Plan, and save the plan if requested."""
     paths, rules = manifest_paths(arguments), _rules(arguments)
 
     async def work(database: Database) -> None:
         with Spool() as spool, closing(await _writer(database, arguments, rules)) as writer:
             await _prepare(database, len(paths), read_manifests(arguments, paths), spool.add)
-            outcomes = _kept(plan_each(database, spool, rules), writer.add)
-            await _tell(database, "Planning", outcomes, len(spool), report)
+            outcomes = _keep_each(plan_each(database, spool, rules), writer.add)
+            await _report(database, "Planning", outcomes, len(spool), report)
             writer.finish()
 
     with_database(work)
@@ -95,7 +95,7 @@ def _apply(
             title, outcomes = "Applying", apply_each(applier(database), spool)
             if arguments.dry_run:
                 title, outcomes = "Planning", plan_each(database, spool, rules)
-            await _tell(database, title, outcomes, len(spool), report)
+            await _report(database, title, outcomes, len(spool), report)
 
     with_database(work)
 
@@ -103,7 +103,7 @@ def _apply(
 def _applier(
     arguments: argparse.Namespace, allowed: Rules, source_ref: str | None
 ) -> Callable[[Database], Applier]:
-    """Settle in whose name and by which rules is applied, before a database is opened."""
+    """Resolve the actor and the rules before the database is opened."""
     return partial(
         Applier,
         rules=allowed,
@@ -114,7 +114,7 @@ def _applier(
 
 
 def _rules(arguments: argparse.Namespace, reviewed: Rules = _NO_RULES) -> Rules:
-    """Return what the apply may do: what was reviewed with a plan, and what the options add."""
+    """Return the rules of the apply: those of a reviewed plan, overridden by the options."""
     given = arguments.max_deletes
     return Rules(
         create_tenants=arguments.create_tenants or reviewed.create_tenants,
@@ -140,20 +140,20 @@ async def _prepare(
 async def _prepare_saved(
     saved: SavedPlan, database: Database, arguments: argparse.Namespace, spool: Spool
 ) -> None:
-    """Check the manifests of a plan again, by the policy of now."""
+    """Check the manifests of a plan again, with the current policy."""
     saved.require_made_from(await identity(database))
     manifests = saved.manifests(Policies(arguments.policy))
     await _prepare(database, len(saved), manifests, keep_reviewed(saved, spool))
 
 
-async def _tell(
+async def _report(
     database: Database,
     title: str,
     outcomes: AsyncIterator[ReconcileOutcome],
     fleet: int,
     report: OutcomeReport,
 ) -> None:
-    """Report outcomes as they come; next executions count from the database's time."""
+    """Report outcomes one by one; next executions are computed from the database's time."""
     now, totals = await _now(database), total(())
     report.begin(now, fleet)
     with progress(title, fleet, is_hidden=report.is_json) as step:
@@ -164,7 +164,7 @@ async def _tell(
     report.end(totals)
 
 
-async def _kept(
+async def _keep_each(
     outcomes: AsyncIterator[ReconcileOutcome], keep: _Keep
 ) -> AsyncIterator[ReconcileOutcome]:
     async for outcome in outcomes:

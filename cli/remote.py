@@ -1,10 +1,10 @@
-"""`plan` and `apply-manifest` on a server: the same answer, and no database driver.
+"""`plan` and `apply-manifest` through a server: the same output without a database driver.
 
-Each manifest is a request of its own, under the id of its tenant; some go at a time. Which tenant
-that is, is found out here, and so is what only shows across files. Everything else is the server's:
-its policy holds, and its answer is what is reported. A request that meets a busy server is sent
-again, with the same key, so that nothing is done twice. A saved plan is sent with the revisions
-that it was made from.
+Each manifest is sent in its own request to the URL of its tenant, several at a time. The client
+finds the tenant of each manifest and rejects tenants that several files declare. The server does
+everything else: its policy applies, and its response is the report. If the server is busy, the
+request is sent again with the same idempotency key, so nothing is applied twice. A saved plan is
+sent with the revisions that it was made from.
 """
 
 import argparse
@@ -45,23 +45,25 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class ServerError(TenantcronError):
-    """The server cannot be asked; the text says why."""
+    """A request to the server failed; the message explains why."""
 
 
 def plan(arguments: argparse.Namespace) -> OutcomesAnswer:
-    """Ask what applying the manifests would change, and save the plan if that is asked for."""
+    """Request the plan of the manifests, and save it if requested."""
     server, files = _server(arguments), _manifests(arguments)
-    told = _ask(server, "plan", _parameters(arguments), [Sent(file) for file in files])
-    if arguments.out and not told["summary"]["failed"]:
+    answer = _request_all(
+        server, "plan", _parameters(arguments), [ManifestRequest(file) for file in files]
+    )
+    if arguments.out and not answer["summary"]["failed"]:
         reviewed = [
             ReviewedManifest(
-                file.path.as_posix(), file.content, str(one["tenant"]), one["revision"]
+                file.path.as_posix(), file.content, str(tenant["tenant"]), tenant["revision"]
             )
-            for file, one in zip(files, told["tenants"], strict=True)
+            for file, tenant in zip(files, answer["tenants"], strict=True)
         ]
         may = (arguments.create_tenants, arguments.max_deletes)
         save_plan(arguments.out, ServerPlan(server, reviewed, *may), _plan_keys())
-    return told
+    return answer
 
 
 def _plan_keys() -> PlanKeys:
@@ -69,34 +71,38 @@ def _plan_keys() -> PlanKeys:
 
 
 def apply(arguments: argparse.Namespace, source_ref: str | None) -> OutcomesAnswer:
-    """Have manifests or a saved plan applied; with --dry-run they are planned only."""
+    """Request the apply of manifests or a saved plan; with --dry-run only their plan."""
     server = _server(arguments)
     saved = load_plan(arguments.plan, server, _plan_keys()) if arguments.plan else None
     files = _manifests(arguments) if saved is None else []
-    sent = [Sent(file) for file in files] if saved is None else list(map(_again, saved.manifests))
+    requests = (
+        [ManifestRequest(file) for file in files]
+        if saved is None
+        else list(map(_conditional, saved.manifests))
+    )
     parameters = _parameters(arguments, saved)
     if arguments.dry_run:
-        return _ask(server, "plan", parameters, sent)
+        return _request_all(server, "plan", parameters, requests)
     if source_ref:
         parameters["source_ref"] = source_ref
-    return _ask(server, "apply", parameters, sent)
+    return _request_all(server, "apply", parameters, requests)
 
 
-class Sent(NamedTuple):
-    """A manifest, and what of its tenant the server must find unchanged, if anything."""
+class ManifestRequest(NamedTuple):
+    """A manifest to send, with the preconditions of a reviewed plan."""
 
     file: ManifestFile
     parameters: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
 
 
-def _again(reviewed: ReviewedManifest) -> Sent:
-    """Let what was reviewed count only for the state that it was made from."""
+def _conditional(reviewed: ReviewedManifest) -> ManifestRequest:
+    """Make the request fail unless the tenant is at the reviewed revision."""
     path, content = Path(reviewed.file), reviewed.content
     file = ManifestFile(path, content, LocalPolicies(None).of(path), reviewed.tenant)
     if reviewed.revision is None:
-        return Sent(file, headers={"If-None-Match": "*"})
-    return Sent(file, {"revision": str(reviewed.revision)})
+        return ManifestRequest(file, headers={"If-None-Match": "*"})
+    return ManifestRequest(file, {"revision": str(reviewed.revision)})
 
 
 def _manifests(arguments: argparse.Namespace) -> list[ManifestFile]:
@@ -104,49 +110,49 @@ def _manifests(arguments: argparse.Namespace) -> list[ManifestFile]:
 
 
 def _parameters(arguments: argparse.Namespace, saved: ServerPlan | None = None) -> dict[str, str]:
-    """Return what may be done: what was reviewed with a plan, and what the options add."""
+    """Return the rules of the apply: those of a reviewed plan, overridden by the options."""
     parameters: dict[str, str] = {}
     if arguments.create_tenants or (saved and saved.create_tenants):
         parameters["create_tenants"] = "true"
-    most = arguments.max_deletes
-    if most is None and saved:
-        most = saved.max_deletes
-    if most is not None:
-        parameters["max_deletes"] = str(most)
+    max_deletes = arguments.max_deletes
+    if max_deletes is None and saved:
+        max_deletes = saved.max_deletes
+    if max_deletes is not None:
+        parameters["max_deletes"] = str(max_deletes)
     return parameters
 
 
-def _ask(
-    server: str, action: Action, parameters: Mapping[str, str], sent: Sequence[Sent]
+def _request_all(
+    server: str, action: Action, parameters: Mapping[str, str], requests: Sequence[ManifestRequest]
 ) -> OutcomesAnswer:
-    """Ask the server about all manifests, and put its answers together."""
+    """Send all manifests to the server and merge its responses."""
     title = "Applying" if action == "apply" else "Planning"
-    with progress(title, len(sent)) as step:
-        return asyncio.run(_Asking(server, action, parameters, step).all(sent))
+    with progress(title, len(requests)) as step:
+        return asyncio.run(_ServerClient(server, action, parameters, step).send_all(requests))
 
 
 def _server(arguments: argparse.Namespace) -> str:
     if arguments.policy:
-        raise UsageError("--policy does not go with --server: the policy of the server holds")
+        raise UsageError("--policy cannot be used with --server: the server applies its own policy")
     url: str = arguments.server
     scheme, host = _parts(url)
     if scheme not in ("http", "https") or not host:
-        raise UsageError(f"--server {url!r} is not an address such as https://cron.internal")
+        raise UsageError(f"--server {url!r} is not a URL such as https://cron.internal")
     if "@" in url or "?" in url:
         raise UsageError(
-            f"--server {url!r} has a user, a password or a query: name scheme and host only, and "
-            f"set {TOKEN}"
+            f"--server {url!r} has a user, a password or a query: give only the scheme and the "
+            f"host, and set {TOKEN}"
         )
     if scheme == "http" and host not in _LOOPBACK and _token():
-        raise UsageError(f"--server {url}: over http anybody can read the token; use https")
+        raise UsageError(f"--server {url}: http would expose the token; use https")
     return url.rstrip("/")
 
 
 def _parts(url: str) -> tuple[str, str | None]:
-    """Return scheme and host of a URL; nothing if it cannot be read."""
+    """Return the scheme and host of a URL; both are empty if it is malformed."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # which is read only now
+        _ = parts.port  # urlsplit validates the port only here
     except ValueError:
         return "", None
     return parts.scheme, parts.hostname
@@ -156,24 +162,24 @@ def _client(headers: Mapping[str, str]) -> httpx.AsyncClient:
     try:
         return httpx.AsyncClient(headers=headers, timeout=_PATIENCE)
     except (httpx.InvalidURL, ValueError, ImportError):
-        # The cause quotes parts of the URL, which may be parts of a password.
+        # The cause quotes the URL, which may contain a password.
         raise UsageError(
-            "a proxy of the environment cannot be used: check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
+            "the proxy setting is not valid: check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
         ) from None
 
 
 def _token() -> str | None:
-    """Return the token, without the line break that a file of it ends with."""
+    """Return the token without surrounding white space."""
     token = os.environ.get(TOKEN, "").strip()
-    # The client library would show the whole of a header that it cannot send.
+    # httpx would print the entire header that it cannot send.
     if not token.isascii() or not token.isprintable():
-        raise UsageError(f"{TOKEN} is not a token: it has characters that none has")
+        raise UsageError(f"{TOKEN} is not a token: it has characters that tokens never have")
     return token or None
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
-    """Asks one server for one thing."""
+class _ServerClient:
+    """Sends manifests to a server, for a plan or an apply."""
 
     server: str
     action: Action
@@ -181,64 +187,68 @@ class _Asking:
     step: Callable[[], None]
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_A_TIME))
 
-    async def all(self, sent: Sequence[Sent]) -> OutcomesAnswer:
-        """Ask about all manifests, some at a time."""
+    async def send_all(self, requests: Sequence[ManifestRequest]) -> OutcomesAnswer:
+        """Send all manifests, several at a time."""
         now = datetime.now(UTC)
-        checked = [(one, *_own(one.file, now)) for one in sent]
+        checked = [(request, *_check(request.file, now)) for request in requests]
         count = Counter(tenant for _, tenant, _ in checked)
         token = _token()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with _client(headers) as client:
             tasks = [
-                self._one(client, one, tenant, diagnostics, count[tenant])
-                for one, tenant, diagnostics in checked
+                self._send_unless_invalid(client, request, tenant, diagnostics, count[tenant])
+                for request, tenant, diagnostics in checked
             ]
             try:
                 answers = await asyncio.gather(*tasks)
             except httpx.HTTPError as error:
-                raise ServerError(f"{self.server} cannot be asked: {error!r}") from error
-        return _together(answers, now)
+                raise ServerError(f"request to {self.server} failed: {error!r}") from error
+        return _merged(answers, now)
 
-    async def _one(
+    async def _send_unless_invalid(
         self,
         client: httpx.AsyncClient,
-        sent: Sent,
+        request: ManifestRequest,
         tenant: str | None,
         diagnostics: list[Diagnostic],
         declared: int,
     ) -> OutcomesAnswer:
-        file = sent.file
+        file = request.file
         if tenant is None or file.asked_for not in (None, tenant):
             return _failed(file, tenant, _INVALID, diagnostics)
         if declared > 1:
-            double = declared_in_several(tenant, declared, file.path)
-            return _failed(file, tenant, _INVALID, [*diagnostics, double])
+            duplicate = declared_in_several(tenant, declared, file.path)
+            return _failed(file, tenant, _INVALID, [*diagnostics, duplicate])
         async with self.slots:
-            answer = await self._send(client, sent, tenant)
+            answer = await self._send(client, request, tenant)
         self.step()
         return answer
 
-    async def _send(self, client: httpx.AsyncClient, sent: Sent, tenant: str) -> OutcomesAnswer:
-        file = sent.file
+    async def _send(
+        self, client: httpx.AsyncClient, request: ManifestRequest, tenant: str
+    ) -> OutcomesAnswer:
+        file = request.file
         is_json = file.path.suffix.lower() == ".json"
-        kind = "application/json" if is_json else "application/yaml"
-        headers = {"Content-Type": kind, **sent.headers}
+        media_type = "application/json" if is_json else "application/yaml"
+        headers = {"Content-Type": media_type, **request.headers}
         if self.action == "apply":
             headers["Idempotency-Key"] = str(uuid4())
-        request = client.build_request(
+        built = client.build_request(
             "POST",
             f"{self.server}/v1/tenants/{tenant}/manifest:{self.action}",
-            params={**self.parameters, **sent.parameters, "file": file.path.as_posix()},
+            params={**self.parameters, **request.parameters, "file": file.path.as_posix()},
             content=file.content,
             headers=headers,
         )
-        return self._read(await _patiently(client, request), file, tenant)
+        return self._parse(await _send_with_retry(client, built), file, tenant)
 
-    def _read(self, reply: httpx.Response, file: ManifestFile, tenant: str) -> OutcomesAnswer:
+    def _parse(self, reply: httpx.Response, file: ManifestFile, tenant: str) -> OutcomesAnswer:
         try:
             body = reply.json()
         except ValueError as error:
-            raise ServerError(f"{self.server} is not a tenantcron: {reply.status_code}") from error
+            raise ServerError(
+                f"{self.server} is not a tenantcron server: {reply.status_code}"
+            ) from error
         match body:
             case {"at": str(), "tenants": [{"status": str()}], "summary": dict()}:
                 return cast("OutcomesAnswer", body)
@@ -246,11 +256,11 @@ class _Asking:
                 raise ServerError(f"{self.server}: {detail} (set {TOKEN})")
             case {"code": str(code), "detail": str(detail)}:
                 return _failed(file, tenant, {"code": code, "message": detail}, [])
-        raise ServerError(f"{self.server} is not a tenantcron of this version")
+        raise ServerError(f"{self.server} is not a tenantcron server of this version")
 
 
-async def _patiently(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
-    """Send a request, again if the server is busy, as long as it says."""
+async def _send_with_retry(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """Send a request; if the server is busy, retry after the delay that it asks for."""
     for _ in range(_TRIES - 1):
         reply = await client.send(request)
         wait = reply.headers.get("retry-after", "")
@@ -260,8 +270,8 @@ async def _patiently(client: httpx.AsyncClient, request: httpx.Request) -> httpx
     return await client.send(request)
 
 
-def _own(file: ManifestFile, now: datetime) -> tuple[str | None, list[Diagnostic]]:
-    """Return whose manifest it is, and what can be said about it without the server."""
+def _check(file: ManifestFile, now: datetime) -> tuple[str | None, list[Diagnostic]]:
+    """Return the tenant of a manifest and its local diagnostics."""
     found = file.check(now)
     return found.checked.tenant, found.diagnostics
 
@@ -269,7 +279,7 @@ def _own(file: ManifestFile, now: datetime) -> tuple[str | None, list[Diagnostic
 def _failed(
     file: ManifestFile, tenant: str | None, error: ErrorResponse, diagnostics: Sequence[Diagnostic]
 ) -> OutcomesAnswer:
-    told: TenantAnswer = {
+    answer: TenantAnswer = {
         "tenant": tenant,
         "file": file.path.as_posix(),
         "status": "failed",
@@ -278,16 +288,16 @@ def _failed(
         "changes": [],
         "drift": [],
         "schedules": [],
-        "diagnostics": [as_json(one) for one in diagnostics],
+        "diagnostics": [as_json(diagnostic) for diagnostic in diagnostics],
         "error": error,
     }
     summary: Summary = {**total(()), "tenants": 1, "failed": 1}
-    return {"at": "", "tenants": [told], "summary": summary}
+    return {"at": "", "tenants": [answer], "summary": summary}
 
 
-def _together(answers: Sequence[OutcomesAnswer], now: datetime) -> OutcomesAnswer:
+def _merged(answers: Sequence[OutcomesAnswer], now: datetime) -> OutcomesAnswer:
     return {
-        "at": max((one["at"] for one in answers), default="") or now.isoformat(),
-        "tenants": [tenant for one in answers for tenant in one["tenants"]],
-        "summary": total(one["summary"] for one in answers),
+        "at": max((answer["at"] for answer in answers), default="") or now.isoformat(),
+        "tenants": [tenant for answer in answers for tenant in answer["tenants"]],
+        "summary": total(answer["summary"] for answer in answers),
     }

@@ -1,7 +1,7 @@
-"""How `plan` and `apply-manifest` report: on the terminal, to programs, and to the pipeline.
+"""Reports of `plan` and `apply-manifest`: as text, as JSON, and as a pipeline's job summary.
 
-Each tenant is reported as soon as it is done. Kept to the end are numbers, and as much of the
-pipeline's page as it may have.
+Each tenant is reported as soon as it is done. Only the totals and the job summary, which has a
+maximum size, are kept until the end.
 """
 
 import os
@@ -28,16 +28,16 @@ class _ReportWriter(Protocol):
     """Writes a report to standard output."""
 
     def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:
-        """Write one tenant."""
+        """Write a tenant."""
 
     def end(self, summary: Summary, *, is_applied: bool) -> None:
         """Write the totals."""
 
 
 class OutcomeReport:
-    """Reports what became of a fleet, tenant by tenant.
+    """Reports the outcome of a fleet, tenant by tenant.
 
-    A reader that leaves early, such as head, ends the report and never the work.
+    If a reader such as head closes the pipe, the report ends but the work continues.
     """
 
     def __init__(self, title: str, output_format: str) -> None:
@@ -49,7 +49,7 @@ class OutcomeReport:
 
     @property
     def is_json(self) -> bool:
-        """Whether it is for programs."""
+        """Whether the output is JSON."""
         return self._format == "json"
 
     @property
@@ -59,17 +59,17 @@ class OutcomeReport:
 
     @property
     def any_planned(self) -> bool:
-        """Whether there is anything to change."""
+        """Whether any tenant has changes to apply."""
         return "planned" in self._statuses
 
     def begin(self, at: datetime, fleet: int) -> None:
-        """Begin a report on so many tenants, whose next executions count from that time."""
+        """Begin a report on `fleet` tenants; next executions are computed from `at`."""
         self._fleet = fleet
         with reader_may_leave():
             self._writer = _JsonReport(at) if self.is_json else _TextReport(at)
 
     def add(self, tenant: TenantAnswer) -> None:
-        """Report one tenant."""
+        """Report a tenant."""
         self._statuses.add(tenant["status"])
         is_shown = is_worth_reading(tenant, self._fleet)
         if self._writer is not None:
@@ -83,16 +83,16 @@ class OutcomeReport:
         if self._writer is not None:
             with reader_may_leave():
                 self._writer.end(summary, is_applied="applied" in self._statuses)
-        self._tell_pipeline(summary)
+        self._write_job_summary(summary)
 
     def all(self, answer: OutcomesAnswer) -> None:
-        """Report an answer that is complete."""
+        """Report a complete response."""
         self.begin(datetime.fromisoformat(answer["at"]), len(answer["tenants"]))
         for tenant in answer["tenants"]:
             self.add(tenant)
         self.end(answer["summary"])
 
-    def _tell_pipeline(self, summary: Summary) -> None:
+    def _write_job_summary(self, summary: Summary) -> None:
         file = os.environ.get("GITHUB_STEP_SUMMARY")
         if not file:
             return
@@ -100,12 +100,12 @@ class OutcomeReport:
             with Path(file).open("a", encoding="utf-8") as stream:
                 stream.write(self._page.text(summary))
         except OSError as error:
-            # What was to be done is done; a page that cannot be written must not fail the pipeline.
+            # The work is done, so a summary that cannot be written must not fail the pipeline.
             print(f"warning: {file}: {error.strerror}", file=sys.stderr)
 
 
 class _TextReport:
-    """Writes for people."""
+    """Writes text for people."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at
@@ -122,7 +122,7 @@ class _TextReport:
 
 
 class _JsonReport:
-    """Writes for programs: every tenant, shown or not."""
+    """Writes JSON for programs, with all tenants."""
 
     def __init__(self, at: datetime) -> None:
         self._stream = JsonStream(sys.stdout)
@@ -132,7 +132,7 @@ class _JsonReport:
     def tenant(self, tenant: TenantAnswer, *, is_shown: bool) -> None:  # noqa: ARG002 -- see above
         self._stream.item(tenant)
 
-    def end(self, summary: Summary, *, is_applied: bool) -> None:  # noqa: ARG002 -- people's words
+    def end(self, summary: Summary, *, is_applied: bool) -> None:  # noqa: ARG002 -- only the text uses it
         self._stream.close_list()
         self._stream.value("summary", summary)
         self._stream.close()
@@ -141,13 +141,13 @@ class _JsonReport:
 
 @contextmanager
 def progress(title: str, total: int, *, is_hidden: bool = False) -> Iterator[Callable[[], None]]:
-    """Show a bar on a terminal while many tenants are worked on."""
+    """Show a progress bar if stderr is a terminal."""
     console = Console(stderr=True)
     with Progress(
         console=console,
         transient=True,
         disable=is_hidden or not console.is_terminal,
-        # What is printed meanwhile stands above the bar, if both go to the terminal.
+        # If stdout is a terminal too, print the output above the bar.
         redirect_stdout=sys.stdout.isatty(),
     ) as bar:
         task = bar.add_task(title, total=total)

@@ -1,4 +1,4 @@
-"""`tenantcron run`: the scheduler. As many replicas as one likes share the work."""
+"""`tenantcron run`: runs a replica of the scheduler. Any number of replicas share the work."""
 
 import argparse
 import asyncio
@@ -66,47 +66,54 @@ from tenantcron.tenants.source.reading import TenantSource, tenant_source
 
 _EXAMPLES = """\
 examples:
-  tenantcron run --handlers billing.sagas          until SIGTERM or Ctrl-C, which let running
-                                                   executions end; a second one stops at once
-  tenantcron run --handlers billing.sagas --once   do what is due now, then stop
+  tenantcron run --handlers billing.sagas          run until SIGTERM or Ctrl-C, then finish the
+                                                   running executions; a second one stops at once
+  tenantcron run --handlers billing.sagas --once   run what is due now, then stop
   tenantcron run --handlers billing.sagas --for 8h
-  tenantcron run --service billing                 the actor is system:scheduler:billing
+  tenantcron run --service billing                 act as system:scheduler:billing
   tenantcron run --handlers reports --only 'saga:report_*'
-                                                   run these sagas and nothing else
-  tenantcron run --targets http                    call HTTP targets; no handler is loaded
+                                                   run only these sagas
+  tenantcron run --targets http                    call HTTP targets without loading handlers
 """
 
-# For looking at what a slow statement waits for.
+# Timeout of the query that finds out which lock a slow statement waits for.
 _LOOK = timedelta(seconds=3)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Run the scheduler: fire what is due, and run it with Python handlers or by calling HTTP "
-        "targets."
+        "Run the scheduler: fire due occurrences and run them with Python handlers or HTTP targets."
     )
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "--handlers", action="append", default=[], metavar="MODULE", help="module with handlers"
+        "--handlers",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="load handlers from this module",
     )
     parser.add_argument(
-        "--only", action="append", default=[], metavar="PATTERN", help="take only saga:PATTERN"
+        "--only", action="append", default=[], metavar="PATTERN", help="run only saga:PATTERN"
     )
     parser.add_argument(
-        "--targets", action="append", metavar="KIND", help="serve these targets: http, or none"
+        "--targets", action="append", metavar="KIND", help="call these targets: http, or none"
     )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
     parser.add_argument(
-        "--metrics-port", metavar="PORT", help="serve /metrics, /healthz and /readyz there"
+        "--metrics-port", metavar="PORT", help="serve /metrics, /healthz and /readyz on this port"
     )
     parser.add_argument(
-        "--metrics-host", metavar="ADDRESS", help="default: the setting, or 127.0.0.1"
+        "--metrics-host",
+        metavar="ADDRESS",
+        help="serve them on this address (the setting, or 127.0.0.1)",
     )
-    parser.add_argument("--service", metavar="NAME", help="default: the setting, or scheduler")
+    parser.add_argument(
+        "--service", metavar="NAME", help="use this service name (the setting, or scheduler)"
+    )
     until = parser.add_mutually_exclusive_group()
-    until.add_argument("--once", action="store_true", help="do what is due now, then stop")
-    until.add_argument("--for", dest="span", metavar="TIME", help="stop after that long: 20s, 8h")
+    until.add_argument("--once", action="store_true", help="run what is due now, then stop")
+    until.add_argument("--for", dest="span", metavar="TIME", help="stop after TIME, such as 8h")
     parser.set_defaults(run=run)
 
 
@@ -114,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run until stopped."""
     settings = _settings(arguments)
     span = parse_duration(arguments.span).total_seconds() if arguments.span else None
-    # Before the database: a module that cannot be imported is told at once.
+    # Before the database is opened, so that an import error is reported at once.
     handlers = load_handlers(arguments.handlers)
     source = tenant_source(settings.tenant_source) if settings.tenant_source else None
     plugged_in = load_providers(settings.providers)
@@ -122,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_memory(settings)
     policy = policy_in(settings.folder, arguments.policy)
     own = _capabilities(handlers, policy, arguments)
-    # After the handlers, which may have set it up.
+    # After the handlers, which may set up tracing.
     spans = tracing()
     caller = _caller(policy, settings, spans)
     configure_logs(settings, sys.stderr, add_actor, keep_line)
@@ -138,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a scheduler is made of before it has a database."""
+    """The parts of a scheduler that need no database."""
 
     settings: Settings
     handlers: Handlers
@@ -154,7 +161,7 @@ class Parts:
 def _capabilities(
     handlers: Handlers, policy: Policy, arguments: argparse.Namespace
 ) -> Capabilities:
-    """Return what this replica can run; a default target that may not be called is an error."""
+    """Return the capabilities of this replica; raise an error if the default target is invalid."""
     faults = [*judge_default_target(policy)]
     if faults:
         raise UsageError("\n".join(["the default_target of the policy is not valid", *faults]))
@@ -169,7 +176,7 @@ def _capabilities(
 
 @contextmanager
 def _isolated(handlers: Handlers, modules: Sequence[str], settings: Settings) -> Iterator[Handlers]:
-    """Start the process that handlers are forked from, if any wants one."""
+    """Start the fork server if a handler runs in its own process."""
     if not wants_processes(handlers):
         yield handlers
         return
@@ -196,13 +203,13 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 def _check_memory(settings: Settings) -> None:
     if settings.max_memory is not None and not can_measure():
-        raise UsageError("max_memory needs /proc, which this system does not have: leave it out")
+        raise UsageError("max_memory needs /proc, which this system does not have: remove it")
 
 
 def _check_keys(settings: Settings) -> None:
-    """Tell of a secret that cannot be read now, not when the first handler asks for a token."""
+    """Report an unreadable secret at start, not when the first handler requests a token."""
     if has_keys(settings):
-        from tenantcron.scheduler.tokens.key_material import KeyMaterial  # noqa: PLC0415 -- it is slow
+        from tenantcron.scheduler.tokens.key_material import KeyMaterial  # noqa: PLC0415 -- slow import
 
         material = KeyMaterial(settings)
         material.masters()
@@ -210,7 +217,7 @@ def _check_keys(settings: Settings) -> None:
 
 
 def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> HttpClient:
-    """Where no host may be called, nothing is loaded that could call one."""
+    """Return the HTTP client; open it only if the policy allows a host."""
     caller = HttpClient(policy.egress, ca_file=settings.ca_file, tracing=spans)
     if policy.calls_hosts:
         caller.open()
@@ -220,26 +227,28 @@ def _caller(policy: Policy, settings: Settings, spans: Tracing | None) -> HttpCl
 def _authoriser(
     settings: Settings, policy: Policy, handlers: Handlers, caller: HttpClient
 ) -> Authoriser | None:
-    """Return who decides for owners, None if nobody does; what could never decide is told now."""
+    """Return the authoriser of owners, if any; raise an error for one that could never decide."""
     if settings.owner_check_url is None:
         if settings.owner_check_audience is not None:
-            raise UsageError("owner_check_audience is set without an owner_check_url: nobody asks")
+            raise UsageError(
+                "owner_check_audience needs owner_check_url: set it or remove the audience"
+            )
         return handlers.authoriser
     if handlers.authoriser is not None:
         raise UsageError(
-            f"both owner_check_url and the authoriser {handlers.authoriser.place} would decide "
-            "for owners: keep one of them"
+            f"both owner_check_url and the authoriser {handlers.authoriser.place} would check "
+            "owners: remove one of them"
         )
     url = read_url(settings.owner_check_url)
     if url is None:
-        raise UsageError("owner_check_url is not a URL that can be called: write https://host/path")
+        raise UsageError("owner_check_url is not a valid URL: write https://host/path")
     refusal = policy.egress.refusal(url)
     if refusal is not None:
-        raise UsageError(f"owner_check_url may not be called: {refusal.message}; {refusal.hint}")
+        raise UsageError(f"owner_check_url is not allowed: {refusal.message}; {refusal.hint}")
     if settings.owner_check_audience is not None and not has_keys(settings):
         raise UsageError(
-            "owner_check_audience asks for execution tokens, and there is no key to sign them: "
-            "set master_key, see docs/identity.md"
+            "owner_check_audience needs execution tokens, but there is no key to sign them: set "
+            "master_key, see docs/identity.md"
         )
     return OwnerCheck(caller, settings.owner_check_url, settings.owner_check_audience)
 
@@ -298,7 +307,7 @@ def _bounds(policy: Policy) -> Bounds:
 
 
 def _providers(parts: Parts) -> tuple[ScheduleProvider, ...]:
-    """Manifests come first. All schedules obey the policy of the scheduler."""
+    """Return all providers, manifests first, bounded by the policy of the scheduler."""
     bounds = _bounds(parts.policy)
     others = (static_provider(parts.settings.schedules), *parts.plugged_in)
     return (TenantScheduleProvider(bounds), *(BoundedProvider(other, bounds) for other in others))
@@ -324,12 +333,12 @@ def _follower(replica: Replica, source: TenantSource | None) -> Follower | None:
 async def _watched(
     replica: Replica, executor: Executor, tokens: Minter, work: Run
 ) -> AsyncIterator[None]:
-    """Let Prometheus and probes see how it goes, if the settings have a port for them."""
+    """Serve metrics and probes if a port is set."""
     settings = replica.settings
     if settings.metrics_port is None:
         yield
         return
-    from tenantcron.scheduler.metrics.prometheus import Metrics, Process  # noqa: PLC0415 -- only then
+    from tenantcron.scheduler.metrics.prometheus import Metrics, Process  # noqa: PLC0415 -- an optional part
     from tenantcron.scheduler.metrics.server import pages, served  # noqa: PLC0415 -- as above
 
     process = Process(replica.counts, executor, tokens.counts, replica.retention)
@@ -340,7 +349,7 @@ async def _watched(
 
 
 def _stop_on_signals(work: Run, drain: timedelta) -> None:
-    """Drain at the first signal; end the process at the second, or if draining takes too long."""
+    """Drain at the first signal; exit at the second one, or if draining takes too long."""
 
     def at_once(_: int, __: FrameType | None) -> None:
         end_at_once()

@@ -1,4 +1,4 @@
-"""`tenantcron schedule`: shows the schedules of tenants; pauses, resumes and triggers them."""
+"""`tenantcron schedule`: shows, pauses, resumes and triggers schedules."""
 
 import argparse
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ from tenantcron.tenants.registry import tenant_id
 _EXAMPLES = """\
 examples:
   tenantcron schedule list acme
-  tenantcron schedule list --format json                    of all tenants
+  tenantcron schedule list --format json                    all tenants
   tenantcron schedule show acme/nightly
   tenantcron schedule pause acme/nightly --reason "partner is down" --until 2026-12-01T08:00:00Z
   tenantcron schedule resume acme/nightly
@@ -49,33 +49,38 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     parser.description = (
-        "Show the schedules of tenants as they are in the database; pause, resume and trigger "
-        "them. Every change is put on record."
+        "Show, pause, resume and trigger the schedules of tenants. Every change is recorded in "
+        "the audit."
     )
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list schedules with their next executions")
     listing.add_argument(
-        "tenant", nargs="?", metavar="TENANT", type=tenant_id, help="default: all tenants"
+        "tenant",
+        nargs="?",
+        metavar="TENANT",
+        type=tenant_id,
+        help="tenant id (default: all tenants)",
     )
     add_format(listing)
     listing.set_defaults(run=schedule_list.run)
     for name, (work, summary) in _ACTIONS.items():
         action = actions.add_parser(name, help=summary, description=summary)
-        action.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref)
+        words = "tenant id and schedule name"
+        action.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref, help=words)
         if name != "show":
             add_reason(action, required=name == "pause")
             add_actor(action)
         if name == "pause":
-            words = "when the pause ends by itself (default: when it is resumed)"
+            words = "end the pause at TIME (default: until resumed)"
             action.add_argument("--until", metavar="TIME", type=time, help=words)
-            words = "also end pending executions, except those triggered manually"
+            words = "cancel pending executions, except manually triggered ones"
             action.add_argument("--cancel-pending", action="store_true", help=words)
         add_format(action)
         action.set_defaults(run=respond, work=work)
 
 
-async def _show_one(database: Database, arguments: argparse.Namespace) -> CommandResult:
+async def _show(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         found = await read_situation(connection, arguments.schedule, settings().lease, None)
 
@@ -102,7 +107,7 @@ async def _pause(database: Database, arguments: argparse.Namespace) -> CommandRe
 
 def _pending_executions(paused: Paused) -> Iterator[str]:
     if paused.ended:
-        yield f"{number_of(paused.ended, 'pending execution')} ended"
+        yield f"{number_of(paused.ended, 'pending execution')} cancelled"
     if paused.pending:
         yield f"{number_of(paused.pending, 'pending execution')} will still run"
 
@@ -111,8 +116,8 @@ async def _resume(database: Database, arguments: argparse.Namespace) -> CommandR
     ref: ScheduleRef = arguments.schedule
     resumed = await operator(database, arguments).resume(ref, arguments.reason)
     after = resumed.cursor.next_run_at
-    upcoming = f"it fires next at {in_utc(after)}" if after else "it has no occurrence ahead"
-    skipped = f"on record as skipped: {number_of(resumed.passed_over, 'occurrence')} of the pause"
+    upcoming = f"it fires next at {in_utc(after)}" if after else "it has no future occurrence"
+    skipped = f"{number_of(resumed.passed_over, 'occurrence')} skipped during the pause"
     return _changed(
         resumed_as_json(ref, resumed),
         f"`{ref}` is resumed: {upcoming}",
@@ -126,16 +131,16 @@ async def _trigger(database: Database, arguments: argparse.Namespace) -> Command
     made = await operator(database, arguments).trigger(ref, arguments.reason)
     return _changed(
         triggered_as_json(ref, made),
-        f"execution {made.id} of `{ref}` starts as soon as limits and overlap let it",
-        f"follow it with `tenantcron execution show {made.id}`",
+        f"execution {made.id} of `{ref}` starts as soon as limits and overlap allow",
+        f"`tenantcron execution show {made.id}` shows its state",
     )
 
 
 _ACTIONS = {
-    "show": (_show_one, "show one schedule: its timetable, where it stands, how it went"),
+    "show": (_show, "show a schedule, its state and its last executions"),
     "pause": (_pause, "stop a schedule from firing"),
-    "resume": (_resume, "lift a pause; nothing is fired back"),
-    "trigger": (_trigger, "run a schedule once, now, beside its timetable"),
+    "resume": (_resume, "resume a paused schedule without catching up"),
+    "trigger": (_trigger, "run a schedule once, now"),
 }
 
 

@@ -1,8 +1,8 @@
-"""`tenantcron schedule list`: the live schedules of tenants, printed as they are read.
+"""`tenantcron schedule list`: lists the live schedules of tenants as a stream.
 
-Tenants are read page by page in the order of their ids, and a page is printed before the next one
-is read. So the first lines come at once, and memory holds a page, however many tenants there are.
-Kept to the end: the tenants that cannot be read, because JSON names them last.
+Tenants are read page by page, ordered by id, and each page is printed before the next one is read.
+Output starts at once, and memory holds a single page. Tenants whose schema cannot be read are kept
+until the end, because the JSON output lists them last.
 """
 
 import argparse
@@ -32,22 +32,22 @@ from tenantcron.store.rows.schedule_cursors import CursorRow
 
 TENANTS_A_PAGE = 300
 
-# The cursors of schedules that no manifest declares.
+# Cursors of schedules that no manifest declares.
 Provided = Sequence[CursorRow]
 
 
 class ScheduleListWriter(Protocol):
-    """Writes a list, tenant by tenant."""
+    """Writes a list of schedules, tenant by tenant."""
 
     def tenant(self, tenant: TenantId, state: LiveState, provided: Provided) -> None:
-        """Write the schedules of one tenant, with those that no manifest declares."""
+        """Write the schedules of a tenant, with those that no manifest declares."""
 
     def end(self) -> None:
-        """Write what comes after the last tenant."""
+        """Finish the list after the last tenant."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List; 1 if the schedules of a tenant cannot be read."""
+    """List schedules; return 1 if the schema of a tenant cannot be read."""
     kind: Callable[[datetime], ScheduleListWriter] = (
         _JsonList if arguments.format == "json" else _TextList
     )
@@ -70,7 +70,7 @@ async def _write(
 ) -> int:
     broken = False
     with reader_may_leave():
-        # Its first line may already find that the reader is gone.
+        # Inside the block: the first line can already fail if the reader is gone.
         writer = begin()
         async for page in _pages(database, only):
             async with database.transaction() as connection:
@@ -78,7 +78,7 @@ async def _write(
             for tenant, state in (await read_states(database, page)).items():
                 broken = broken or state.broken is not None
                 writer.tenant(tenant, state, provided.get(tenant, ()))
-            # A reader sees a page while the next one is read.
+            # Show the page while the next one is read.
             sys.stdout.flush()
         writer.end()
     return int(broken)
@@ -120,7 +120,7 @@ class _TextList:
 
 
 class _JsonList:
-    """Writes the schedules, then the tenants that cannot be read."""
+    """Writes all schedules, then the tenants whose schema cannot be read."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""`tenantcron serve`: the REST API and the dashboard, in as many processes as one likes."""
+"""`tenantcron serve`: serves the REST API and the dashboard, in any number of processes."""
 
 import argparse
 import asyncio
@@ -24,26 +24,28 @@ except ModuleNotFoundError as error:
 
 _EXAMPLES = """\
 examples:
-  tenantcron serve                                  on http://127.0.0.1:8080, with tokens
-  tenantcron serve --host 0.0.0.0 --port 80         behind a proxy that speaks TLS
-  tenantcron serve --anonymous                      for everybody on this machine, to try it out
-  tenantcron token create ci --role deployer        a token, shown once
+  tenantcron serve                                  serve http://127.0.0.1:8080 with tokens
+  tenantcron serve --host 0.0.0.0 --port 80         serve behind a proxy that terminates TLS
+  tenantcron serve --anonymous                      try it out: no tokens, this machine only
+  tenantcron token create ci --role deployer        create a token; it is shown once
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Serve the REST API, the operations of the command line for callers who prove who they "
-        "are, and the dashboard at the same address. The policy is the one of the working folder."
+        "Serve the REST API for authenticated callers and the dashboard on the same address. The "
+        "policy is read from the working directory."
     )
     parser.epilog = _EXAMPLES
-    parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine only")
-    parser.add_argument("--port", type=number(0, 65_535), default=8080, help="default: 8080")
+    parser.add_argument("--host", default="127.0.0.1", help="listen on this address (127.0.0.1)")
+    parser.add_argument(
+        "--port", type=number(0, 65_535), default=8080, help="listen on this port (8080)"
+    )
     parser.add_argument(
         "--anonymous",
         action="store_true",
-        help="serve callers without a token, too; on a loopback address only",
+        help="serve callers without a token; loopback addresses only",
     )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""A warning of a database server that is not verified by TLS."""
+"""A warning about a database server whose identity TLS does not verify."""
 
 import structlog
 
@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 def warn_of_unverified_server(settings: Settings) -> None:
-    """Log if a machine in between could pose as the database server."""
+    """Log a warning if another machine could impersonate the database server."""
     found = _found(settings)
     if found is not None:
         log.warning(
@@ -24,14 +24,14 @@ def warn_of_unverified_server(settings: Settings) -> None:
 
 
 def unverified_server(settings: Settings) -> str | None:
-    """Return the warning as a line for people."""
+    """Return the warning as text, if there is one."""
     found = _found(settings)
     if found is None:
         return None
     hosts = ", ".join(found.hosts)
     return (
-        f"warning: the database server {hosts} is not verified (sslmode={found.sslmode}), so a "
-        f"machine in between can read the password and all data: {_HINT}"
+        f"warning: the database server {hosts} is not verified (sslmode={found.sslmode}), so "
+        f"another machine could impersonate it and read the password and all data: {_HINT}"
     )
 
 

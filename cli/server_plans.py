@@ -1,8 +1,8 @@
-"""Saved plans of a server: the manifests that were reviewed, each with the revision that it met.
+"""Saved plans of a server: the reviewed manifests, each with the revision of its tenant.
 
-A server makes schedules of manifests by its own policy. So the manifests themselves are kept and
-sent again, and count only for tenants whose revision has not moved. The server is named, for
-another one's revisions are others.
+A server evaluates manifests with its own policy. So the plan holds the manifests themselves, which
+are sent again and applied only to tenants whose revision has not changed. The plan names its
+server, because the revisions of another server are unrelated.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tenantcron.reconciler.plan_keys import PlanKeys
 
 
 class ReviewedManifest(NamedTuple):
-    """A manifest, and the revision of its tenant; None for one that was not there."""
+    """A manifest and the revision of its tenant; None if the tenant did not exist."""
 
     file: str
     content: bytes
@@ -27,7 +27,7 @@ class ReviewedManifest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """What was reviewed, and what the apply may do."""
+    """The reviewed manifests and the rules of the apply."""
 
     server: str
     manifests: Sequence[ReviewedManifest]
@@ -50,22 +50,22 @@ class _Plan(TypedDict):
 
 
 def save_plan(file: Path, plan: ServerPlan, keys: PlanKeys) -> None:
-    """Write a plan. Its manifests are valid, so they are text."""
-    written = _Plan(
+    """Write a plan. Its manifests are valid, so they are UTF-8 text."""
+    document = _Plan(
         server=plan.server,
         create_tenants=plan.create_tenants,
         max_deletes=plan.max_deletes,
         manifests=[
             _Manifest(
-                file=one.file,
-                content=one.content.decode(),
-                tenant=one.tenant,
-                revision=one.revision,
+                file=manifest.file,
+                content=manifest.content.decode(),
+                tenant=manifest.tenant,
+                revision=manifest.revision,
             )
-            for one in plan.manifests
+            for manifest in plan.manifests
         ],
     )
-    seal(file, OF_SERVER, cast("JsonObject", written), keys)
+    seal(file, OF_SERVER, cast("JsonObject", document), keys)
 
 
 def load_plan(file: Path, server: str, keys: PlanKeys) -> ServerPlan:
@@ -74,7 +74,9 @@ def load_plan(file: Path, server: str, keys: PlanKeys) -> ServerPlan:
     if read["server"] != server:
         raise UsageError(f"{file}: the plan was made from {read['server']}, not from {server}")
     manifests = [
-        ReviewedManifest(one["file"], one["content"].encode(), one["tenant"], one["revision"])
-        for one in read["manifests"]
+        ReviewedManifest(
+            saved["file"], saved["content"].encode(), saved["tenant"], saved["revision"]
+        )
+        for saved in read["manifests"]
     ]
     return ServerPlan(server, manifests, read["create_tenants"], read["max_deletes"])

@@ -1,4 +1,4 @@
-"""What `plan` and `apply-manifest` are called with, whether they ask a database or a server."""
+"""Arguments of `plan` and `apply-manifest`, for a database or a server."""
 
 import argparse
 from collections.abc import Iterable, Iterator
@@ -8,16 +8,18 @@ from tenantcron.manifests.files import ManifestFile, Policies, find_files, read_
 
 
 def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Declare the options that say what is to be applied, where, and how it is reported."""
+    """Declare the manifests, the rules, the server and the output format."""
     paths = "+" if required else "*"
     parser.add_argument("paths", nargs=paths, type=Path, metavar="PATH", help="files or folders")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
-    parser.add_argument("--tenant", metavar="ID", help="whose manifest it is, if it does not say")
+    parser.add_argument(
+        "--tenant", metavar="ID", help="set the tenant of a manifest that does not name one"
+    )
     parser.add_argument(
         "--max-deletes",
         type=_max_deletes,
         metavar="N",
-        help="delete at most N schedules of a tenant (default: half of them, at least 5)",
+        help="delete at most N schedules per tenant (half, at least 5)",
     )
     parser.add_argument(
         "--create-tenants", action="store_true", help="create tenants that do not exist"
@@ -25,9 +27,11 @@ def configure_sources(parser: argparse.ArgumentParser, *, required: bool) -> Non
     parser.add_argument(
         "--server",
         metavar="URL",
-        help="ask this server, with the token in TENANTCRON_TOKEN, instead of a database",
+        help="use this server, with the token in TENANTCRON_TOKEN",
     )
-    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="set the output format (text)"
+    )
 
 
 def manifest_paths(arguments: argparse.Namespace) -> list[Path]:
@@ -36,11 +40,11 @@ def manifest_paths(arguments: argparse.Namespace) -> list[Path]:
 
 
 def read_manifests(arguments: argparse.Namespace, paths: Iterable[Path]) -> Iterator[ManifestFile]:
-    """Read the manifests, one after the other."""
+    """Read the manifests one by one."""
     return read_files(paths, Policies(arguments.policy), arguments.tenant)
 
 
 def _max_deletes(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0")
     return int(text)

@@ -1,4 +1,4 @@
-"""`tenantcron tenant`: creates, shows and changes tenants."""
+"""`tenantcron tenant`: manages tenants."""
 
 import argparse
 import json
@@ -11,7 +11,8 @@ from tenantcron.cli import tenant_list, tenant_refresh
 from tenantcron.cli.columns import lines
 from tenantcron.cli.database import acting, current_settings, refused, with_database
 from tenantcron.cli.formats.tenants_text import cells, titles
-from tenantcron.cli.numbers import limit
+from tenantcron.cli.numbers import DEFAULT, limit
+from tenantcron.cli.operating import add_actor, add_format
 from tenantcron.cli.tables import columns_available, output, plain_table
 from tenantcron.cli.terminal import Palette
 from tenantcron.core.errors import UsageError
@@ -35,30 +36,30 @@ from tenantcron.tenants.registry import (
 _EXAMPLES = """\
 examples:
   tenantcron tenant create acme --max-concurrent 10
-  tenantcron tenant create acme --schema org_acme    adopt a schema that is there
+  tenantcron tenant create acme --schema org_acme    adopt an existing schema
   tenantcron tenant list --label tier=gold --label region
   tenantcron tenant label acme tier=gold region-     region- removes the label
   tenantcron tenant suspend acme --reason "unpaid since October"
   tenantcron tenant refresh --check                  compare with the platform's registry
-  tenantcron tenant set acme --max-schedules 50      --max-schedules default: the platform's again
+  tenantcron tenant set acme --max-schedules 50      `default` restores the platform's limit
   tenantcron tenant deprovision acme --reason "contract ended" --drop-schema --confirm acme
 """
 
 
-# An adopted schema is never dropped, nor is one with anything else in it.
-_DROPPED = "drop tenantcron's tables, and the schema if then empty"
+# An adopted schema is never dropped, nor is a schema with other objects.
+_DROPPED = "drop tenantcron's tables, and the schema if it is empty then"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
-    parser.description = "Create, show and change tenants; every change is put on record."
+    parser.description = "Manage tenants. Every change is recorded in the audit."
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     tenant_refresh.configure(actions.add_parser("refresh", help=tenant_refresh.HELP))
     for name, work in _ACTIONS.items():
         action = actions.add_parser(name, help=work.__doc__, description=work.__doc__)
         if name != "list":
-            action.add_argument("id", metavar="ID", type=str)
+            action.add_argument("id", metavar="ID", type=str, help="tenant id")
         if name == "create":
             help_text = "adopt this schema (default: by schema_pattern)"
             action.add_argument("--schema", metavar="NAME", type=str, help=help_text)
@@ -66,17 +67,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
             for column, lowest in LOWEST_LIMITS.items():
                 option = f"--{column.replace('_', '-')}"
                 read = limit(lowest, HIGHEST_LIMIT)
-                action.add_argument(option, metavar="N", type=read, default=argparse.SUPPRESS)
+                words = f"set this limit: {lowest} to {HIGHEST_LIMIT}, or {DEFAULT}"
+                action.add_argument(
+                    option, metavar="N", type=read, default=argparse.SUPPRESS, help=words
+                )
         _add_labels(action, name)
         if name in ("suspend", "resume", "deprovision"):
             required = name != "resume"
-            action.add_argument("--reason", metavar="TEXT", type=_reason, required=required)
+            words = "record this reason"
+            action.add_argument(
+                "--reason", metavar="TEXT", type=_reason, required=required, help=words
+            )
         if name == "deprovision":
             action.add_argument("--drop-schema", action="store_true", help=_DROPPED)
-            action.add_argument("--confirm", metavar="ID", help="the id again, to drop tables")
+            action.add_argument("--confirm", metavar="ID", help="repeat the id to drop tables")
         if name not in ("list", "show"):
-            action.add_argument("--actor", metavar="ID", help="who does it (default: login)")
-        action.add_argument("--format", choices=["text", "json"], default="text")
+            add_actor(action)
+        add_format(action)
         action.set_defaults(run=tenant_list.run if name == "list" else run, work=work)
 
 
@@ -85,21 +92,22 @@ def _add_labels(action: argparse.ArgumentParser, name: str) -> None:
         words, form = "set a label", "KEY=VALUE"
         action.add_argument("--label", metavar=form, action="append", default=[], help=words)
     if name == "list":
-        words, form = "only tenants with this label", "KEY[=VALUE]"
+        words, form = "filter by label, repeatable", "KEY[=VALUE]"
         action.add_argument("--label", metavar=form, action="append", default=[], help=words)
     if name == "label":
-        action.add_argument("labels", metavar="KEY=VALUE|KEY-", nargs="+", type=str)
+        words = "set a label, or remove it with KEY-"
+        action.add_argument("labels", metavar="KEY=VALUE|KEY-", nargs="+", type=str, help=words)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the action out and show the tenants that it concerns."""
+    """Run the action and show its tenants."""
     if "id" in arguments:
         arguments.id = tenant_id(arguments.id)
 
     async def work(database: Database) -> tuple[Sequence[TenantRow], list[IdentityRow]]:
         found: Sequence[TenantRow] = await arguments.work(database, arguments)
-        is_shown = arguments.work is _show_one
-        await _say_what_is_kept(database, arguments, found)
+        is_shown = arguments.work is _show_tenant
+        await _report_kept_objects(database, arguments, found)
         return found, await find_identities(database, arguments.id) if is_shown else []
 
     try:
@@ -111,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"tenants": tenants}, indent=2))
     else:
         _show(rows)
-        if arguments.work is _show_one:
+        if arguments.work is _show_tenant:
             _show_schema(rows[0])
         _show_identities(identities)
     return 0
@@ -143,25 +151,25 @@ async def _create(database: Database, arguments: argparse.Namespace) -> Sequence
     return [created]
 
 
-async def _show_one(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """show one tenant and its system identities"""
+async def _show_tenant(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
+    """show a tenant and its system identities"""
     return [await find_tenant(database, arguments.id)]
 
 
 async def _suspend(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """keep a tenant's schedules from starting anything"""
+    """suspend a tenant: its schedules start nothing"""
     registry = Registry(database, acting(arguments.actor))
     return [await registry.suspend(arguments.id, arguments.reason)]
 
 
 async def _resume(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """let a tenant's schedules start again"""
+    """resume a suspended tenant"""
     registry = Registry(database, acting(arguments.actor))
     return [await registry.resume(arguments.id, arguments.reason)]
 
 
 async def _deprovision(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """end a tenant's life; its tables are kept unless --drop-schema"""
+    """deprovision a tenant; keep its tables unless --drop-schema"""
     if arguments.drop_schema:
         _confirm(arguments)
     registry = Registry(database, acting(arguments.actor))
@@ -170,7 +178,7 @@ async def _deprovision(database: Database, arguments: argparse.Namespace) -> Seq
 
 
 async def _set(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """give a tenant limits of its own"""
+    """set the limits of a tenant"""
     limits = _limits(arguments)
     if not limits:
         raise UsageError("nothing to set: give --max-schedules or --max-concurrent")
@@ -178,7 +186,7 @@ async def _set(database: Database, arguments: argparse.Namespace) -> Sequence[Te
 
 
 async def _label(database: Database, arguments: argparse.Namespace) -> Sequence[TenantRow]:
-    """set and remove labels of a tenant"""
+    """set and remove the labels of a tenant"""
     changes = read_changes(arguments.labels)
     return [await Registry(database, acting(arguments.actor)).change_labels(arguments.id, changes)]
 
@@ -186,7 +194,7 @@ async def _label(database: Database, arguments: argparse.Namespace) -> Sequence[
 _ACTIONS = {
     "create": _create,
     "list": tenant_list.run,
-    "show": _show_one,
+    "show": _show_tenant,
     "suspend": _suspend,
     "resume": _resume,
     "deprovision": _deprovision,
@@ -196,18 +204,18 @@ _ACTIONS = {
 
 
 def _confirm(arguments: argparse.Namespace) -> None:
-    """Dropping tables takes the tenant's id twice, typed on a terminal or given as --confirm."""
+    """Require the tenant id a second time, from the terminal or as --confirm."""
     typed = arguments.confirm
     if typed is None and sys.stdin.isatty():
-        typed = input(f"Type {arguments.id} to drop its schedules with their audit: ")
+        typed = input(f"Type {arguments.id} to drop its schedules and their audit records: ")
     if typed != arguments.id:
-        raise UsageError(f"not confirmed, nothing was done: add --confirm {arguments.id}")
+        raise UsageError(f"not confirmed, nothing was changed: add --confirm {arguments.id}")
 
 
-async def _say_what_is_kept(
+async def _report_kept_objects(
     database: Database, arguments: argparse.Namespace, rows: Sequence[TenantRow]
 ) -> None:
-    """Explain what is still there although it was to be dropped."""
+    """Print the objects that were not dropped, and why."""
     if arguments.work is _deprovision and arguments.drop_schema:
         for row in rows:
             for kept in await find_kept(database, row):
@@ -229,17 +237,17 @@ def _show_schema(row: TenantRow) -> None:
 def _show_identities(identities: Sequence[IdentityRow]) -> None:
     if identities:
         table = plain_table("identity", "role", "status")
-        for one in identities:
-            table.add_row(*(Text(visible(cell)) for cell in (one.id, one.role, one.status)))
+        for row in identities:
+            table.add_row(*(Text(visible(cell)) for cell in (row.id, row.role, row.status)))
         output().print()
         output().print(table)
 
 
 def _identities_as_json(identities: Sequence[IdentityRow]) -> JsonObject:
-    """Only where one tenant is shown: a list of all would be mostly identities."""
+    """Return the identities; only `show` has them, to keep lists short."""
     if not identities:
         return {}
     shown: list[JsonValue] = [
-        {"id": one.id, "role": one.role, "status": one.status.value} for one in identities
+        {"id": row.id, "role": row.role, "status": row.status.value} for row in identities
     ]
     return {"identities": shown}

@@ -1,7 +1,7 @@
-"""`tenantcron tenant list`: all tenants, printed as they are read.
+"""`tenantcron tenant list`: lists all tenants as a stream.
 
-A page is printed before the next one is read. The first page decides whether labels are shown and
-how wide the columns are; a later line that needs more takes it if the line still fits.
+Each page is printed before the next one is read. The first page determines whether labels are shown
+and how wide the columns are. A later line may exceed a column if the line still fits.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _NONE_YET = "no tenants yet: `tenantcron tenant create ID`"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """list all tenants"""
+    """list tenants"""
     write = _write_json if arguments.format == "json" else _write_text
     labels = [read_filter(text) for text in arguments.label]
     none = "no tenant has these labels" if labels else _NONE_YET
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def tenant_pages(
     database: Database, size: int, labels: Collection[LabelFilter] = ()
 ) -> AsyncIterator[Sequence[TenantRow]]:
-    """Yield the tenants by id, a page at a time, each read in a transaction of its own."""
+    """Yield the tenants by id, page by page; each page is read in its own transaction."""
     wanted, after = TenantsWanted(labels=labels), None
     while True:
         async with database.transaction() as connection:
@@ -65,7 +65,7 @@ async def _write_text(pages: AsyncIterator[Sequence[TenantRow]], none: str) -> N
             print(columns.head(paint))
         for row in rows:
             print(columns.line(row, paint))
-        # A reader sees a page while the next one is read.
+        # Show the page while the next one is read.
         sys.stdout.flush()
     if columns is None:
         print(none)
@@ -73,7 +73,7 @@ async def _write_text(pages: AsyncIterator[Sequence[TenantRow]], none: str) -> N
 
 async def _write_json(
     pages: AsyncIterator[Sequence[TenantRow]],
-    none: str,  # noqa: ARG001 -- an empty list says it
+    none: str,  # noqa: ARG001 -- JSON has an empty list instead
 ) -> None:
     stream = JsonStream(sys.stdout)
     stream.open_list("tenants")

@@ -1,7 +1,7 @@
-"""`tenantcron tenant refresh`: makes the tenants what the tenant source has, now.
+"""`tenantcron tenant refresh`: syncs the tenants with the tenant source.
 
-Exit codes: 0 when nothing is wrong, 1 when the source cannot be read, has problems or is held back,
-and with --check also when anything differs.
+Exit codes: 0 success, 1 if the source cannot be read, has problems or has held changes, and with
+--check also if a tenant differs.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tenantcron.cli.database import acting
 from tenantcron.cli.numbers import number
-from tenantcron.cli.operating import CommandResult, add_format, respond, settings
+from tenantcron.cli.operating import CommandResult, add_actor, add_format, respond, settings
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
@@ -26,28 +26,28 @@ from tenantcron.tenants.source.reading import TenantSource, tenant_source
 from tenantcron.tenants.source.refresh import Refresher, SourceRefresh
 
 HELP = "sync the tenants with the platform's registry"
-# Of a large fleet only so many changes are shown; JSON has all of them.
+# The text shows at most this many changes; JSON has all of them.
 _SHOWN = 50
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Read the tenant source of the settings, show what differs, and apply it. Works without a "
-        "running scheduler."
+        "Read the tenant source, show the differences and apply them. Works without a running "
+        "scheduler."
     )
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--check", action="store_true", help="show what differs, change nothing")
+    choice.add_argument("--check", action="store_true", help="show differences, change nothing")
     choice.add_argument(
-        "--detach", action="store_true", help="forget the source; keep its tenants as they are"
+        "--detach", action="store_true", help="remove the source; keep its tenants as they are"
     )
     parser.add_argument(
         "--max-missing",
         metavar="N",
         type=number(0, HIGHEST_LIMIT),
-        help="suspend up to N tenants that went missing",
+        help="suspend up to N tenants that are missing in the source",
     )
-    parser.add_argument("--actor", metavar="ID", help="who does it (default: login)")
+    add_actor(parser)
     add_format(parser)
     parser.set_defaults(run=respond, work=_work)
 
@@ -66,7 +66,7 @@ async def _work(database: Database, arguments: argparse.Namespace) -> CommandRes
 
 
 async def _refresh(refresher: Refresher, max_missing: int | None) -> SourceRefresh:
-    """Take the turn at once: a scheduler that is refreshing lets go of it."""
+    """Take the turn from a scheduler that may be refreshing, and refresh."""
     token = uuid4()
     async with refresher.database.transaction() as connection:
         max_age = settings().tenant_source_max_age
@@ -78,7 +78,7 @@ async def _refresh(refresher: Refresher, max_missing: int | None) -> SourceRefre
 async def _detach(database: Database, arguments: argparse.Namespace) -> CommandResult:
     if settings().tenant_source is not None:
         raise UsageError(
-            "the setting tenant_source is still there, and a scheduler with it would attach the "
+            "the setting tenant_source is still set, and a scheduler that has it would attach the "
             "source again: remove it from all settings first"
         )
     async with database.transaction() as connection:
@@ -86,7 +86,7 @@ async def _detach(database: Database, arguments: argparse.Namespace) -> CommandR
         released = await tenant_sources.detach(connection)
 
     def show(console: Console) -> None:
-        console.print(f"detached; {number_of(released, 'tenant')} can be changed here again")
+        console.print(f"detached; {number_of(released, 'tenant')} can be edited here again")
 
     return CommandResult({"detached": True, "released": released}, show)
 
@@ -133,11 +133,11 @@ def _held_lines(plan: SourcePlan) -> Iterator[Text]:
     if plan.held:
         number = len(plan.held)
         yield Text("error: ", "bold red").append(
-            f"{number_of(number, 'tenant')} went missing or lost a valid status at once, so they "
-            f"were kept as they are: {', '.join(plan.held[:10])}{', …' if number > 10 else ''}",
+            f"{number_of(number, 'tenant')} are missing or lost a valid status at the same time, "
+            f"so they were not changed: {', '.join(plan.held[:10])}{', …' if number > 10 else ''}",
             "default",
         )
-        yield Text(f"  = if that is right, add --max-missing {number}", "dim")
+        yield Text(f"  = if that is correct, add --max-missing {number}", "dim")
 
 
 def _problem_line(found: SourceProblem) -> Text:

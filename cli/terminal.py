@@ -1,4 +1,4 @@
-"""What the terminal can show: colour, width, and text that cannot play tricks on it."""
+"""Colour and width of the terminal."""
 
 import os
 import sys
@@ -31,9 +31,9 @@ class Palette:
 
 
 def width() -> int:
-    """Return how many columns text may take; pipes get as much as a wide terminal."""
+    """Return the width of a line; a pipe has the width of a wide terminal."""
     if not sys.stdout.isatty():
         return _WIDE
-    from shutil import get_terminal_size  # noqa: PLC0415 -- pipes and hooks do not pay for it
+    from shutil import get_terminal_size  # noqa: PLC0415 -- only needed on a terminal
 
     return get_terminal_size((_WIDE, 24)).columns

@@ -1,4 +1,4 @@
-"""`tenantcron token`: makes, lists and revokes the tokens of the API."""
+"""`tenantcron token`: manages API tokens."""
 
 import argparse
 from collections.abc import Mapping
@@ -36,20 +36,26 @@ _LONGEST_LIFE = timedelta(days=366)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
-    parser.description = "Make, list and revoke the tokens of the API; every change is on record."
+    parser.description = (
+        "Create, list and revoke API tokens. Every change is recorded in the audit."
+    )
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="make a token; it is shown once and kept nowhere")
-    create.add_argument("name", metavar="NAME", type=_name, help="who will use it, for the audit")
+    create = actions.add_parser("create", help="create a token, which is shown once and not stored")
+    create.add_argument("name", metavar="NAME", type=_name, help="name of its user, for the audit")
     roles = [role.value for role in Role]
-    create.add_argument("--role", choices=roles, required=True, help="what it may do")
-    create.add_argument("--tenant", metavar="T", type=tenant_id, help="bind it to this tenant")
+    create.add_argument("--role", choices=roles, required=True, help="grant this role")
+    create.add_argument("--tenant", metavar="T", type=tenant_id, help="restrict it to this tenant")
     create.add_argument(
-        "--expires-in", metavar="TIME", type=_life, default=timedelta(days=90), help="default: 90d"
+        "--expires-in",
+        metavar="TIME",
+        type=_life,
+        default=timedelta(days=90),
+        help="let it expire after TIME (90d)",
     )
-    revoke = actions.add_parser("revoke", help="end a token for good, at once")
-    revoke.add_argument("id", metavar="ID", help="its id, the part between the underscores")
-    listing = actions.add_parser("list", help="list all tokens, without their secrets")
+    revoke = actions.add_parser("revoke", help="revoke a token permanently")
+    revoke.add_argument("id", metavar="ID", help="token id, the part between the underscores")
+    listing = actions.add_parser("list", help="list all tokens without their secrets")
     for action, work in ((create, _create), (revoke, _revoke), (listing, _list)):
         if action is not listing:
             add_actor(action)
@@ -66,7 +72,7 @@ def _name(text: str) -> str:
 def _life(text: str) -> timedelta:
     span = parse_duration(text)
     if not timedelta(0) < span <= _LONGEST_LIFE:
-        raise UsageError(f"--expires-in {text!r} is not within 366 days: a token ends some day")
+        raise UsageError(f"--expires-in {text!r} is not a duration of at most 366 days")
     return span
 
 
@@ -87,12 +93,12 @@ async def _create(database: Database, arguments: argparse.Namespace) -> CommandR
         )
     if row is None:
         raise OperationError(
-            f"a token `{arguments.name}` exists: revoke it first, or take another name"
+            f"a token `{arguments.name}` exists: revoke it first, or use another name"
         )
 
     def show(console: Console) -> None:
         console.print(new.text, soft_wrap=True)
-        console.print(Text("it is shown this once; keep it where secrets are kept", "dim"))
+        console.print(Text("store it safely: it is not shown again", "dim"))
 
     return CommandResult({**_as_json(row), "token": new.text}, show)
 

@@ -22,31 +22,31 @@ from tenantcron.tenants.installation import (
 
 _EXAMPLES = """\
 examples:
-  tenantcron uninstall                        show what would be dropped
-  tenantcron uninstall --yes --with-tenants   drop it: schedules, history, audit
+  tenantcron uninstall                        show the objects to drop
+  tenantcron uninstall --yes --with-tenants   drop them: schedules, history, audit
 """
 _SHOWN = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Remove tenantcron from the database: its schema and the tenants' tables."
+    parser.description = "Remove tenantcron from the database: its schema and all tenant tables."
     parser.epilog = _EXAMPLES
-    parser.add_argument("--yes", action="store_true", help="drop it; without this it is shown only")
+    parser.add_argument("--yes", action="store_true", help="drop the objects; default: only show")
     parser.add_argument(
-        "--with-tenants", action="store_true", help="although tenants have schedules in it"
+        "--with-tenants", action="store_true", help="drop them even if there are tenants"
     )
     parser.add_argument(
-        "--with-replicas", action="store_true", help="although schedulers seem to run"
+        "--with-replicas", action="store_true", help="drop them even if schedulers are running"
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show what there is to remove, and remove it if that was confirmed."""
+    """Show the objects to remove, and remove them if confirmed."""
     settings = current_settings()
     if settings.database_url is None:
-        raise UsageError("the embedded database is removed with its folder: rm -r .tenantcron")
+        raise UsageError("remove the embedded database with its directory: rm -r .tenantcron")
     try:
         return asyncio.run(_run(arguments))
     except (UninstallError, TenantError) as error:
@@ -57,7 +57,7 @@ async def _run(arguments: argparse.Namespace) -> int:
     async with open_database(current_settings()) as database:
         found = await find_installation(database)
         if found is None:
-            print("there is no tenantcron in this database")
+            print("tenantcron is not installed in this database")
             return 0
         for line in _drops(found):
             print(visible(line))
@@ -77,9 +77,9 @@ def _drops(found: Installation) -> Iterator[str]:
         yield f"drops 3 tables in each of {schemas}: {_names(found.tenants)}"
     created = [row for row in found.tenants if not row.schema_adopted]
     if created:
-        yield f"drops schemas that it created and that are empty then: {_names(created)}"
+        yield f"drops the schemas that it created, if they are empty then: {_names(created)}"
     if found.roles:
-        yield f"drops the roles of handlers: {number_of(found.roles, 'tenant')}"
+        yield f"drops the handler roles of {number_of(found.roles, 'tenant')}"
     if found.has_role:
         yield f"drops the role `{NAME}` if no other database of the server uses it"
 
@@ -111,8 +111,6 @@ async def _remove(database: Database, found: Installation) -> None:
     for role in kept[:_SHOWN]:
         print(visible(f"the role `{role.name}` is kept: {role.reason}"))
     if len(kept) > _SHOWN:
-        print(f"so are {len(kept) - _SHOWN} more roles")
+        print(f"{len(kept) - _SHOWN} more roles are kept")
     for role in kept[:_SHOWN]:
-        print(
-            visible(f'  DROP ROLE "{role.name}";  -- when nothing on the server uses it any more')
-        )
+        print(visible(f'  DROP ROLE "{role.name}";  -- once nothing on the server uses it'))

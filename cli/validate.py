@@ -22,94 +22,98 @@ from tenantcron.service.responses.diagnostics import as_json
 _EXAMPLES = """\
 examples:
   tenantcron validate manifests/                    check every manifest in a folder
-  tenantcron validate --strict acme.yaml            let warnings fail, too
+  tenantcron validate --strict acme.yaml            fail on warnings, too
   tenantcron validate --format github manifests/    annotate a pull request
-  tenantcron explain TC301                          what a code means, and the way out
+  tenantcron explain TC301                          explain a code and how to fix it
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Check manifests. Opens no database and no network connection."
+    parser.description = "Check manifests without a database or network connection."
     parser.epilog = _EXAMPLES
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
-    parser.add_argument("--tenant", metavar="ID", help="whose manifest it is, if it does not say")
-    parser.add_argument("--strict", action="store_true", help="let warnings fail, too")
-    parser.add_argument("--format", choices=list(_WRITERS), default="text", help="default: text")
+    parser.add_argument(
+        "--tenant", metavar="ID", help="set the tenant of a manifest that does not name one"
+    )
+    parser.add_argument("--strict", action="store_true", help="fail on warnings, too")
+    parser.add_argument(
+        "--format", choices=list(_WRITERS), default="text", help="set the output format (text)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and report; 1 if anything is wrong."""
+    """Check and report; return 1 if there are errors."""
     collect_rarely()
     files = find_files(arguments.paths)
-    tally = ValidationTotals(policy_files(files, arguments.policy))
+    totals = ValidationTotals(policy_files(files, arguments.policy))
     checker = Checker(arguments.policy, arguments.tenant, datetime.now(UTC))
-    found = _diagnostics(_with_progress(checker.check_all(files), len(files)), tally)
-    _WRITERS[arguments.format](found, tally)
-    return int(tally.errors > 0 or (arguments.strict and tally.warnings > 0))
+    found = _diagnostics(_with_progress(checker.check_all(files), len(files)), totals)
+    _WRITERS[arguments.format](found, totals)
+    return int(totals.errors > 0 or (arguments.strict and totals.warnings > 0))
 
 
 class ValidationTotals:
-    """What has been checked and found so far."""
+    """The number of checked files, errors and warnings."""
 
     __slots__ = ("errors", "files", "policies", "warnings")
 
     def __init__(self, policies: Sequence[str]) -> None:
-        # The policy files; none: the default policy holds.
+        # The policy files; if empty, the default policy applies.
         self.policies = policies
         self.files = 0
         self.errors = 0
         self.warnings = 0
 
     def add(self, diagnostics: list[Diagnostic]) -> None:
-        """Count one file."""
-        errors = sum(one.severity is Severity.ERROR for one in diagnostics)
+        """Count a file."""
+        errors = sum(found.severity is Severity.ERROR for found in diagnostics)
         self.files += 1
         self.errors += errors
         self.warnings += len(diagnostics) - errors
 
 
 def _diagnostics(
-    files: Iterable[CheckedFile], tally: ValidationTotals
+    files: Iterable[CheckedFile], totals: ValidationTotals
 ) -> Iterator[list[Diagnostic]]:
-    """Yield what is wrong with each file, in the order of the text."""
+    """Yield the diagnostics of each file, ordered by position."""
     tenants = TenantsSeen()
     for file in files:
         declared_twice = tenants.add(file)
         diagnostics = file.diagnostics + ([declared_twice] if declared_twice else [])
-        diagnostics.sort(key=lambda one: one.sort_key)
-        tally.add(diagnostics)
+        diagnostics.sort(key=lambda diagnostic: diagnostic.sort_key)
+        totals.add(diagnostics)
         yield diagnostics
 
 
 def _with_progress(files: Iterable[CheckedFile], total: int) -> Iterable[CheckedFile]:
-    """Show a bar on a terminal while many files are checked."""
+    """Show a progress bar if stderr is a terminal and there are many files."""
     if total < WORTH_PROCESSES or not sys.stderr.isatty():
         return files
-    from rich.console import Console  # noqa: PLC0415 -- a hook on a few files does not pay for it
+    from rich.console import Console  # noqa: PLC0415 -- only needed for many files
     from rich.progress import track  # noqa: PLC0415 -- as above
 
     console = Console(stderr=True)
     return track(files, "Checking", total=total, console=console, transient=True)
 
 
-def _write_text(found: Iterable[list[Diagnostic]], tally: ValidationTotals) -> None:
+def _write_text(found: Iterable[list[Diagnostic]], totals: ValidationTotals) -> None:
     paint, columns = Palette(sys.stdout), width()
     for diagnostics in found:
         for line in text.render(diagnostics, paint, columns):
             print(line)
-    print(text.summary(tally.files, tally.errors, tally.warnings, paint))
-    if tally.policies:
-        print(visible(f"policy: {', '.join(tally.policies)}"))
+    print(text.summary(totals.files, totals.errors, totals.warnings, paint))
+    if totals.policies:
+        print(visible(f"policy: {', '.join(totals.policies)}"))
 
 
-def _write_json(found: Iterable[list[Diagnostic]], tally: ValidationTotals) -> None:
-    diagnostics = [as_json(one) for one in chain.from_iterable(found)]
-    counts = {"files": tally.files, "errors": tally.errors, "warnings": tally.warnings}
-    judged = {"policies": list(tally.policies), "diagnostics": diagnostics}
-    print(json.dumps(counts | judged, indent=2))
+def _write_json(found: Iterable[list[Diagnostic]], totals: ValidationTotals) -> None:
+    diagnostics = [as_json(diagnostic) for diagnostic in chain.from_iterable(found)]
+    counts = {"files": totals.files, "errors": totals.errors, "warnings": totals.warnings}
+    results = {"policies": list(totals.policies), "diagnostics": diagnostics}
+    print(json.dumps(counts | results, indent=2))
 
 
 def _write_github(found: Iterable[list[Diagnostic]], _: ValidationTotals) -> None:
@@ -118,7 +122,7 @@ def _write_github(found: Iterable[list[Diagnostic]], _: ValidationTotals) -> Non
 
 
 def _write_sarif(found: Iterable[list[Diagnostic]], _: ValidationTotals) -> None:
-    from tenantcron.cli.formats.sarif import sarif_log  # noqa: PLC0415 -- it loads urllib
+    from tenantcron.cli.formats.sarif import sarif_log  # noqa: PLC0415 -- imports urllib
 
     print(json.dumps(sarif_log(list(chain.from_iterable(found))), indent=2))
 

@@ -1,4 +1,4 @@
-"""`tenantcron webhook`: who is told of what happens, and where."""
+"""`tenantcron webhook`: manages webhooks, which receive events."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,36 +53,37 @@ examples:
   tenantcron webhook list
 """
 _LONGEST_URL = 2048
-# No tenant can have this id.
-_NOBODY = TenantId("tenantcron")
+# The id of test events. No tenant can have it.
+_NO_TENANT = TenantId("tenantcron")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     parser.description = (
-        "Add, list, test and remove webhooks: who is told of ends of executions, of pauses, and of "
-        "changes of tenants. A change holds for all schedulers within seconds, and is on record."
+        "Manage webhooks, which receive events of executions, schedules and tenants. A change "
+        "reaches all schedulers within seconds and is recorded in the audit."
     )
     parser.epilog = _EXAMPLES
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="tell somebody of what happens from now on")
-    add.add_argument("name", metavar="NAME", help="what it is called here")
-    add.add_argument("url", metavar="URL", help="where events are sent")
-    kinds = ", ".join(one.removeprefix(PREFIX) for one in EVENT_TYPES)
-    add.add_argument(
-        "--event", action="append", metavar="TYPE", help=f"only these, or families of them: {kinds}"
-    )
-    add.add_argument("--tenant", action="append", metavar="T", help="only of these tenants")
+    add = actions.add_parser("add", help="send events to a URL from now on")
+    add.add_argument("name", metavar="NAME", help="name of the webhook")
+    add.add_argument("url", metavar="URL", help="URL that receives the events")
+    types = ", ".join(event_type.removeprefix(PREFIX) for event_type in EVENT_TYPES)
+    add.description = f"Send events to a URL from now on. Types: {types}."
+    words = "send only this type or family of events, repeatable"
+    add.add_argument("--event", action="append", metavar="TYPE", help=words)
+    words = "send only events of this tenant, repeatable"
+    add.add_argument("--tenant", action="append", metavar="T", help=words)
     add.add_argument("--secret", metavar="REF", help="sign with env:NAME or file:/path")
-    add.add_argument("--batch", action="store_true", help="send many events a request")
-    test = actions.add_parser("test", help="send an event of no consequence, from here")
-    enable = actions.add_parser("enable", help="tell a webhook again that was switched off")
-    disable = actions.add_parser("disable", help="tell a webhook nothing more; it stays listed")
+    add.add_argument("--batch", action="store_true", help="send several events per request")
+    test = actions.add_parser("test", help="send a test event from this machine")
+    enable = actions.add_parser("enable", help="enable a disabled webhook")
+    disable = actions.add_parser("disable", help="disable a webhook without removing it")
     add_reason(disable)
-    remove = actions.add_parser("remove", help="forget a webhook, and all that waits for it")
-    listing = actions.add_parser("list", help="list all webhooks, and what waits for them")
+    remove = actions.add_parser("remove", help="remove a webhook and its pending events")
+    listing = actions.add_parser("list", help="list all webhooks and their pending events")
     for action in (test, enable, disable, remove):
-        action.add_argument("name", metavar="NAME")
+        action.add_argument("name", metavar="NAME", help="name of the webhook")
     for action in (add, test):
         action.add_argument("--policy", type=Path, metavar="FILE", help="use this tenantcron.toml")
     for action in (add, enable, disable, remove):
@@ -99,21 +100,19 @@ async def _add(database: Database, arguments: argparse.Namespace) -> CommandResu
         await audit_records.act(connection, acting(arguments.actor))
         await webhooks.lock(connection)
         known = {row.id for row in await tenants.list_all(connection)}
-        unknown = [one for one in new.tenants or () if one not in known]
+        unknown = [tenant for tenant in new.tenants or () if tenant not in known]
         if unknown:
             raise UnknownError(f"there is no tenant {', '.join(unknown)}: nothing was added")
         if len(await webhooks.list_all(connection)) >= MOST_WEBHOOKS:
-            raise OperationError(f"there are {MOST_WEBHOOKS} webhooks, and no more: remove one")
+            raise OperationError(f"there can be at most {MOST_WEBHOOKS} webhooks: remove one first")
         row = await webhooks.add(connection, new)
     if row is None:
-        raise OperationError(
-            f"a webhook `{new.name}` exists: remove it first, or take another name"
-        )
-    return _told(row, f"webhook {row.name} is told of what happens from now on")
+        raise OperationError(f"a webhook `{new.name}` exists: remove it first, or use another name")
+    return _result(row, f"webhook {row.name} receives events from now on")
 
 
 def _checked(arguments: argparse.Namespace) -> Webhook:
-    """Return the webhook that was asked for; all that is wrong with it is said at once."""
+    """Return the requested webhook; report all its problems at once."""
     policy = policy_in(Path.cwd(), arguments.policy)
     types = {given: _types(given) for given in arguments.event or ()}
     problems = [
@@ -125,11 +124,11 @@ def _checked(arguments: argparse.Namespace) -> Webhook:
     ]
     if problems:
         raise UsageError("\n".join(["the webhook cannot be added", *problems]))
-    wanted = {one for found in types.values() for one in found} or set(EVENT_TYPES)
+    selected = {event_type for found in types.values() for event_type in found} or set(EVENT_TYPES)
     return Webhook(
         name=arguments.name,
         url=arguments.url,
-        event_types=tuple(one for one in EVENT_TYPES if one in wanted),
+        event_types=tuple(event_type for event_type in EVENT_TYPES if event_type in selected),
         tenants=tuple(dict.fromkeys(arguments.tenant)) if arguments.tenant else None,
         secret_ref=arguments.secret,
         in_batches=arguments.batch,
@@ -138,18 +137,20 @@ def _checked(arguments: argparse.Namespace) -> Webhook:
 
 
 def _types(given: str) -> list[str]:
-    """Return the types that a name stands for: one, or a family such as `execution`."""
-    name = given.removeprefix(PREFIX)
+    """Return the event types of a name: a single type, or a family such as `execution`."""
+    name = PREFIX + given.removeprefix(PREFIX)
     return [
-        one for one in EVENT_TYPES if one == PREFIX + name or one.startswith(f"{PREFIX}{name}.")
+        event_type
+        for event_type in EVENT_TYPES
+        if event_type == name or event_type.startswith(f"{name}.")
     ]
 
 
 def _unknown_type(given: str) -> str:
-    known = [one.removeprefix(PREFIX) for one in EVENT_TYPES]
+    known = [event_type.removeprefix(PREFIX) for event_type in EVENT_TYPES]
     meant = close_match(given.removeprefix(PREFIX), known)
-    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
-    return f"  --event: {_shown(given)} is not a type of events; {hint}"
+    hint = f"did you mean {meant}?" if meant else f"use one of {', '.join(known)}"
+    return f"  --event: {_shown(given)} is not an event type; {hint}"
 
 
 def _name_problems(name: str) -> Iterator[str]:
@@ -160,24 +161,24 @@ def _name_problems(name: str) -> Iterator[str]:
 def _url_problems(text: str, policy: Policy) -> Iterator[str]:
     url = read_url(text) if len(text) <= _LONGEST_URL else None
     if url is None:
-        yield "  URL: it is not a URL that can be called: write https://host/path"
+        yield "  URL: not a valid URL: write https://host/path"
         return
     refusal = policy.egress.refusal(url)
     if refusal is not None:
-        yield f"  URL: {url.origin} may not be called: {refusal.message}; {refusal.hint}"
+        yield f"  URL: {url.origin} is not allowed: {refusal.message}; {refusal.hint}"
 
 
 def _tenant_problems(given: Iterable[str]) -> Iterator[str]:
-    for one in given:
-        if not is_tenant_id(one):
-            yield f"  --tenant: {_shown(one)} is not {TENANT_EXPECTED}"
+    for tenant in given:
+        if not is_tenant_id(tenant):
+            yield f"  --tenant: {_shown(tenant)} is not {TENANT_EXPECTED}"
 
 
 def _secret_problems(given: str | None, policy: Policy) -> Iterator[str]:
     if given is not None and not may_use(read_ref(given), policy.allowed_secrets):
         yield (
-            f"  --secret: {_shown(given)} is not among the secrets that may be used: the platform "
-            "team can add it to allowed_secrets in the [policy] table, as env:NAME or file:/path"
+            f"  --secret: {_shown(given)} is not an allowed secret: the platform team can add it "
+            "to allowed_secrets in the [policy] table, as env:NAME or file:/path"
         )
 
 
@@ -195,12 +196,12 @@ async def _test(database: Database, arguments: argparse.Namespace) -> CommandRes
     caller = HttpClient(policy.egress, ca_file=settings().ca_file)
     event = Event(0, uuid4(), TEST_TYPE, f"webhooks/{found.name}", now, {"webhook": found.name})
     try:
-        await Courier(caller, policy.allowed_secrets).send(found, _NOBODY, [event], now)
+        await Courier(caller, policy.allowed_secrets).send(found, _NO_TENANT, [event], now)
     except NotTakenError as error:
-        raise OperationError(f"webhook {found.name} has not taken the event: {error}") from error
+        raise OperationError(f"webhook {found.name} did not accept the event: {error}") from error
     finally:
         await caller.close()
-    answer = _told(found, f"webhook {found.name} has taken the event")
+    answer = _result(found, f"webhook {found.name} accepted the event")
     return CommandResult({**answer.data, "event": str(event.id)}, answer.show)
 
 
@@ -211,7 +212,7 @@ async def _enable(database: Database, arguments: argparse.Namespace) -> CommandR
         row = await webhooks.enable(connection, arguments.name) or found
     if row is None:
         raise _unknown(arguments.name)
-    return _told(row, f"webhook {row.name} is told of what happens from now on")
+    return _result(row, f"webhook {row.name} receives events from now on")
 
 
 async def _disable(database: Database, arguments: argparse.Namespace) -> CommandResult:
@@ -221,7 +222,7 @@ async def _disable(database: Database, arguments: argparse.Namespace) -> Command
         row = await webhooks.disable(connection, arguments.name, arguments.reason) or found
     if row is None:
         raise _unknown(arguments.name)
-    return _told(row, f"webhook {row.name} is told nothing more")
+    return _result(row, f"webhook {row.name} is disabled")
 
 
 async def _remove(database: Database, arguments: argparse.Namespace) -> CommandResult:
@@ -230,36 +231,42 @@ async def _remove(database: Database, arguments: argparse.Namespace) -> CommandR
         row = await webhooks.remove(connection, arguments.name)
     if row is None:
         raise _unknown(arguments.name)
-    return _told(row, f"webhook {row.name} is forgotten, with all that waited for it")
+    return _result(row, f"webhook {row.name} and its pending events are removed")
 
 
 async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
         rows = await webhooks.list_all(connection)
-        waiting = await outbox.backlogs(connection)
+        backlogs = await outbox.backlogs(connection)
 
     def show(console: Console) -> None:
         table = plain_table("name", "calls", "events", "tenants", "state", "waiting", "dropped")
         for row in rows:
-            table.add_row(*_cells(row, waiting.get(row.name)))
+            table.add_row(*_cells(row, backlogs.get(row.name)))
         console.print(table if rows else "no webhooks: `tenantcron webhook add NAME URL`")
-        for one in waiting.values():
-            if one.error is not None:
-                console.print(Text(visible(f"{one.webhook}: {one.error}"), "yellow"))
+        for backlog in backlogs.values():
+            if backlog.error is not None:
+                console.print(Text(visible(f"{backlog.webhook}: {backlog.error}"), "yellow"))
 
-    return CommandResult({"webhooks": [_as_json(row, waiting.get(row.name)) for row in rows]}, show)
+    return CommandResult(
+        {"webhooks": [_as_json(row, backlogs.get(row.name)) for row in rows]}, show
+    )
 
 
 def _cells(row: Webhook, backlog: Backlog | None) -> Iterator[str]:
-    # A path or a query may hold what is nobody's business.
+    # Show only the origin: a path or a query may contain a secret.
     url = read_url(row.url)
     yield row.name
     yield url.origin if url else "?" if row.url else "hidden"
     all_types = row.event_types == EVENT_TYPES
-    short = (one.removeprefix(PREFIX) for one in row.event_types)
+    short = (event_type.removeprefix(PREFIX) for event_type in row.event_types)
     yield "all" if all_types else ", ".join(short)
     yield "all" if row.tenants is None else ", ".join(row.tenants)
-    yield "on" if row.disabled_at is None else f"off: {visible(row.disabled_reason or 'by hand')}"
+    yield (
+        "on"
+        if row.disabled_at is None
+        else f"off: {visible(row.disabled_reason or 'no reason given')}"
+    )
     yield f"since {in_utc(backlog.oldest)}" if backlog else ""
     yield str(row.dropped)
 
@@ -268,7 +275,7 @@ def _unknown(name: str) -> UnknownError:
     return UnknownError(f"there is no webhook {name!a}: `tenantcron webhook list` shows all")
 
 
-def _told(row: Webhook, words: str) -> CommandResult:
+def _result(row: Webhook, words: str) -> CommandResult:
     def show(console: Console) -> None:
         console.print(words, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""`tenantcron why`: tells why a schedule did not run, or not yet."""
+"""`tenantcron why`: explains why a schedule did not run."""
 
 import argparse
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = "Tell why a schedule did not run, or not yet; the answer comes first."
+    parser.description = "Explain why a schedule did not run. The main reason comes first."
     parser.epilog = _EXAMPLES
-    parser.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref)
+    words = "tenant id and schedule name"
+    parser.add_argument("schedule", metavar="TENANT/SCHEDULE", type=schedule_ref, help=words)
     add_format(parser)
     parser.set_defaults(run=respond, work=_work)
 
@@ -41,17 +42,17 @@ async def _work(database: Database, arguments: argparse.Namespace) -> CommandRes
             situation = await read_situation(connection, ref, settings().lease, None)
     except UnknownError as error:
         message, _, hint = str(error).partition(": ")
-        return _answer(ref, [Reason("unknown", f"{message}.", hint)], code=1)
-    return _answer(ref, explain(situation), code=0)
+        return _result(ref, [Reason("unknown", f"{message}.", hint)], code=1)
+    return _result(ref, explain(situation), code=0)
 
 
-def _answer(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> CommandResult:
+def _result(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> CommandResult:
     def show(console: Console) -> None:
         first, *others = reasons
         console.print(Text(visible(first.message), "bold"), soft_wrap=True)
         console.print(Text(visible(f"  = {first.hint}"), "dim"), soft_wrap=True)
-        for one in others:
-            console.print(Text(visible(f"- {one.message}")), soft_wrap=True)
-            console.print(Text(visible(f"  = {one.hint}"), "dim"), soft_wrap=True)
+        for reason in others:
+            console.print(Text(visible(f"- {reason.message}")), soft_wrap=True)
+            console.print(Text(visible(f"  = {reason.hint}"), "dim"), soft_wrap=True)
 
     return CommandResult(why_as_json(ref, reasons), show, code)

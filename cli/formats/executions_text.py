@@ -1,4 +1,4 @@
-"""Executions for people: a table of many, and the story of one."""
+"""Executions as text: a table, and the details of one execution."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ STYLES = {
 
 
 def table(rows: Sequence[ExecutionRow]) -> Table:
-    """Return the table of executions."""
+    """Return a table of executions."""
     shown = plain_table(
         "execution", "schedule", "scheduled for", "state", "attempt", "took", "reason"
     )
@@ -44,14 +44,14 @@ def table(rows: Sequence[ExecutionRow]) -> Table:
     return shown
 
 
-def show_story(told: Told, console: Console) -> None:
-    """Print what became of one execution, from its plan to its end."""
-    row = told.execution
+def show_details(details: Told, console: Console) -> None:
+    """Print an execution with its attempts, from its scheduled time to its end."""
+    row = details.execution
     title = Text(f"execution {row.id}  ", "bold").append(row.state, STYLES.get(row.state, "bold"))
     console.print(title)
-    for line in story(row):
+    for line in _description(row):
         console.print(Text(visible(f"  {line}")), soft_wrap=True)
-    for attempt in told.attempts:
+    for attempt in details.attempts:
         console.print(Text(f"  {_attempt(attempt)}"), soft_wrap=True)
         for line in (attempt.error or "").splitlines():
             console.print(Text(visible(f"      {line}".rstrip()), "dim"), soft_wrap=True)
@@ -60,20 +60,20 @@ def show_story(told: Told, console: Console) -> None:
     console.print(Text(visible(f"  {_end(row)}")), soft_wrap=True)
 
 
-def story(row: ExecutionRow) -> Iterator[str]:
-    """Yield the sentences on how an execution came about."""
+def _description(row: ExecutionRow) -> Iterator[str]:
+    """Yield the lines that describe an execution before its attempts."""
     yield f"{row.tenant_id}/{row.schedule_name}, saga {row.saga_name}"
-    yield f"planned for {in_utc(row.scheduled_for)}, on record since {in_utc(row.created_at)}"
-    yield f"in the name of {row.actor_id} ({row.actor_type}, {row.actor_source})"
+    yield f"scheduled for {in_utc(row.scheduled_for)}, created at {in_utc(row.created_at)}"
+    yield f"runs as {row.actor_id} ({row.actor_type}, {row.actor_source})"
     if row.missed_count and row.covers_from is not None:
         others = number_of(row.missed_count, "earlier occurrence")
-        yield f"stands for {others} since {in_utc(row.covers_from)}, too"
+        yield f"also covers {others} since {in_utc(row.covers_from)}"
     if row.losses:
         blamed = kills(row.suspicion)
-        blame = f", and blamed for it {number_of(blamed, 'time')}" if blamed else ""
+        blame = f", the suspected cause {number_of(blamed, 'time')}" if blamed else ""
         yield f"lost with its worker {number_of(row.losses, 'time')}{blame}"
     if row.cancel_requested_at is not None:
-        yield f"asked to stop at {in_utc(row.cancel_requested_at)}: {row.cancel_reason}"
+        yield f"cancellation requested at {in_utc(row.cancel_requested_at)}: {row.cancel_reason}"
 
 
 def _attempt(attempt: AttemptRow) -> str:
@@ -85,16 +85,16 @@ def _attempt(attempt: AttemptRow) -> str:
 
 
 def _answer(attempt: AttemptRow) -> Iterator[str]:
-    """Yield what a service answered, as far as it is kept."""
+    """Yield the recorded part of an HTTP response."""
     if attempt.http_status is None:
         return
-    yield f"HTTP {attempt.http_status}" + (", with the answer" if attempt.answer else "")
+    yield f"HTTP {attempt.http_status}" + (", response body:" if attempt.answer else "")
     for line in (attempt.answer or "").splitlines():
         yield f"  | {line}"
 
 
 def _output(attempt: AttemptRow) -> Iterator[str]:
-    """Yield what the handler returned, and the end of its log."""
+    """Yield the result of the handler and the end of its log."""
     if attempt.result is not None:
         yield f"result: {json.dumps(attempt.result, ensure_ascii=False)}"
     if attempt.log is not None:
@@ -103,17 +103,17 @@ def _output(attempt: AttemptRow) -> Iterator[str]:
 
 
 def _end(row: ExecutionRow) -> str:
-    """Say where it stands, and what to do next."""
+    """Return the current state and the next step."""
     reason = f": {row.reason}" if row.reason else ""
     ended = f"{row.state}{reason}" + (f", at {in_utc(row.finished_at)}" if row.finished_at else "")
     ref = f"{row.tenant_id}/{row.schedule_name}"
     match row.state:
         case State.PENDING:
-            return f"waits, from {in_utc(row.not_before)} on: `tenantcron why {ref}` tells for what"
+            return f"pending since {in_utc(row.not_before)}: `tenantcron why {ref}` shows why"
         case State.RUNNING:
             since = in_utc(row.started_at) if row.started_at else ""
             return (
-                f"attempt {row.attempt} of {row.attempts_allowed} runs since {since} on "
+                f"attempt {row.attempt} of {row.attempts_allowed} running since {since} on "
                 f"{row.worker_id}: `tenantcron execution cancel {row.id}` stops it"
             )
         case State.RETRYING if row.suspicion:

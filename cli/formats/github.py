@@ -13,7 +13,7 @@ def annotation(diagnostic: Diagnostic) -> str:
         "line": str(span.line),
         "endLine": str(span.end_line),
     }
-    # GitHub refuses columns on annotations of several lines.
+    # GitHub rejects columns on annotations that span several lines.
     if span.line == span.end_line:
         properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
@@ -22,7 +22,7 @@ def annotation(diagnostic: Diagnostic) -> str:
 
 
 def _data(text: str) -> str:
-    """Escape what would end the command; other control characters have no business in a log."""
+    """Escape characters that would end the command, and other control characters."""
     shown = "".join(char if char in "\r\n" else visible(char) for char in text)
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 

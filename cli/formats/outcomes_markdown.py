@@ -1,4 +1,4 @@
-"""Answers of plan and apply as Markdown, for the summary page of a pipeline."""
+"""Results of plan and apply as Markdown, for the job summary of a pipeline."""
 
 from collections.abc import Iterator
 from datetime import UTC
@@ -7,25 +7,25 @@ from tenantcron.cli.formats.outcomes_text import first_execution, why_none
 from tenantcron.core.words import visible
 from tenantcron.service.responses.shapes import Summary, TenantAnswer
 
-# GitHub takes a mebibyte and nothing of a page that is longer; a character may take four bytes.
+# GitHub drops a summary of more than 1 MiB. A character can take four bytes.
 _LONGEST_PAGE = 250_000
 _SIGNS = {"create": "`+`", "update": "`~`", "delete": "`-`"}
 
 
 class SummaryPage:
-    """The summary page, which takes tenants as they come and holds no more than GitHub shows."""
+    """The job summary: tenants are added one by one, up to the size that GitHub accepts."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._parts: list[str] = []
         self._length = 0
-        self._left_out = 0
+        self._omitted = 0
 
     def add(self, tenant: TenantAnswer) -> None:
-        """Add a tenant, if the page has room."""
+        """Add a tenant if the page has room."""
         part = "\n".join(_tenant(tenant)) + "\n"
-        if self._left_out or self._length + len(part) > _LONGEST_PAGE:
-            self._left_out += 1
+        if self._omitted or self._length + len(part) > _LONGEST_PAGE:
+            self._omitted += 1
             return
         self._parts.append(part)
         self._length += len(part)
@@ -34,7 +34,7 @@ class SummaryPage:
         """Return the page, with the totals first."""
         totals = " · ".join(f"{count} {key}" for key, count in summary.items())
         head = "\n".join([f"### {self._title}", "", totals, ""]) + "\n"
-        more = f"… and {self._left_out} more tenants\n" if self._left_out else ""
+        more = f"… and {self._omitted} more tenants\n" if self._omitted else ""
         return head + "".join(self._parts) + more
 
 
@@ -44,9 +44,9 @@ def _tenant(tenant: TenantAnswer) -> Iterator[str]:
     if refusal := tenant.get("error"):
         yield f"> **{refusal['code']}** {_plain(refusal['message'])}"
         yield ""
-    for one in tenant["diagnostics"]:
-        place = f"{_plain(one['file'])}:{one['line']}"
-        yield f"- **{one['code']}** {place} {_plain(one['message'])}"
+    for diagnostic in tenant["diagnostics"]:
+        place = f"{_plain(diagnostic['file'])}:{diagnostic['line']}"
+        yield f"- **{diagnostic['code']}** {place} {_plain(diagnostic['message'])}"
     if tenant["status"] == "failed":
         return
     for change in tenant["changes"]:
@@ -65,7 +65,7 @@ def _tenant(tenant: TenantAnswer) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Keep words from being read as Markdown or HTML."""
+    """Escape Markdown and HTML."""
     escaped = visible(text)
     for char in "\\`*_{}[]<>|#":
         escaped = escaped.replace(char, f"\\{char}")

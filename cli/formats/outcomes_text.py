@@ -1,6 +1,6 @@
-"""Answers of plan and apply for people: + ~ - and a table of the next executions.
+"""Results of plan and apply as text: + ~ - and a table of the next executions.
 
-They are made from the JSON answer, so that a server's answer reads as one made here.
+The input is the JSON response, so a result from a server looks like a local one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,21 +25,21 @@ from tenantcron.service.responses.shapes import (
 
 _SIGNS = {"create": "+", "update": "~", "delete": "-"}
 _STATUS_STYLES = {"failed": "error", "applied": "good"}
-# Of a large fleet only what needs reading is shown tenant by tenant.
+# In larger fleets, tenants without changes are not shown.
 _ALL_IN_DETAIL = 20
 _TITLES = ("  schedule", "next execution", "UTC", "")
 _HOW_SOON = frozenset({3})
 
 
 def is_worth_reading(tenant: TenantAnswer, fleet: int) -> bool:
-    """Whether a tenant is shown: of a large fleet those are not for which nothing changes."""
+    """Whether to show a tenant: a large fleet hides its unchanged tenants."""
     return fleet <= _ALL_IN_DETAIL or tenant["status"] != "unchanged"
 
 
 def tenant_lines(
     tenant: TenantAnswer, now: datetime, paint: Palette, columns: int
 ) -> Iterator[str]:
-    """Yield what became of one tenant."""
+    """Yield the result of a tenant."""
     status = tenant["status"]
     title = paint("strong", visible(tenant["tenant"] or str(tenant["file"])))
     title += paint(_STATUS_STYLES.get(status, "dim"), f"  {status}")
@@ -55,9 +55,9 @@ def tenant_lines(
 def _details(tenant: TenantAnswer, paint: Palette) -> Iterator[str]:
     if refusal := tenant.get("error"):
         yield paint("error", f"  error[{refusal['code']}] {visible(refusal['message'])}")
-    for one in tenant["diagnostics"]:
-        place = f"{one['file']}:{one['line']}:{one['column']}"
-        yield visible(f"  {one['severity']}[{one['code']}] {place} {one['message']}")
+    for found in tenant["diagnostics"]:
+        place = f"{found['file']}:{found['line']}:{found['column']}"
+        yield visible(f"  {found['severity']}[{found['code']}] {place} {found['message']}")
     for change in tenant["changes"]:
         yield from _change_lines(change, paint)
     for drift in tenant["drift"]:
@@ -79,7 +79,7 @@ def _change_lines(change: ChangeResponse, paint: Palette) -> Iterator[str]:
 
 
 def _drift_line(drift: DriftResponse) -> str:
-    """Say how a live row differs from what was applied, and who did it if that is known."""
+    """Return how a live row differs from the applied version, with the actor if known."""
     touch, name = drift["changed_by"], drift["schedule"]
     who = ""
     if touch is not None:
@@ -90,9 +90,9 @@ def _drift_line(drift: DriftResponse) -> str:
 
 def _drifted(drift: DriftResponse) -> str:
     if drift["applied"] is None:
-        return "was added by other means"
+        return "was added outside a manifest"
     if drift["live"] is None:
-        return "was deleted by other means"
+        return "was deleted outside a manifest"
     return "was changed: " + ", ".join(
         f"{field} {_value(drift['applied'], field)} → {_value(drift['live'], field)}"
         for field in drift["fields"]
@@ -113,8 +113,8 @@ def _value(definition: DefinitionResponse | None, field: str) -> str:
 def schedule_lines(
     schedules: Sequence[ScheduleResponse], now: datetime, paint: Palette, columns: int
 ) -> Iterator[str]:
-    """Yield the table of schedules with their next execution, local and in UTC."""
-    rows = [_row(one, now) for one in schedules]
+    """Yield the table of schedules with their next execution, in local time and UTC."""
+    rows = [_row(schedule, now) for schedule in schedules]
     return lines(_TITLES, rows, paint, columns, dim=_HOW_SOON)
 
 
@@ -127,14 +127,14 @@ def _row(schedule: ScheduleResponse, now: datetime) -> tuple[str, str, str, str]
 
 
 def _name(schedule: ScheduleResponse) -> str:
-    """Name a schedule, with its provider if no manifest declares it."""
-    # A server of the previous release does not say.
+    """Return the name of a schedule, with its provider if no manifest declares it."""
+    # A server of the previous release does not send it.
     provider = schedule.get("provider", MANIFESTS)
     return schedule["name"] if provider == MANIFESTS else f"{schedule['name']} ({provider})"
 
 
 def first_execution(schedule: ScheduleResponse) -> datetime | None:
-    """Return the next execution in the schedule's own time."""
+    """Return the next execution in the schedule's time zone."""
     if not schedule["next_executions"]:
         return None
     first = datetime.fromisoformat(schedule["next_executions"][0])
@@ -144,17 +144,18 @@ def first_execution(schedule: ScheduleResponse) -> datetime | None:
         return first
 
 
-def _how_soon(one: ScheduleResponse, first: datetime, now: datetime) -> str:
-    return in_words(first - now) + (f", {_paused(one['paused'])}" if one["paused"] else "")
+def _how_soon(schedule: ScheduleResponse, first: datetime, now: datetime) -> str:
+    pause = schedule["paused"]
+    return in_words(first - now) + (f", {_paused(pause)}" if pause else "")
 
 
-def why_none(one: ScheduleResponse) -> str:
-    """Say why a schedule has no next execution."""
-    if not one["enabled"]:
+def why_none(schedule: ScheduleResponse) -> str:
+    """Return why a schedule has no next execution."""
+    if not schedule["enabled"]:
         return "disabled"
-    if one["paused"] is not None:
-        return _paused(one["paused"])
-    return visible(one["fault"]) if one["fault"] else "no occurrence ahead"
+    if schedule["paused"] is not None:
+        return _paused(schedule["paused"])
+    return visible(schedule["fault"]) if schedule["fault"] else "no future occurrence"
 
 
 def _paused(pause: PauseResponse) -> str:

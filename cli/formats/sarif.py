@@ -10,7 +10,7 @@ Sarif = dict[str, "str | int | list[Sarif] | Sarif"]
 
 
 def sarif_log(diagnostics: list[Diagnostic]) -> Sarif:
-    """Return a whole SARIF file."""
+    """Return the content of a SARIF file."""
     driver: Sarif = {"name": "tenantcron", "rules": [_rule(rule) for rule in RULES.values()]}
     run: Sarif = {
         "tool": {"driver": driver},

@@ -1,4 +1,4 @@
-"""One schedule with where it stands and who changed it, for people."""
+"""A schedule as text: its definition, state, last executions and changes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -20,7 +20,7 @@ from tenantcron.store.rows.audit_records import PAUSE, AuditRow
 
 
 def show_situation(situation: Situation, console: Console) -> None:
-    """Print the definition, where the scheduler stands, the last executions and changes."""
+    """Print a schedule with its state, its last executions and its last changes."""
     console.print(Text(str(situation.ref), "bold"))
     facts = plain_table("", "")
     facts.show_header = False
@@ -35,7 +35,7 @@ def show_situation(situation: Situation, console: Console) -> None:
     if situation.changes:
         console.print("\nlast changes")
         console.print(_changes(situation.changes))
-    console.print(f"`tenantcron why {situation.ref}` tells why it did not run", soft_wrap=True)
+    console.print(f"`tenantcron why {situation.ref}` explains why it did not run", soft_wrap=True)
 
 
 def _facts(situation: Situation) -> Iterator[tuple[str, str]]:
@@ -57,7 +57,7 @@ def _facts(situation: Situation) -> Iterator[tuple[str, str]]:
 def _standing(situation: Situation) -> Iterator[tuple[str, str]]:
     cursor = situation.cursor
     if cursor is None:
-        yield "scheduler", "has not taken it up yet"
+        yield "scheduler", "has not picked it up yet"
         return
     if pause := situation.pause:
         until = f" until {in_utc(pause.until)}" if pause.until else ""
@@ -68,7 +68,7 @@ def _standing(situation: Situation) -> Iterator[tuple[str, str]]:
 
 
 def _policies(situation: Situation) -> Iterator[tuple[str, str]]:
-    """Yield what the manifest says beside the timetable, as it is stored."""
+    """Yield the other settings of the manifest as they are stored."""
     for name, value in situation.definition.items():
         if value not in (None, "", {}, "0s"):
             yield name, _plain(value)
@@ -76,7 +76,7 @@ def _policies(situation: Situation) -> Iterator[tuple[str, str]]:
 
 def _plain(value: JsonValue) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
     return str(value)
 
 
@@ -93,7 +93,7 @@ def _changes(rows: Sequence[AuditRow]) -> Table:
 
 
 def _change(row: AuditRow) -> str:
-    """Return what was done, with the reason of a pause or the columns that differ."""
+    """Return the operation, with the reason of a pause or the columns that differ."""
     before, after = row.before, row.after
     if not isinstance(after, dict):
         return row.operation
@@ -101,7 +101,7 @@ def _change(row: AuditRow) -> str:
         return f"{row.operation}: {after.get('reason')}"
     if not isinstance(before, dict):
         return row.operation
-    # What the manifest says; a row also has ids and times of its own.
-    names = (one.name for one in fields(Definition))
+    # Compare the columns of the manifest only: a row also has ids and timestamps.
+    names = (field.name for field in fields(Definition))
     differ = (name for name in names if before.get(name) != after.get(name))
     return f"{row.operation}: {', '.join(differ)}"

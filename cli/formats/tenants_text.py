@@ -1,4 +1,4 @@
-"""Tenants for people: one line each."""
+"""Tenants as text: one line per tenant."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,13 +13,13 @@ _REASON: Final = "reason"
 
 
 def titles(rows: Iterable[TenantRow]) -> tuple[str, ...]:
-    """Return the titles of a table that begins with these tenants; labels only if one has any."""
+    """Return the column titles for these tenants; labels only if a tenant has any."""
     has_labels = any(row.labels for row in rows)
     return (*_TITLES, _LABELS, _REASON) if has_labels else (*_TITLES, _REASON)
 
 
 def cells(row: TenantRow, shown: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the cells of a tenant's line, for the titles that are shown."""
+    """Return the cells of a tenant for the shown titles."""
     limits = (row.max_schedules, row.max_concurrent)
     numbers = (DEFAULT if limit is None else str(limit) for limit in limits)
     labels = (labels_in_words(row.labels),) if _LABELS in shown else ()

@@ -1,4 +1,4 @@
-"""Diagnostics for people: the source line with a marker under the place."""
+"""Diagnostics as text: the source line with a marker under the span."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _NEAR = 5_000
 
 
 def render(diagnostics: list[Diagnostic], paint: Palette, columns: int) -> Iterator[str]:
-    """Yield the lines that show the diagnostics of one file."""
+    """Yield the lines for the diagnostics of a file."""
     lines = _source_lines(diagnostics[0].file) if diagnostics else []
     for diagnostic in diagnostics:
         yield from _head(diagnostic, paint)
@@ -64,10 +64,10 @@ def _masked(line: str, span: Span) -> str:
 
 
 def _excerpt(line: str, span: Span, columns: int) -> tuple[str, str]:
-    """Return the part of a line around the span that fits, and the marker below it."""
+    """Return the part of a line around the span that fits, and its marker."""
     last = span.end_column - 1 if span.end_line == span.line else len(line)
     begin = span.column - 1
-    # A line can be a megabyte long: no more of it is looked at than could be shown.
+    # A line can be a megabyte long, so read no more of it than fits.
     before = _cells(line[max(0, begin - columns) : begin])
     marked = _cells(line[begin : min(last, begin + columns)])
     after = _cells(line[last : last + columns])
@@ -79,7 +79,7 @@ def _excerpt(line: str, span: Span, columns: int) -> tuple[str, str]:
 
 
 def _cut(text: str, columns: int) -> str:
-    """Return as much of the text as fits."""
+    """Truncate the text to a number of columns."""
     widths = accumulate(map(_char_width, text))
     return text[: sum(1 for _ in takewhile(lambda width: width <= columns, widths))]
 

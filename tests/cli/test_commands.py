@@ -1,7 +1,10 @@
-"""The command line as a whole: help, wrong use, exit codes, pipes and consoles."""
+"""All commands: help, wrong usage, exit codes, pipes and consoles."""
 
+import argparse
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,30 @@ def test_the_help_of_every_command_has_examples(
     shown = capsys.readouterr().out
     assert "\nexamples:\n  tenantcron " in shown
     assert f"usage: tenantcron {command}" in shown
+
+
+def helps(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the help of all arguments and actions of a command, each with its path."""
+    for argument in parser._actions:
+        yield f"{path} {argument.metavar or argument.dest}", argument.help or ""
+        if isinstance(argument, argparse._SubParsersAction):
+            for action in argument._choices_actions:
+                yield f"{path} {action.dest}", action.help or ""
+            for name, action_parser in argument.choices.items():
+                yield from helps(action_parser, f"{path} {name}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_help_text_has_1_to_60_characters(command: str) -> None:
+    parser = argparse.ArgumentParser()
+    import_module(f"tenantcron.cli.{command.replace('-', '_')}").configure(parser)
+    found = [(command, COMMANDS[command]), *helps(parser, command)]
+    wrong = [
+        (path, text)
+        for path, text in found
+        if not 0 < len(text) <= 60 and not path.endswith("ACTION")
+    ]
+    assert wrong == []
 
 
 def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +74,7 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     ],
     ids=" ".join,
 )
-def test_wrong_use_exits_with_2_and_says_how_it_is_meant(
+def test_wrong_usage_exits_with_2_and_prints_the_usage(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exited:
@@ -71,12 +98,12 @@ def test_the_version_is_that_of_the_package() -> None:
         "next '0 * * * *' --count 10000",
     ],
 )
-def test_a_reader_that_has_seen_enough_is_no_error(command: str) -> None:
+def test_a_reader_that_closes_the_pipe_causes_no_error(command: str) -> None:
     line = f"set -o pipefail; '{sys.executable}' -m tenantcron {command} | head -1"
     run = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert run.stderr == ""
     assert len(run.stdout.splitlines()) == 1
-    # Mistakes were found, so a pipeline must not take it for success.
+    # There are errors, so the pipeline must not report success.
     assert run.returncode != 0 or not command.startswith("validate")
 
 
@@ -92,15 +119,15 @@ def test_a_console_that_cannot_show_every_character_gets_escapes(
         assert "Traceback" not in run.stderr
 
 
-def test_an_error_inside_is_shown_in_full_and_is_not_taken_for_findings(
+def test_an_internal_error_prints_its_traceback_and_exits_with_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_: object) -> None:
-        raise RuntimeError("out of luck")
+        raise RuntimeError("internal")
 
     monkeypatch.setattr("tenantcron.cli.validate.find_files", fail)
     assert main(["validate", str(GOOD)]) == 2
-    assert "RuntimeError: out of luck" in capsys.readouterr().err
+    assert "RuntimeError: internal" in capsys.readouterr().err
 
 
 def test_an_interrupt_exits_as_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,7 +141,7 @@ def test_the_story_of_one_has_its_attempts_with_their_errors(
 
     assert f"execution {execution}  DEAD" in text
     assert "acme/nightly, saga nightly" in text
-    assert "in the name of maria (human, manual)" in text
+    assert "runs as maria (human, manual)" in text
     assert "      ValueError: no\n        in line 3\n" in text
     assert f"tenantcron execution retry {execution}" in text
     assert (attempt["attempt"], attempt["outcome"], attempt["worker"]) == (1, "FAILED", "one")
@@ -161,7 +161,7 @@ def test_the_story_of_a_suspect_has_its_losses_and_that_it_waits_for_its_turn(
     text = shell("execution", "show", execution).out
     answer = told(shell, "show", execution)["execution"]
 
-    assert "  lost with its worker 4 times, and blamed for it 1 time\n" in text
+    assert "  lost with its worker 4 times, the suspected cause 1 time\n" in text
     assert "waits for its turn: `tenantcron why acme/nightly`" in text
     assert (answer["losses"], answer["suspect"]) == (4, True)
 
@@ -188,7 +188,7 @@ def test_retry_and_cancel_say_what_became_of_it(shell: Shell, database_url: str)
     cancelled = told(shell, "cancel", execution, "--reason", "wrong month")["execution"]
 
     assert retried.code == 0
-    assert "waits again, with at most 3 attempts to come" in retried.out
+    assert "is queued for retry, with at most 3 attempts left" in retried.out
     assert (cancelled["state"], cancelled["reason"]) == ("CANCELLED", "wrong month")
     records = run(
         database_url,

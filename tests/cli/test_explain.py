@@ -57,7 +57,7 @@ def test_rules_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("TC999", "`tenantcron explain` lists them all"),
+        ("TC999", "`tenantcron explain` lists all codes"),
         ("nevr-fires", "did you mean never-fires?"),
     ],
 )

@@ -57,7 +57,7 @@ def test_people_are_told_when_a_new_key_signs(shell: Shell) -> None:
 
 def test_without_keys_the_list_says_how_one_comes_about(shell: Shell, database_url: str) -> None:
     before = footprint(database_url)
-    assert "the first token makes one" in shell("keys", "list").out
+    assert "the first token or `keys rotate` creates one" in shell("keys", "list").out
     assert key_set(shell) == []
     assert footprint(database_url) == before
 

@@ -39,7 +39,7 @@ def test_an_operator_goes_before_the_settings_until_it_is_given_back(shell: Shel
     assert told(shell, "--max-concurrent", "50")["max_concurrent"] == 50
     both = told(shell, "--max-concurrent-per-tenant", "0")
     assert (both["max_concurrent"], both["max_concurrent_per_tenant"]) == (50, 0)
-    assert "lets nothing start" in shell("limits").out
+    assert "no execution starts" in shell("limits").out
     back = told(shell, "--max-concurrent", "default", "--max-concurrent-per-tenant", "default")
     assert (back["max_concurrent"], back["max_concurrent_per_tenant"]) == (20, 5)
 

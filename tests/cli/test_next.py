@@ -53,7 +53,7 @@ def test_text_shows_local_time_and_utc(following: Any) -> None:
         "30 2 * * *", "--timezone", "Europe/Berlin", "--after", AFTER, "--count", "2"
     )
     assert answer.out == (
-        "30 2 * * * in Europe/Berlin, at least 1d apart by the clock on the wall\n"
+        "30 2 * * * in Europe/Berlin, minimum interval 1d (local time)\n"
         "  Mon 2026-11-16 02:30 CET  (2026-11-16 01:30 UTC)  in 1 h 30 min\n"
         "  Tue 2026-11-17 02:30 CET  (2026-11-17 01:30 UTC)  in 1 d 1 h\n"
     )
@@ -62,7 +62,7 @@ def test_text_shows_local_time_and_utc(following: Any) -> None:
 def test_text_shows_seconds_where_there_are_any(following: Any) -> None:
     answer = following("@every 90s", "--after", AFTER, "--count", "2")
     assert answer.out == (
-        "@every 90s in UTC, at least 1m30s apart by the clock on the wall\n"
+        "@every 90s in UTC, minimum interval 1m30s (local time)\n"
         "  Mon 2026-11-16 00:01:30 UTC  in 1 min\n"
         "  Mon 2026-11-16 00:03:00 UTC  in 3 min\n"
     )
@@ -104,7 +104,7 @@ def test_a_single_time_that_has_passed(following: Any) -> None:
     answer = following("@at 2020-01-01T09:00:00Z", "--after", AFTER)
     assert (answer.code, answer.out) == (
         0,
-        "@at 2020-01-01T09:00:00Z in UTC\n  no occurrence after that\n",
+        "@at 2020-01-01T09:00:00Z in UTC\n  no later occurrence\n",
     )
 
 

@@ -89,14 +89,14 @@ URL = "https://policy.internal/may"
 @pytest.mark.parametrize(
     ("variables", "options", "words"),
     [
-        ({"URL": "policy.internal/may"}, (), "owner_check_url is not a URL that can be called"),
+        ({"URL": "policy.internal/may"}, (), "owner_check_url is not a valid URL"),
         (
             {"URL": "https://elsewhere.internal/"},
             (),
             'add "elsewhere.internal" to allowed_hosts in the [policy] table',
         ),
         ({"URL": "http://policy.internal/"}, (), "may be called by https only"),
-        ({"AUDIENCE": "https://policy.internal"}, (), "without an owner_check_url"),
+        ({"AUDIENCE": "https://policy.internal"}, (), "needs owner_check_url"),
         ({"URL": URL, "AUDIENCE": "x"}, (), "there is no key to sign them: set master_key"),
         ({"URL": URL, "AUDIENCE": "x\ty"}, (), "OWNER_CHECK_AUDIENCE: 'x\\ty' is not an audience"),
         ({"URL": URL}, ("--handlers", "sagas"), "and the authoriser sagas.may ("),

@@ -345,7 +345,7 @@ def test_manifests_and_a_plan_together_or_neither_is_wrong_use(shell: Shell) -> 
     assert apply(shell, "acme.yaml").code == 2
     neither = shell("apply-manifest")
     assert neither.code == 2
-    assert "name the manifests to apply, or a plan" in neither.err
+    assert "give either the manifests to apply or a plan" in neither.err
 
 
 KEY, OTHER_KEY = "11" * 31 + "12", "21" * 31 + "22"

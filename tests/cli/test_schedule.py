@@ -136,7 +136,7 @@ def told(shell: Shell, *arguments: str) -> Any:
 def test_show_tells_where_a_schedule_stands(shell: Shell) -> None:
     fresh = told(shell, "show", "acme/s000")
     assert (fresh["cursor"], fresh["executions"], fresh["paused"]) == (None, [], None)
-    assert "has not taken it up yet" in shell("schedule", "show", "acme/s000").out
+    assert "has not picked it up yet" in shell("schedule", "show", "acme/s000").out
     made = told(shell, "trigger", "acme/s000")["execution"]
     told(shell, "pause", "acme/s000", "--reason", "partner is down", "--actor", "maria")
 
@@ -224,7 +224,7 @@ def test_a_trigger_answers_with_how_to_follow_it(shell: Shell) -> None:
     command = called.out.split("`")[-2]
     assert command.startswith("tenantcron execution show ")
     shown = shell(*command.split()[1:])
-    assert "in the name of github:octocat (pipeline, manual)" in shown.out
+    assert "runs as github:octocat (pipeline, manual)" in shown.out
 
 
 def test_what_a_closed_tenant_or_a_slip_asks_for_is_refused(

@@ -259,11 +259,14 @@ async def test_a_plan_is_applied_where_it_was_made(both: Both) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("plan", "acme.yaml", "--server", "cron.internal"), "not an address"),
-        (("plan", "acme.yaml", "--server", "https://["), "not an address"),
-        (("plan", "acme.yaml", "--server", "https://cron.internal:eighty"), "not an address"),
+        (("plan", "acme.yaml", "--server", "cron.internal"), "is not a URL such as"),
+        (("plan", "acme.yaml", "--server", "https://["), "is not a URL such as"),
+        (("plan", "acme.yaml", "--server", "https://cron.internal:eighty"), "is not a URL such as"),
         (("plan", "acme.yaml", "--server", "http://cron.internal"), "use https"),
-        (("plan", "acme.yaml", "--server", "http://127.0.0.1:1"), "cannot be asked"),
+        (
+            ("plan", "acme.yaml", "--server", "http://127.0.0.1:1"),
+            "request to http://127.0.0.1:1 failed",
+        ),
         (("plan", "acme.yaml", "--server", "http://127.0.0.1:1", "--policy", "x"), "policy"),
         (
             ("apply-manifest", "acme.yaml", "--server", "http://127.0.0.1:1", "--actor", "x"),

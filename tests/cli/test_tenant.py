@@ -182,7 +182,7 @@ def test_dropping_a_schema_needs_the_id_again(
     _, errors = run.communicate()
 
     assert run.returncode == 2
-    assert "not confirmed, nothing was done" in errors
+    assert "not confirmed, nothing was changed" in errors
     assert footprint(database_url) == before
 
 
@@ -212,7 +212,7 @@ def test_an_actor_that_is_only_claimed_cannot_look_like_a_proven_one(
     called = shell("tenant", "create", "acme", "--actor", name)
 
     assert called.code == 2
-    assert "are given to callers after a proof" in called.err
+    assert "are reserved for authenticated callers" in called.err
     assert query(database_url, "SELECT id FROM tenantcron.tenant") == []
 
 

@@ -90,7 +90,7 @@ def test_tenants_that_all_vanish_are_held_until_it_is_confirmed(
     query(database_url, "TRUNCATE public.tenants")
     called = shell("tenant", "refresh", **SOURCE)
     assert called.code == 1
-    assert "8 tenants went missing or lost a valid status at once" in called.out
+    assert "8 tenants are missing or lost a valid status at the same time" in called.out
     assert "add --max-missing 8" in called.out
     assert "tenants-held" in shell("health").out
     assert shell("tenant", "refresh", "--max-missing", "8", **SOURCE).code == 0
@@ -101,7 +101,7 @@ def test_a_detached_source_gives_its_tenants_back(shell: Shell) -> None:
     assert shell("tenant", "refresh", **SOURCE).code == 0
     assert shell("tenant", "refresh", "--detach", **SOURCE).code == 2
     called = shell("tenant", "refresh", "--detach")
-    assert (called.code, called.out) == (0, "detached; 2 tenants can be changed here again\n")
+    assert (called.code, called.out) == (0, "detached; 2 tenants can be edited here again\n")
     assert shell("tenant", "suspend", "acme", "--reason", "unpaid").code == 0
 
 

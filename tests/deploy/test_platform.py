@@ -132,7 +132,7 @@ def test_tenantcron_leaves_no_trace_on_a_platform_that_was_there_first(
 
     assert shown.code == refused.code == 1
     assert "drops 3 tables in each of 101 schemas: `Org customer-000`" in shown.out
-    created = "drops schemas that it created and that are empty then: `Org of-our-own`"
+    created = "drops the schemas that it created, if they are empty then: `Org of-our-own`"
     assert created in shown.out
     assert "nothing was dropped: add --yes" in shown.err
     assert "tenants have tables here: 101" in refused.err
@@ -142,4 +142,4 @@ def test_tenantcron_leaves_no_trace_on_a_platform_that_was_there_first(
     assert after.keys() == before.keys()
     for name in before:
         assert after[name] == before[name], name
-    assert platform.succeed("uninstall").out == "there is no tenantcron in this database\n"
+    assert platform.succeed("uninstall").out == "tenantcron is not installed in this database\n"

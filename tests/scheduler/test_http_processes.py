@@ -137,7 +137,7 @@ def test_a_call_is_shown_with_its_status_and_answer(fleet: Fleet, ledger: Ledger
 
     (row,) = executions(fleet.url)
     text = fleet.shell("execution", "show", str(row["id"])).out
-    assert "HTTP 200, with the answer\n        | done\n        | and dusted\n" in text
+    assert "HTTP 200, response body:\n        | done\n        | and dusted\n" in text
     told = fleet.shell("execution", "show", str(row["id"]), "--format", "json").out
     (attempt,) = json.loads(told)["execution"]["attempts"]
     assert (attempt["http_status"], attempt["answer"]) == (200, "done\nand dusted")

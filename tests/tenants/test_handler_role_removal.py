@@ -90,7 +90,7 @@ def test_uninstall_drops_all_roles(shell: Shell, roles: Roles) -> None:
     shown = shell("uninstall")
     done = shell("uninstall", "--yes", "--with-tenants")
 
-    assert "drops the roles of handlers: 2 tenants" in shown.out
+    assert "drops the handler roles of 2 tenants" in shown.out
     assert done.code == 0, done
     assert roles.found() == []
 
