@@ -19,5 +19,5 @@ async def warn_of_excess_rights(database: Database, settings: Settings, role: st
     async with database.transaction() as connection:
         login, rights = await excess_rights(connection)
     if rights:
-        hint = f"log in as {role}, see docs/database.md#rights"
+        hint = f"log in as {role}, see docs/database.md#privileges"
         log.warning("login_has_excess_rights", login=login, rights=rights, hint=hint)
