@@ -14,7 +14,7 @@ it.
   response is shown as `{…}`.
 - A block after `<!-- file: NAME -->` is written into that copy under that name in page order. A
   later block with the same name is the file after an edit.
-- An `sql` block after `<!-- by hand -->` runs on the embedded server, as its superuser.
+- An `sql` block after `<!-- manually -->` runs on the embedded server, as its superuser.
 - A table after `<!-- fields: SCHEMA DEFINITION -->` lists the keys of one part of a JSON Schema.
 - A table after `<!-- checked: KIND -->` has inputs on the left and computed results on the right;
   `ANSWERS` has the kinds.

@@ -99,9 +99,7 @@ EXCEPTIONS: Final = {
     ("examples/platform/my_platform.py", "settle"): "a method of the provider protocol",
     ("provider/*.py", "settle"): "a method of the provider protocol",
     ("tests/provider/*.py", "settle"): "as above",
-    ("tests/support/page_commands.py", "by hand"): "a marker in the pages",
     ("tests/support/scheduling.py", "go_on"): "used by tests of areas that are not clean yet",
-    ("tests/test_docs.py", "by hand"): "a marker in the pages",
 }
 
 # Anything but space between two phrases, so that no phrase is found across code.

@@ -27,7 +27,7 @@ COMMAND = re.compile(r"^\$ (?P<command>tenantcron .*)$", re.MULTILINE)
 MOVES = "moves with the clock"
 CUT = "; definitions cut"
 DEFINITION = re.compile(r'^( *)"definition": \{\n.*?^\1\}', re.MULTILINE | re.DOTALL)
-BY_HAND = "by hand"
+MANUALLY = "manually"
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 SHELL = re.compile(r"[|&;<>$`*?\[~\\]")
 # `Tue 2026-12-01 02:00 GMT`, `2026-12-01 02:00`, `2026-12-01T02:00:00+00:00`; `in 14 d 20 h`.
@@ -115,7 +115,7 @@ def _block(match: re.Match[str], folder: Path, database: DatabaseTarget | None) 
     """Process a block, and return it with its current output."""
     mark = match["mark"] or ""
     put(match, folder)
-    if match["language"] == "sql" and mark == BY_HAND:
+    if match["language"] == "sql" and mark == MANUALLY:
         assert database, "a page without database commands has no database to change"
         with psycopg.connect(make_conninfo(**database.parameters)) as connection:
             connection.execute(match["body"])
