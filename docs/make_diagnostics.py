@@ -1,4 +1,4 @@
-"""Writes the page of all diagnostics: `python docs/make_diagnostics.py > docs/diagnostics.md`."""
+"""Write the page of all diagnostics: `python docs/make_diagnostics.py > docs/diagnostics.md`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +10,8 @@ MISTAKES = Path(__file__).parents[1] / "examples" / "mistakes"
 _INTRODUCTION = """\
 # Diagnostics
 
-Everything that `tenantcron validate` can say about a manifest. `tenantcron explain TC301` tells the
-same on the command line. A code never changes its meaning; a retired one is not reused.
+All diagnostics of `tenantcron validate`. `tenantcron explain TC301` shows one of them on the
+command line. A code never changes its meaning; a retired code is not reused.
 
 Errors make `validate` fail; warnings do so only with `--strict`.
 """
@@ -23,8 +23,8 @@ _FAMILIES = {
     "TC4": "Targets",
     "TC5": "Across files",
 }
-# What would be silly to keep as a file.
-_IN_WORDS = {
+# Examples that are too large for a file.
+_DESCRIBED_EXAMPLES = {
     "TC002": "a file of more than 1 MiB, or a list of 20,001 numbers",
     "TC303": "a report of 300 KiB pasted into `payload:`",
     "TC308": "20 schedules that share a named schedule with a payload of 250 KiB",
@@ -32,13 +32,13 @@ _IN_WORDS = {
 
 
 def render() -> str:
-    """Return the whole page."""
+    """Return the page."""
     return "\n".join(_lines())
 
 
 def _lines() -> Iterator[str]:
     yield _INTRODUCTION
-    yield "| code | name | severity | what |"
+    yield "| code | name | severity | meaning |"
     yield "|---|---|---|---|"
     for rule in RULES.values():
         yield f"| [{rule.code}](#{_anchor(rule)}) | {rule.name} | {rule.severity} | {rule.what} |"
@@ -55,8 +55,8 @@ def _section(rule: Rule) -> Iterator[str]:
     yield f"{rule.what} ({rule.severity.capitalize()})\n"
     yield f"- **Why:** {rule.why}"
     yield f"- **Fix:** {rule.fix}"
-    if rule.code in _IN_WORDS:
-        yield f"- **Example:** {_IN_WORDS[rule.code]}."
+    if rule.code in _DESCRIBED_EXAMPLES:
+        yield f"- **Example:** {_DESCRIBED_EXAMPLES[rule.code]}."
     for file in _examples(rule):
         link = file.relative_to(MISTAKES.parent).as_posix()
         yield f"- **Example:** [{link}](../examples/{link})\n"
@@ -69,7 +69,7 @@ def _examples(rule: Rule) -> list[Path]:
 
 
 def _shown(file: Path) -> str:
-    """Return the text without the line that is for editors."""
+    """Return the text of a file without its line for editors."""
     text = file.read_bytes().decode("utf-8", errors="replace")
     return "\n".join(line for line in text.splitlines() if "yaml-language-server" not in line)
 

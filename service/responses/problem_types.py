@@ -1,6 +1,6 @@
-"""What can be wrong with a request, and its HTTP status: the one table of both.
+"""The problems of the API and their HTTP statuses.
 
-Programs know a problem by its code. `tenantcron explain` knows the codes, too.
+Programs identify a problem by its code, which `tenantcron explain` describes.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tenantcron.manifests.language.rules import Rule
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
-    """A kind of problem, and the status that it is answered with."""
+    """A kind of problem, and the HTTP status of its response."""
 
     rule: Rule
     status: HTTPStatus
@@ -22,9 +22,9 @@ _ALL = (
         Rule(
             "TC701",
             "not-authenticated",
-            "The request proves nobody.",
-            "The API acts in the name of somebody, and puts that name on record.",
-            "Send `Authorization: Bearer` with a token that is valid: `tenantcron token create`.",
+            "The request is not authenticated.",
+            "The API acts on behalf of its caller, and records the caller.",
+            "Send `Authorization: Bearer` with a valid token: `tenantcron token create`.",
         ),
         HTTPStatus.UNAUTHORIZED,
     ),
@@ -33,8 +33,8 @@ _ALL = (
             "TC702",
             "not-allowed",
             "The caller's role does not allow this.",
-            "Each role is trusted with a part of the API only.",
-            "Use a token with another role; the page on the API has the table.",
+            "Each role may use only a part of the API.",
+            "Use a token with another role; docs/api.md lists them.",
         ),
         HTTPStatus.FORBIDDEN,
     ),
@@ -42,9 +42,9 @@ _ALL = (
         Rule(
             "TC703",
             "not-found",
-            "There is nothing by that name, or the caller may not see it.",
-            "Who is bound to one tenant learns nothing of others, not even that they exist.",
-            "Look it up in a list.",
+            "The resource does not exist, or the caller may not see it.",
+            "A caller that is bound to a tenant cannot see whether others exist.",
+            "Check the name with a list request.",
         ),
         HTTPStatus.NOT_FOUND,
     ),
@@ -52,9 +52,9 @@ _ALL = (
         Rule(
             "TC704",
             "not-possible-now",
-            "What was asked for is not possible in the state that things are in.",
-            "Nothing is half done: the request changed nothing.",
-            "Read the detail; it says what comes first.",
+            "The current state does not allow the request.",
+            "The request changed nothing.",
+            "Read the detail, which describes what to do first.",
         ),
         HTTPStatus.CONFLICT,
     ),
@@ -62,9 +62,9 @@ _ALL = (
         Rule(
             "TC705",
             "precondition-failed",
-            "The resource is not what `If-Match` says it is.",
-            "Somebody has changed it since it was read.",
-            "Read it again, decide anew, and send its new ETag.",
+            "The resource does not match `If-Match`.",
+            "The resource changed since you read it.",
+            "Fetch it again and retry with the new ETag.",
         ),
         HTTPStatus.PRECONDITION_FAILED,
     ),
@@ -72,9 +72,9 @@ _ALL = (
         Rule(
             "TC706",
             "request-too-large",
-            "The body of the request is longer than is read.",
-            "A manifest has a limit, and so has what a request may cost.",
-            "Send less.",
+            "The body of the request is too large.",
+            "The limit bounds the cost of a request.",
+            "Send a smaller body.",
         ),
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     ),
@@ -82,9 +82,9 @@ _ALL = (
         Rule(
             "TC707",
             "invalid-request",
-            "The request is not as the API describes it.",
-            "Guessing what was meant would change the wrong thing.",
-            "Mend what `errors` lists; /openapi.json describes every request.",
+            "The request does not match the API's schema.",
+            "A guess could change the wrong resource.",
+            "Fix the problems in `errors`; /openapi.json describes every request.",
         ),
         HTTPStatus.UNPROCESSABLE_ENTITY,
     ),
@@ -93,8 +93,8 @@ _ALL = (
             "TC708",
             "idempotency-key-reused",
             "The `Idempotency-Key` was used for another request.",
-            "The answer that is kept for the key belongs to something else.",
-            "Use a new key for each new request, and the same only to repeat one.",
+            "The response stored for the key belongs to the other request.",
+            "Use a new key for each request, and the same key only to repeat it.",
         ),
         HTTPStatus.UNPROCESSABLE_ENTITY,
     ),
@@ -102,9 +102,9 @@ _ALL = (
         Rule(
             "TC709",
             "too-many-requests",
-            "The caller has used up its requests of this minute.",
-            "One caller must not slow the API down for the others.",
-            "Wait as long as `Retry-After` says; the setting is `api_rate_limit`.",
+            "The caller has exceeded its requests per minute.",
+            "The limit protects callers from each other.",
+            "Wait for `Retry-After`; the setting is `api_rate_limit`.",
         ),
         HTTPStatus.TOO_MANY_REQUESTS,
     ),
@@ -112,9 +112,9 @@ _ALL = (
         Rule(
             "TC710",
             "unavailable",
-            "The database, the issuer of tokens or a check of a manifest does not answer in time.",
-            "Waiting longer would only pile requests up.",
-            "Try again after `Retry-After`; `Idempotency-Key` makes that safe for writes.",
+            "The database, the token issuer or a manifest check did not respond in time.",
+            "If requests waited longer, they would pile up.",
+            "Retry after `Retry-After`; `Idempotency-Key` makes that safe for writes.",
         ),
         HTTPStatus.SERVICE_UNAVAILABLE,
     ),
@@ -122,8 +122,8 @@ _ALL = (
         Rule(
             "TC711",
             "changed-at-the-same-time",
-            "Somebody else changed the same at the same moment.",
-            "Of two changes that meet, one is undone.",
+            "Another request changed the same resource at the same time.",
+            "One of two conflicting transactions is rolled back.",
             "Send the request again.",
         ),
         HTTPStatus.CONFLICT,
@@ -132,9 +132,9 @@ _ALL = (
         Rule(
             "TC712",
             "method-not-allowed",
-            "The resource does not take this method.",
-            "Methods mean the same everywhere.",
-            "Use one that `Allow` lists.",
+            "The resource does not support this method.",
+            "Each resource supports only some methods.",
+            "Use a method that `Allow` lists.",
         ),
         HTTPStatus.METHOD_NOT_ALLOWED,
     ),
@@ -142,8 +142,8 @@ _ALL = (
         Rule(
             "TC713",
             "unsupported-media-type",
-            "The body is neither YAML nor JSON by its `Content-Type`.",
-            "The same bytes can mean different things in both.",
+            "The `Content-Type` is neither YAML nor JSON.",
+            "The same bytes can have different meanings in YAML and JSON.",
             "Send `application/yaml` or `application/json`.",
         ),
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -152,9 +152,9 @@ _ALL = (
         Rule(
             "TC714",
             "internal-error",
-            "Something went wrong that is not the caller's fault.",
-            "It is in the log of the server, under the request's `X-Correlation-Id`.",
-            "Give that id to whoever runs the server.",
+            "The server failed unexpectedly.",
+            "The server's log has the error, with the request's `X-Correlation-Id`.",
+            "Give that id to the operator of the server.",
         ),
         HTTPStatus.INTERNAL_SERVER_ERROR,
     ),
@@ -164,7 +164,7 @@ _ALL = (
             "invalid-host",
             "The request does not name exactly one valid host.",
             "HTTP/1.1 requires one `Host` header; two would let a proxy and the server disagree.",
-            "Send one `Host` header with the name that the server is reached by.",
+            "Send one `Host` header with the server's name.",
         ),
         HTTPStatus.BAD_REQUEST,
     ),
@@ -173,7 +173,7 @@ _ALL = (
             "TC716",
             "host-not-served",
             "The server does not serve the host that the request names.",
-            "A page of another site can make a browser call the server under a name of that site.",
+            "A page of another site can make a browser call the server under that site's name.",
             "Use a name that the setting `trusted_hosts` lists, or add the name there.",
         ),
         HTTPStatus.MISDIRECTED_REQUEST,
@@ -182,9 +182,9 @@ _ALL = (
         Rule(
             "TC717",
             "too-many-connections",
-            "The process serves as many connections as it may.",
-            "Without a limit a flood of connections would use up its memory and file descriptors.",
-            "Try again after `Retry-After`; the setting is `api_connections`.",
+            "The process has reached its limit of connections.",
+            "The limit protects the process's memory and file descriptors.",
+            "Retry after `Retry-After`; the setting is `api_connections`.",
         ),
         HTTPStatus.SERVICE_UNAVAILABLE,
     ),
@@ -192,9 +192,9 @@ _ALL = (
         Rule(
             "TC718",
             "head-too-large",
-            "The request line and headers are longer than is read.",
-            "Everything that is read before the caller is known must stay small.",
-            "Send shorter headers; filters and cookies are the usual cause.",
+            "The request line and headers are too large.",
+            "The server limits what it reads before it has authenticated the caller.",
+            "Send shorter headers; filters and cookies are a common cause.",
         ),
         HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     ),
@@ -202,9 +202,9 @@ _ALL = (
         Rule(
             "TC719",
             "too-many-manifests",
-            "The server works on as many manifests of the caller as it may at a time.",
-            "Checking a manifest takes processor time that other requests wait for.",
-            "Wait for an answer, or as long as `Retry-After` says, before you send the next one.",
+            "The caller has too many manifests in progress.",
+            "Checking manifests uses CPU time that other requests need.",
+            "Wait for a response, or for `Retry-After`, before you send the next one.",
         ),
         HTTPStatus.TOO_MANY_REQUESTS,
     ),
