@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two PostgreSQL nodes under Patroni, etcd and HAProxy on this machine, on loopback only, until
+# Run two PostgreSQL nodes with Patroni, etcd and HAProxy on the loopback of this machine until
 # Ctrl-C. Needs Debian's postgresql, patroni, etcd-server and haproxy, and root to change accounts.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,7 +49,7 @@ cat <<TEXT
 Through HAProxy:  postgresql://postgres@127.0.0.1:$proxy_port/postgres
 Without a proxy:  postgresql://postgres@127.0.0.2:$port,127.0.0.3:$port/postgres?target_session_attrs=read-write
 Fail over:        runuser -u postgres -- patronictl -c $work/one.yml failover --force
-Crash:            pkill -9 -f '$work/one'    or two: the one that leads
-Logs:             $work/*.log    Ctrl-C ends everything.
+Crash:            pkill -9 -f '$work/one'    or two: whichever is the primary
+Logs:             $work/*.log    Ctrl-C stops everything.
 TEXT
 wait

@@ -1,6 +1,6 @@
--- What each role of roles.sql may do in the schema tenantcron. Run it with psql as tenantcron_deploy
--- after every `tenantcron migrate`; running it again does no harm. tests/deploy/test_rights.py runs
--- every command with exactly these rights.
+-- The privileges of each role of roles.sql in the schema tenantcron. Run it with psql as
+-- tenantcron_deploy after every `tenantcron migrate`; it is idempotent. tests/deploy/test_rights.py
+-- runs every command with exactly these privileges.
 BEGIN;
 REVOKE ALL ON ALL TABLES IN SCHEMA tenantcron
     FROM tenantcron_run, tenantcron_operate, tenantcron_plan;
@@ -8,7 +8,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenantcron
     FROM tenantcron_run, tenantcron_operate, tenantcron_plan;
 GRANT USAGE ON SCHEMA tenantcron TO tenantcron_run, tenantcron_operate, tenantcron_plan;
 
--- All of them read what the scheduler does, and the version that the tables are at.
+-- All of them read the scheduler's state and the version of the tables.
 GRANT SELECT ON
     tenantcron.schema_version, tenantcron.tenant, tenantcron.limits, tenantcron.manifest_version,
     tenantcron.schedule_definition, tenantcron.schedule_cursor, tenantcron.execution,
@@ -22,7 +22,7 @@ GRANT EXECUTE ON FUNCTION
     tenantcron.sees(text), tenantcron.sees_schema(text), tenantcron.schema_of(text),
     tenantcron.running_now()
     TO tenantcron_run, tenantcron_operate, tenantcron_plan;
--- A plan's role sees the state of webhooks, but neither their addresses nor what is sent to them.
+-- tenantcron_plan sees the state of webhooks, but neither their URLs nor their events.
 GRANT SELECT ON
     tenantcron.webhook, tenantcron.webhook_lane, tenantcron.webhook_event, tenantcron.outbox
     TO tenantcron_run, tenantcron_operate;
@@ -35,19 +35,19 @@ GRANT SELECT (webhook_name, tenant_id, last_placed, last_delivered, failures, la
 GRANT SELECT (webhook_name, tenant_id, place, placed_at)
     ON tenantcron.webhook_event TO tenantcron_plan;
 
--- Triggers write the audit with the rights of the role that makes a change. It is append only.
+-- Triggers write the audit with the privileges of the role that makes a change. It is append-only.
 GRANT INSERT ON tenantcron.audit_record TO tenantcron_run, tenantcron_operate;
 GRANT EXECUTE ON FUNCTION
     tenantcron.acting(), tenantcron.put_on_record(text, text, text, jsonb, jsonb)
     TO tenantcron_run, tenantcron_operate;
--- Steps that one process at a time may take.
+-- Locks for steps that only one process at a time may run.
 GRANT EXECUTE ON FUNCTION tenantcron.take_lock(text) TO tenantcron_run, tenantcron_operate;
 GRANT EXECUTE ON FUNCTION tenantcron.try_lock(text) TO tenantcron_run;
 
 -- The scheduler fires, claims, runs and records. Operators trigger, retry and cancel.
 GRANT INSERT, UPDATE ON tenantcron.execution TO tenantcron_run, tenantcron_operate;
 GRANT INSERT ON tenantcron.execution_attempt TO tenantcron_run;
--- Claims and heartbeats name the partition with the executions that have not ended.
+-- Claims and heartbeats access the partition of unfinished executions by name.
 GRANT SELECT, UPDATE ON tenantcron.execution_live TO tenantcron_run;
 -- Cursors are kept in sync with the schedules, by the scheduler and by operators' commands.
 GRANT INSERT, UPDATE, DELETE ON tenantcron.schedule_cursor, tenantcron.schedule_definition
@@ -60,35 +60,35 @@ GRANT INSERT ON tenantcron.failover TO tenantcron_run;
 GRANT INSERT, DELETE ON tenantcron.failover_loss TO tenantcron_run;
 GRANT INSERT ON tenantcron.service TO tenantcron_run;
 GRANT UPDATE ON tenantcron.limits TO tenantcron_run, tenantcron_operate;
--- Months of history are made ahead, and dropped when they are old. The history is locked for a
--- moment before a month is dropped, so that nothing ends in it meanwhile.
+-- Partitions of the history are created in advance and dropped when they are old. A short lock
+-- before the drop ensures that no execution moves into the partition meanwhile.
 GRANT EXECUTE ON FUNCTION tenantcron.make_month(text, date) TO tenantcron_run, tenantcron_operate;
 GRANT EXECUTE ON FUNCTION tenantcron.drop_month(date) TO tenantcron_run;
--- The roles of handlers are made by a function, and log in with passwords made from a secret.
+-- A function creates the roles of handlers, whose passwords derive from a secret.
 GRANT EXECUTE ON FUNCTION tenantcron.handler_role(text),
     tenantcron.ensure_handler_role(text, text) TO tenantcron_run;
 GRANT SELECT ON tenantcron.handler_login TO tenantcron_run;
 -- Housekeeping drops an index after a rolling upgrade.
 GRANT EXECUTE ON FUNCTION tenantcron.drop_waiting_index() TO tenantcron_run;
--- It also deletes old audit records and manifest versions; the functions refuse younger ones.
+-- It also deletes old audit records and manifest versions; the functions reject younger ones.
 GRANT EXECUTE ON FUNCTION
     tenantcron.forget_audit_records(text, interval, integer),
     tenantcron.forget_manifest_versions(text, integer, integer)
     TO tenantcron_run;
 GRANT UPDATE ON tenantcron.execution_past TO tenantcron_run;
--- Events are put in order and delivered to webhooks; a webhook that is gone is switched off.
+-- Events are ordered and delivered to webhooks; a webhook that responds with 410 is disabled.
 GRANT DELETE ON tenantcron.outbox TO tenantcron_run;
 GRANT USAGE ON SEQUENCE tenantcron.outbox_id_seq TO tenantcron_run;
 GRANT INSERT, UPDATE ON tenantcron.webhook_lane TO tenantcron_run;
 GRANT INSERT, DELETE ON tenantcron.webhook_event TO tenantcron_run;
 GRANT UPDATE (disabled_at, disabled_reason, dropped, dropped_at) ON tenantcron.webhook
     TO tenantcron_run;
--- Execution tokens are signed; the first token makes the first key. Operators rotate keys.
+-- Execution tokens are signed; the first token creates the first key. Operators rotate keys.
 GRANT SELECT, INSERT, UPDATE ON tenantcron.signing_key TO tenantcron_run, tenantcron_operate;
 
 -- Operators and the API apply manifests to tenants that exist, and change status and limits.
 GRANT INSERT ON tenantcron.manifest_version TO tenantcron_operate;
--- Not id and schema_name: they decide what a tenant's handlers may read and write.
+-- Not id and schema_name: they determine what a tenant's handlers may read and write.
 GRANT UPDATE (
     status, status_reason, max_schedules, max_concurrent, weight, labels, sourced, missing_since,
     schedule_revision, synced_revision, sync_fault, updated_at
@@ -96,20 +96,20 @@ GRANT UPDATE (
 GRANT EXECUTE ON FUNCTION
     tenantcron.recording(text, text), tenantcron.notice_change_by_hand(text, bigint)
     TO tenantcron_operate;
--- A trigger keeps the labels. `tenant refresh` follows a tenant source.
+-- A trigger maintains the labels. `tenant refresh` syncs tenants with the tenant source.
 GRANT INSERT, DELETE ON tenantcron.tenant_label TO tenantcron_operate;
 GRANT INSERT, UPDATE, DELETE ON tenantcron.tenant_source, tenantcron.tenant_source_problem
     TO tenantcron_operate;
 GRANT INSERT, UPDATE, DELETE ON tenantcron.webhook TO tenantcron_operate;
--- The API looks tokens up, counts requests, and keeps the answers of writes for a day.
+-- The API looks up tokens, counts requests, and stores the responses of writes for a day.
 GRANT SELECT, INSERT, UPDATE ON tenantcron.api_token, tenantcron.api_usage TO tenantcron_operate;
 GRANT DELETE ON tenantcron.api_usage TO tenantcron_operate;
--- It looks whether the attempt of an execution token still runs.
+-- It checks whether the attempt of an execution token still runs.
 GRANT SELECT ON tenantcron.execution_live TO tenantcron_operate;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tenantcron.idempotency_key TO tenantcron_operate;
 
--- Rights on the tables of tenants follow those on manifest_version when a tenant is created. These
--- tenants were created before the roles.
+-- When a tenant is created, privileges on its tables derive from those on manifest_version. This
+-- adds them for tenants that were created before the roles.
 DO $$
 BEGIN
     PERFORM tenantcron.open_to_api(t.schema_name)

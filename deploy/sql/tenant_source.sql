@@ -1,7 +1,7 @@
--- What a scheduler needs in addition if it follows a tenant source: status, weight and labels of
+-- Additional privileges of a scheduler that tracks a tenant source: status, weight and labels of
 -- tenants. Run it with psql as tenantcron_deploy after grants.sql. The role also needs SELECT on the
--- source. New tenants are registered by `tenantcron tenant refresh` as tenantcron_deploy, because
--- that creates tables.
+-- source. Registering new tenants creates tables: run
+-- `tenantcron tenant refresh` as tenantcron_deploy.
 BEGIN;
 GRANT INSERT, UPDATE, DELETE ON tenantcron.tenant_source, tenantcron.tenant_source_problem
     TO tenantcron_run;

@@ -106,7 +106,7 @@ _ALL = (
         "key-not-a-string",
         "A key is not a string.",
         "Manifests are stored as JSON, where every key is a string.",
-        "Quote the key.",
+        "Put the key in quotes.",
     ),
     Rule(
         "TC012",
