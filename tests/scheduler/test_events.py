@@ -11,7 +11,7 @@ LISTED = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 def logged() -> set[str]:
-    folders = ("scheduler", "store", "targets", "tenants", "api", "cli")
+    folders = ("scheduler", "store", "targets", "tenants", "service", "api", "cli")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     sources = [file.read_text(encoding="utf-8") for file in files]
     events = {event for source in sources for event in LOGGED.findall(source)}
