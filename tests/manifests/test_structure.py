@@ -6,6 +6,7 @@ import pytest
 from support.manifests import check, check_data, check_scheduled, codes, manifest
 
 from tenantcron.core.values import JsonValue
+from tenantcron.schedules.settings import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,8 @@ CASES = (
         manifest({"every": "1h", "colour": 1}),
         "TC101",
         "`scheduled` has no key `colour`",
-        "`scheduled` has cron, every, daily, weekly, monthly, once, preset, timezone, description, "
-        "enabled, spread, overlap, catch_up, catch_up_window, start_within, timeout, retry, "
-        "auto_pause_after, priority, owner, payload, name",
+        "`scheduled` has cron, every, daily, weekly, monthly, once, preset, timezone, "
+        f"{', '.join(SETTINGS)}, name",
     ),
     Case(
         "a number as text",
