@@ -8,6 +8,7 @@ A definition in the database is content-addressed, so an unchanged schedule must
 form: a setting that is added later is stored only where it differs from its default.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
@@ -29,6 +30,7 @@ from tenantcron.schedules.kinds import (
     WrongValueError,
     kinds_of,
 )
+from tenantcron.schedules.timetable import local_time, with_bounds
 
 _NONE = timedelta(0)
 _SECOND = timedelta(seconds=1)
@@ -102,11 +104,41 @@ class RetryGroup(SettingKind[RetryPolicy]):
         return {key: kind.write(getattr(value, key)) for key, kind in RETRY.items()}
 
 
+class Bound(SettingKind[str | None]):
+    """A local date or date and time, in the form that is stored with the timetable."""
+
+    __slots__ = ()
+    expected = "a date such as 2026-12-01, or a local time such as 2026-12-01T09:00"
+    pattern = "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?"
+    examples = ("2026-12-01", "2026-12-01T09:00")
+
+    def read(self, value: JsonValue) -> str | None:
+        """Read a local time without an offset."""
+        if value is None:
+            return None
+        if not isinstance(value, str) or re.fullmatch(self.pattern, value) is None:
+            raise WrongValueError(self.expected)
+        try:
+            return local_time(value)
+        except ValueError:
+            raise WrongValueError(self.expected) from None
+
+    def write(self, value: str | None) -> str | None:
+        """Return it unchanged."""
+        return value
+
+
 class ScheduleSettings(NamedTuple):
     """How the occurrences of a timetable are treated."""
 
     description: Annotated[str, Text("What this schedule is for.", longest=1024)] = ""
     enabled: Annotated[bool, Flag("false keeps the schedule but never fires it.")] = True
+    starts: Annotated[
+        str | None, Bound("No occurrence before this local time; a date is its midnight.")
+    ] = None
+    ends: Annotated[
+        str | None, Bound("No occurrence at this local time or later; a date is its midnight.")
+    ] = None
     spread: Annotated[
         timedelta,
         Duration("Starts are spread over this long, by a fixed offset per schedule.", _NONE, _DAY),
@@ -162,7 +194,7 @@ SETTINGS: Final = kinds_of(ScheduleSettings)
 DEFAULTS: Final = ScheduleSettings()
 
 # Stored in separate columns, beside the definition.
-_COLUMNS: Final = frozenset({"enabled"})
+_COLUMNS: Final = frozenset({"enabled", "starts", "ends"})
 # Every stored definition has these keys. The list stays as it is: see above.
 _ALWAYS_STORED: Final = frozenset(
     {
@@ -193,6 +225,9 @@ def conflicts(settings: ScheduleSettings) -> Iterator[Conflict]:
     """Yield the settings that contradict each other."""
     if settings.retry.backoff > settings.retry.max_backoff:
         yield Conflict(("retry",), "`backoff` is longer than `max_backoff`")
+    # Their canonical form sorts chronologically.
+    if settings.starts and settings.ends and settings.ends <= settings.starts:
+        yield Conflict(("ends", "starts"), "`ends` is not after `starts`")
 
 
 class Columns(NamedTuple):
@@ -204,7 +239,7 @@ class Columns(NamedTuple):
 
 def write_columns(expression: str, settings: ScheduleSettings) -> Columns:
     """Return the columns for a timetable with these settings."""
-    return Columns(expression, settings.enabled)
+    return Columns(with_bounds(expression, settings.starts, settings.ends), settings.enabled)
 
 
 def fill_in(base: ScheduleSettings, given: Mapping[str, object]) -> ScheduleSettings:

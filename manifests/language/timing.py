@@ -68,7 +68,8 @@ class TimingReader:
             return None
         self.faults.extend(_judge_spread(settings, timetable, view))
         timing = Timing(timetable, timezone, settings)
-        if base is None or timing.cron != base.cron:
+        is_new = base is None or timing.cron != base.cron
+        if is_new and not any(conflicts(settings)):
             self.faults.extend(self.rules.judge_stored(timing, _place(view)))
         return timing
 
@@ -174,8 +175,9 @@ def _zone_hint(name: str) -> str | None:
 
 
 def _place(view: View) -> Pointer:
-    """Return where the timetable of a mapping is written."""
-    return next(((*view.pointer, form) for form in FORMS if view.has(form)), view.pointer)
+    """Return where the timetable of a mapping is written, its bounds first."""
+    keys = ("ends", "starts", *FORMS)
+    return next(((*view.pointer, key) for key in keys if view.has(key)), view.pointer)
 
 
 def _judge_conflicts(settings: ScheduleSettings, view: View) -> Iterator[Fault]:
