@@ -46,7 +46,8 @@ async def expressions_of_manifests(connection: AsyncConnection) -> list[str]:
     return list(await connection.scalars(statement))
 
 
-# A tenant that is locked is being changed or read just now.
+# A tenant that is locked is being changed or read just now. Bounds remove the next occurrence; a
+# fault of the fire step keeps it, and no policy clears that fault.
 _REVISIT = """
 UPDATE tenantcron.tenant AS t
 SET synced_revision = -1
@@ -56,7 +57,10 @@ FROM (
     JOIN (
         SELECT
             c.tenant_id, count(*) AS number,
-            bool_or(c.fault IS NOT NULL OR c.cron_expr = ANY(%(frequent)s::text[])) AS is_concerned
+            bool_or(
+                (c.fault IS NOT NULL AND c.next_run_at IS NULL)
+                OR c.cron_expr = ANY(%(frequent)s::text[])
+            ) AS is_concerned
         FROM tenantcron.schedule_cursor AS c
         WHERE c.provider = %(provider)s
         GROUP BY c.tenant_id
@@ -70,6 +74,6 @@ WHERE t.id = wanted.id AND t.schedule_revision = t.synced_revision
 
 
 async def revisit(connection: AsyncConnection, frequent: Collection[str], cap: int) -> int:
-    """Mark tenants as changed that have such a timetable, too many schedules or a fault."""
+    """Mark tenants as changed that exceed the bounds or have quarantined schedules."""
     parameters = {"provider": MANIFESTS, "frequent": list(frequent), "cap": cap}
     return (await connection.exec_driver_sql(_REVISIT, parameters)).rowcount

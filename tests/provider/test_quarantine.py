@@ -112,6 +112,25 @@ async def test_tenants_that_obey_the_policy_are_not_read_again(
     assert await revisit(fleet.database, STRICT) == 1
 
 
+async def test_a_fault_that_firing_found_is_not_cleared_when_a_scheduler_starts(
+    fleet: Fleet, database_url: str
+) -> None:
+    await applied(fleet, 1)
+    await synced(fleet, database_url, STRICT)
+    # The refresh would count from now again, because the row claims a later start.
+    run(
+        database_url,
+        "UPDATE tenantcron.schedule_cursor"
+        " SET fault = 'unreadable', effective_from = effective_from - interval '1 day'",
+    )
+
+    assert await revisit(fleet.database, STRICT) == 0
+    await refresh(fleet.database, TenantScheduleProvider(STRICT))
+
+    (cursor,) = run(database_url, CURSORS)
+    assert (cursor["fault"], cursor["next_run_at"] is None) == ("unreadable", False)
+
+
 def test_a_scheduler_with_a_stricter_policy_stops_what_a_looser_one_has_fired(
     tmp_path: Path, database_url: str
 ) -> None:
