@@ -47,11 +47,11 @@ class SignedRequest:
     def digest(self, secret: bytes) -> str:
         """Return the signature of version 2."""
         head = ("v2", self.timestamp, self.method.upper(), self.url, self.key, "")
-        return hmac.new(secret, "\n".join(head).encode() + self.body, "sha256").hexdigest()
+        return hmac.new(secret, _bytes("\n".join(head)) + self.body, "sha256").hexdigest()
 
     def digest_v1(self, secret: bytes) -> str:
         """Return the signature of version 1, with its prefix."""
-        signed = f"v1:{self.timestamp}:{self.key}:".encode() + self.body
+        signed = _bytes(f"v1:{self.timestamp}:{self.key}:") + self.body
         return f"v1={hmac.new(secret, signed, 'sha256').hexdigest()}"
 
     def headers(self, secret: bytes) -> dict[str, str]:
@@ -92,11 +92,16 @@ def verify_signature(  # noqa: PLR0913 -- the parts of a request
         signature, expected = given.get(SIGNATURE_V1.lower()), request.digest_v1(secret)
     if signature is None:
         raise InvalidSignatureError(f"the request has no {SIGNATURE}")
-    if not hmac.compare_digest(expected.encode(), signature.encode()):
+    if not hmac.compare_digest(expected.encode(), _bytes(signature)):
         raise InvalidSignatureError(
             "the signature does not match: compare the secret, and the method, the URL and the "
             "body with what was sent"
         )
+
+
+def _bytes(text: str) -> bytes:
+    # Frameworks decode bytes that are not UTF-8 to surrogates. They are refused, not a crash.
+    return text.encode(errors="surrogatepass")
 
 
 def _refuse_old(timestamp: str, now: datetime, tolerance: timedelta) -> None:

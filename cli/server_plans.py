@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict, cast
 
 from tenantcron.core.errors import UsageError
-from tenantcron.core.values import JsonObject
-from tenantcron.reconciler.plan_documents import OF_SERVER, seal, unseal
+from tenantcron.core.values import JsonObject, JsonValue
+from tenantcron.reconciler.plan_documents import OF_SERVER, not_a_plan, seal, unseal
 from tenantcron.reconciler.plan_keys import PlanKeys
 
 
@@ -70,13 +70,27 @@ def save_plan(file: Path, plan: ServerPlan, keys: PlanKeys) -> None:
 
 def load_plan(file: Path, server: str, keys: PlanKeys) -> ServerPlan:
     """Read a plan that was made from this server."""
-    read = cast("_Plan", unseal(file, OF_SERVER, keys))
-    if read["server"] != server:
-        raise UsageError(f"{file}: the plan was made from {read['server']}, not from {server}")
-    manifests = [
-        ReviewedManifest(
-            saved["file"], saved["content"].encode(), saved["tenant"], saved["revision"]
-        )
-        for saved in read["manifests"]
-    ]
-    return ServerPlan(server, manifests, read["create_tenants"], read["max_deletes"])
+    match unseal(file, OF_SERVER, keys):
+        case {
+            "server": str(made_from),
+            "create_tenants": bool(creates),
+            "max_deletes": int() | None as most,
+            "manifests": list(manifests),
+        }:
+            if made_from != server:
+                raise UsageError(f"{file}: the plan was made from {made_from}, not from {server}")
+            reviewed = [_reviewed(file, manifest) for manifest in manifests]
+            return ServerPlan(server, reviewed, creates, most)
+    raise not_a_plan(file)
+
+
+def _reviewed(file: Path, manifest: JsonValue) -> ReviewedManifest:
+    match manifest:
+        case {
+            "file": str(path),
+            "content": str(content),
+            "tenant": str(tenant),
+            "revision": int() | None as revision,
+        }:
+            return ReviewedManifest(path, content.encode(), tenant, revision)
+    raise not_a_plan(file)

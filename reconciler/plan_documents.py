@@ -114,10 +114,10 @@ def unseal(file: Path, form: str, keys: PlanKeys) -> JsonObject:
     """Read a plan back; it must be complete, of that format, and signed where there is a key."""
     with _reading(file):
         saved: JsonValue = json.loads(file.read_text(encoding="utf-8"))
-    given, plan = _opened(file, form, saved, keys)
-    if checksum(plan) != given:
-        raise _edited(file)
-    return plan
+        given, plan = _opened(file, form, saved, keys)
+        if checksum(plan) != given:
+            raise _edited(file)
+        return plan
 
 
 def unseal_list(

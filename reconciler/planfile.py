@@ -153,19 +153,35 @@ def saved_plan(file: Path, keys: PlanKeys) -> Iterator[SavedPlan]:
     with Spooled[_Saved]() as entries:
 
         def keep(entry: JsonValue) -> None:
-            entries.add(_saved(cast("_Entry", entry)))
+            entries.add(_saved(file, entry))
 
-        try:
-            head = cast("_Head", unseal_list(file, OF_DATABASE, "tenants", keep, keys))
-            rules, database = Rules(**head["rules"]), head["database"]
-        except (KeyError, TypeError, AttributeError):
-            raise not_a_plan(file) from None
+        head = unseal_list(file, OF_DATABASE, "tenants", keep, keys)
+        rules, database = _head(file, head)
         yield SavedPlan(file, rules, database, entries)
 
 
-def _saved(entry: _Entry) -> _Saved:
-    reviewed = ReviewedState(entry["revision"], checksum(entry["document"]))
-    return _Saved(Path(entry["file"]), entry["content"].encode(), entry["asked_for"], reviewed)
+def _head(file: Path, head: JsonObject) -> tuple[Rules, str]:
+    match head:
+        case {
+            "database": str(database),
+            "rules": {"create_tenants": bool(creates), "max_deletes": int() | None as most},
+        }:
+            return Rules(creates, most), database
+    raise not_a_plan(file)
+
+
+def _saved(file: Path, entry: JsonValue) -> _Saved:
+    match entry:
+        case {
+            "file": str(path),
+            "asked_for": str() | None as asked_for,
+            "revision": int() | None as revision,
+            "document": dict(document),
+            "content": str(content),
+        }:
+            reviewed = ReviewedState(revision, checksum(document))
+            return _Saved(Path(path), content.encode(), asked_for, reviewed)
+    raise not_a_plan(file)
 
 
 def bind(prepared: Prepared, reviewed: ReviewedState) -> Prepared:

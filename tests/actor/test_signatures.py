@@ -82,6 +82,9 @@ CHANGED = {
     "no signature": Came().without(SIGNATURE, SIGNATURE_V1),
     "the old signature only": Came().without(SIGNATURE),
     "a signature that is none": Came().having(SIGNATURE, "\u00fc"),
+    "a signature with a surrogate": Came().having(SIGNATURE, "\udcff"),
+    "a key with a surrogate": Came().having("Idempotency-Key", "\udcff"),
+    "a URL with a surrogate": replace(Came(), url="https://billing.internal/\udcff"),
     "no timestamp": Came().without(TIMESTAMP),
     "a timestamp that is none": Came().having(TIMESTAMP, "\u0661"),
     "no key": Came().without("Idempotency-Key"),
@@ -144,7 +147,9 @@ def test_the_check_of_the_documentation_agrees_with_ours() -> None:
     )
     shown: dict[str, Callable[..., bool]] = {}
     exec(source, shown)  # noqa: S102 -- our own page
-    for came in (Came(), *CHANGED.values()):
+    # In other languages texts hold no surrogates.
+    changed = [came for name, came in CHANGED.items() if "surrogate" not in name]
+    for came in (Came(), *changed):
         headers = dict(came.headers)
         if {TIMESTAMP, SIGNATURE, "Idempotency-Key"} <= headers.keys() and headers[
             TIMESTAMP
