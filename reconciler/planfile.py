@@ -125,6 +125,7 @@ class SavedPlan:
 
     file: Path
     rules: Rules
+    is_signed: bool
     _database: str
     _entries: Spooled[_Saved]
 
@@ -138,9 +139,13 @@ class SavedPlan:
             raise UsageError(f"{self.file}: the plan was made from another database; plan again")
 
     def manifests(self, policies: Policies) -> Iterator[ManifestFile]:
-        """Yield the manifests, to be checked by these policies."""
+        """Yield the manifests, to be checked by these policies.
+
+        An unsigned plan may be edited, so the working folder chooses the policy, not its paths.
+        """
         for saved in self._entries:
-            yield ManifestFile(saved.file, saved.content, policies.of(saved.file), saved.asked_for)
+            policy = policies.of(saved.file if self.is_signed else Path(self.file.name))
+            yield ManifestFile(saved.file, saved.content, policy, saved.asked_for)
 
     def reviewed(self) -> Iterator[ReviewedState]:
         """Yield what was reviewed of each manifest, in the same order."""
@@ -157,7 +162,7 @@ def saved_plan(file: Path, keys: PlanKeys) -> Iterator[SavedPlan]:
 
         head = unseal_list(file, OF_DATABASE, "tenants", keep, keys)
         rules, database = _head(file, head)
-        yield SavedPlan(file, rules, database, entries)
+        yield SavedPlan(file, rules, bool(keys.keys), database, entries)
 
 
 def _head(file: Path, head: JsonObject) -> tuple[Rules, str]:

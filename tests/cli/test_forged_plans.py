@@ -130,6 +130,47 @@ def test_without_a_key_the_policy_still_bounds_a_plan_that_is_forged_throughout(
     assert footprint(database_url) == before
 
 
+def _in_a_loose_folder(plan: Plan) -> None:
+    _often(plan)
+    (entry,) = plan["tenants"]
+    entry["file"] = "loose/acme.yaml"
+
+
+def make_loose(shell: Shell) -> None:
+    (shell.folder / "loose").mkdir()
+    policy = '[policy]\nminimum_interval = "1s"\nmax_schedules_per_tenant = 1000\n'
+    (shell.folder / "loose" / "tenantcron.toml").write_text(policy, encoding="utf-8")
+
+
+def test_an_unsigned_plan_does_not_choose_its_policy_by_a_path(
+    shell: Shell, database_url: str
+) -> None:
+    make_loose(shell)
+    save(shell)
+    forge(shell, _in_a_loose_folder)
+    before = footprint(database_url)
+
+    called = apply(shell)
+
+    assert called.code == 1
+    (tenant,) = json.loads(called.out)["tenants"]
+    assert {found["code"] for found in tenant["diagnostics"]} == {"TC302"}
+    assert footprint(database_url) == before
+
+
+def test_a_signed_plan_is_checked_by_the_policy_nearest_to_its_manifest(
+    shell: Shell, database_url: str
+) -> None:
+    make_loose(shell)
+    text = manifest("acme", numbered(4, 'cron: "@every 1m"'))
+    (shell.folder / "loose" / "acme.yaml").write_text(text, encoding="utf-8")
+    key = {"TENANTCRON_PLAN_KEY": KEY}
+    assert shell("plan", "loose", "--out", "reviewed.plan", **key).code == 0
+
+    assert apply(shell, **key).code == 0
+    assert names(database_url, "acme") == list(numbered(4))
+
+
 def test_a_signed_plan_is_refused_after_another_apply(shell: Shell, database_url: str) -> None:
     save(shell, TENANTCRON_PLAN_KEY=KEY)
     assert apply(shell, TENANTCRON_PLAN_KEY=KEY).code == 0
