@@ -111,7 +111,8 @@ def in_process(
         Attribution(actor, execution_id),
         str(arguments["proof"]),
     )
-    return ScopedTransactions(HandlerTransactions(target, logins, _CONNECTIONS_OF_PROCESS), scope)
+    size = _CONNECTIONS_OF_PROCESS
+    return ScopedTransactions(HandlerTransactions(target, logins, size, share=size), scope)
 
 
 @dataclass(frozen=True, slots=True)

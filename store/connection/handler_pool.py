@@ -5,8 +5,9 @@ in its session can reach another tenant. Among handlers of one tenant `DISCARD A
 temporary tables, settings, roles, prepared statements, cursors, advisory locks and LISTEN are gone
 when a connection goes back. If the reset fails, the connection is closed.
 
-All logins share one limit. If it is reached, the connection that has been idle for longest is
-closed to make room. Those that are idle for a while are closed as well, except for two.
+All logins share one limit, and each of them may use a part of it at a time, so that one tenant
+cannot take all connections. If the limit is reached, the connection that has been idle for longest
+is closed to make room. Those that are idle for a while are closed as well, except for two.
 """
 
 import asyncio
@@ -53,36 +54,53 @@ def keep_apart(engine: Engine, *, by_login: bool) -> None:
 class LoginPool(Pool):
     """The connections of plain handlers."""
 
+    _slots: "_Slots"
+
     def __init__(
-        self, creator: Any, pool_size: int = 20, timeout: float = 30.0, **options: Any
+        self,
+        creator: Any,
+        pool_size: int = 20,
+        pool_share: int = 10,
+        timeout: float = 30.0,
+        **options: Any,
     ) -> None:
         super().__init__(creator, **options)
-        self._size, self._timeout = pool_size, timeout
+        self._size, self._share, self._timeout = pool_size, pool_share, timeout
         self._lock = threading.Lock()
-        self._slots: _Slots = _ThreadSlots(pool_size)
+        self._slots = self._new_slots()
         # All open connections, and those that are idle in the order in which they came back.
         self._open = 0
         self._idle: list[ConnectionPoolEntry] = []
+        # Whose slots the others hold.
+        self._users: dict[ConnectionPoolEntry, str | None] = {}
+
+    def _new_slots(self) -> "_Slots":
+        return _ThreadSlots(self._size, self._share)
 
     def _do_get(self) -> ConnectionPoolEntry:
-        if not self._slots.acquire(self._timeout):
+        user = _user()
+        if not self._slots.acquire(user, self._timeout):
             raise PoolTimeoutError(
-                f"all {self._size} connections of handlers were in use for {self._timeout:g} s"
+                f"all {self._size} connections of handlers, or the {self._share} that one tenant "
+                f"may use, were in use for {self._timeout:g} s"
             )
         try:
-            return self._idle_entry() or self._create_connection()
+            entry = self._idle_entry() or self._create_connection()
         except BaseException:
-            self._gone()
+            self._gone(user)
             raise
+        self._users[entry] = user
+        return entry
 
     def _do_return_conn(self, record: ConnectionPoolEntry) -> None:
+        user = self._users.pop(record)
         if record.dbapi_connection is None:
-            self._gone()
+            self._gone(user)
             return
         record.info[_SINCE] = monotonic()
         with self._lock:
             self._idle.append(record)
-        self._slots.release()
+        self._slots.release(user)
 
     def _idle_entry(self) -> ConnectionPoolEntry | None:
         """Return an entry of the wanted login or one without a connection, None to make one."""
@@ -103,16 +121,17 @@ class LoginPool(Pool):
             return self._idle[0]
         return own
 
-    def _gone(self) -> None:
+    def _gone(self, user: str | None) -> None:
         with self._lock:
             self._open -= 1
-        self._slots.release()
+        self._slots.release(user)
 
     def recreate(self) -> Pool:
         """Return an empty pool of the same kind."""
         return type(self)(
             self._creator,
             pool_size=self._size,
+            pool_share=self._share,
             timeout=self._timeout,
             pre_ping=self._pre_ping,
             reset_on_return=self._reset_on_return,
@@ -138,48 +157,64 @@ class AsyncLoginPool(LoginPool):
 
     _is_asyncio = True
 
-    def __init__(
-        self, creator: Any, pool_size: int = 20, timeout: float = 30.0, **options: Any
-    ) -> None:
-        super().__init__(creator, pool_size, timeout, **options)
-        self._slots = _LoopSlots(pool_size)
+    def _new_slots(self) -> "_Slots":
+        return _LoopSlots(self._size, self._share)
 
 
 class _Slots(Protocol):
-    """As many as there may be connections."""
+    """As many as there may be connections, and a share of them for each login."""
 
-    def acquire(self, timeout: float) -> bool: ...
+    def acquire(self, user: str | None, timeout: float) -> bool: ...
 
-    def release(self) -> None: ...
+    def release(self, user: str | None) -> None: ...
 
 
 class _ThreadSlots:
-    def __init__(self, size: int) -> None:
-        self._semaphore = threading.Semaphore(size)
+    def __init__(self, size: int, share: int) -> None:
+        self._all, self._share = threading.Semaphore(size), share
+        self._own: dict[str | None, threading.Semaphore] = {}
 
-    def acquire(self, timeout: float) -> bool:
-        return self._semaphore.acquire(timeout=timeout)
+    def acquire(self, user: str | None, timeout: float) -> bool:
+        deadline = monotonic() + timeout
+        # The share comes first: a login that waits for its own must not hold a slot of all.
+        own = self._own.setdefault(user, threading.Semaphore(self._share))
+        if not own.acquire(timeout=timeout):
+            return False
+        if self._all.acquire(timeout=max(deadline - monotonic(), 0)):
+            return True
+        own.release()
+        return False
 
-    def release(self) -> None:
-        self._semaphore.release()
+    def release(self, user: str | None) -> None:
+        self._all.release()
+        self._own[user].release()
 
 
 class _LoopSlots:
-    def __init__(self, size: int) -> None:
-        self._semaphore = asyncio.Semaphore(size)
+    def __init__(self, size: int, share: int) -> None:
+        self._all, self._share = asyncio.Semaphore(size), share
+        self._own: dict[str | None, asyncio.Semaphore] = {}
 
-    def acquire(self, timeout: float) -> bool:
+    def acquire(self, user: str | None, timeout: float) -> bool:
         try:
-            return bool(await_only(self._acquired(timeout)))
+            await_only(self._acquired(user, timeout))
         except TimeoutError:
             return False
+        return True
 
-    async def _acquired(self, timeout: float) -> bool:
+    async def _acquired(self, user: str | None, timeout: float) -> None:
+        own = self._own.setdefault(user, asyncio.Semaphore(self._share))
         async with asyncio.timeout(timeout):
-            return await self._semaphore.acquire()
+            await own.acquire()
+            try:
+                await self._all.acquire()
+            except BaseException:
+                own.release()
+                raise
 
-    def release(self) -> None:
-        self._semaphore.release()
+    def release(self, user: str | None) -> None:
+        self._all.release()
+        self._own[user].release()
 
 
 def _user() -> str | None:

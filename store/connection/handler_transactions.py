@@ -90,11 +90,17 @@ class HandlerTransactions:
     """
 
     def __init__(
-        self, target: DatabaseTarget, logins: Logins | None = None, size: int = MOST_CONNECTIONS
+        self,
+        target: DatabaseTarget,
+        logins: Logins | None = None,
+        size: int = MOST_CONNECTIONS,
+        share: int | None = None,
     ) -> None:
+        """Of `size` connections a tenant uses `share` at a time; by default half of them."""
         self.target = target
         self.logins = logins
         self._size = size
+        self._share = size if logins is None else share or max(1, size // 2)
         self._lock = Lock()
         self._engine: AsyncEngine | None = None
         self._plain_engine: Engine | None = None
@@ -198,6 +204,7 @@ class HandlerTransactions:
                 isolation_level="AUTOCOMMIT",
                 poolclass=AsyncLoginPool,
                 pool_size=self._size,
+                pool_share=self._share,
                 pool_reset_on_return=None,
                 use_native_hstore=False,
             )
@@ -215,6 +222,7 @@ class HandlerTransactions:
                     isolation_level="AUTOCOMMIT",
                     poolclass=LoginPool,
                     pool_size=self._size,
+                    pool_share=self._share,
                     pool_reset_on_return=None,
                     use_native_hstore=False,
                 )

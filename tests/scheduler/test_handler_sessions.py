@@ -1,5 +1,7 @@
 """What a handler leaves behind in its database session is gone for the next one."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import psycopg
@@ -7,10 +9,13 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 from sqlalchemy.exc import DBAPIError
+from support.attempts import claimed
 from support.handler_sessions import HandlerSessions, Row, handler_sessions
+from support.patience import PATIENCE
 from support.replicas import until
 from support.tenants import add_current
 
+from tenantcron.scheduler.steps.handler_connections import HandlerConnections
 from tenantcron.store.connection import handler_pool
 from tenantcron.store.connection.engine import Database
 
@@ -211,15 +216,69 @@ async def test_all_tenants_share_one_limit_and_the_longest_idle_makes_room(
         await until(longest_idle_is_closed)
 
 
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_however_many_work_at_once_each_has_the_session_of_its_tenant(
+    database: Database, kind: str
+) -> None:
+    async with handler_sessions(database, size=3) as sessions:
+        async with database.transaction() as connection:
+            for number in range(4):
+                await add_current(connection, f"t{number}")
+        tenants = ["acme", "night-owl", *(f"t{number}" for number in range(4))] * 15
+        run = sessions.run if kind == "async" else sessions.run_plain
+        who = "SELECT session_user, current_schema()"
+
+        found = await asyncio.gather(*(run(tenant, who) for tenant in tenants))
+
+        expected = [[(await sessions.role(tenant), f"tenant_{tenant}")] for tenant in tenants]
+        assert found == expected
+        assert len(await connections_of(sessions)) <= 3
+
+
 async def test_a_transaction_waits_for_a_connection_and_not_for_ever(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with handler_sessions(database, size=1) as sessions:
         async with sessions.of("acme"):
             monkeypatch.setattr(sessions.transactions._async().pool, "_timeout", 0.05)
-            with pytest.raises(Exception, match="all 1 connections of handlers were in use"):
+            with pytest.raises(Exception, match="all 1 connections of handlers, or"):
                 await sessions.run("night-owl", PID)
         assert await sessions.run("night-owl", "SELECT 1") == [(1,)]
+
+
+async def test_one_tenant_leaves_half_of_the_connections_to_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with handler_sessions(database, size=4) as sessions:
+        async with sessions.of("acme"), sessions.of("acme"):
+            monkeypatch.setattr(sessions.transactions._async().pool, "_timeout", 0.05)
+            with pytest.raises(Exception, match="or the 2 that one tenant may use"):
+                await sessions.run("acme", PID)
+            assert await sessions.run("night-owl", "SELECT 1") == [(1,)]
+        assert await sessions.run("acme", "SELECT 1") == [(1,)]
+
+
+async def test_so_does_a_tenant_with_plain_handlers(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with handler_sessions(database, size=2) as sessions:
+        begin = HandlerConnections(sessions.transactions)(claimed(tenant="acme")).begin_plain
+        begun, done = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with begin():
+                begun.set()
+                assert done.wait(PATIENCE)
+
+        holding = asyncio.create_task(asyncio.to_thread(hold))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        monkeypatch.setattr(sessions.transactions._plain().pool, "_timeout", 0.05)
+        with pytest.raises(Exception, match="or the 1 that one tenant may use"):
+            await sessions.run_plain("acme", PID)
+        assert await sessions.run_plain("night-owl", "SELECT 1") == [(1,)]
+        done.set()
+        await holding
+        assert await sessions.run_plain("acme", "SELECT 1") == [(1,)]
 
 
 async def test_connections_that_are_idle_for_long_are_closed_except_two(

@@ -209,6 +209,20 @@ def test_a_handler_in_a_process_has_connections_and_its_log_reaches_the_schedule
     assert str(refused["why"]).startswith("no token")
 
 
+def test_a_handler_in_a_process_has_the_schedulers_login_if_the_platform_wants_that(
+    tmp_path: Path, database_url: str
+) -> None:
+    setting = {"TENANTCRON_HANDLER_ROLE": "scheduler"}
+    with scheduler(tmp_path, database_url, HANDLERS, ["writes"], **setting) as run:
+        query(database_url, "CREATE TABLE tenant_acme.written (n int)")
+        run.start()
+        run.make_due("writes")
+        run.until_state("writes", "SUCCEEDED", "DEAD", "FAILED")
+        lines = run.end()
+
+    assert [line["user"] for line in events(lines, "written")] == ["postgres"]
+
+
 def test_a_killed_scheduler_takes_the_processes_of_its_handlers_with_it(
     tmp_path: Path, database_url: str
 ) -> None:
