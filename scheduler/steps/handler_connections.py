@@ -29,7 +29,10 @@ from tenantcron.targets.isolation.orders import Ask, Portable
 # What a process needs for its first transaction, so that no process has to import it.
 WARM: Final = (__name__, "psycopg", "sqlalchemy.dialects.postgresql.psycopg")
 _CONNECTIONS_OF_PROCESS: Final = 5
-_CREDENTIALS: Final = ("user", "password", "passfile")
+# What the scheduler proves itself with. A service is a section of a file that may have a password.
+_CREDENTIALS: Final = frozenset(
+    {"user", "password", "passfile", "service", "sslcert", "sslkey", "sslpassword"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,10 @@ async def test_a_handler_that_locks_its_role_makes_no_other_tenant_wait(
 async def test_a_process_of_its_own_gets_no_credentials_of_the_scheduler(
     strict: HandlerSessions,
 ) -> None:
-    parameters = {**strict.database.target.parameters, "password": "of the scheduler"}
+    secrets = dict.fromkeys(
+        ("password", "passfile", "service", "sslcert", "sslkey", "sslpassword"), "of the scheduler"
+    )
+    parameters = {**strict.database.target.parameters, **secrets}
     target = type(strict.database.target)(parameters)
     transactions = HandlerTransactions(target, HandlerLogins(strict.database))
     scoped = HandlerConnections(transactions)(claimed(tenant="acme"))
