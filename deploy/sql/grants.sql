@@ -11,11 +11,26 @@ GRANT USAGE ON SCHEMA tenantcron TO tenantcron_run, tenantcron_operate, tenantcr
 -- All of them read the scheduler's state and the version of the tables.
 GRANT SELECT ON
     tenantcron.schema_version, tenantcron.tenant, tenantcron.limits, tenantcron.manifest_version,
-    tenantcron.schedule_definition, tenantcron.schedule_cursor, tenantcron.execution,
-    tenantcron.execution_attempt, tenantcron.worker, tenantcron.failover, tenantcron.failover_loss,
-    tenantcron.service, tenantcron.identity, tenantcron.audit_record, tenantcron.tenant_label,
+    tenantcron.schedule_definition, tenantcron.schedule_cursor, tenantcron.execution_attempt,
+    tenantcron.worker, tenantcron.failover, tenantcron.failover_loss, tenantcron.service,
+    tenantcron.identity, tenantcron.audit_record, tenantcron.tenant_label,
     tenantcron.tenant_source, tenantcron.tenant_source_problem
     TO tenantcron_run, tenantcron_operate, tenantcron_plan;
+GRANT SELECT ON tenantcron.execution TO tenantcron_run, tenantcron_operate;
+-- A plan's role reads executions without their leases: who knows one can end the execution.
+DO $$
+BEGIN
+    EXECUTE format(
+        'GRANT SELECT (%s) ON tenantcron.execution TO tenantcron_plan',
+        (
+            SELECT string_agg(quote_ident(a.attname), ', ')
+            FROM pg_attribute AS a
+            WHERE
+                a.attrelid = 'tenantcron.execution'::regclass AND a.attnum > 0
+                AND NOT a.attisdropped AND a.attname <> 'lease_token'
+        )
+    );
+END $$;
 GRANT SELECT ON tenantcron.metering TO tenantcron_operate, tenantcron_plan;
 -- Row-level security calls the first three for each role that reads.
 GRANT EXECUTE ON FUNCTION

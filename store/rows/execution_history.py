@@ -38,7 +38,7 @@ WAITING = (State.PENDING, State.RETRYING)
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRow:
-    """One execution; the fields are the columns, in their order."""
+    """One execution; the fields are columns. The lease token is not for people."""
 
     id: UUID
     tenant_id: TenantId
@@ -56,7 +56,6 @@ class ExecutionRow:
     attempt: int
     attempts_allowed: int
     lease_until: datetime | None
-    lease_token: UUID | None
     worker_id: str | None
     actor_id: str
     actor_type: str
@@ -72,6 +71,9 @@ class ExecutionRow:
     suspicion: int
     # What a replica needs to run it; None: the release before has made it, no claim has seen it.
     requires: str | None
+
+
+_COLUMNS = [_row[name] for name in ExecutionRow.__dataclass_fields__]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
 
 async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> list[ExecutionRow]:
     """Return executions, the newest first."""
-    found = select(execution).where(*_conditions(wanted))
+    found = select(*_COLUMNS).where(*_conditions(wanted))
     if wanted.tenant is not None and wanted.schedule is None:
         # By its own index: along that of the newest of all, a tenant that has not run for long
         # would be looked for through everybody's history.
@@ -149,7 +151,7 @@ async def page(
     The order is that of two indexes, one of all executions and one of each tenant's.
     """
     statement = (
-        select(execution)
+        select(*_COLUMNS)
         .where(*_conditions(wanted))
         .order_by(_row.scheduled_for.desc(), _row.id.desc())
         .limit(limit)
@@ -164,14 +166,14 @@ async def with_ids_between(
     connection: AsyncConnection, first: UUID, last: UUID, limit: int
 ) -> list[ExecutionRow]:
     """Return executions by their ids, which is how a prefix is looked up."""
-    statement = select(execution).where(_row.id.between(first, last)).order_by(_row.id).limit(limit)
+    statement = select(*_COLUMNS).where(_row.id.between(first, last)).order_by(_row.id).limit(limit)
     return [_read(row) for row in await connection.execute(statement)]
 
 
 async def lock(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow | None:
     """Return a row as it is now, and let nobody change it until the end of the transaction."""
     statement = (
-        select(execution)
+        select(*_COLUMNS)
         .where(_row.id == found.id, _row.scheduled_for == found.scheduled_for)
         .with_for_update()
     )
@@ -222,7 +224,7 @@ async def unfinished_of(
     states = (State.PENDING, State.RUNNING, State.RETRYING)
     of_schedule = (_row.tenant_id == tenant_id, _row.schedule_id == schedule_id)
     statement = (
-        select(execution)
+        select(*_COLUMNS)
         .where(*of_schedule, _row.state.in_(stored_states(states)))
         .order_by(_row.scheduled_for, _row.id)
     )
@@ -265,7 +267,7 @@ async def with_dead_leases(
 ) -> list[ExecutionRow]:
     """Return what runs by its row though its lease has been over for longer than that."""
     statement = (
-        select(execution)
+        select(*_COLUMNS)
         .where(
             _row.state == State.RUNNING,
             _row.lease_until < NOW - bindparam("longer_than", type_=Interval),
@@ -318,7 +320,7 @@ async def latest_of(
     """Return the newest executions of each schedule, the newest first, in one statement."""
     names = func.unnest(bindparam("names", list(schedules), type_=ARRAY(Text))).table_valued("name")
     each = (
-        select(execution)
+        select(*_COLUMNS)
         .where(_row.tenant_id == tenant, _row.schedule_name == names.c.name)
         .order_by(_row.scheduled_for.desc())
         .limit(limit)
@@ -337,4 +339,4 @@ async def latest_of(
 def _read(row: Sequence[object]) -> ExecutionRow:
     columns = list(row)
     columns[7] = state_of(str(columns[7]))
-    return ExecutionRow(*columns)  # type: ignore[arg-type] # the columns of the table, in order
+    return ExecutionRow(*columns)  # type: ignore[arg-type] # as `_COLUMNS`

@@ -184,7 +184,7 @@ SECRETS = {
     PLAN: (
         *("webhook.url", "webhook.secret_ref", "outbox.data", "webhook_event.data"),
         *("webhook_lane.lease_token", "api_token.digest", "idempotency_key.answer"),
-        *("signing_key.sealed", "api_usage.caller"),
+        *("signing_key.sealed", "api_usage.caller", "execution.lease_token"),
     ),
     RUN: ("api_token.digest", "idempotency_key.answer", "api_usage.caller"),
     API: (
