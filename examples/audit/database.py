@@ -15,11 +15,12 @@ from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.schema import CreateSchema, DropSchema
 
 SCHEMA = "audit_example"
+HISTORY = "audit_example_history"
 
 
 @contextmanager
 def example_engine() -> Iterator[Engine]:
-    """Yield an engine on a schema for the example, which is dropped afterwards."""
+    """Yield an engine on a schema for the example, and drop afterwards what it has created."""
     with _url() as url:
         options = {"options": f"-c search_path={SCHEMA}"}
         engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args=options)
@@ -29,7 +30,8 @@ def example_engine() -> Iterator[Engine]:
             yield engine
         finally:
             with engine.begin() as connection:
-                connection.execute(DropSchema(SCHEMA, cascade=True))
+                for schema in (SCHEMA, HISTORY):
+                    connection.execute(DropSchema(schema, cascade=True, if_exists=True))
             engine.dispose()
 
 

@@ -1,4 +1,5 @@
--- Invoices, and their history, which a trigger writes for changes from every client.
+-- Invoices, and their history, which a trigger writes for changes from every client. The history has a
+-- schema of its own: handlers may write each table in the schema of their tenant.
 
 create table invoice (
     id bigint generated always as identity primary key,
@@ -6,7 +7,8 @@ create table invoice (
     amount numeric(12, 2) not null
 );
 
-create table invoice_history (
+create schema audit_example_history;
+create table audit_example_history.invoice (
     id bigint generated always as identity primary key,
     invoice_id bigint not null,
     operation text not null,
@@ -18,14 +20,15 @@ create table invoice_history (
 );
 
 -- With the rights of its owner, so that clients need none on the history. The path names temporary
--- tables last: they would be found first otherwise, and a client could put one in place of the history.
+-- objects last: they would be found first otherwise, and a client could put its own in between.
 create function record_invoice_change() returns trigger
 language plpgsql
 security definer
-set search_path = audit_example, pg_temp
+set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into invoice_history (invoice_id, operation, changed_by, correlation_id, before, after)
+    insert into audit_example_history.invoice
+        (invoice_id, operation, changed_by, correlation_id, before, after)
     select
         coalesce(new.id, old.id), lower(tg_op), who.changed_by, who.correlation_id,
         to_jsonb(old), to_jsonb(new)

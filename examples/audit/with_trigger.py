@@ -34,7 +34,8 @@ def main() -> None:
 
         with engine.connect() as connection:
             history = (
-                "select operation, changed_by, correlation_id from invoice_history order by id"
+                "select operation, changed_by, correlation_id"
+                " from audit_example_history.invoice order by id"
             )
             for operation, changed_by, correlation_id in connection.execute(text(history)):
                 print(f"{operation}: {changed_by}, {correlation_id}")

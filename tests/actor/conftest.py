@@ -1,4 +1,4 @@
-"""A database of its own for each test that needs one, without tenantcron in it."""
+"""A migrated database of its own for each test that needs one."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,9 @@ from sqlalchemy import URL, Engine, create_engine, make_url
 
 
 @pytest.fixture
-def url(empty_database_url: str) -> URL:
+def url(database_url: str) -> URL:
     """Give the URL of the test's database."""
-    return make_url(empty_database_url).set(drivername="postgresql+psycopg")
+    return make_url(database_url).set(drivername="postgresql+psycopg")
 
 
 @pytest.fixture

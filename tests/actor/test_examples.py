@@ -34,18 +34,19 @@ def test_a_client_of_the_trigger_can_neither_forge_nor_avoid_the_history(databas
         connection.execute("SET search_path TO audit_example")
         connection.execute(schema.encode())
         connection.execute("CREATE ROLE client_of_the_trigger")
+        # What the role of a tenant's handlers gets.
         connection.execute("GRANT USAGE ON SCHEMA audit_example TO client_of_the_trigger")
-        connection.execute("GRANT INSERT ON invoice TO client_of_the_trigger")
-        connection.execute("SET ROLE client_of_the_trigger")
         connection.execute(
-            "CREATE TEMP TABLE invoice_history (invoice_id bigint, operation text, changed_by text,"
-            " correlation_id uuid, before jsonb, after jsonb)"
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA audit_example"
+            " TO client_of_the_trigger"
         )
+        connection.execute("SET ROLE client_of_the_trigger")
         connection.execute("INSERT INTO invoice (customer, amount) VALUES ('Acme', 120)")
-        with pytest.raises(InsufficientPrivilege), connection.transaction():
-            connection.execute("INSERT INTO audit_example.invoice_history DEFAULT VALUES")
+        for forged in ("INSERT INTO {} DEFAULT VALUES", "UPDATE {} SET id = 0", "DELETE FROM {}"):
+            with pytest.raises(InsufficientPrivilege), connection.transaction():
+                connection.execute(forged.format("audit_example_history.invoice").encode())
         connection.execute("RESET ROLE")
-        found = connection.execute("SELECT operation FROM audit_example.invoice_history")
+        found = connection.execute("SELECT operation FROM audit_example_history.invoice")
         assert found.fetchall() == [("insert",)]
         # Roles belong to the server, which other tests use, too.
         connection.rollback()
