@@ -1,7 +1,7 @@
 """Diagnostics as text: the source line with a marker under the span."""
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, takewhile
 from pathlib import Path
 
@@ -12,17 +12,19 @@ from tenantcron.manifests.diagnostics import Diagnostic, Span
 
 _TAB = "    "
 _NEAR = 5_000
+_HIDDEN = "TC407"
 
 
 def render(diagnostics: list[Diagnostic], paint: Palette, columns: int) -> Iterator[str]:
     """Yield the lines for the diagnostics of a file."""
     lines = _source_lines(diagnostics[0].file) if diagnostics else []
+    secrets = [found.problem.span for found in diagnostics if found.problem.code == _HIDDEN]
     for diagnostic in diagnostics:
         yield from _head(diagnostic, paint)
         span = diagnostic.problem.span
         margin = " " * len(str(span.line))
         if span.line <= len(lines):
-            line = _masked(lines[span.line - 1], span)
+            line = _masked(_without(secrets, lines[span.line - 1], span.line), span)
             shown, marker = _excerpt(line, span, columns - len(margin) - 3)
             yield paint("place", f"{margin} |")
             yield f"{paint('place', f'{span.line} |')} {shown}"
@@ -55,6 +57,16 @@ def _source_lines(file: str) -> list[str]:
     text = Path(file).read_bytes().decode(errors="replace").removeprefix("\ufeff")
     # Not splitlines(): it also splits at characters that YAML and JSON keep inside a line.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _without(secrets: Iterable[Span], line: str, number: int) -> str:
+    """Hide values that look like secrets; other diagnostics may show the same line."""
+    for span in secrets:
+        if span.line <= number <= span.end_line:
+            begin = span.column - 1 if number == span.line else 0
+            end = span.end_column - 1 if number == span.end_line else len(line)
+            line = line[:begin] + "*" * (end - begin) + line[end:]
+    return line
 
 
 def _masked(line: str, span: Span) -> str:

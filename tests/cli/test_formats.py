@@ -175,6 +175,29 @@ def test_lines_are_counted_as_the_loader_counts_them(tmp_path: Path, newline: st
     assert "2 | version: 3" in run.stdout
 
 
+SECRET_LINES = {
+    "a header": "headers: {X-Api-Key: hunter2hunter2}",
+    "a quoted header": 'headers: {"X-Api-Key": "hunter2hunter2"}',
+    "a header beside another mistake": "headers: {X-Api-Key: hunter2hunter2}, nonsense: 1",
+    "a header of several lines": 'headers: {X-Api-Key: "hunter2\n          hunter2"}',
+}
+
+
+@pytest.mark.parametrize("line", SECRET_LINES.values(), ids=SECRET_LINES)
+def test_no_excerpt_shows_a_value_that_looks_like_a_secret(tmp_path: Path, line: str) -> None:
+    text = (
+        "sagas:\n  - name: a\n    trigger: 'scheduled:a:0 2 * * *'\n"
+        f"    target:\n      http: {{url: 'https://127.0.0.1/', {line}}}\n"
+    )
+    (tmp_path / "acme.yaml").write_text(text, encoding="utf-8")
+
+    shown = tenantcron("validate", "acme.yaml", cwd=tmp_path).stdout
+
+    assert "TC407" in shown
+    assert "X-Api-Key" in shown
+    assert "hunter2" not in shown
+
+
 def test_escapes_in_a_manifest_do_not_reach_the_terminal(tmp_path: Path) -> None:
     file = tmp_path / "acme.yaml"
     file.write_text(
