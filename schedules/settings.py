@@ -38,6 +38,7 @@ _DAY = timedelta(days=1)
 
 # Bytes of JSON.
 LONGEST_PAYLOAD: Final = 256 * 1024
+MOST_ATTEMPTS: Final = 20
 TIMEOUT: Final = Duration("How long one attempt may take.", _SECOND, _DAY)
 
 
@@ -71,7 +72,7 @@ class RetryPolicy(NamedTuple):
     """What happens after a failed attempt."""
 
     max_attempts: Annotated[
-        int, Count("Attempts in all, the first one included.", range(1, 21))
+        int, Count("Attempts in all, the first one included.", range(1, MOST_ATTEMPTS + 1))
     ] = 3
     backoff: Annotated[
         timedelta, Duration("The first wait; it doubles with every attempt.", _NONE, _DAY)
@@ -97,7 +98,9 @@ class RetryGroup(SettingKind[RetryPolicy]):
         """Read a mapping with all keys."""
         if not isinstance(value, dict):
             raise WrongValueError(self.expected)
-        return RetryPolicy._make(_stored_value(kind, key, value) for key, kind in RETRY.items())
+        retry = RetryPolicy._make(_stored_value(kind, key, value) for key, kind in RETRY.items())
+        # An edited row must not retry for ever.
+        return retry._replace(max_attempts=min(retry.max_attempts, MOST_ATTEMPTS))
 
     def write(self, value: RetryPolicy) -> JsonObject:
         """Return a mapping with all keys."""

@@ -135,6 +135,12 @@ def test_an_invalid_value_is_reported_with_its_key(key: str, value: JsonValue) -
     assert len(message) < 250
 
 
+def test_a_stored_number_of_attempts_is_at_most_that_of_a_manifest() -> None:
+    huge: JsonObject = {"max_attempts": 10**12, "backoff": "1s", "max_backoff": "1m"}
+
+    assert read_settings(DEFINITION | {"retry": huge}).retry.max_attempts == 20
+
+
 @pytest.mark.parametrize("key", [key for key in DEFINITION if key != "target"])
 def test_a_missing_key_is_reported(key: str) -> None:
     without: JsonObject = {name: value for name, value in DEFINITION.items() if name != key}
