@@ -6,8 +6,8 @@ counted here: a slot is free again whatever happens to its request, and a proces
 none behind. How many requests a caller may make over all processes is counted in the database (see
 `callers`).
 
-A slot is taken before the manifest is read. A caller without a free one gets 429, and keeps no
-other caller from its own slots.
+A slot is taken after the body was read, so one that never comes holds none. A caller without a free
+slot gets 429, and keeps no other caller from its own slots.
 """
 
 from collections import Counter

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,8 +13,9 @@ import httpx
 import psutil
 import pytest
 from sqlalchemy import text
-from support.fleet import NIGHTLY, Shell, manifest
+from support.fleet import NIGHTLY, Shell, manifest, query
 from support.patience import PATIENCE
+from support.replicas import until
 from support.serve_process import serving
 from support.serving import YAML, Api, new_token
 
@@ -28,9 +29,10 @@ PLAN = "/v1/tenants/acme/manifest:plan"
 BODY = manifest("acme", {"nightly": NIGHTLY})
 
 
-async def planned(api: Api, token: str) -> httpx.Response:
+async def planned(api: Api, token: str, action: str = "plan") -> httpx.Response:
     async with api.with_token(token) as client:
-        return await client.post(PLAN, content=BODY, headers=YAML)
+        path = f"/v1/tenants/acme/manifest:{action}"
+        return await client.post(path, content=BODY, headers=YAML)
 
 
 @asynccontextmanager
@@ -59,12 +61,16 @@ async def unfinished(api: Api, token: str, action: str = "plan") -> AsyncIterato
         writer.close()
 
 
-async def until(api: Api, token: str, status: int) -> httpx.Response:
+async def planned_with(api: Api, token: str, status: int) -> httpx.Response:
     """Plan until the answer has that status."""
     async with asyncio.timeout(PATIENCE):
         while (got := await planned(api, token)).status_code != status:
             pass
     return got
+
+
+def key_of(token: str) -> str:
+    return f"token:{token.split('_')[1]}"
 
 
 @pytest.mark.parametrize("action", ["plan", "apply"])
@@ -74,19 +80,38 @@ async def test_beyond_its_slots_a_caller_gets_429_and_others_are_served(
     await api.tenants("acme")
     token = await new_token(api.database, "deployer")
     other = await new_token(api.database, "viewer")
-    async with AsyncExitStack() as stack:
-        begun = [
-            await stack.enter_async_context(unfinished(api, token, action)) for _ in range(EACH)
-        ]
-        refused = await until(api, token, 429)
+    with ExitStack() as stack:
+        for _ in range(EACH - 1):
+            stack.enter_context(api.service.slots.take(key_of(token)))
+        last = await planned(api, token, action)
+        stack.enter_context(api.service.slots.take(key_of(token)))
+        refused = await planned(api, token, action)
         served = await planned(api, other)
-        begun[0].set()
-        again = await until(api, token, 200)
 
     assert refused.json()["code"] == "TC719"
     assert int(refused.headers["retry-after"]) >= 1
-    assert (served.status_code, again.status_code) == (200, 200)
+    assert (last.status_code, served.status_code) == (200, 200)
+    assert (await planned(api, token, action)).status_code == 200
     assert not api.service.slots._taken
+
+
+@pytest.mark.parametrize("action", ["plan", "apply"])
+async def test_a_body_that_has_not_come_yet_holds_no_slot(
+    api: Api, database_url: str, action: str
+) -> None:
+    await api.tenants("acme")
+    token = await new_token(api.database, "deployer")
+
+    async def all_are_known() -> bool:
+        counted = query(database_url, "SELECT sum(requests) AS requests FROM tenantcron.api_usage")
+        return (counted[0]["requests"] or 0) >= EACH
+
+    async with AsyncExitStack() as stack:
+        for _ in range(EACH):
+            await stack.enter_async_context(unfinished(api, token, action))
+        await until(all_are_known)
+
+        assert (await planned(api, token, action)).status_code == 200
 
 
 def test_a_caller_has_as_many_slots_as_the_command_uses() -> None:
@@ -115,7 +140,7 @@ async def test_a_process_that_is_killed_costs_one_answer_and_is_replaced(api: Ap
     if got.status_code != 200:  # the pool had not noticed yet
         assert (got.status_code, got.json()["code"]) == (503, "TC710")
         assert int(got.headers["retry-after"]) >= 1
-    assert (await until(api, token, 200)).json()["summary"]["create"] == 1
+    assert (await planned_with(api, token, 200)).json()["summary"]["create"] == 1
 
 
 def test_no_process_outlives_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
