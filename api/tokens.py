@@ -1,7 +1,8 @@
 """Execution tokens: whether one is still active (RFC 7662), and a fresh one in its place.
 
 A receiver asks with the token itself as the bearer, or with an API token or an OIDC identity, which
-sees tokens of its own tenants. What is not active is answered alike, whatever the reason.
+sees tokens of its own tenants. What is not active is answered alike, whatever the reason. A token
+that does not verify authenticates no caller, so it cannot ask about itself.
 """
 
 import hmac
@@ -90,7 +91,10 @@ async def introspect(request: Request) -> Response:
     tenant = None if is_own else await _sees(request, service, bearer)
     try:
         proof = await tokens.verified(token)
-    except InvalidTokenError:
+    except InvalidTokenError as error:
+        if is_own:
+            # RFC 7662, section 2.1: the caller must be authorised. This token authenticates none.
+            raise _refused(error) from error
         return done(_INACTIVE)
     checked = await tokens.check(proof, _counted_as(proof) if is_own else None)
     service.callers.refuse_too_many(checked.usage)
@@ -110,8 +114,7 @@ async def renew(request: Request) -> Response:
     try:
         proof = await tokens.verified(token)
     except InvalidTokenError as error:
-        log.info("token_refused", error=str(error))
-        raise unauthenticated(_MISSING) from error
+        raise _refused(error) from error
     checked = await tokens.check(proof, _counted_as(proof))
     service.callers.refuse_too_many(checked.usage)
     renewed = None if checked.lease is None else await tokens.renew(proof, checked.lease)
@@ -123,6 +126,11 @@ async def renew(request: Request) -> Response:
         "expires_in": renewed.expires_in,
     }
     return done(fresh)
+
+
+def _refused(error: InvalidTokenError) -> ApiProblem:
+    log.info("token_refused", error=str(error))
+    return unauthenticated(_MISSING)
 
 
 def _live(service: Service) -> LiveTokens:

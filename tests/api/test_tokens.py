@@ -238,6 +238,28 @@ async def test_what_is_not_ours_is_inactive(world: World) -> None:
     assert empty.status_code == 422
 
 
+async def test_a_token_that_does_not_verify_cannot_ask_about_itself(world: World) -> None:
+    token = await world.token()
+    claims = jwt.decode(token, options={"verify_signature": False})
+    stranger = generate(Algorithm.EDDSA)
+    kid = {"kid": stranger.public.kid}
+    for forged in ("words", token[:-4], jwt.encode(claims, stranger.private, "EdDSA", kid)):
+        answer = await world.asked(forged)
+        assert (answer.status_code, answer.json()["code"]) == (401, "TC701"), forged
+
+
+async def test_a_bearer_that_is_not_ascii_is_refused(world: World) -> None:
+    headers = [(b"Content-Type", b"application/json"), (b"Authorization", b"Bearer \xfc")]
+    async with world.api.with_token(None) as client:
+        answers = [
+            await client.post(
+                "/v1/tokens:introspect", content=json.dumps({"token": text}), headers=headers
+            )
+            for text in ("\u00fc", "u")
+        ]
+    assert [answer.status_code for answer in answers] == [401, 401]
+
+
 async def test_another_caller_has_to_prove_who_it_is(world: World) -> None:
     token = await world.token()
     assert (await world.asked(token, None)).status_code == 401
@@ -383,5 +405,7 @@ async def test_a_key_that_is_retired_verifies_nothing_within_seconds(
     await world.later(seconds=1)
     await world.keys.rotate(lead=timedelta(0))
     await world.keys.retire(old)
-    assert not await world.is_active(token)
+    assert (await world.asked(token)).status_code == 401
+    reader = await new_token(world.api.database, "viewer", None)
+    assert not await world.is_active(token, reader)
     assert await world.is_active(await world.token())
