@@ -146,7 +146,10 @@ def _caller(proven: Proven, key: str) -> Caller:
 
 def bearer_of(request: Request) -> str | None:
     """Return the bearer token of a request, None if it has none."""
-    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    given = request.headers.getlist("authorization")
+    if len(given) > 1:
+        raise ApiProblem("TC720", "send one `Authorization` header")
+    scheme, _, bearer = "".join(given).partition(" ")
     if not scheme:
         return None
     if scheme.lower() != "bearer" or not bearer.strip():

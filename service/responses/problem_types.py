@@ -208,6 +208,16 @@ _ALL = (
         ),
         HTTPStatus.TOO_MANY_REQUESTS,
     ),
+    ProblemType(
+        Rule(
+            "TC720",
+            "several-credentials",
+            "The request has more than one `Authorization` header.",
+            "A proxy and the server could authenticate different callers.",
+            "Send one `Authorization` header.",
+        ),
+        HTTPStatus.BAD_REQUEST,
+    ),
 )
 
 PROBLEMS = {kind.rule.code: kind for kind in _ALL}

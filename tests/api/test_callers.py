@@ -52,6 +52,15 @@ async def test_a_token_that_does_not_count_is_refused_without_a_word_why(api: Ap
     assert await status(api, good) == 200
 
 
+async def test_two_authorization_headers_are_refused(api: Api) -> None:
+    good = await new_token(api.database, "admin")
+    bearer = ("Authorization", f"Bearer {good}")
+    async with api.with_token(None) as client:
+        for second in (bearer, ("authorization", "Bearer x"), ("Authorization", "")):
+            got = await client.get("/v1/tenants", headers=[bearer, second])
+            assert (got.status_code, got.json()["code"]) == (400, "TC720"), second
+
+
 async def test_a_revoked_token_is_refused_at_once(api: Api, database_url: str) -> None:
     token = await new_token(api.database, "admin")
     assert await status(api, token) == 200
