@@ -73,7 +73,8 @@ async def list_schedules(
         now = await database_time(connection)
         found = await some_schedules(connection, row, wanted, place, limit + 1)
         paused = await schedule_cursors.pauses(connection, [of])
-    state = state_of(row, found, paused)
+        faults = await schedule_cursors.faults(connection, [of])
+    state = state_of(row, found, paused, faults)
     return told(
         request,
         page(

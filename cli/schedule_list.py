@@ -8,6 +8,7 @@ until the end, because the JSON output lists them last.
 import argparse
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -27,7 +28,7 @@ from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_
 from tenantcron.service.responses.outcomes import schedule
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
-from tenantcron.store.rows import provided_cursors
+from tenantcron.store.rows import provided_cursors, schedule_cursors
 from tenantcron.store.rows.schedule_cursors import CursorRow
 
 TENANTS_A_PAGE = 300
@@ -75,9 +76,11 @@ async def _write(
         async for page in _pages(database, only):
             async with database.transaction() as connection:
                 provided = await provided_cursors.of_tenants(connection, page)
+                faults = await schedule_cursors.faults(connection, page)
             for tenant, state in (await read_states(database, page)).items():
                 broken = broken or state.broken is not None
-                writer.tenant(tenant, state, provided.get(tenant, ()))
+                held = replace(state, faults=faults.get(tenant, {}))
+                writer.tenant(tenant, held, provided.get(tenant, ()))
             # Show the page while the next one is read.
             sys.stdout.flush()
         writer.end()

@@ -60,7 +60,7 @@ class Registered:
     # The pause that holds now.
     pause: Pause | None
     next_executions: tuple[datetime, ...]
-    # Why its timetable cannot be read; only a change by hand brings that about.
+    # Why it does not fire: its timetable cannot be read, or the scheduler has quarantined it.
     fault: str | None = None
     provider: str = MANIFESTS
 
@@ -100,6 +100,8 @@ def _provided(cursor: CursorRow, now: datetime) -> Registered:
 def _registered(schedule: Definition, state: LiveState, now: datetime) -> Registered:
     name = schedule.schedule_name
     found = _with_next(schedule, in_force(state.pauses.get(name), now), now)
+    if (fault := state.faults.get(name)) is not None:
+        found = replace(found, next_executions=(), fault=fault)
     provider = state.providers.get(name)
     return found if provider is None else replace(found, provider=provider)
 

@@ -30,6 +30,8 @@ class LiveState:
     live: Sequence[Definition] = ()
     # By the names of the schedules; a pause may have ended.
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    # By the names of the schedules that do not fire, where these were read, too.
+    faults: Mapping[str, str] = field(default_factory=dict)
     # By the names of the schedules that no manifest declares, where these were read, too.
     providers: Mapping[str, str] = field(default_factory=dict)
     # Why the tenant's schema cannot be read, if so.

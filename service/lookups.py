@@ -44,13 +44,16 @@ def state_of(
     row: TenantRow,
     found: Sequence[ListedSchedule],
     paused: dict[UUID, Pause],
+    faults: dict[TenantId, dict[str, str]],
 ) -> LiveState:
     """Return a tenant's schedules as the reconciler tells them."""
     live = definitions({"schedules": [listed.columns for listed in found]})
     named = list(zip(found, live, strict=True))
     pauses = {of.schedule_name: paused[listed.id] for listed, of in named if listed.id in paused}
     providers = {of.schedule_name: listed.provider for listed, of in named}
-    return LiveState(row, live=live, pauses=pauses, providers=providers)
+    return LiveState(
+        row, live=live, pauses=pauses, faults=faults.get(row.id, {}), providers=providers
+    )
 
 
 async def existing_schedule(work: Work, tenant: str, schedule: str) -> ScheduleRef:

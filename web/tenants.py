@@ -91,7 +91,8 @@ async def show(request: Request, visit: Visit) -> Response:
         now = await database_time(connection)
         found = await some_schedules(connection, row, SchedulesWanted(), None, _SCHEDULES + 1)
         paused = await schedule_cursors.pauses(connection, [of])
-        schedules = live_schedules(state_of(row, found, paused), now)
+        faults = await schedule_cursors.faults(connection, [of])
+        schedules = live_schedules(state_of(row, found, paused, faults), now)
         latest = await execution_history.latest_of(
             connection, of, [_name(one) for one in schedules], _MARKS
         )

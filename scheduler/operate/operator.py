@@ -11,7 +11,8 @@ that is about to be replaced, and a schedule that was applied a moment ago has n
   as skipped, with the cursor moved past it, before the pause is lifted: it cannot come back as
   catch-up. What comes due after the end that a pause has set itself is not touched.
 - **Trigger** makes an execution of its own beside the timetable. The claim treats it as any other:
-  limits and overlap hold, but it waits for as long as it takes. A pause does not hold it up.
+  limits and overlap hold, but it waits for as long as it takes. A pause does not hold it up; a
+  quarantined schedule is refused.
 - **Retry** lets one that has ended wait again, with as many attempts more as its definition has,
   unless the claim would end it at once. Neither a trigger nor a retry replaces what runs.
 - **Cancel** ends what waits. What runs is asked to stop, and its worker ends it.
@@ -162,6 +163,7 @@ class Operator:
         async with self._acting() as connection:
             _refuse_closed(await existing_tenant(connection, ref.tenant))
             found = await _locked_cursor(connection, ref)
+            _refuse_quarantined(found, ref)
             definition = await _definition(connection, found.definition_id)
             policies = definition.settings
             manual = Manual(
@@ -368,6 +370,11 @@ def _refuse_closed(tenant: TenantRow) -> None:
         f"tenant `{tenant.id}` is {tenant.status}{why}, so nothing of it may start: "
         f"`tenantcron tenant resume {tenant.id}` comes first"
     )
+
+
+def _refuse_quarantined(cursor: CursorRow, ref: ScheduleRef) -> None:
+    if cursor.fault is not None:
+        raise OperationError(f"`{ref}` is quarantined: {cursor.fault}")
 
 
 async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> CursorRow:

@@ -118,6 +118,21 @@ async def pauses(
     }
 
 
+_FAULTS = select(_cursor.tenant_id, _cursor.schedule_name, _cursor.fault).where(
+    _OF_TENANTS, _cursor.fault.is_not(None)
+)
+
+
+async def faults(
+    connection: AsyncConnection, tenant_ids: Collection[TenantId]
+) -> dict[TenantId, dict[str, str]]:
+    """Return why schedules do not fire, by tenant and name of the schedule."""
+    found: dict[TenantId, dict[str, str]] = {}
+    for row in await connection.execute(_FAULTS, {"tenant_ids": list(tenant_ids)}):
+        found.setdefault(TenantId(row.tenant_id), {})[row.schedule_name] = row.fault
+    return found
+
+
 async def find(
     connection: AsyncConnection, tenant_id: TenantId, schedule_name: str
 ) -> CursorRow | None:

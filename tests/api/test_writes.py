@@ -194,6 +194,29 @@ async def test_operators_pause_resume_and_trigger_schedules(api: Api, database_u
     assert (missing.status_code, "did you mean `acme/nightly`?" in missing.text) == (404, True)
 
 
+async def test_a_quarantined_schedule_is_listed_with_its_fault_and_not_triggered(
+    api: Api, database_url: str
+) -> None:
+    await api.tenants("acme")
+    await apply(api, "acme", {"nightly": NIGHTLY, "often": NIGHTLY})
+    query(
+        database_url,
+        "UPDATE {}.tenant_schedule SET cron_expr = '@every 1s' WHERE schedule_name = 'often'",
+        "tenant_acme",
+    )
+    async with await api.client("operator", "acme") as operator:
+        refused = await operator.post("/v1/tenants/acme/schedules/often:trigger", json={})
+        listed = (await operator.get("/v1/tenants/acme/schedules")).json()["schedules"]
+
+    fault = "`@every 1s` fires 1s apart at the closest, the platform allows 15m"
+    assert (refused.status_code, refused.json()["code"]) == (409, "TC704")
+    assert refused.json()["detail"] == f"`acme/often` is quarantined: {fault}"
+    assert query(database_url, "SELECT id FROM tenantcron.execution") == []
+    shown = {found["name"]: (found["fault"], found["next_executions"]) for found in listed}
+    assert shown["often"] == (fault, [])
+    assert shown["nightly"][0] is None
+
+
 async def test_operators_cancel_and_retry_executions(api: Api) -> None:
     await api.tenants("acme")
     await apply(api, "acme", {"nightly": NIGHTLY})
