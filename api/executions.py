@@ -17,7 +17,7 @@ from tenantcron.api.replies import told
 from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, problems
 from tenantcron.api.writes import Done, write
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
-from tenantcron.scheduler.operate.execution_lookup import Told
+from tenantcron.scheduler.operate.execution_lookup import ExecutionDetails
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.service.lookups import require_execution, seen_execution, seen_tenant
 from tenantcron.service.responses.executions import as_json, story_as_json
@@ -67,7 +67,7 @@ async def show_execution(
     async with work.reading.transaction() as connection:
         found = await seen_execution(connection, work, execution)
         attempts = await execution_history.attempts_of(connection, found)
-    return told(request, {**story_as_json(Told(found, tuple(attempts)))})
+    return told(request, {**story_as_json(ExecutionDetails(found, tuple(attempts)))})
 
 
 @router.post(

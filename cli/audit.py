@@ -8,7 +8,7 @@ from rich.text import Text
 from tenantcron.cli.operating import CommandResult, add_format, respond, settings, time
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc, number_of, visible
-from tenantcron.scheduler.inspect.audit import Audited, audit
+from tenantcron.scheduler.inspect.audit import AuditReport, audit
 from tenantcron.scheduler.inspect.audit_findings import AuditFinding
 from tenantcron.service.responses.executions import iso
 from tenantcron.store.connection.engine import Database
@@ -51,7 +51,7 @@ async def _work(database: Database, arguments: argparse.Namespace) -> CommandRes
     return CommandResult(_as_json(audited), show, int(bool(audited.findings)))
 
 
-def _as_json(audited: Audited) -> JsonObject:
+def _as_json(audited: AuditReport) -> JsonObject:
     return {
         "since": audited.since.isoformat(),
         "until": audited.until.isoformat(),
@@ -75,7 +75,7 @@ def _finding(finding: AuditFinding) -> JsonObject:
     }
 
 
-def _show(audited: Audited, console: Console) -> None:
+def _show(audited: AuditReport, console: Console) -> None:
     for finding in audited.findings:
         place = f"{finding.tenant}/{finding.schedule}" if finding.schedule else finding.tenant
         title = Text(f"error[{finding.code}] ", "bold red")

@@ -23,7 +23,11 @@ from tenantcron.scheduler.inspect.schedule_status import (
     require_schedule,
     schedule_name,
 )
-from tenantcron.scheduler.operate.execution_lookup import SHORTEST_PREFIX, id_range, told
+from tenantcron.scheduler.operate.execution_lookup import (
+    SHORTEST_PREFIX,
+    execution_details,
+    id_range,
+)
 from tenantcron.service.responses.executions import as_json, story_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history
@@ -107,7 +111,7 @@ async def _list(database: Database, arguments: argparse.Namespace) -> CommandRes
 
 async def _show(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
-        found = await told(connection, arguments.id)
+        found = await execution_details(connection, arguments.id)
 
     def show(console: Console) -> None:
         show_details(found, console)

@@ -14,7 +14,7 @@ from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
 from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
-from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.scheduler.inspect.health_locks import locked_findings
 from tenantcron.store.connection.engine import Database
@@ -28,7 +28,7 @@ examples:
 """
 # Per statement, so that the command returns within 5 s even if a table is locked.
 _LOCK_WAIT = timedelta(seconds=2)
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
+_STYLES = {FindingSeverity.ERROR: "bold red", FindingSeverity.WARNING: "bold yellow"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,9 +75,9 @@ async def _signing_fault(database: Database, settings: Settings) -> str | None:
     if not has_keys(settings):
         return None
     from tenantcron.cli.keys import signing_keys  # noqa: PLC0415 -- only needed with keys
-    from tenantcron.scheduler.tokens.signing_keys import fault  # noqa: PLC0415 -- as above
+    from tenantcron.scheduler.tokens.signing_keys import signing_fault  # noqa: PLC0415 -- as above
 
-    return await fault(signing_keys(database, None))
+    return await signing_fault(signing_keys(database, None))
 
 
 def _as_json(vitals: Vitals, findings: list[Finding]) -> JsonObject:

@@ -18,9 +18,9 @@ from tenantcron.core.words import in_utc, number_of
 from tenantcron.scheduler.tokens.key_material import KeyMaterial
 from tenantcron.scheduler.tokens.signing_keys import (
     LEAD,
+    KeyStatus,
     SigningKeyError,
     SigningKeys,
-    Standing,
 )
 from tenantcron.service.responses.executions import iso
 from tenantcron.store.connection.engine import Database
@@ -155,7 +155,7 @@ _ACTIONS: dict[str, Work] = {
 }
 
 
-def _as_json(key: Standing) -> JsonObject:
+def _as_json(key: KeyStatus) -> JsonObject:
     row = key.row
     return {
         "kid": row.kid,
@@ -174,7 +174,7 @@ def _show_own(own: PemKeys | None, console: Console) -> None:
         console.print(f"{own.signing.public.kid} of the settings signs instead of these keys:")
 
 
-def _show(known: Sequence[Standing], console: Console) -> None:
+def _show(known: Sequence[KeyStatus], console: Console) -> None:
     table = plain_table("key", "algorithm", "state", "until", "master key")
     for key in known:
         until = in_utc(key.until) if key.until else ""

@@ -38,10 +38,10 @@ from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.events.outbox import Outbox
-from tenantcron.scheduler.events.webhooks import Courier
+from tenantcron.scheduler.events.webhooks import WebhookSender
 from tenantcron.scheduler.replica.exits import Exit
 from tenantcron.scheduler.replica.lock_waits import LockWatch
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.shutdown import LONGEST_STOP
 from tenantcron.scheduler.steps.deliver import Deliveries, begun_in
@@ -285,9 +285,9 @@ async def _serve(parts: Parts, *, once: bool, span: float | None) -> int:
         )
         await revisit(database, _bounds(policy))
         providers = _providers(parts)
-        outbox = Outbox(replica, Courier(parts.caller, policy.allowed_secrets))
+        outbox = Outbox(replica, WebhookSender(parts.caller, policy.allowed_secrets))
         follower = _follower(replica, parts.source)
-        work = Run(
+        work = ReplicaRun(
             replica, executor, providers, outbox, follower, default_target=policy.default_target
         )
         _stop_on_signals(work, settings.drain)
@@ -331,7 +331,7 @@ def _follower(replica: Replica, source: TenantSource | None) -> Follower | None:
 
 @asynccontextmanager
 async def _watched(
-    replica: Replica, executor: Executor, tokens: Minter, work: Run
+    replica: Replica, executor: Executor, tokens: Minter, work: ReplicaRun
 ) -> AsyncIterator[None]:
     """Serve metrics and probes if a port is set."""
     settings = replica.settings
@@ -339,16 +339,16 @@ async def _watched(
         yield
         return
     from tenantcron.scheduler.metrics.prometheus import Metrics, Process  # noqa: PLC0415 -- an optional part
-    from tenantcron.scheduler.metrics.server import pages, served  # noqa: PLC0415 -- as above
+    from tenantcron.scheduler.metrics.server import routes, serve  # noqa: PLC0415 -- as above
 
     process = Process(replica.counts, executor, tokens.counts, replica.retention)
     metrics = Metrics(replica.database, settings, process, replica.clock)
-    shown = pages(metrics.scrape, lambda: work.unhealthy, lambda: work.unready)
-    async with served(shown, settings.metrics_host, settings.metrics_port):
+    shown = routes(metrics.scrape, lambda: work.unhealthy, lambda: work.unready)
+    async with serve(shown, settings.metrics_host, settings.metrics_port):
         yield
 
 
-def _stop_on_signals(work: Run, drain: timedelta) -> None:
+def _stop_on_signals(work: ReplicaRun, drain: timedelta) -> None:
     """Drain at the first signal; exit at the second one, or if draining takes too long."""
 
     def at_once(_: int, __: FrameType | None) -> None:

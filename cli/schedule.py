@@ -117,11 +117,11 @@ async def _resume(database: Database, arguments: argparse.Namespace) -> CommandR
     resumed = await operator(database, arguments).resume(ref, arguments.reason)
     after = resumed.cursor.next_run_at
     upcoming = f"it fires next at {in_utc(after)}" if after else "it has no future occurrence"
-    skipped = f"{number_of(resumed.passed_over, 'occurrence')} skipped during the pause"
+    skipped = f"{number_of(resumed.skipped_occurrences, 'occurrence')} skipped during the pause"
     return _changed(
         resumed_as_json(ref, resumed),
         f"`{ref}` is resumed: {upcoming}",
-        *([skipped] if resumed.passed_over else []),
+        *([skipped] if resumed.skipped_occurrences else []),
         f"`tenantcron schedule trigger {ref}` runs it now",
     )
 

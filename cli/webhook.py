@@ -30,8 +30,8 @@ from tenantcron.scheduler.events.webhooks import (
     MOST_WEBHOOKS,
     PREFIX,
     TEST_TYPE,
-    Courier,
-    NotTakenError,
+    WebhookDeliveryError,
+    WebhookSender,
     read_ref,
 )
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
@@ -196,8 +196,8 @@ async def _test(database: Database, arguments: argparse.Namespace) -> CommandRes
     caller = HttpClient(policy.egress, ca_file=settings().ca_file)
     event = Event(0, uuid4(), TEST_TYPE, f"webhooks/{found.name}", now, {"webhook": found.name})
     try:
-        await Courier(caller, policy.allowed_secrets).send(found, _NO_TENANT, [event], now)
-    except NotTakenError as error:
+        await WebhookSender(caller, policy.allowed_secrets).send(found, _NO_TENANT, [event], now)
+    except WebhookDeliveryError as error:
         raise OperationError(f"webhook {found.name} did not accept the event: {error}") from error
     finally:
         await caller.close()

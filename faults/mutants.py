@@ -131,7 +131,7 @@ _LOOKED_BACK = """def _looked_back(
 
 def _was_fired("""
 _EARLY = """    def _start_early(self, claim: Claim) -> None:
-        known = self._replica.definitions.known({one.definition_id for one in claim.started})
+        known = self._replica.definitions.cached({one.definition_id for one in claim.started})
         for claimed in claim.started:
             self._start(claimed, (known or {})[claimed.definition_id])
 

@@ -1,7 +1,7 @@
-"""tenantcron: schedules of many tenants, declared in Git and fired exactly once.
+"""tenantcron: a multi-tenant cron scheduler. Schedules are declared in Git and fire exactly once.
 
-The names here are for handlers. They are imported when somebody asks for them: `tenantcron
-validate` runs in every commit, and needs none of them.
+This package exports the names that handlers use. They are imported lazily, because `tenantcron
+validate` does not need them and must start quickly.
 """
 
 from typing import TYPE_CHECKING
@@ -26,9 +26,9 @@ __all__ = [
     "saga",
 ]
 
-# Type checkers read the imports above; to them this function would allow any name.
+# Hidden from type checkers, which use the imports above. With this function any name would pass.
 if not TYPE_CHECKING:
-    _HOMES = {
+    _MODULES = {
         "Allowed": "tenantcron.targets.authorising",
         "AuthorisationRequest": "tenantcron.targets.authorising",
         "Cancelled": "tenantcron.targets.signals",
@@ -42,8 +42,8 @@ if not TYPE_CHECKING:
     }
 
     def __getattr__(name: str) -> object:
-        if name not in _HOMES:
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module  # noqa: PLC0415 -- start-up does not pay for it
+        from importlib import import_module  # noqa: PLC0415 -- faster start-up
 
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""The command line, as `tenantcron` and as `python -m tenantcron`."""
+"""The entry point of `tenantcron` and `python -m tenantcron`."""
 
 import sys
 

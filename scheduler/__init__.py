@@ -1,1 +1,1 @@
-"""When and whether things run: fire, claim, execute, finish, and what keeps them honest."""
+"""The scheduler: fires schedules, claims and runs executions, and reports on them."""

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
-from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.store.rows import execution_history, schedule_cursors, tenants
 from tenantcron.store.rows.execution_history import ExecutionRow, Filter, Outcomes
@@ -79,7 +79,7 @@ async def show(request: Request, visit: Visit) -> Response:
         fleet=fleet,
         findings=examine(fleet.vitals),
         is_link=_is_link,
-        error=Severity.ERROR,
+        error=FindingSeverity.ERROR,
         load=load,
         load_marks=marks(load.since),
         past=past,

@@ -11,7 +11,7 @@ from rich.text import Text
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.durations import format_duration
 from tenantcron.core.words import in_utc, number_of, visible
-from tenantcron.scheduler.operate.execution_lookup import SHORTEST_PREFIX, Told
+from tenantcron.scheduler.operate.execution_lookup import SHORTEST_PREFIX, ExecutionDetails
 from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.suspects import kills
@@ -44,7 +44,7 @@ def table(rows: Sequence[ExecutionRow]) -> Table:
     return shown
 
 
-def show_details(details: Told, console: Console) -> None:
+def show_details(details: ExecutionDetails, console: Console) -> None:
     """Print an execution with its attempts, from its scheduled time to its end."""
     row = details.execution
     title = Text(f"execution {row.id}  ", "bold").append(row.state, STYLES.get(row.state, "bold"))

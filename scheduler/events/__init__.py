@@ -1,1 +1,1 @@
-"""Events on their way to webhooks."""
+"""Delivery of events to webhooks."""

@@ -1,15 +1,17 @@
-"""The outbox at work: events get their place, lanes are taken, receivers are called.
+"""The outbox: sequences events, leases lanes and calls webhook receivers.
 
-docs/decisions/0019 has the protocol and its reasons. Who does what:
+docs/decisions/0019 has the protocol and its reasons.
 
-- every replica puts committed events into lanes; one at a time in the whole database does so;
-- every replica takes lanes that are due, a few of each webhook, and delivers each in a task of its
-  own: one event after the other, until one is not taken, or all are, or it is time to give it back;
-- a lane that failed waits a random time, ever longer; one that did not goes to the end of the line.
+- Every replica appends committed events to lanes, one replica at a time in the entire database.
+- Every replica leases due lanes, a few per webhook, and delivers each lane in its own task. It
+  sends the events in order until the receiver rejects one, all are delivered, or the lane has to be
+  released.
+- A lane that failed waits for a random time with exponential backoff. A lane that succeeded goes to
+  the end of the queue.
 
-A replica that dies has leased its lanes: another takes them when the lease is over, and sends again
-what was not settled. A receiver that is dead has a few tasks waiting here, and nothing else: the
-database is asked once a second, for what is due.
+If a replica dies, another replica takes over its lanes when their leases expire, and sends the
+unrecorded events again. A receiver that does not answer occupies a few tasks and nothing else: each
+replica polls the database once a second.
 """
 
 import asyncio
@@ -23,9 +25,13 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.scheduler.events.webhooks import Courier, GoneError, NotTakenError
+from tenantcron.scheduler.events.webhooks import (
+    WebhookDeliveryError,
+    WebhookGoneError,
+    WebhookSender,
+)
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import Bell, insist
+from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, retry_conflicts
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import audit_records, outbox, webhooks
@@ -40,54 +46,54 @@ LANES_A_WEBHOOK: Final = 4
 EVENTS_A_LANE: Final = 100
 EVENTS_A_BATCH: Final = 5000
 LEASE: Final = timedelta(seconds=40)
-# Nothing is sent later than this after a lane was taken; the last call must end within the lease.
+# The last request of a lane starts within this time, so that it ends within the lease.
 LONGEST_VISIT: Final = timedelta(seconds=20)
 LONGEST_WAIT: Final = timedelta(minutes=5)
 
-_LOOK_SECONDS: Final = 1.0
-# Nobody listens; a webhook that is added is noticed after that long at the latest.
+_POLL_SECONDS: Final = 1.0
+# The poll interval without webhooks; a new webhook is detected after this time at the latest.
 _IDLE_SECONDS: Final = 5.0
 _FIRST_WAIT: Final = 1.0
-_SETTLED_AT_ONCE: Final = 2
+_RECORDED_AT_ONCE: Final = 2
 _AT_ONCE: Final = timedelta(0)
-# Doubling so often passes the longest wait.
+# This many doublings exceed the longest wait.
 _MOST_DOUBLINGS: Final = 20
 
 
 class Outbox:
-    """Places and delivers events; all that it knows lies in the database."""
+    """Sequences and delivers events. All its state is in the database."""
 
-    def __init__(self, replica: Replica, courier: Courier) -> None:
+    def __init__(self, replica: Replica, courier: WebhookSender) -> None:
         self._replica = replica
         self._courier = courier
         self._under_way: Counter[str] = Counter()
         self._stopping = False
-        # The connections are the scheduler's, which has more urgent things to write.
-        self._settling = asyncio.Semaphore(_SETTLED_AT_ONCE)
-        self.bell = Bell()
+        # These are the scheduler's connections, which it needs for more urgent writes.
+        self._recording = asyncio.Semaphore(_RECORDED_AT_ONCE)
+        self.wake_signal = WakeSignal()
 
     def stop(self) -> None:
-        """Take no more lanes, and send no more than what is being sent."""
+        """Lease no more lanes, and start no more requests."""
         self._stopping = True
-        self.bell.ring()
+        self.wake_signal.set()
 
     async def step(self, tasks: asyncio.TaskGroup) -> float:
-        """Place events and start to deliver what is due; the tasks belong to the caller."""
+        """Sequence events and start to deliver due lanes, in tasks of the caller's group."""
         glance = await glances.outbox(self._replica.database, self._replica.clock())
         placed = await self._place() if glance.has_events else 0
         if placed or glance.has_due_lanes:
             await self._take(tasks)
         if placed == EVENTS_A_BATCH:
             return 0
-        return _LOOK_SECONDS if glance.has_webhooks else _IDLE_SECONDS
+        return _POLL_SECONDS if glance.has_webhooks else _IDLE_SECONDS
 
     async def deliver_once(self) -> None:
-        """Deliver all that is due, until nobody takes anything more."""
+        """Deliver all due events, until no receiver accepts any more."""
         delivered, before = self._replica.counts.events_delivered, -1
         while delivered.total() > before:
             before = delivered.total()
             async with asyncio.TaskGroup() as tasks:
-                while await insist(lambda: self.step(tasks)) == 0:
+                while await retry_conflicts(lambda: self.step(tasks)) == 0:
                     pass
 
     async def _place(self) -> int:
@@ -95,9 +101,9 @@ class Outbox:
             return await outbox.place(connection, EVENTS_A_BATCH, self._replica.clock())
 
     async def _take(self, tasks: asyncio.TaskGroup) -> None:
-        """Take lanes for the slots that are free."""
+        """Lease lanes for the free slots."""
         async with self._replica.database.transaction(by_key=True) as connection:
-            enabled = {one.name: one for one in await webhooks.list_enabled(connection)}
+            enabled = {webhook.name: webhook for webhook in await webhooks.list_enabled(connection)}
             free = {name: LANES_A_WEBHOOK - self._under_way[name] for name in enabled}
             slots = {name: number for name, number in free.items() if number > 0}
             if self._stopping or not slots:
@@ -111,14 +117,14 @@ class Outbox:
 
     async def _deliver(self, webhook: Webhook, lane: Lane) -> None:
         try:
-            settlement = await self._visit(webhook, lane)
-            await self._settle(lane, settlement)
+            settlement = await self._send(webhook, lane)
+            await self._record(lane, settlement)
         finally:
             self._under_way[webhook.name] -= 1
-            self.bell.ring()
+            self.wake_signal.set()
 
-    async def _visit(self, webhook: Webhook, lane: Lane) -> Settlement:
-        """Send the events of a lane in order, as far as the receiver takes them."""
+    async def _send(self, webhook: Webhook, lane: Lane) -> Settlement:
+        """Send the events of a lane in order, as long as the receiver accepts them."""
         now = asyncio.get_running_loop().time
         began, delivered = now(), 0
         for part in _requests(webhook, lane.events):
@@ -127,45 +133,45 @@ class Outbox:
                 break
             try:
                 await self._courier.send(webhook, lane.tenant_id, part, lane.taken_at + spent)
-            except NotTakenError as error:
+            except WebhookDeliveryError as error:
                 return await self._failed(webhook, lane, delivered, error)
             delivered = part[-1].place
             self._replica.counts.events_delivered[webhook.name] += len(part)
         return Settlement(delivered, _AT_ONCE, 0, None)
 
     async def _failed(
-        self, webhook: Webhook, lane: Lane, delivered: int, error: NotTakenError
+        self, webhook: Webhook, lane: Lane, delivered: int, error: WebhookDeliveryError
     ) -> Settlement:
-        """Say what went wrong; a receiver that is gone for good is asked no more."""
-        # What was taken before it shows that the receiver is there: the row begins anew.
+        """Log a failed request, and disable a webhook whose receiver is gone."""
+        # An accepted event shows that the receiver works, so its failures count from one again.
         failures = 1 if delivered else lane.failures + 1
         self._replica.counts.webhook_failures[webhook.name] += 1
-        said = {"webhook": webhook.name, "tenant": lane.tenant_id, "error": str(error)}
-        log.warning("webhook_failed", **said, failures=failures)
-        if isinstance(error, GoneError):
-            await self._switch_off(webhook, error)
+        fields = {"webhook": webhook.name, "tenant": lane.tenant_id, "error": str(error)}
+        log.warning("webhook_failed", **fields, failures=failures)
+        if isinstance(error, WebhookGoneError):
+            await self._disable(webhook, error)
         wait = wait_after(failures, self._replica.random)
         return Settlement(delivered, wait, failures, str(error))
 
-    async def _switch_off(self, webhook: Webhook, error: GoneError) -> None:
-        """Put it on record, too, in the name of this scheduler."""
+    async def _disable(self, webhook: Webhook, error: WebhookGoneError) -> None:
+        """Disable a webhook, and record that as an action of this scheduler."""
         try:
             async with self._replica.database.transaction() as connection:
                 await audit_records.act(connection, Attribution(self._replica.actor))
                 at = self._replica.clock()
                 was_on = await webhooks.disable(connection, webhook.name, str(error), at)
         except (DatabaseError, DBAPIError) as away:
-            # The next call is answered in the same way.
+            # The receiver will answer the next request in the same way.
             log.error("webhook_not_settled", webhook=webhook.name, error=first_line(away))
             return
         if was_on is not None:
             log.error("webhook_gone", webhook=webhook.name)
 
-    async def _settle(self, lane: Lane, settlement: Settlement) -> None:
-        """Write down how far it came; if that fails, the lease ends and all of it is sent again."""
+    async def _record(self, lane: Lane, settlement: Settlement) -> None:
+        """Record the delivered events. If that fails, the lease expires and they are sent again."""
         try:
             async with (
-                self._settling,
+                self._recording,
                 self._replica.database.transaction(by_key=True) as connection,
             ):
                 held = await outbox.settle(connection, lane, settlement, self._replica.clock())
@@ -177,13 +183,13 @@ class Outbox:
 
 
 def wait_after(failures: int, random: Random) -> timedelta:
-    """Return how long a lane is left alone: any time up to a bound that doubles."""
-    doubled = _FIRST_WAIT * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
-    return timedelta(seconds=random.uniform(0, min(doubled, LONGEST_WAIT.total_seconds())))
+    """Return the backoff of a lane: a random time below a bound that doubles per failure."""
+    bound = _FIRST_WAIT * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
+    return timedelta(seconds=random.uniform(0, min(bound, LONGEST_WAIT.total_seconds())))
 
 
 def _requests(webhook: Webhook, events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """Yield what goes into one request each."""
+    """Yield the events of each request."""
     if webhook.in_batches:
         if events:
             yield events

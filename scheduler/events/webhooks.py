@@ -1,8 +1,9 @@
-"""Webhooks: what an event looks like on its way, and how one call of a receiver ends.
+"""Webhook requests: the format of events, and the meaning of responses.
 
-Events are CloudEvents 1.0 in structured JSON, one a request, or many as a batch. Requests are
-signed, and go where the policy lets HTTP targets go. 2xx: taken. 410: the receiver is gone for
-good. Everything else may be better next time, also what only an operator can mend.
+Events are CloudEvents 1.0 in structured JSON, one per request or in batches. Requests are signed,
+and the policy restricts their destinations like those of HTTP targets. 2xx: the receiver accepted
+the events. 410: the receiver is gone. All other failures are retried, including those that only an
+operator can fix.
 """
 
 import asyncio
@@ -26,9 +27,9 @@ from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 from tenantcron.targets.signing import read_secret
 
-# However slowly an answer trickles in.
+# The time limit for the entire response.
 LONGEST_CALL: Final = timedelta(seconds=10)
-# Each has calls of its own under way in every replica, so there is an end to them.
+# Limited, because every replica calls each webhook concurrently.
 MOST_WEBHOOKS: Final = 16
 PREFIX: Final = "dev.tenantcron."
 EVENT_TYPES: Final = tuple(
@@ -45,26 +46,26 @@ _ONE: Final = "application/cloudevents+json; charset=utf-8"
 _MANY: Final = "application/cloudevents-batch+json; charset=utf-8"
 
 
-class NotTakenError(TenantcronError):
-    """A receiver has not taken what was sent; the text says why."""
+class WebhookDeliveryError(TenantcronError):
+    """A receiver did not accept a request; the message says why."""
 
 
-class GoneError(NotTakenError):
-    """A receiver says that it will never take anything again."""
+class WebhookGoneError(WebhookDeliveryError):
+    """A receiver answered 410 Gone: it will not accept events again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Courier:
-    """Calls receivers, within what the policy allows."""
+class WebhookSender:
+    """Sends requests to receivers, within the limits of the policy."""
 
     caller: HttpClient
-    # Entries of the policy: what may be signed with.
+    # The secrets that the policy allows for signatures.
     allowed_secrets: tuple[str, ...] = ()
 
     async def send(
         self, webhook: Webhook, tenant: TenantId, events: Sequence[Event], at: datetime
     ) -> None:
-        """Send events as one request; a `NotTakenError` if they were not taken."""
+        """Send events in one request; raise WebhookDeliveryError if they were not accepted."""
         body, answer = content(webhook, tenant, events), ServiceResponse()
         try:
             async with asyncio.timeout(LONGEST_CALL.total_seconds()):
@@ -72,10 +73,12 @@ class Courier:
                 kind = _MANY if webhook.in_batches else _ONE
                 await self.caller.post(webhook.url, body, proof, answer, kind)
         except (Retry, Fail) as error:
-            raise NotTakenError(error.reason) from error
+            raise WebhookDeliveryError(error.reason) from error
         except TimeoutError:
-            raise NotTakenError(f"no answer within {LONGEST_CALL.total_seconds():g} s") from None
-        _judge(answer.status)
+            raise WebhookDeliveryError(
+                f"no answer within {LONGEST_CALL.total_seconds():g} s"
+            ) from None
+        _check(answer.status)
 
     async def _prove(
         self, webhook: Webhook, key: str, body: bytes, at: datetime
@@ -86,7 +89,7 @@ class Courier:
         secret = await read_secret(read_ref(webhook.secret_ref), self.allowed_secrets)
         request = SignedRequest(
             method="POST",
-            # The caller refuses what is no URL.
+            # The caller rejects invalid URLs.
             url=str(read_url(webhook.url) or webhook.url),
             timestamp=timestamp(at),
             key=key,
@@ -97,26 +100,26 @@ class Courier:
 
 
 def read_ref(text: str) -> SecretRef:
-    """Read a reference as policies write it; whether it is well-formed the policy decides."""
+    """Read a reference in the notation of policies. The policy checks its format."""
     kind, _, name = text.partition(":")
     return SecretRef(cast("Literal['env', 'file']", kind), name)
 
 
 def key_of(events: Sequence[Event]) -> str:
-    """Return what a request is known by: the event's id, or the first and the last of a batch."""
+    """Return the idempotency key: the event's id, or the first and last id of a batch."""
     first, last = events[0].id, events[-1].id
     return str(first) if first == last else f"{first}:{last}"
 
 
 def content(webhook: Webhook, tenant: TenantId, events: Sequence[Event]) -> bytes:
-    """Return the body of a request: the same bytes whenever the same events are sent."""
+    """Return the body of a request, with the same bytes each time the same events are sent."""
     documents = [as_cloud_event(tenant, event) for event in events]
     document = documents if webhook.in_batches else documents[0]
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
 def as_cloud_event(tenant: TenantId, event: Event) -> JsonObject:
-    """Return an event as receivers get it."""
+    """Return an event as a CloudEvent."""
     return {
         "specversion": "1.0",
         "id": str(event.id),
@@ -125,17 +128,17 @@ def as_cloud_event(tenant: TenantId, event: Event) -> JsonObject:
         "subject": event.subject,
         "time": event.happened_at.astimezone(UTC).isoformat(),
         "datacontenttype": "application/json",
-        # Numbers as text, of one length: so it is ordered as text is.
+        # Padded, so that sorting as text sorts by number.
         "sequence": f"{event.place:020}",
         "tenant": tenant,
         "data": event.data,
     }
 
 
-def _judge(status: int | None) -> None:
+def _check(status: int | None) -> None:
     if status is None:
-        raise NotTakenError("no answer")
+        raise WebhookDeliveryError("no answer")
     if status == HTTPStatus.GONE:
-        raise GoneError(GONE)
+        raise WebhookGoneError(GONE)
     if not 200 <= status < 300:
-        raise NotTakenError(f"the receiver answered {status}")
+        raise WebhookDeliveryError(f"the receiver answered {status}")

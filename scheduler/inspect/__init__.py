@@ -1,1 +1,1 @@
-"""What people ask: the status of a schedule, why, health, audit."""
+"""Inspection: the status of schedules, `why`, health and audit."""

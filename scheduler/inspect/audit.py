@@ -1,15 +1,18 @@
-"""Audit: holds what should have fired against what is on record, and cursors against schedules.
+"""Audit: compare expected occurrences with recorded executions, and cursors with schedules.
 
-`audit_occurrences` and `audit_cursors` judge; here is what they judge, read batch by batch.
+`audit_occurrences` and `audit_cursors` compare values. This module reads them, in batches.
 
-Not judged: what lies before the kept history, before the timetable became what it is, be it by
-hand, or before a deprovisioned tenant came back; what the timetable before it fired until a
-scheduler took the change up; and what was fired after the cursor was read.
+The audit ignores occurrences
 
-Cursors and schedules are compared only for tenants that are followed, before and after the reading:
-who is between a change and its refresh differs rightly. It works through a batch of tenants at a
-time, with a fixed number of statements, and holds the rows of one schedule at a time in memory.
-Of each schedule it reads only the rows that it judges, so older history costs nothing.
+- before the retained history, the last change of the timetable (manual changes included) or the
+  reactivation of a deprovisioned tenant;
+- that a previous timetable fired until a scheduler picked up the change;
+- that were fired after the audit read the cursor.
+
+It compares cursors with schedules only for tenants that are in sync both before and after the read:
+between a change and its refresh the two differ legitimately. Each batch of tenants takes a fixed
+number of statements. Only the rows of one schedule are in memory at a time, and the audit reads
+only the rows that it compares, so older history costs nothing.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,9 +25,9 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.provider.refresh import BATCHES_A_CONNECTION
 from tenantcron.provider.tenant_schedules import read_schedules
-from tenantcron.scheduler.inspect.audit_cursors import compare
+from tenantcron.scheduler.inspect.audit_cursors import compare_cursors
 from tenantcron.scheduler.inspect.audit_findings import AuditCode, AuditFinding
-from tenantcron.scheduler.inspect.audit_occurrences import expected_occurrences, judge
+from tenantcron.scheduler.inspect.audit_occurrences import compare_occurrences, expected_occurrences
 from tenantcron.scheduler.inspect.schedule_status import existing_tenant
 from tenantcron.store.connection.backends import give_up
 from tenantcron.store.connection.engine import Database
@@ -41,8 +44,8 @@ Key = tuple[TenantId, str]
 
 
 @dataclass(slots=True)
-class Audited:
-    """How much was looked at, since when, and what was found."""
+class AuditReport:
+    """The findings of an audit, and the period and number of items that it covers."""
 
     since: datetime
     until: datetime
@@ -59,13 +62,13 @@ async def audit(
     tenant: TenantId | None = None,
     since: datetime | None = None,
     at: datetime | None = None,
-) -> Audited:
+) -> AuditReport:
     """Audit all tenants, or one."""
     async with database.transaction() as connection:
         now = await moment(connection, at)
         ids = await _ids(connection, tenant)
     kept = now - retention
-    audited = Audited(max(kept, since) if since else kept, now, tenants=len(ids))
+    audited = AuditReport(max(kept, since) if since else kept, now, tenants=len(ids))
     audited.findings += await _repeated(database, tenant, audited.since)
     for number, start in enumerate(range(0, len(ids), TENANTS_A_BATCH), start=1):
         async with database.transaction() as connection:
@@ -84,7 +87,7 @@ async def _ids(connection: AsyncConnection, tenant: TenantId | None) -> list[Ten
 async def _repeated(
     database: Database, tenant: TenantId | None, since: datetime
 ) -> list[AuditFinding]:
-    """Report what a failover has lost, and so may have run twice."""
+    """Report executions that a failover lost, and that may have run twice."""
     chosen = None if tenant is None else [tenant]
     async with database.transaction() as connection:
         found = await failovers.losses(connection, since, tenants=chosen)
@@ -108,7 +111,7 @@ def _may_repeat(loss: LossRow) -> AuditFinding:
 
 
 async def _audit_batch(
-    connection: AsyncConnection, ids: Sequence[TenantId], audited: Audited
+    connection: AsyncConnection, ids: Sequence[TenantId], audited: AuditReport
 ) -> None:
     before = await tenants.find_many(connection, ids)
     cursors = await schedule_cursors.of_tenants(connection, ids)
@@ -118,21 +121,21 @@ async def _audit_batch(
     audited.findings += [_unreadable(*broken) for broken in fleet.broken.items()]
     for tenant in ids:
         if tenant not in fleet.broken and _is_followed(before.get(tenant), after.get(tenant)):
-            own = [one for one in cursors if one.tenant_id == tenant]
-            audited.findings += compare(tenant, fleet.rows.get(tenant, []), own)
+            own = [cursor for cursor in cursors if cursor.tenant_id == tenant]
+            audited.findings += compare_cursors(tenant, fleet.rows.get(tenant, []), own)
     begins = await _begins(
-        connection, [before[one] for one in fleet.rows if one in before], audited
+        connection, [before[tenant] for tenant in fleet.rows if tenant in before], audited
     )
-    await _judge_all(connection, cursors, begins, audited)
+    await _compare_all(connection, cursors, begins, audited)
 
 
 async def _begins(
-    connection: AsyncConnection, rows: Sequence[TenantRow], audited: Audited
+    connection: AsyncConnection, rows: Sequence[TenantRow], audited: AuditReport
 ) -> dict[Key, datetime]:
-    """Return since when schedules count, where their `effective_from` does not tell.
+    """Return from when schedules are audited, if that is later than their `effective_from`.
 
-    A tenant that was deprovisioned counts from its return, a timetable that was changed by hand
-    from the change.
+    A tenant that was deprovisioned is audited from its reactivation. A timetable that was changed
+    manually is audited from the change.
     """
     returns = await audit_records.last_returns(connection, [row.id for row in rows])
     schemas = {row.id: row.schema_name for row in rows}
@@ -143,52 +146,52 @@ async def _begins(
 
 
 def _is_followed(before: TenantRow | None, after: TenantRow | None) -> bool:
-    """Whether nothing has changed while it was read, and the cursors follow all of it."""
+    """Whether the cursors are in sync, and the schedules did not change during the read."""
     if before is None or after is None or before.sync_fault is not None:
         return False
     return before.synced_revision == before.schedule_revision == after.schedule_revision
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    """A cursor, and the moment after which its occurrences are judged."""
+class _AuditedCursor:
+    """A cursor, and the time after which its occurrences are audited."""
 
     cursor: CursorRow
     after: datetime
 
     @property
     def window(self) -> Window | None:
-        """Where its rows lie; None if it has fired nothing since."""
+        """The period of its rows; None if it has fired nothing since."""
         cursor, last = self.cursor, self.cursor.last_run_at
         if last is None or last <= self.after:
             return None
         return Window(cursor.tenant_id, cursor.schedule_name, self.after, last)
 
 
-async def _judge_all(
+async def _compare_all(
     connection: AsyncConnection,
     cursors: Sequence[CursorRow],
     begins: Mapping[Key, datetime],
-    audited: Audited,
+    audited: AuditReport,
 ) -> None:
-    """Judge cursor by cursor, as their rows arrive; then those that have none."""
+    """Compare each cursor when its rows arrive, then the cursors without rows."""
     left = {
-        (cursor.tenant_id, cursor.schedule_name): _Judged(
-            cursor, _judged_after(cursor, audited.since, begins)
+        (cursor.tenant_id, cursor.schedule_name): _AuditedCursor(
+            cursor, _audited_after(cursor, audited.since, begins)
         )
         for cursor in cursors
     }
-    windows = [window for judged in left.values() if (window := judged.window) is not None]
+    windows = [window for cursor in left.values() if (window := cursor.window) is not None]
     async for key, rows in _by_schedule(recorded(connection, windows)):
-        _judge(left.pop(key), rows, audited)
-    for judged in left.values():
-        _judge(judged, [], audited)
+        _compare(left.pop(key), rows, audited)
+    for remaining in left.values():
+        _compare(remaining, [], audited)
 
 
 async def _by_schedule(
     rows: AsyncIterator[Recorded],
 ) -> AsyncIterator[tuple[Key, list[Recorded]]]:
-    """Group rows, which come ordered by schedule."""
+    """Group rows, which are ordered by schedule."""
     key: Key | None = None
     group: list[Recorded] = []
     async for row in rows:
@@ -201,21 +204,21 @@ async def _by_schedule(
         yield key, group
 
 
-def _judged_after(cursor: CursorRow, since: datetime, begins: Mapping[Key, datetime]) -> datetime:
-    """Return the moment after which occurrences are judged."""
+def _audited_after(cursor: CursorRow, since: datetime, begins: Mapping[Key, datetime]) -> datetime:
+    """Return the time after which the occurrences of a cursor are audited."""
     keys: tuple[Key, ...] = ((cursor.tenant_id, ""), (cursor.tenant_id, cursor.schedule_name))
-    told = [begins[key] for key in keys if key in begins]
+    changes = [begins[key] for key in keys if key in begins]
     counted = cursor.counts_after or cursor.effective_from
-    return max(counted, cursor.effective_from, since - timedelta.resolution, *told)
+    return max(counted, cursor.effective_from, since - timedelta.resolution, *changes)
 
 
-def _judge(judged: _Judged, rows: Sequence[Recorded], audited: Audited) -> None:
+def _compare(audited: _AuditedCursor, rows: Sequence[Recorded], report: AuditReport) -> None:
     try:
-        expected = expected_occurrences(judged.cursor, judged.after)
+        expected = expected_occurrences(audited.cursor, audited.after)
     except TenantcronError:
-        return  # it cannot be evaluated, and `health` reports that
-    audited.occurrences += len(expected)
-    audited.findings += judge(judged.cursor, expected, judged.after, rows)
+        return  # the cursor cannot be evaluated, and `health` reports that
+    report.occurrences += len(expected)
+    report.findings += compare_occurrences(audited.cursor, expected, audited.after, rows)
 
 
 def _unreadable(tenant: TenantId, fault: str) -> AuditFinding:

@@ -1,6 +1,7 @@
-"""Holds the cursors of a tenant against its schedules. Values in, values out.
+"""Compare the cursors of a tenant with its schedules. Values in, values out.
 
-Only for a tenant that is followed: who is between a change and its refresh differs rightly.
+The caller ensures that the tenant is in sync: between a change and its refresh the two differ
+legitimately.
 """
 
 from collections.abc import Sequence
@@ -13,20 +14,20 @@ from tenantcron.store.rows.schedule_definitions import definition_id
 from tenantcron.store.rows.schedule_rows import ScheduleRow
 
 _PROVIDER = TenantScheduleProvider().name
-# What a cursor takes over from its schedule.
-_FOLLOWED = ("schedule_name", "saga_name", "cron_expr", "timezone", "enabled", "effective_from")
+# The columns that a cursor copies from its schedule.
+_COPIED = ("schedule_name", "saga_name", "cron_expr", "timezone", "enabled", "effective_from")
 
 
-def compare(
+def compare_cursors(
     tenant: TenantId, schedules: Sequence[ScheduleRow], cursors: Sequence[CursorRow]
 ) -> list[AuditFinding]:
-    """Hold the cursors of a tenant that is followed against its schedules."""
-    followed = {one.schedule_id: one for one in cursors if one.provider == _PROVIDER}
-    declared = {one.id: one for one in schedules}
-    pairs = [(one, followed[one.id]) for one in schedules if one.id in followed]
+    """Compare the cursors of a tenant that is in sync with its schedules."""
+    synced = {cursor.schedule_id: cursor for cursor in cursors if cursor.provider == _PROVIDER}
+    declared = {schedule.id for schedule in schedules}
+    pairs = [(schedule, synced[schedule.id]) for schedule in schedules if schedule.id in synced]
     return [
-        *(_missing(tenant, one) for one in schedules if one.id not in followed),
-        *(_orphaned(one) for one in followed.values() if one.schedule_id not in declared),
+        *(_missing(tenant, schedule) for schedule in schedules if schedule.id not in synced),
+        *(_orphaned(cursor) for cursor in synced.values() if cursor.schedule_id not in declared),
         *(_different(*pair) for pair in pairs if _differences(*pair)),
     ]
 
@@ -37,19 +38,20 @@ def _missing(tenant: TenantId, schedule: ScheduleRow) -> AuditFinding:
 
 
 def _orphaned(cursor: CursorRow) -> AuditFinding:
-    message = "there is a cursor, but the tenant has no such schedule"
+    message = "the cursor has no schedule"
     return AuditFinding(AuditCode.ORPHANED_CURSOR, cursor.tenant_id, cursor.schedule_name, message)
 
 
 def _differences(schedule: ScheduleRow, cursor: CursorRow) -> list[str]:
-    names = [name for name in _FOLLOWED if getattr(schedule, name) != getattr(cursor, name)]
+    names = [name for name in _COPIED if getattr(schedule, name) != getattr(cursor, name)]
     same = definition_id(schedule.definition) == cursor.definition_id
     return names if same else [*names, "definition"]
 
 
 def _different(schedule: ScheduleRow, cursor: CursorRow) -> AuditFinding:
-    told = ", ".join(_difference(name, schedule, cursor) for name in _differences(schedule, cursor))
-    message = f"the cursor does not follow the schedule: {told}"
+    names = _differences(schedule, cursor)
+    differences = ", ".join(_difference(name, schedule, cursor) for name in names)
+    message = f"the cursor differs from the schedule: {differences}"
     return AuditFinding(
         AuditCode.DIFFERENT_CURSOR, cursor.tenant_id, schedule.schedule_name, message
     )

@@ -1,4 +1,4 @@
-"""What an audit can find, each with what to do about it."""
+"""The findings of an audit, each with its fix."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from tenantcron.core.names import TenantId
 
 
 class AuditCode(StrEnum):
-    """What can be wrong."""
+    """The kinds of findings."""
 
     LOST = "lost"
     DOUBLED = "doubled"
@@ -21,27 +21,27 @@ class AuditCode(StrEnum):
 
 
 _HINTS = {
-    AuditCode.LOST: "nothing ran for it and nothing says why: `tenantcron schedule trigger` makes "
-    "up for it; keep the rows around it and report a bug",
-    AuditCode.DOUBLED: "look with `tenantcron execution list` whether both ran; report a bug "
-    "unless somebody wrote rows by hand",
-    AuditCode.UNEXPECTED: "somebody wrote it by hand, or the timetable was changed by hand: apply "
-    "the manifest again",
-    AuditCode.MISSING_CURSOR: "`tenantcron health` tells if the tenant cannot be followed; apply a "
-    "manifest that changes anything, so that the tenant is looked at again",
-    AuditCode.ORPHANED_CURSOR: "it fires what no manifest declares: apply a manifest that changes "
-    "anything, so that the tenant is looked at again",
-    AuditCode.DIFFERENT_CURSOR: "somebody has changed the cursor: apply a manifest that changes "
-    "anything, so that the tenant is looked at again",
-    AuditCode.UNREADABLE: "`tenantcron migrate` mends missing tables",
-    AuditCode.MAY_REPEAT: "check what it did, unless its target takes the Idempotency-Key into "
-    "account; the occurrence itself is not lost",
+    AuditCode.LOST: "no execution and no reason is recorded: run it with `tenantcron schedule "
+    "trigger`, keep the neighbouring rows and report a bug",
+    AuditCode.DOUBLED: "check with `tenantcron execution list` whether both ran; report a bug "
+    "unless rows were inserted manually",
+    AuditCode.UNEXPECTED: "the row was inserted manually, or the timetable was changed manually: "
+    "apply the manifest again",
+    AuditCode.MISSING_CURSOR: "`tenantcron health` shows whether the tenant cannot be synced; "
+    "apply a manifest with any change, so that the tenant is synced again",
+    AuditCode.ORPHANED_CURSOR: "it fires although no manifest declares it: apply a manifest with "
+    "any change, so that the tenant is synced again",
+    AuditCode.DIFFERENT_CURSOR: "the cursor was changed manually: apply a manifest with any "
+    "change, so that the tenant is synced again",
+    AuditCode.UNREADABLE: "run `tenantcron migrate` to create missing tables",
+    AuditCode.MAY_REPEAT: "check its effects, unless its target honours the Idempotency-Key; the "
+    "occurrence itself is not lost",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One thing that is not as it should be."""
+    """One finding, possibly about several occurrences."""
 
     code: AuditCode
     tenant: TenantId
@@ -53,5 +53,5 @@ class AuditFinding:
 
     @property
     def hint(self) -> str:
-        """What to do next."""
+        """The fix."""
         return _HINTS[self.code]

@@ -1,12 +1,12 @@
-"""Holds the rows of a schedule against its occurrences. Values in, values out.
+"""Compare the rows of a schedule with its expected occurrences. Values in, values out.
 
-The occurrences of the timetable are reckoned anew, up to the last one that the cursor says was
-fired. Each of them must be the time of one row or lie in the cover of exactly one, from
-`covers_from` to `scheduled_for`. Anything else is a finding:
+The audit computes the occurrences of the timetable up to the last one that the cursor has fired.
+Exactly one row must have the time of each occurrence or cover it, from `covers_from` to
+`scheduled_for`. Otherwise there is a finding:
 
-- **lost**: no row stands for it;
-- **doubled**: two rows do;
-- **unexpected**: a row that is no occurrence, and that nobody triggered by hand.
+- **lost**: no row covers the occurrence;
+- **doubled**: two rows cover it;
+- **unexpected**: a row is neither an occurrence nor a manual trigger.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,19 +23,19 @@ from tenantcron.store.rows.schedule_cursors import CursorRow
 
 
 def expected_occurrences(cursor: CursorRow, after: datetime) -> list[datetime]:
-    """Return what must have been fired by what the cursor says."""
+    """Return the occurrences that were fired according to the cursor."""
     last = cursor.last_run_at
     if last is None or last <= after:
         return []
     occurrences = zoned_timetable(cursor.cron_expr, cursor.timezone).upcoming(after)
-    return list(takewhile(lambda one: one <= last, occurrences))
+    return list(takewhile(lambda time: time <= last, occurrences))
 
 
-def judge(
+def compare_occurrences(
     cursor: CursorRow, expected: Sequence[datetime], after: datetime, rows: Sequence[Recorded]
 ) -> list[AuditFinding]:
-    """Hold the rows of a schedule against its occurrences after a moment."""
-    own = [row for row in rows if _is_judged(row, cursor, after)]
+    """Compare the rows of a schedule with its occurrences after a time."""
+    own = [row for row in rows if _is_audited(row, cursor, after)]
     covers = _covers(expected, own)
     return [
         *_spans(cursor, expected, covers, AuditCode.LOST, lambda count: count == 0),
@@ -44,15 +44,15 @@ def judge(
     ]
 
 
-def _is_judged(row: Recorded, cursor: CursorRow, after: datetime) -> bool:
-    # What another schedule of the same name has left behind is none of this one's.
+def _is_audited(row: Recorded, cursor: CursorRow, after: datetime) -> bool:
+    # Ignore rows of a deleted schedule with the same name.
     if row.schedule_id != cursor.schedule_id or cursor.last_run_at is None:
         return False
     return after < row.scheduled_for <= cursor.last_run_at
 
 
 def _covers(expected: Sequence[datetime], rows: Sequence[Recorded]) -> list[int]:
-    """Count for each occurrence the rows that stand for it."""
+    """Return for each occurrence the number of rows that cover it."""
     steps = [0] * (len(expected) + 1)
     for row in rows:
         steps[bisect_left(expected, row.covers_from or row.scheduled_for)] += 1
@@ -71,13 +71,13 @@ def _spans(
     code: AuditCode,
     is_wrong: Callable[[int], bool],
 ) -> Iterator[AuditFinding]:
-    """Yield one finding for neighbours that are wrong in the same way."""
+    """Yield one finding per group of neighbouring occurrences with the same fault."""
     pairs = zip(expected, covers, strict=True)
     for wrong, neighbours in groupby(pairs, key=lambda pair: is_wrong(pair[1])):
         if not wrong:
             continue
         times = [time for time, _ in neighbours]
-        words = {AuditCode.LOST: "no row stands for", AuditCode.DOUBLED: "two rows stand for"}
+        words = {AuditCode.LOST: "no row covers", AuditCode.DOUBLED: "two rows cover"}
         yield AuditFinding(
             code,
             cursor.tenant_id,
@@ -104,16 +104,19 @@ def _is_unexpected(row: Recorded, expected: Sequence[datetime]) -> bool:
 def _unexpected(
     cursor: CursorRow, expected: Sequence[datetime], rows: Sequence[Recorded]
 ) -> Iterator[AuditFinding]:
-    """Yield one finding for neighbours that are no occurrences."""
+    """Yield one finding per group of neighbouring rows that are not occurrences."""
     timetable = f"of the timetable `{cursor.cron_expr}` in {cursor.timezone}"
     for wrong, neighbours in groupby(rows, key=lambda row: _is_unexpected(row, expected)):
         if not wrong:
             continue
-        some = list(neighbours)
-        first, last = some[0], some[-1]
-        what = f"execution {first.id} of {in_utc(first.scheduled_for)} is no occurrence {timetable}"
-        if len(some) > 1:
-            others = f"nor are the {len(some) - 1} after it, up to {in_utc(last.scheduled_for)}"
+        group = list(neighbours)
+        first, last = group[0], group[-1]
+        what = (
+            f"execution {first.id} of {in_utc(first.scheduled_for)} is not an occurrence "
+            f"{timetable}"
+        )
+        if len(group) > 1:
+            others = f"nor are the {len(group) - 1} after it, up to {in_utc(last.scheduled_for)}"
             what = f"{what}, {others}"
         yield AuditFinding(
             AuditCode.UNEXPECTED,
@@ -122,5 +125,5 @@ def _unexpected(
             what,
             first.scheduled_for,
             last.scheduled_for,
-            len(some),
+            len(group),
         )

@@ -1,7 +1,7 @@
-"""Vitals: what the health of the whole is judged by, as the database has it.
+"""Vitals: the data from which the health of the cluster is derived.
 
-A fixed number of statements, however many tenants there are, and of each kind of trouble only the
-first few rows.
+Reading them takes a fixed number of statements for any number of tenants, and only the first few
+rows of each kind of problem.
 """
 
 from dataclasses import dataclass, field
@@ -37,19 +37,19 @@ from tenantcron.store.rows.workers import WorkerRow
 from tenantcron.store.steps import requirements
 from tenantcron.store.steps.requirements import Pending
 
-# The reason of a pause that nobody has set, as `finish.sql` writes it.
+# The reason of an automatic pause, as `finish.sql` writes it.
 AUTO_PAUSED = "auto:consecutive_failures"
 OVERDUE = timedelta(minutes=5)
 NOT_FOLLOWED = timedelta(minutes=2)
-# A loss is reported for that long.
+# Losses are reported for this long.
 LATELY = timedelta(days=1)
-# Of each kind so many are named; the count tells of the others.
+# The number of subjects that a finding names; its count includes the others.
 SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SourceVitals:
-    """What is known of the tenant source, with the first problems and the first missing tenants."""
+    """The tenant source, with its first problems and the first missing tenants."""
 
     row: SourceRow
     problems: tuple[SourceProblem, ...]
@@ -59,7 +59,7 @@ class SourceVitals:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What the health of the whole is judged by."""
+    """The data from which the health of the cluster is derived."""
 
     now: datetime
     lease: timedelta
@@ -76,20 +76,20 @@ class Vitals:
     limits: ClusterLimits
     running: int
     webhooks: tuple[WebhookHealth, ...] = ()
-    # What waits for webhooks that are on.
+    # The undelivered events of enabled webhooks.
     backlogs: tuple[Backlog, ...] = ()
-    # Attempts that a failover of the last day has lost.
+    # Attempts that were lost in a failover during the last day.
     failover_losses: Losses = field(default_factory=Losses)
-    # None: the platform's registry is not followed.
+    # None: there is no tenant source.
     tenant_source: SourceVitals | None = None
-    # Why no token can be signed, if that is so.
+    # Why tokens cannot be signed; None if they can.
     signing_fault: str | None = None
-    # Pending executions by saga and requirement, the most first.
+    # Pending executions by saga and requirement, the largest number first.
     pending: tuple[Pending, ...] = ()
 
     @property
     def replicas(self) -> tuple[WorkerRow, ...]:
-        """The replicas that have been heard of lately."""
+        """The live replicas."""
         return alive(self.workers, self.now, self.lease)
 
     @property
@@ -97,18 +97,18 @@ class Vitals:
         """The pending executions that no live replica can run; none if no replica is alive."""
         if not self.replicas:
             return ()
-        missing = set(without_runner([one.requires for one in self.pending], self.replicas))
-        return tuple(one for one in self.pending if one.requires in missing)
+        missing = set(without_runner([entry.requires for entry in self.pending], self.replicas))
+        return tuple(entry for entry in self.pending if entry.requires in missing)
 
     @property
     def lag(self) -> timedelta:
-        """How long the first of those that wait has been waiting."""
+        """How long the oldest pending execution has been waiting."""
         oldest = self.queue.oldest
         return timedelta() if oldest is None else max(self.now - oldest, timedelta())
 
 
 async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetime | None) -> Vitals:
-    """Read what there is to judge."""
+    """Read the vitals."""
     now = await times.moment(connection, at)
     month = month_of(now)
     return Vitals(
@@ -144,7 +144,7 @@ async def _source(connection: AsyncConnection) -> SourceVitals | None:
 
 
 async def _has_schedules(connection: AsyncConnection) -> bool:
-    """Whether there is anything to fire, or a change that may bring something."""
+    """Whether there are schedules to fire, or changes that may add some."""
     return await schedule_cursors.any_enabled(connection) or await tenants_behind.any_moved(
         connection
     )

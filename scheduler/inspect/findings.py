@@ -1,11 +1,11 @@
-"""A finding of `health`: what is wrong, with what, and what to do next."""
+"""A finding of `health`: the problem, what it affects, and the fix."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Severity(StrEnum):
-    """How bad a finding is."""
+class FindingSeverity(StrEnum):
+    """The severity of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -13,12 +13,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: with what, how often, and what to do next."""
+    """A problem, what it affects, and the fix."""
 
     code: str
-    severity: Severity
+    severity: FindingSeverity
     message: str
     hint: str
-    # The first few that it concerns, and how many there are.
+    # The first few subjects that it affects, and the number of all of them.
     subjects: tuple[str, ...] = ()
     count: int = 1

@@ -1,7 +1,7 @@
-"""Health: what is wrong with the whole, each finding with what to do about it.
+"""Health of the cluster: findings, each with its fix.
 
-`examine` judges the vitals: values in, values out. An error is work that is not done, a warning
-work that may not be done soon.
+`examine` derives the findings from the vitals: values in, values out. An error means that work is
+not being done, a warning that work may soon not be done.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.words import number_of
 from tenantcron.scheduler.inspect.cluster_status import LATELY, NOT_FOLLOWED, SHOWN, Vitals
-from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health_source import source_findings
 from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE
 from tenantcron.schedules.timetable import zoned_timetable
@@ -25,9 +25,9 @@ _INTERVALS = 2
 
 
 def examine(vitals: Vitals) -> list[Finding]:
-    """Return what is wrong, errors first."""
+    """Return the findings, errors first."""
     found = [finding for check in _CHECKS for finding in check(vitals)]
-    return sorted(found, key=lambda one: list(Severity).index(one.severity))
+    return sorted(found, key=lambda finding: list(FindingSeverity).index(finding.severity))
 
 
 def _no_replica(vitals: Vitals) -> Iterator[Finding]:
@@ -36,9 +36,9 @@ def _no_replica(vitals: Vitals) -> Iterator[Finding]:
     silent = format_duration(LEASES_TO_BE_GONE * vitals.lease)
     yield Finding(
         "no-replica",
-        Severity.ERROR,
-        f"there are schedules, and no scheduler was heard of for {silent}: nothing fires",
-        "start one with `tenantcron run`; if one runs, look at its log and its database",
+        FindingSeverity.ERROR,
+        f"no scheduler has sent a heartbeat for {silent}, so no schedule fires",
+        "start one with `tenantcron run`; if one is running, check its log and its database",
     )
 
 
@@ -46,17 +46,17 @@ def _no_runner(vitals: Vitals) -> Iterator[Finding]:
     waiting = vitals.without_runner
     if not waiting:
         return
-    number = sum(one.number for one in waiting)
-    sagas = tuple(dict.fromkeys(one.saga for one in waiting))
-    longest = format_duration(max(vitals.now - min(one.oldest for one in waiting), timedelta()))
+    number = sum(entry.number for entry in waiting)
+    sagas = tuple(dict.fromkeys(entry.saga for entry in waiting))
+    oldest = min(entry.oldest for entry in waiting)
+    longest = format_duration(max(vitals.now - oldest, timedelta()))
     yield Finding(
         "no-runner",
-        Severity.ERROR,
-        f"no live replica can run {number_of(len(sagas), 'saga')}, and "
-        f"{number_of(number, 'execution')} of {'it' if len(sagas) == 1 else 'them'} "
-        f"cannot start, one for {longest}",
-        "start a replica with the handler (`tenantcron run --handlers`) or that serves such "
-        "targets (`--targets`); executions with a start deadline are SKIPPED after it",
+        FindingSeverity.ERROR,
+        f"no live replica can run {number_of(len(sagas), 'saga')}; "
+        f"{number_of(number, 'execution')} cannot start, the oldest for {longest}",
+        "start a replica with the handler (`tenantcron run --handlers`) or one that serves such "
+        "targets (`--targets`); executions are SKIPPED after their start deadline",
         sagas[:SHOWN],
         number,
     )
@@ -71,17 +71,17 @@ def _overdue(vitals: Vitals) -> Iterator[Finding]:
     stopped = any(_missed_twice(row, vitals.now) for row in rows)
     yield Finding(
         "schedule-overdue",
-        Severity.ERROR if stopped else Severity.WARNING,
-        f"{number_of(vitals.overdue.number, 'schedule')} should have fired and did not, one "
-        f"{late} ago" + (", twice its interval or more" if stopped else ""),
-        "see that a scheduler runs and can write; its log tells what the step `fire` meets",
+        FindingSeverity.ERROR if stopped else FindingSeverity.WARNING,
+        f"{number_of(vitals.overdue.number, 'schedule')} overdue, the first by {late}"
+        + (", at least twice its interval" if stopped else ""),
+        "check that a scheduler runs and can write; its log shows errors of the step `fire`",
         _names(rows),
         vitals.overdue.number,
     )
 
 
 def _missed_twice(row: CursorRow, now: datetime) -> bool:
-    """Whether it has not fired in twice its interval, as far as that can be told."""
+    """Whether a schedule has not fired in twice its interval; True if that is unknown."""
     if row.next_run_at is None:
         return False
     try:
@@ -91,30 +91,31 @@ def _missed_twice(row: CursorRow, now: datetime) -> bool:
     return after is None or now - row.next_run_at > _INTERVALS * (after - row.next_run_at)
 
 
-def _set_aside(vitals: Vitals) -> Iterator[Finding]:
+def _quarantined(vitals: Vitals) -> Iterator[Finding]:
     rows = vitals.set_aside.rows
     if rows:
         yield Finding(
             "cursor-set-aside",
-            Severity.ERROR,
-            f"{number_of(vitals.set_aside.number, 'schedule')} cannot be evaluated, and so cannot "
+            FindingSeverity.ERROR,
+            f"{number_of(vitals.set_aside.number, 'schedule')} cannot be evaluated and cannot "
             f"fire; the first: {rows[0].fault}",
-            "apply the tenant's manifest again, which puts right what a hand has changed; if that "
-            "changes nothing, change a word of the schedule's description, too",
+            "apply the tenant's manifest again, which reverts manual changes; if nothing changes, "
+            "edit the schedule's description as well",
             _names(rows),
             vitals.set_aside.number,
         )
 
 
-def _left_out(vitals: Vitals) -> Iterator[Finding]:
+def _not_synced(vitals: Vitals) -> Iterator[Finding]:
     rows, number = vitals.left_out.rows, vitals.left_out.number
     if rows:
         yield Finding(
             "tenant-left-out",
-            Severity.ERROR,
-            f"{number_of(number, 'tenant')} cannot be followed in full; the first: {rows[0].fault}",
-            "mend what it names, with `tenantcron migrate` if a table is missing; the scheduler "
-            "tries again every minute",
+            FindingSeverity.ERROR,
+            f"{number_of(number, 'tenant')} cannot be synced completely; the first: "
+            f"{rows[0].fault}",
+            "fix the error, with `tenantcron migrate` if a table is missing; the scheduler "
+            "retries every minute",
             tuple(row.tenant_id for row in rows),
             number,
         )
@@ -125,10 +126,10 @@ def _not_followed(vitals: Vitals) -> Iterator[Finding]:
     if late.rows:
         yield Finding(
             "tenant-not-followed",
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             f"the schedules of {number_of(late.number, 'tenant')} have changed, and no scheduler "
-            f"has followed for more than {format_duration(NOT_FOLLOWED)}",
-            "see that a scheduler runs; its log tells what the step `refresh` meets",
+            f"has picked up the change for more than {format_duration(NOT_FOLLOWED)}",
+            "check that a scheduler runs; its log shows errors of the step `refresh`",
             tuple(row.tenant_id for row in late.rows),
             late.number,
         )
@@ -139,26 +140,26 @@ def _dead_leases(vitals: Vitals) -> Iterator[Finding]:
     if rows:
         yield Finding(
             "lease-expired",
-            Severity.ERROR,
-            "executions run by their rows, but their workers have been silent for more than two "
-            "leases and nobody has taken them over: they hold slots",
-            "a running scheduler recovers them within a quarter of a lease: see that one runs",
+            FindingSeverity.ERROR,
+            "executions are RUNNING, but their workers have sent no heartbeat for more than two "
+            "leases and no scheduler has recovered them: they hold slots",
+            "check that a scheduler runs: it recovers them within a quarter of a lease",
             tuple(str(row.id) for row in rows),
             len(rows),
         )
 
 
 def _abandoned(vitals: Vitals) -> Iterator[Finding]:
-    holders = [one for one in vitals.replicas if one.abandoned]
+    holders = [replica for replica in vitals.replicas if replica.abandoned]
     if holders:
-        number = sum(one.abandoned for one in holders)
+        number = sum(replica.abandoned for replica in holders)
         yield Finding(
             "handlers-abandoned",
-            Severity.WARNING,
-            f"{number_of(number, 'handler')} run on in threads after their time was up, outside of "
+            FindingSeverity.WARNING,
+            f"{number_of(number, 'handler')} still running in threads after cancellation, outside "
             "all limits",
-            "have such handlers look at `execution.cancelled`; restarting the replica ends them",
-            tuple(one.id for one in holders[:SHOWN]),
+            "check `execution.cancelled` in such handlers; restart the replica to end them",
+            tuple(replica.id for replica in holders[:SHOWN]),
             number,
         )
 
@@ -168,10 +169,10 @@ def _auto_paused(vitals: Vitals) -> Iterator[Finding]:
     if rows:
         yield Finding(
             "schedule-auto-paused",
-            Severity.WARNING,
-            f"{number_of(vitals.auto_paused.number, 'schedule')} failed too often in a row and got "
-            "paused",
-            "see `tenantcron execution list --state DEAD`, mend the cause, then `tenantcron "
+            FindingSeverity.WARNING,
+            f"{number_of(vitals.auto_paused.number, 'schedule')} auto-paused after repeated "
+            "failures",
+            "see `tenantcron execution list --state DEAD`, fix the cause, then run `tenantcron "
             "schedule resume`",
             _names(rows),
             vitals.auto_paused.number,
@@ -180,31 +181,31 @@ def _auto_paused(vitals: Vitals) -> Iterator[Finding]:
 
 def _no_history(vitals: Vitals) -> Iterator[Finding]:
     missing = vitals.months_missing
-    # Without a scheduler nobody has made them yet, and `no-replica` says all.
+    # Schedulers create the partitions. Without one, `no-replica` covers this.
     if missing and vitals.replicas:
         is_now = month_of(vitals.now) in missing
         yield Finding(
             "history-missing",
-            Severity.ERROR if is_now else Severity.WARNING,
-            "executions of "
-            + " and ".join(f"{one.start:%Y-%m}" for one in missing)
-            + (" cannot be written: nothing fires" if is_now else " could not be written"),
-            "a scheduler makes months ahead by itself: see that one runs and may create tables",
-            tuple(f"{one.start:%Y-%m}" for one in missing),
+            FindingSeverity.ERROR if is_now else FindingSeverity.WARNING,
+            "no history partition for "
+            + " and ".join(f"{month.start:%Y-%m}" for month in missing)
+            + (": no schedule can fire" if is_now else ": no schedule can fire then"),
+            "check that a scheduler runs and may create tables: it creates partitions in advance",
+            tuple(f"{month.start:%Y-%m}" for month in missing),
             len(missing),
         )
 
 
 def _long_wait(vitals: Vitals) -> Iterator[Finding]:
-    # No limit is in the way of what has no runner.
-    unserved = sum(one.number for one in vitals.without_runner)
+    # Executions without a runner do not wait for a limit.
+    unserved = sum(entry.number for entry in vitals.without_runner)
     if vitals.lag > LONG_WAIT and vitals.queue.number > unserved:
         yield Finding(
             "long-wait",
-            Severity.WARNING,
-            f"{number_of(vitals.queue.number, 'execution')} may start and wait, one for "
+            FindingSeverity.WARNING,
+            f"{number_of(vitals.queue.number, 'execution')} waiting for a slot, the oldest for "
             f"{format_duration(vitals.lag)}",
-            "see `tenantcron limits`: raise them, or give handlers less to do",
+            "see `tenantcron limits`: raise the limits, or make handlers faster",
             count=vitals.queue.number,
         )
 
@@ -221,63 +222,63 @@ def _closed(vitals: Vitals) -> Iterator[Finding]:
     if closed:
         yield Finding(
             "limit-zero",
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             f"an operator has set {' and '.join(closed)} to 0: nothing starts",
-            f"`tenantcron limits {closed[0]} default` lets executions start again",
+            f"run `tenantcron limits {closed[0]} default` to let executions start again",
             tuple(closed),
             len(closed),
         )
 
 
 def _webhook_behind(vitals: Vitals) -> Iterator[Finding]:
-    on = {one.name for one in vitals.webhooks if one.disabled_at is None}
+    enabled = {webhook.name for webhook in vitals.webhooks if webhook.disabled_at is None}
     behind = [
-        one
-        for one in vitals.backlogs
-        if one.webhook in on and vitals.now - one.oldest > WEBHOOK_BEHIND
+        backlog
+        for backlog in vitals.backlogs
+        if backlog.webhook in enabled and vitals.now - backlog.oldest > WEBHOOK_BEHIND
     ]
     if behind:
-        worst = min(behind, key=lambda one: one.oldest)
+        worst = min(behind, key=lambda backlog: backlog.oldest)
         yield Finding(
             "webhook-behind",
-            Severity.WARNING,
-            f"{number_of(len(behind), 'webhook')} did not take events that wait, one for "
+            FindingSeverity.WARNING,
+            f"{number_of(len(behind), 'webhook')} with undelivered events, the oldest for "
             f"{format_duration(vitals.now - worst.oldest)}"
             + (f": {worst.error}" if worst.error else ""),
-            "see `tenantcron webhook list`, and that the receiver answers 2xx to `tenantcron "
-            "webhook test`; events are kept for outbox_retention",
-            tuple(one.webhook for one in behind[:SHOWN]),
+            "see `tenantcron webhook list`, and check that the receiver answers `tenantcron "
+            "webhook test` with 2xx; events are kept for outbox_retention",
+            tuple(backlog.webhook for backlog in behind[:SHOWN]),
             len(behind),
         )
 
 
 def _webhook_dropped(vitals: Vitals) -> Iterator[Finding]:
     losers = [
-        one
-        for one in vitals.webhooks
-        if one.dropped_at is not None and vitals.now - one.dropped_at < LATELY
+        webhook
+        for webhook in vitals.webhooks
+        if webhook.dropped_at is not None and vitals.now - webhook.dropped_at < LATELY
     ]
     if losers:
         yield Finding(
             "webhook-events-dropped",
-            Severity.ERROR,
-            f"events waited longer than outbox_retention, and {number_of(len(losers), 'webhook')} "
-            "will never be told of them",
-            "mend the receiver, and read what it missed with `tenantcron execution list`",
-            tuple(one.name for one in losers[:SHOWN]),
+            FindingSeverity.ERROR,
+            f"events of {number_of(len(losers), 'webhook')} were dropped undelivered after "
+            "outbox_retention",
+            "fix the receiver, and list what it missed with `tenantcron execution list`",
+            tuple(webhook.name for webhook in losers[:SHOWN]),
             len(losers),
         )
 
 
 def _webhook_gone(vitals: Vitals) -> Iterator[Finding]:
-    gone = [one for one in vitals.webhooks if one.disabled_reason == GONE]
+    gone = [webhook for webhook in vitals.webhooks if webhook.disabled_reason == GONE]
     if gone:
         yield Finding(
             "webhook-gone",
-            Severity.WARNING,
-            f"{number_of(len(gone), 'webhook')} answered 410 Gone and got switched off",
-            "`tenantcron webhook remove` it, or `tenantcron webhook enable` it once it is back",
-            tuple(one.name for one in gone[:SHOWN]),
+            FindingSeverity.WARNING,
+            f"{number_of(len(gone), 'webhook')} disabled after answering 410 Gone",
+            "run `tenantcron webhook remove`, or `tenantcron webhook enable` once it is back",
+            tuple(webhook.name for webhook in gone[:SHOWN]),
             len(gone),
         )
 
@@ -287,10 +288,10 @@ def _failover_losses(vitals: Vitals) -> Iterator[Finding]:
     if found.rows:
         yield Finding(
             "failover-results-lost",
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             f"{number_of(found.number, 'execution')} may have run twice: their starts or results "
             f"were lost in the failover to timeline {found.rows[0].timeline}",
-            "list them with `tenantcron audit`; check what they did if their targets ignore the "
+            "list them with `tenantcron audit`; check their effects if their targets ignore the "
             "Idempotency-Key",
             tuple(str(row.execution_id) for row in found.rows),
             found.number,
@@ -301,9 +302,9 @@ def _no_signing(vitals: Vitals) -> Iterator[Finding]:
     if vitals.signing_fault is not None:
         yield Finding(
             "signing-key-unusable",
-            Severity.ERROR,
-            f"no execution can get a token: {vitals.signing_fault}",
-            "mend the settings of keys, the same for every scheduler; see docs/identity.md",
+            FindingSeverity.ERROR,
+            f"execution tokens cannot be signed: {vitals.signing_fault}",
+            "fix the key settings, the same for every scheduler; see docs/identity.md",
         )
 
 
@@ -314,8 +315,8 @@ _CHECKS = (
     _no_signing,
     _no_history,
     _overdue,
-    _set_aside,
-    _left_out,
+    _quarantined,
+    _not_synced,
     _dead_leases,
     _failover_losses,
     _not_followed,

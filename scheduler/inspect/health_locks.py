@@ -1,16 +1,16 @@
-"""Findings of health about locked tables, when nothing else can be read."""
+"""Health findings about locked tables, if nothing else can be read."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
 from tenantcron.core.durations import format_duration
-from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.store.connection.lock_waits import HeldLock
 
 _CODE = "table-locked"
 _HINT = (
-    "wait for that transaction to end, or end it: SELECT pg_terminate_backend({pid}); "
-    "nothing fires or starts meanwhile"
+    "wait for that transaction to end, or terminate it: SELECT pg_terminate_backend({pid}); "
+    "until then nothing fires or starts"
 )
 
 
@@ -29,12 +29,12 @@ def _finding(held: Sequence[HeldLock]) -> Finding:
     age = "" if first.age is None else f", in a transaction of {_age(first.age)}"
     message = f"{tables[0]} {holds} {first.session}{age}"
     hint = _HINT.format(pid=first.pid)
-    return Finding(_CODE, Severity.ERROR, message, hint, tuple(tables), len(tables))
+    return Finding(_CODE, FindingSeverity.ERROR, message, hint, tuple(tables), len(tables))
 
 
 def _unknown() -> Finding:
-    message = "a control table was locked for more than 2 s, and is free by now"
-    return Finding(_CODE, Severity.ERROR, message, "run it again")
+    message = "a control table was locked for more than 2 s, and is now unlocked"
+    return Finding(_CODE, FindingSeverity.ERROR, message, "run the command again")
 
 
 def _age(seconds: float) -> str:

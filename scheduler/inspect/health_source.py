@@ -1,16 +1,16 @@
-"""What is wrong with the tenant source, as findings of `health`."""
+"""Health findings about the tenant source."""
 
 from collections.abc import Iterator
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.words import number_of
 from tenantcron.scheduler.inspect.cluster_status import SourceVitals, Vitals
-from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.store.rows.tenant_sources import SOURCE_ITSELF
 
 
 def source_findings(vitals: Vitals) -> Iterator[Finding]:
-    """Yield what is wrong with the source, its rows and its tenants."""
+    """Yield the findings about the source, its rows and its tenants."""
     for check in (_stale, _unreadable, _held, _bad_rows, _missing):
         yield from check(vitals)
 
@@ -22,8 +22,8 @@ def _stale(vitals: Vitals) -> Iterator[Finding]:
     age = format_duration(vitals.now - source.row.refreshed_at)
     yield Finding(
         "tenant-source-stale",
-        Severity.ERROR,
-        f"the tenant source ({source.row.name}) was not read for {age}, so nothing new starts"
+        FindingSeverity.ERROR,
+        f"the tenant source ({source.row.name}) was last read {age} ago, so no execution starts"
         + _fault_of(source),
         "`tenantcron tenant refresh --check` shows what is wrong; if the platform no longer "
         "provides the tenants, `tenantcron tenant refresh --detach`",
@@ -37,15 +37,16 @@ def _unreadable(vitals: Vitals) -> Iterator[Finding]:
     left = format_duration(source.row.refreshed_at + source.row.max_age - vitals.now)
     yield Finding(
         "tenant-source-unreadable",
-        Severity.WARNING,
-        f"the tenant source ({source.row.name}) cannot be read, and in {left} nothing new will "
-        f"start{_fault_of(source)}",
+        FindingSeverity.WARNING,
+        f"the tenant source ({source.row.name}) cannot be read, and executions stop starting in "
+        f"{left}{_fault_of(source)}",
         "`tenantcron tenant refresh --check` shows what is wrong",
     )
 
 
 def _fault_of(source: SourceVitals) -> str:
-    faults = (one.problem for one in source.problems if one.tenant_id == SOURCE_ITSELF)
+    problems = source.problems
+    faults = (problem.problem for problem in problems if problem.tenant_id == SOURCE_ITSELF)
     return "".join(f": {fault}" for fault in faults)
 
 
@@ -55,10 +56,10 @@ def _held(vitals: Vitals) -> Iterator[Finding]:
         held = source.row.held
         yield Finding(
             "tenants-held",
-            Severity.ERROR,
-            f"{number_of(held, 'tenant')} went missing from the tenant source or lost a valid "
-            "status at once, and were kept as they are",
-            "see that the source is complete; if it is, run `tenantcron tenant refresh "
+            FindingSeverity.ERROR,
+            f"{number_of(held, 'tenant')} disappeared from the tenant source or lost a valid "
+            "status at once, and kept the previous status",
+            "check that the source is complete; if it is, run `tenantcron tenant refresh "
             f"--max-missing {held}`",
             count=held,
         )
@@ -66,15 +67,16 @@ def _held(vitals: Vitals) -> Iterator[Finding]:
 
 def _bad_rows(vitals: Vitals) -> Iterator[Finding]:
     source = vitals.tenant_source
-    rows = [one for one in source.problems if one.tenant_id != SOURCE_ITSELF] if source else []
+    problems = source.problems if source else ()
+    rows = [problem for problem in problems if problem.tenant_id != SOURCE_ITSELF]
     if source is not None and rows:
         yield Finding(
             "tenant-source-rows",
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             f"{number_of(source.row.problems, 'problem')} in the rows of the tenant source; the "
             f"first: {rows[0].tenant_id}: {rows[0].problem}",
             "`tenantcron tenant refresh --check` lists them; fix them in the platform's registry",
-            tuple(dict.fromkeys(one.tenant_id for one in rows)),
+            tuple(dict.fromkeys(row.tenant_id for row in rows)),
             source.row.problems,
         )
 
@@ -84,7 +86,7 @@ def _missing(vitals: Vitals) -> Iterator[Finding]:
     if source is not None and source.missing:
         yield Finding(
             "tenants-missing",
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             f"{number_of(source.missing_number, 'tenant')} missing from the tenant source, and "
             "suspended",
             "`tenantcron tenant show` shows since when; if it is gone for good, `tenantcron tenant "

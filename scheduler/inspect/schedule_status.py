@@ -1,7 +1,6 @@
-"""The situation of one schedule: all that decides whether it runs, read once, as values.
+"""The situation of a schedule: everything that decides whether it runs, as values.
 
-`schedule show` shows it and `why` judges it. Reading changes nothing, so a role that may only read
-is enough.
+`schedule show` prints it, and `why` explains it. Reading it needs only read privileges.
 """
 
 from collections.abc import Collection, Iterable
@@ -43,12 +42,12 @@ from tenantcron.tenants.registry import tenant_id
 
 LAST_EXECUTIONS = 5
 LAST_CHANGES = 5
-# A replica reports three times a lease; who was silent for two of them is gone.
+# A replica sends three heartbeats per lease. After two leases without one it counts as gone.
 LEASES_TO_BE_GONE = 2
 
 
 class UnknownError(TenantcronError):
-    """There is no such tenant, schedule or execution; the text says what was probably meant."""
+    """The tenant, schedule or execution does not exist; the message suggests the closest name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class ScheduleRef:
 
 
 def schedule_ref(text: str) -> ScheduleRef:
-    """Read TENANT/SCHEDULE where it comes in."""
+    """Parse TENANT/SCHEDULE from user input."""
     tenant, slash, schedule = text.partition("/")
     if not slash:
         raise UsageError(f"{shortened(text)!a} is not TENANT/SCHEDULE, such as acme/nightly")
@@ -71,7 +70,7 @@ def schedule_ref(text: str) -> ScheduleRef:
 
 
 def schedule_name(text: str) -> str:
-    """Check the name of a schedule where it comes in."""
+    """Check the name of a schedule from user input."""
     if not is_name(text):
         raise UsageError(f"the schedule {shortened(text)!a} is not {NAME_EXPECTED}")
     return text
@@ -79,32 +78,32 @@ def schedule_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """One schedule that exists, or whose cursor does, and what surrounds it."""
+    """A schedule, or its remaining cursor, with its tenant, executions, limits and replicas."""
 
     ref: ScheduleRef
     now: datetime
     lease: timedelta
     tenant: TenantRow
-    # As the manifest has it; None for one of the platform's own, or one that was deleted.
+    # As declared in the manifest; None for a static schedule or a deleted one.
     schedule: ScheduleRow | None
-    # None: no scheduler has followed the tenant since the schedule was made.
+    # None: no scheduler has picked up the schedule yet.
     cursor: CursorRow | None
     definition: JsonObject
     unfinished: tuple[ExecutionRow, ...]
     last: tuple[ExecutionRow, ...]
     last_attempt: AttemptRow | None
-    # Who changed, paused or resumed it, the newest first.
+    # Changes, pauses and resumes, newest first.
     changes: tuple[AuditRow, ...]
     limits: ClusterLimits
     running: int
     running_of_tenant: int
     replicas: tuple[WorkerRow, ...]
-    # None: the platform's registry is not followed.
+    # None: there is no tenant source.
     source: SourceRow | None = None
 
     @property
     def timetable(self) -> tuple[str, str]:
-        """The expression and its zone: the schedule's, else the cursor's."""
+        """The expression and its time zone: the schedule's, else the cursor's."""
         source = self.schedule or self.cursor
         return (source.cron_expr, source.timezone) if source else ("", "")
 
@@ -118,58 +117,58 @@ class Situation:
 
     @property
     def saga(self) -> str:
-        """What it runs."""
+        """The name of its saga."""
         source = self.schedule or self.cursor
         return source.saga_name if source else ""
 
     @property
     def enabled(self) -> bool:
-        """Whether its timetable counts."""
+        """Whether the schedule is enabled."""
         source = self.schedule or self.cursor
         return source is not None and source.enabled
 
     @property
     def pause(self) -> Pause | None:
-        """The pause that holds now."""
+        """The pause that is in force now."""
         return in_force(self.cursor.pause if self.cursor else None, self.now)
 
     @property
     def limit_of_tenant(self) -> int:
-        """How many of the tenant's executions may run at once."""
+        """The tenant limit: how many of its executions may run at once."""
         own = self.tenant.max_concurrent
         return self.limits.per_tenant if own is None else own
 
     def next_executions(self, count: int = NEXT_EXECUTIONS) -> tuple[datetime, ...]:
-        """Return the next occurrences that start, in local time; a bad timetable raises."""
+        """Return the next occurrences that start, in local time; raise for a bad timetable."""
         if not self.enabled:
             return ()
         return next_executions(*self.timetable, self.now, self.pause, count)
 
 
 def alive(replicas: Iterable[WorkerRow], now: datetime, lease: timedelta) -> tuple[WorkerRow, ...]:
-    """Return the replicas that have been heard of lately."""
-    return tuple(one for one in replicas if now - one.seen_at <= LEASES_TO_BE_GONE * lease)
+    """Return the replicas that have sent a heartbeat recently."""
+    limit = LEASES_TO_BE_GONE * lease
+    return tuple(replica for replica in replicas if now - replica.seen_at <= limit)
 
 
 def without_runner(required: Iterable[str], replicas: Collection[WorkerRow]) -> list[str]:
     """Return the requirements that none of these replicas can meet."""
-    declared = [one.capabilities for one in replicas if not one.draining]
+    declared = [replica.capabilities for replica in replicas if not replica.draining]
     if None in declared:
         return []
-    every = [pattern for patterns in declared for pattern in patterns or ()]
-    named = set(every)
-    patterns = [one for one in named if "*" in one or "?" in one]
-    return [one for one in required if one not in named and not covers(patterns, one)]
+    named = {capability for capabilities in declared for capability in capabilities or ()}
+    patterns = [capability for capability in named if "*" in capability or "?" in capability]
+    return [need for need in required if need not in named and not covers(patterns, need)]
 
 
 async def read_situation(
     connection: AsyncConnection, ref: ScheduleRef, lease: timedelta, at: datetime | None
 ) -> Situation:
-    """Read all about a schedule; an UnknownError tells that it, or its tenant, does not exist."""
+    """Read the situation; raise UnknownError if the schedule or its tenant does not exist."""
     tenant = await existing_tenant(connection, ref.tenant)
     now = await times.moment(connection, at)
     fleet = await read_schedules(connection, [tenant])
-    schedules = {one.schedule_name: one for one in fleet.rows.get(tenant.id, ())}
+    schedules = {row.schedule_name: row for row in fleet.rows.get(tenant.id, ())}
     cursor = await schedule_cursors.find(connection, ref.tenant, ref.schedule)
     schedule = schedules.get(ref.schedule)
     if schedule is None and cursor is None:
@@ -207,20 +206,20 @@ async def read_situation(
 
 
 async def existing_tenant(connection: AsyncConnection, tenant: TenantId) -> TenantRow:
-    """Return a tenant that must exist; the error says which one was probably meant."""
+    """Return a tenant that must exist; the error suggests the closest name."""
     found = await tenants.find(connection, tenant)
     if found is not None:
         return found
     meant = close_match(tenant, (row.id for row in await tenants.list_all(connection)))
-    hint = f"did you mean `{meant}`?" if meant else "`tenantcron tenant list` shows all"
+    hint = f"did you mean `{meant}`?" if meant else "`tenantcron tenant list` lists all tenants"
     raise UnknownError(f"tenant `{tenant}` does not exist: {hint}")
 
 
 async def require_schedule(connection: AsyncConnection, ref: ScheduleRef) -> None:
-    """Refuse a schedule that neither a manifest nor a cursor names."""
+    """Raise UnknownError for a schedule that neither a manifest nor a cursor has."""
     tenant = await existing_tenant(connection, ref.tenant)
     fleet = await read_schedules(connection, [tenant])
-    names = {one.schedule_name for one in fleet.rows.get(tenant.id, ())}
+    names = {row.schedule_name for row in fleet.rows.get(tenant.id, ())}
     if ref.schedule in names:
         return
     if await schedule_cursors.find(connection, ref.tenant, ref.schedule) is None:
@@ -230,13 +229,14 @@ async def require_schedule(connection: AsyncConnection, ref: ScheduleRef) -> Non
 async def unknown_schedule(
     connection: AsyncConnection, ref: ScheduleRef, names: Iterable[str]
 ) -> UnknownError:
-    """Return the error for a schedule that is not there, with the one that was probably meant."""
+    """Return the error for an unknown schedule, with the closest name."""
     cursors = await schedule_cursors.of_tenants(connection, [ref.tenant])
-    meant = close_match(ref.schedule, sorted({*names, *(one.schedule_name for one in cursors)}))
+    known = {*names, *(cursor.schedule_name for cursor in cursors)}
+    meant = close_match(ref.schedule, sorted(known))
     hint = (
         f"did you mean `{ref.tenant}/{meant}`?"
         if meant
-        else f"`tenantcron schedule list {ref.tenant}` shows all"
+        else f"`tenantcron schedule list {ref.tenant}` lists all schedules"
     )
     return UnknownError(f"tenant `{ref.tenant}` has no schedule `{ref.schedule}`: {hint}")
 

@@ -1,8 +1,8 @@
-"""Why: the answer to "why did it not run (yet)?", the most important reason first.
+"""Why: explain why a schedule has not run, with the most important reason first.
 
-`explain` goes from what keeps the whole tenant from running to what keeps this schedule, then to
-the execution that waits or runs, and at last to how the newest one ended and when the next is due.
-The first finding is the answer. Values in, values out; `situation` reads them.
+`explain` checks the tenant, then the schedule, then its pending and running executions, and finally
+how the last execution ended and when the next one is due. The first reason is the answer. Values
+in, values out; `schedule_status` reads them.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from tenantcron.store.steps.suspects import ALONE
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason, as a sentence, and what to do next."""
+    """A reason as a sentence, and the next step for the user."""
 
     code: str
     message: str
@@ -30,7 +30,7 @@ class Reason:
 
 
 def explain(situation: Situation) -> list[Reason]:
-    """Return all reasons; there is always one."""
+    """Return all reasons; there is always at least one."""
     return [reason for check in _CHECKS for reason in check(situation)]
 
 
@@ -40,17 +40,17 @@ def _tenant(situation: Situation) -> Iterator[Reason]:
         why = f": {tenant.status_reason}" if tenant.status_reason else ""
         yield Reason(
             f"tenant-{tenant.status}",
-            f"Tenant `{tenant.id}` is {tenant.status}{why}. Nothing of it starts.",
+            f"Tenant `{tenant.id}` is {tenant.status}{why}. Its executions do not start.",
             f"Its status belongs to the tenant source ({situation.source.name}): change it there."
             if tenant.sourced and situation.source
-            else f"`tenantcron tenant resume {tenant.id}` lets it start again; nothing is fired "
-            "back.",
+            else f"Run `tenantcron tenant resume {tenant.id}` to reactivate it. Past occurrences "
+            "are not fired again.",
         )
     if tenant.sync_fault is not None:
         yield Reason(
             "tenant-left-out",
-            f"The scheduler cannot follow the schedules of `{tenant.id}`: {tenant.sync_fault}.",
-            "Mend that; the scheduler tries again every minute.",
+            f"The scheduler cannot sync the schedules of `{tenant.id}`: {tenant.sync_fault}.",
+            "Fix the error. The scheduler retries every minute.",
         )
 
 
@@ -68,15 +68,15 @@ def _followed(situation: Situation) -> Iterator[Reason]:
     if situation.cursor is None:
         yield Reason(
             "not-followed",
-            f"`{ref}` is declared, but no scheduler has taken it up yet.",
-            "A running scheduler does so within seconds, at the latest after its refresh interval.",
+            f"`{ref}` is declared, but no scheduler has picked it up yet.",
+            "A running scheduler picks it up within seconds, or after its refresh interval.",
         )
     elif tenant.schedule_revision != tenant.synced_revision:
         yield Reason(
             "not-followed",
             f"The schedules of `{tenant.id}` have changed (revision {tenant.schedule_revision}), "
-            f"and the scheduler still follows revision {tenant.synced_revision}.",
-            "A running scheduler catches up within seconds, at the latest after its refresh "
+            f"but the scheduler still uses revision {tenant.synced_revision}.",
+            "A running scheduler picks up the change within seconds, or after its refresh "
             "interval.",
         )
 
@@ -86,7 +86,8 @@ def _disabled(situation: Situation) -> Iterator[Reason]:
         yield Reason(
             "disabled",
             f"`{situation.ref}` is disabled in its manifest.",
-            "Set `enabled: true` and apply; `tenantcron schedule trigger` runs it once as it is.",
+            "Set `enabled: true` and apply the manifest. `tenantcron schedule trigger` runs it "
+            "once while it is disabled.",
         )
 
 
@@ -95,9 +96,9 @@ def _fault(situation: Situation) -> Iterator[Reason]:
     if cursor is not None and cursor.fault is not None:
         yield Reason(
             "set-aside",
-            f"It cannot be evaluated and was set aside: {cursor.fault}.",
-            "Apply the tenant's manifest again; if that changes nothing, change a word of the "
-            "schedule's description, too.",
+            f"The schedule cannot be evaluated and is quarantined: {cursor.fault}.",
+            "Apply the tenant's manifest again. If nothing changes, edit the schedule's "
+            "description as well.",
         )
 
 
@@ -118,7 +119,8 @@ def _paused(situation: Situation) -> Iterator[Reason]:
     yield Reason(
         "paused",
         f"It is paused{until}, since {in_utc(pause.at)} by {pause.by}: {pause.reason}.",
-        f"`tenantcron schedule resume {ref}` lifts the pause; nothing is fired back.",
+        f"Run `tenantcron schedule resume {ref}` to lift the pause. Past occurrences are not fired "
+        "again.",
     )
 
 
@@ -129,7 +131,7 @@ def _running(situation: Situation) -> Iterator[Reason]:
                 "running",
                 f"It is running: execution {row.id}, attempt {row.attempt} since "
                 f"{in_utc(row.started_at)} on {row.worker_id}.",
-                f"`tenantcron execution cancel {row.id}` stops it.",
+                f"Run `tenantcron execution cancel {row.id}` to stop it.",
             )
 
 
@@ -140,7 +142,7 @@ def _waiting(situation: Situation) -> Iterator[Reason]:
 
 
 def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
-    """Say what keeps an execution from starting now."""
+    """Return what keeps an execution from starting now."""
     what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
     if row.not_before > situation.now:
         why = f"attempt {row.attempt} failed: {row.reason}" if row.attempt else "it is spread"
@@ -149,7 +151,7 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
             f"{what} starts at {in_utc(row.not_before)} at the earliest; {why}.",
             "It starts by itself.",
         )
-    # Without any replica `no-replica` covers it.
+    # Without replicas, `no-replica` covers this.
     replicas = situation.replicas
     if row.requires and replicas and without_runner([row.requires], replicas):
         return _waits_for_runner(row, row.requires, what)
@@ -162,7 +164,7 @@ def _waits_for_room(row: ExecutionRow, situation: Situation, what: str) -> Reaso
         return Reason(
             "waits-for-overlap",
             f"{what} waits for execution {before.id}, which is {before.state} and must end first.",
-            f"`tenantcron execution cancel {before.id}` ends that one.",
+            f"Run `tenantcron execution cancel {before.id}` to end that execution.",
         )
     limited = _waits_for_limits(what, situation)
     if limited is not None:
@@ -177,12 +179,12 @@ def _waits_for_room(row: ExecutionRow, situation: Situation, what: str) -> Reaso
 
 
 def _waits_for_limits(what: str, situation: Situation) -> Reason | None:
-    """Say what keeps all executions of the cluster or of the tenant from starting."""
+    """Return what keeps all executions of the cluster or of the tenant from starting."""
     if situation.source is not None and situation.source.is_stale(situation.now):
         return Reason(
             "waits-for-tenant-source",
-            f"{what} waits, because the tenant source ({situation.source.name}) was last read at "
-            f"{in_utc(situation.source.refreshed_at)}, and nothing starts until it is read again.",
+            f"{what} waits for the tenant source ({situation.source.name}), which was last read at "
+            f"{in_utc(situation.source.refreshed_at)}. Nothing starts until it is read again.",
             "`tenantcron health` shows why it cannot be read.",
         )
     if situation.running >= situation.limits.overall:
@@ -190,23 +192,24 @@ def _waits_for_limits(what: str, situation: Situation) -> Reason | None:
             "waits-for-cluster-limit",
             f"{what} waits for a slot: {situation.running} of {situation.limits.overall} "
             "executions of the cluster are running.",
-            "`tenantcron limits --max-concurrent N` raises the limit.",
+            "Run `tenantcron limits --max-concurrent N` to raise the limit.",
         )
     limit, running = situation.limit_of_tenant, situation.running_of_tenant
     if running >= limit:
         return Reason(
             "waits-for-tenant-limit",
             f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
-            f"`tenantcron tenant set {situation.ref.tenant} --max-concurrent N` raises the limit.",
+            f"Run `tenantcron tenant set {situation.ref.tenant} --max-concurrent N` to raise the "
+            "limit.",
         )
     free, kept = situation.limits.overall - situation.running, situation.limits.kept
     if free <= kept and running >= situation.tenant.weight:
         return Reason(
             "waits-for-kept-slots",
             f"{what} waits for a slot: {free} of {situation.limits.overall} slots of the cluster "
-            f"are free, and the last {kept} are for tenants that run nothing. This one runs "
-            f"{running}.",
-            "`tenantcron limits --max-concurrent N` raises the limit.",
+            f"are free, but the last {kept} are reserved for tenants without running executions. "
+            f"This tenant has {running}.",
+            "Run `tenantcron limits --max-concurrent N` to raise the limit.",
         )
     return None
 
@@ -226,21 +229,20 @@ def _waits_as_suspect(row: ExecutionRow, what: str) -> Reason:
     turn = "to run alone" if row.suspicion >= ALONE else "to run beside a few other suspects"
     return Reason(
         "waits-as-suspect",
-        f"{what} was lost with its worker and waits for its turn {turn}, because one of those that "
-        "were lost may have killed the worker.",
-        "A running scheduler starts it; losses use up no attempts. "
-        f"`tenantcron execution show {row.id}` shows the attempts that were lost.",
+        f"{what} was lost with its worker and waits for its turn {turn}, because one of the lost "
+        "executions may have killed the worker.",
+        "A running scheduler starts it. Losses use up no attempts. "
+        f"`tenantcron execution show {row.id}` shows the lost attempts.",
     )
 
 
 def _before(row: ExecutionRow, situation: Situation) -> ExecutionRow | None:
-    """Return the execution of the same schedule that has begun and that this one waits for."""
+    """Return the execution of the same schedule that must end before this one starts."""
     if row.overlap == "allow":
         return None
-    others = (one for one in situation.unfinished if one.id != row.id)
-    is_retry = row.state is State.RETRYING
-    states = {State.RUNNING} if is_retry else {State.RUNNING, State.RETRYING}
-    return next((one for one in others if one.state in states), None)
+    others = (other for other in situation.unfinished if other.id != row.id)
+    states = {State.RUNNING} if row.state is State.RETRYING else {State.RUNNING, State.RETRYING}
+    return next((other for other in others if other.state in states), None)
 
 
 def _overdue(situation: Situation) -> Iterator[Reason]:
@@ -251,7 +253,7 @@ def _overdue(situation: Situation) -> Iterator[Reason]:
         yield Reason(
             "overdue",
             f"Its occurrence of {in_utc(cursor.next_run_at)} is due and has not been fired.",
-            "`tenantcron health` tells what is wrong with the schedulers.",
+            "Run `tenantcron health` to check the schedulers.",
         )
 
 
@@ -285,7 +287,7 @@ _VERBS = {
 
 
 def _last(situation: Situation) -> Iterator[Reason]:
-    row = next((one for one in situation.last if one.state in _VERBS), None)
+    row = next((row for row in situation.last if row.state in _VERBS), None)
     if row is None:
         return
     yield Reason(
@@ -306,11 +308,11 @@ def _ending(row: ExecutionRow, situation: Situation) -> str:
 
 
 def _advice(row: ExecutionRow, situation: Situation) -> str:
-    show = f"`tenantcron execution show {row.id}` tells all about it"
+    show = f"`tenantcron execution show {row.id}` shows its details"
     retry = f"`tenantcron execution retry {row.id}` runs it now"
-    # A retry of a disabled schedule is refused, a trigger is not.
+    # A disabled schedule cannot be retried, but it can be triggered.
     if not situation.enabled:
-        retry = f"`tenantcron schedule trigger {situation.ref}` runs it all the same"
+        retry = f"`tenantcron schedule trigger {situation.ref}` runs it anyway"
     if row.state is State.SUCCEEDED:
         return f"{show}."
     if row.state in (State.DEAD, State.CANCELLED):
@@ -325,20 +327,21 @@ def _timetable(situation: Situation) -> Iterator[Reason]:
     try:
         ahead = situation.next_executions(1)
     except TenantcronError as error:
-        yield Reason("bad-timetable", f"Its timetable cannot be read: {error}.", "Apply again.")
+        message = f"Its timetable cannot be read: {error}."
+        yield Reason("bad-timetable", message, "Apply the manifest again.")
         return
     if ahead:
         yield Reason(
             "next",
-            f"Its timetable `{expression}` in {timezone} has it run next at "
+            f"The next occurrence of `{expression}` in {timezone} is at "
             f"{in_utc(ahead[0])}.{limits}",
-            f"`tenantcron schedule trigger {situation.ref}` runs it now.",
+            f"Run `tenantcron schedule trigger {situation.ref}` to run it now.",
         )
     elif situation.enabled and not situation.pause:
         yield Reason(
             "no-occurrence",
-            f"Its timetable `{expression}` in {timezone} has no occurrence ahead.{limits}",
-            f"`tenantcron schedule trigger {situation.ref}` runs it now.",
+            f"Its timetable `{expression}` in {timezone} has no future occurrence.{limits}",
+            f"Run `tenantcron schedule trigger {situation.ref}` to run it now.",
         )
 
 

@@ -1,1 +1,1 @@
-"""Metrics: what a replica counts, and how Prometheus reads it."""
+"""Metrics: what a replica counts, and the endpoints that Prometheus and probes read."""

@@ -1,7 +1,7 @@
-"""What one process counts of its own work. `metrics` gives the numbers their names.
+"""Counters and histograms of one process. `prometheus` exports them as metrics.
 
-Plain numbers, added up a batch at a time: thousands of executions a second pass by here, and in
-most processes nobody asks.
+These are plain numbers, updated once per batch. `prometheus_client.Histogram` observes values one
+by one under a lock, which is too slow for thousands of executions a second.
 """
 
 from bisect import bisect_left
@@ -18,49 +18,49 @@ from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.claiming import Claim
 from tenantcron.store.steps.finishing import Ended, Finished
 
-# Seconds: of a quick handler up to the longest timeouts.
+# Bucket bounds in seconds, from quick handlers to the longest timeouts.
 DURATIONS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
-# Of a start at once, which is the promise, up to a catch-up of an hour.
+# From an immediate start to a catch-up after an hour.
 LATENESS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 3600.0)
 REFRESHES: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0)
 
 
-class Tally:
-    """How many values there were up to each bound, and their sum: a histogram."""
+class DurationHistogram:
+    """A histogram of seconds, with the number of values per bucket and their sum."""
 
-    __slots__ = ("_bounds", "_place", "_places", "total")
+    __slots__ = ("_bounds", "_bucket_of", "_buckets", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
-        self._place = partial(bisect_left, bounds)
-        self._places: Counter[int] = Counter()
+        self._bucket_of = partial(bisect_left, bounds)
+        self._buckets: Counter[int] = Counter()
         self.total = 0.0
 
     def add(self, values: Sequence[float]) -> None:
-        """Take many values at once."""
-        self._places.update(map(self._place, values))
+        """Add many values."""
+        self._buckets.update(map(self._bucket_of, values))
         self.total += sum(values)
 
     def add_times(self, value: float, times: int) -> None:
-        """Take the same value so many times."""
-        self._places[self._place(value)] += times
+        """Add the same value several times."""
+        self._buckets[self._bucket_of(value)] += times
         self.total += value * times
 
-    def up_to(self) -> Iterable[tuple[float, int]]:
-        """Yield each bound with the number of values up to it, the last one without bound."""
+    def cumulative(self) -> Iterable[tuple[float, int]]:
+        """Yield each upper bound, the last one infinite, with the number of values up to it."""
         number = 0
-        for place, bound in enumerate((*self._bounds, float("inf"))):
-            number += self._places[place]
+        for bucket, bound in enumerate((*self._bounds, float("inf"))):
+            number += self._buckets[bucket]
             yield bound, number
 
 
-def _durations() -> dict[AttemptOutcome, Tally]:
-    return {outcome: Tally(DURATIONS) for outcome in AttemptOutcome}
+def _durations() -> dict[AttemptOutcome, DurationHistogram]:
+    return {outcome: DurationHistogram(DURATIONS) for outcome in AttemptOutcome}
 
 
 @dataclass(frozen=True, slots=True)
 class LastAudit:
-    """When an audit was made, and how many of each kind it has found."""
+    """The time of an audit, and the number of its findings by code."""
 
     at: datetime
     findings: Counter[str]
@@ -68,31 +68,31 @@ class LastAudit:
 
 @dataclass(slots=True)
 class Counts:
-    """The numbers of one process since it started."""
+    """The counters of one process since it started."""
 
     fired: int = 0
     ended: Counter[tuple[State, ReasonKind]] = field(default_factory=Counter)
-    durations: dict[AttemptOutcome, Tally] = field(default_factory=_durations)
-    lateness: Tally = field(default_factory=lambda: Tally(LATENESS))
-    refreshes: Tally = field(default_factory=lambda: Tally(REFRESHES))
-    # Of this process, taken away from it or given up; and of others, which it took over.
+    durations: dict[AttemptOutcome, DurationHistogram] = field(default_factory=_durations)
+    lateness: DurationHistogram = field(default_factory=lambda: DurationHistogram(LATENESS))
+    refreshes: DurationHistogram = field(default_factory=lambda: DurationHistogram(REFRESHES))
+    # Leases that this process lost, and leases of other processes that it recovered.
     leases_lost: int = 0
     leases_recovered: int = 0
     results_refused: int = 0
-    # While a handler blocked the event loop for a second or more.
+    # Blocks of the event loop by handlers, of a second or more.
     loop_blocked_seconds: float = 0.0
-    # Events that webhooks took, and calls of webhooks that failed.
+    # Delivered events and failed requests, by webhook.
     events_delivered: Counter[str] = field(default_factory=Counter)
     webhook_failures: Counter[str] = field(default_factory=Counter)
-    # None: nobody audits here.
+    # None: this process has made no audit.
     audited: LastAudit | None = None
 
     def note_claim(self, claim: Claim) -> None:
-        """Count what a claim has started and what it has ended."""
+        """Count the executions that a claim started and ended."""
         if claim.lateness:
             self.lateness.add(claim.lateness)
-        for one in claim.skipped:
-            self.ended[one.state, why_unstarted(one.reason)] += 1
+        for execution in claim.skipped:
+            self.ended[execution.state, why_unstarted(execution.reason)] += 1
 
     def note_unstarted(self, ended: Mapping[tuple[State, str], int]) -> None:
         """Count executions that ended without a start, by state and reason."""
@@ -100,11 +100,11 @@ class Counts:
             self.ended[state, why_unstarted(reason)] += number
 
     def note_ended(self, ended: Iterable[Ended], finished: Finished) -> None:
-        """Count the attempts of a batch that were written, and the executions that they ended."""
-        # What one claim has started shares its time, so that little is left to be counted singly.
+        """Count the recorded attempts of a batch, and the executions that they ended."""
+        # Executions of one claim have the same start, so grouping leaves few entries.
         alike = Counter(
-            (one.state, one.outcome, one.reason, one.claimed.started_at)
-            for one in _written(ended, finished)
+            (attempt.state, attempt.outcome, attempt.reason, attempt.claimed.started_at)
+            for attempt in _recorded(ended, finished)
         )
         for (state, outcome, reason, started_at), number in alike.items():
             seconds = _seconds(started_at, finished.at)
@@ -114,11 +114,15 @@ class Counts:
         self.results_refused += len(finished.refused)
 
 
-def _written(ended: Iterable[Ended], finished: Finished) -> Iterable[Ended]:
-    """Leave out what was refused, and tell what was cancelled in the end."""
+def _recorded(ended: Iterable[Ended], finished: Finished) -> Iterable[Ended]:
+    """Return the attempts as recorded, without those that were rejected."""
     if not finished.refused and not finished.cancelled:
         return ended
-    return (finished.as_written(one) for one in ended if not finished.is_refused(one.claimed))
+    return (
+        finished.as_written(attempt)
+        for attempt in ended
+        if not finished.is_refused(attempt.claimed)
+    )
 
 
 def _seconds(since: datetime, until: datetime | None) -> float:

@@ -1,12 +1,12 @@
-"""Metrics, as Prometheus reads them: what this process counts, and the state of the whole.
+"""Prometheus metrics: the counters of this process, and the state of the cluster.
 
-What a process counts (`counts`) is its own; over all replicas it is summed up. The state of the
-whole is read from the database when somebody asks, at most every few seconds and never for longer
-than two: every process that is asked tells the same, so it is not to be summed up. If it cannot be
-read, it is left out and `tenantcron_database_up` is 0; old numbers would look like good ones.
+Counters (`counts`) belong to one process; sum them over all replicas. The state of the cluster is
+read from the database on a scrape, at most once every few seconds. Every process reports the same
+state, so do not sum it. If it cannot be read, its metrics are omitted and `tenantcron_database_up`
+is 0, because stale values would look like good ones.
 
-No label grows with the tenants, unless the settings `metrics_busiest_tenants` or `metrics_labels`
-say so, and then only up to a bound.
+No label has a value per tenant, unless the settings `metrics_busiest_tenants` or `metrics_labels`
+enable that, and then only up to a limit.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import DBAPIError
@@ -27,7 +28,8 @@ from tenantcron.core.settings import Settings
 from tenantcron.scheduler.inspect.audit_findings import AuditCode
 from tenantcron.scheduler.inspect.cluster_status import AUTO_PAUSED, OVERDUE
 from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE, alive, without_runner
-from tenantcron.scheduler.metrics.counts import Counts, Tally
+from tenantcron.scheduler.metrics.counts import Counts, DurationHistogram
+from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.fire import RANKS
 from tenantcron.scheduler.steps.idempotency_retention import Retention
@@ -42,15 +44,15 @@ from tenantcron.store.steps import requirements
 from tenantcron.store.steps.measuring import Asked, Measured, measure
 
 FRESH_SECONDS: Final = 5.0
-# Whoever scrapes gives up after ten seconds; the database may not even answer with an error.
+# Prometheus times out after ten seconds by default, and the database may not answer at all.
 _PATIENCE: Final = 5.0
 _PREFIX: Final = "tenantcron_"
-# So many sagas without a runner get numbers of their own.
+# The largest number of sagas that `executions_without_runner` reports.
 MOST_SAGAS: Final = 20
 
 
-class Kind(StrEnum):
-    """What becomes of a metric's values over time."""
+class MetricType(StrEnum):
+    """The type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -58,138 +60,136 @@ class Kind(StrEnum):
 
 
 class Metric(NamedTuple):
-    """One metric: its name without `tenantcron_`, its kind, what it tells, and its labels."""
+    """One metric: its name without `tenantcron_`, its type, its help text and its labels."""
 
     name: str
-    kind: Kind
-    tells: str
+    type: MetricType
+    help: str
     labels: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
-        """The name that it is asked for by."""
+        """The name in queries."""
         return f"{_PREFIX}{self.name}"
 
     def family(self) -> Family:
-        """Return a family to be filled; a counter's own name has no suffix, its samples do."""
-        return Family(self.full_name.removesuffix("_total"), self.tells, self.kind.value)
+        """Return an empty family; the name of a counter family has no suffix, its samples do."""
+        return Family(self.full_name.removesuffix("_total"), self.help, self.type.value)
 
 
-_COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_COUNTER, _GAUGE, _HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
 
-FIRED = Metric("executions_fired_total", _COUNTER, "Executions that occurrences got.")
+FIRED = Metric("executions_fired_total", _COUNTER, "Executions created for occurrences.")
 ENDED = Metric(
     "executions_total",
     _COUNTER,
-    "Executions that ended, by state and kind of reason.",
+    "Ended executions, by state and kind of reason.",
     ("state", "reason"),
 )
-DURATION = Metric(
-    "execution_duration_seconds", _HISTOGRAM, "How long attempts of executions ran.", ("outcome",)
-)
+DURATION = Metric("execution_duration_seconds", _HISTOGRAM, "Duration of attempts.", ("outcome",))
 LATENESS = Metric(
-    "execution_lateness_seconds", _HISTOGRAM, "From when an attempt might start to its start."
+    "execution_lateness_seconds", _HISTOGRAM, "Delay from the planned start of an attempt."
 )
 REFRESH = Metric(
-    "refresh_duration_seconds", _HISTOGRAM, "How long it took to follow changed schedules."
+    "refresh_duration_seconds", _HISTOGRAM, "Duration of refreshes of changed schedules."
 )
 LEASES_LOST = Metric(
-    "leases_lost_total", _COUNTER, "Leases that this replica lost while it ran what they were for."
+    "leases_lost_total", _COUNTER, "Leases that this replica lost while their executions ran."
 )
 LEASES_RECOVERED = Metric(
-    "leases_recovered_total", _COUNTER, "Expired leases whose executions this replica took over."
+    "leases_recovered_total", _COUNTER, "Expired leases of executions that this replica took over."
 )
 RESULTS_REFUSED = Metric(
-    "results_refused_total", _COUNTER, "Results that came too late, without a lease."
+    "results_refused_total", _COUNTER, "Results that were rejected because their lease was lost."
 )
 LOOP_BLOCKED = Metric(
-    "loop_blocked_seconds_total", _COUNTER, "Seconds that handlers blocked the event loop for."
+    "loop_blocked_seconds_total", _COUNTER, "Seconds in which handlers blocked the event loop."
 )
-MINTED = Metric("tokens_minted_total", _COUNTER, "Execution tokens that were minted.")
+MINTED = Metric("tokens_minted_total", _COUNTER, "Minted execution tokens.")
 MINT_FAILURES = Metric(
-    "token_mint_failures_total", _COUNTER, "Execution tokens that were refused.", ("reason",)
+    "token_mint_failures_total", _COUNTER, "Refused execution tokens.", ("reason",)
 )
 EVENTS_DELIVERED = Metric(
-    "webhook_events_delivered_total", _COUNTER, "Events that webhooks took.", ("webhook",)
+    "webhook_events_delivered_total", _COUNTER, "Events that webhooks accepted.", ("webhook",)
 )
 WEBHOOK_FAILURES = Metric(
-    "webhook_failures_total", _COUNTER, "Calls of webhooks that were not taken.", ("webhook",)
+    "webhook_failures_total", _COUNTER, "Failed requests to webhooks.", ("webhook",)
 )
 MARGIN = Metric(
     "retention_margin_seconds",
     _GAUGE,
-    "What the tightest retry of the last hour has left until its target forgets the key.",
+    "Seconds between the tightest retry of the last hour and the expiry of its idempotency key.",
 )
-HERE = Metric("replica_running", _GAUGE, "Executions that run in this replica.")
+HERE = Metric("replica_running", _GAUGE, "Running executions of this replica.")
 ABANDONED = Metric(
-    "handlers_abandoned", _GAUGE, "Handlers that run on in this replica after their time was up."
+    "handlers_abandoned", _GAUGE, "Handlers of this replica that ignore their cancellation."
 )
 FINDINGS = Metric("audit_findings", _GAUGE, "Findings of the last audit.", ("code",))
-AUDITED = Metric("audit_last_run_timestamp_seconds", _GAUGE, "When the last audit was made.")
+AUDITED = Metric("audit_last_run_timestamp_seconds", _GAUGE, "Time of the last audit.")
 
-UP = Metric("database_up", _GAUGE, "Whether the state of the whole could be read.")
-RUNNING = Metric("executions_running", _GAUGE, "Executions that run, over all replicas.")
-LIMIT = Metric("executions_running_limit", _GAUGE, "How many may run at once, over all replicas.")
-AT_LIMIT = Metric("tenants_at_limit", _GAUGE, "Tenants that can start nothing more.")
-PENDING = Metric("executions_pending", _GAUGE, "Executions that wait, by priority.", ("priority",))
+UP = Metric("database_up", _GAUGE, "Whether the state of the cluster could be read.")
+RUNNING = Metric("executions_running", _GAUGE, "Running executions of the cluster.")
+LIMIT = Metric("executions_running_limit", _GAUGE, "Limit of running executions of the cluster.")
+AT_LIMIT = Metric("tenants_at_limit", _GAUGE, "Tenants that have reached their limit.")
+PENDING = Metric("executions_pending", _GAUGE, "Pending executions, by priority.", ("priority",))
 WITHOUT_RUNNER = Metric(
     "executions_without_runner",
     _GAUGE,
-    "Pending executions that no live replica can run, of the sagas with the most.",
+    "Pending executions that no live replica can run, for the sagas with the most.",
     ("saga",),
 )
 LONGEST_WAIT = Metric(
-    "executions_longest_wait_seconds", _GAUGE, "How long one has waited that might start."
+    "executions_longest_wait_seconds", _GAUGE, "Longest wait of an execution that may start."
 )
-LAG = Metric("cursor_lag_seconds", _GAUGE, "How long the most overdue schedule has been due.")
+LAG = Metric("cursor_lag_seconds", _GAUGE, "Lateness of the most overdue schedule.")
 QUIET = Metric(
     "schedules_quiet", _GAUGE, "Schedules that should fire and do not, by cause.", ("cause",)
 )
 NOT_FOLLOWED = Metric(
-    "tenants_not_followed", _GAUGE, "Tenants whose changed schedules are not followed yet."
+    "tenants_not_followed", _GAUGE, "Tenants whose cursors are not in sync with their schedules."
 )
 WEBHOOK_LAG = Metric(
     "webhook_lag_seconds",
     _GAUGE,
-    "How long the oldest event of a webhook that is on has waited.",
+    "Age of the oldest undelivered event of an enabled webhook.",
     ("webhook",),
 )
 WEBHOOK_DROPPED = Metric(
-    "webhook_events_dropped_total", _COUNTER, "Events that waited too long.", ("webhook",)
+    "webhook_events_dropped_total", _COUNTER, "Events that expired undelivered.", ("webhook",)
 )
-REPLICAS = Metric("replicas", _GAUGE, "Schedulers that have been heard of lately.")
+REPLICAS = Metric("replicas", _GAUGE, "Live replicas.")
 TENANT_RUNNING = Metric(
     "tenant_executions_running",
     _GAUGE,
-    "Executions that run, of the busiest tenants.",
+    "Running executions of the busiest tenants.",
     ("tenant",),
 )
 TENANT_PENDING = Metric(
     "tenant_executions_pending",
     _GAUGE,
-    "Executions that wait, of the busiest tenants.",
+    "Pending executions of the busiest tenants.",
     ("tenant",),
 )
 LABEL_RUNNING = Metric(
     "label_executions_running",
     _GAUGE,
-    "Executions that run, by a label of their tenants.",
+    "Running executions, by a label of their tenants.",
     ("key", "value"),
 )
 LABEL_PENDING = Metric(
     "label_executions_pending",
     _GAUGE,
-    "Executions that wait, by a label of their tenants.",
+    "Pending executions, by a label of their tenants.",
     ("key", "value"),
 )
 
 # In the order above.
-METRICS: Final = tuple(one for one in tuple(vars().values()) if isinstance(one, Metric))
+METRICS: Final = tuple(value for value in tuple(vars().values()) if isinstance(value, Metric))
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What a scheduler knows of itself."""
+    """The sources of the metrics of one scheduler process."""
 
     counts: Counts
     executor: Executor
@@ -198,7 +198,7 @@ class Process:
 
 
 class Metrics:
-    """Answers scrapes of one process; without a `Process` it tells the state of the whole."""
+    """Collects the metrics of one process; without a `Process` only the state of the cluster."""
 
     def __init__(
         self,
@@ -226,14 +226,14 @@ class Metrics:
 
     async def scrape(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
-        # Many may ask at once; one of them reads.
+        # Of several concurrent scrapes only one queries the database.
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now - self._read_at > FRESH_SECONDS:
                 self._measured, self._read_at = await self._read(), now
-        families = [] if self._process is None else list(_of_process(self._process))
+        families = [] if self._process is None else list(_process_metrics(self._process))
         registry = CollectorRegistry()
-        families += _of_whole(self._measured)
+        families += _cluster_metrics(self._measured)
         if self._measured is not None:
             families.append(_each(WITHOUT_RUNNER, _by_saga(self._without_runner)))
         registry.register(_Collected(families))
@@ -254,17 +254,17 @@ class Metrics:
     async def _count_without_runner(self, connection: AsyncConnection) -> Counter[str]:
         now = await times.moment(connection, self._clock())
         replicas = alive(await workers.list_all(connection), now, self._lease)
-        # Without any replica nothing has a runner, and another metric shows that.
+        # Without replicas nothing has a runner, and another metric shows that.
         pending = await requirements.pending(connection) if replicas else []
-        missing = set(without_runner([one.requires for one in pending], replicas))
+        missing = set(without_runner([entry.requires for entry in pending], replicas))
         counted: Counter[str] = Counter()
-        for one in pending:
-            counted[one.saga] += one.number if one.requires in missing else 0
+        for entry in pending:
+            counted[entry.saga] += entry.number if entry.requires in missing else 0
         return counted
 
 
 class _Collected(Collector):
-    """Families that are there already."""
+    """A collector of prepared families."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
@@ -273,12 +273,14 @@ class _Collected(Collector):
         return self._families
 
 
-def _of_process(process: Process) -> Iterator[Family]:
+def _process_metrics(process: Process) -> Iterator[Family]:
     counts, margin = process.counts, process.retention.margin
     yield _one(FIRED, counts.fired)
     ended = {**dict.fromkeys(ENDS, 0), **counts.ended}
     yield _each(ENDED, {(state, kind): number for (state, kind), number in ended.items()})
-    yield _histogram(DURATION, {(outcome,): tally for outcome, tally in counts.durations.items()})
+    yield _histogram(
+        DURATION, {(outcome,): counts.durations[outcome] for outcome in AttemptOutcome}
+    )
     yield _histogram(LATENESS, {(): counts.lateness})
     yield _histogram(REFRESH, {(): counts.refreshes})
     yield _one(LEASES_LOST, counts.leases_lost)
@@ -286,7 +288,8 @@ def _of_process(process: Process) -> Iterator[Family]:
     yield _one(RESULTS_REFUSED, counts.results_refused)
     yield _one(LOOP_BLOCKED, counts.loop_blocked_seconds)
     yield _one(MINTED, process.minted.minted)
-    yield _each(MINT_FAILURES, {(one,): process.minted.failed[one] for one in MintFailure})
+    failed = process.minted.failed
+    yield _each(MINT_FAILURES, {(failure,): failed[failure] for failure in MintFailure})
     yield _each(EVENTS_DELIVERED, _by_webhook(counts.events_delivered))
     yield _each(WEBHOOK_FAILURES, _by_webhook(counts.webhook_failures))
     yield _one(HERE, process.executor.load)
@@ -298,12 +301,12 @@ def _of_process(process: Process) -> Iterator[Family]:
         yield _one(AUDITED, counts.audited.at.timestamp())
 
 
-def _of_whole(measured: Measured | None) -> Iterator[Family]:
+def _cluster_metrics(measured: Measured | None) -> Iterator[Family]:
     yield _one(UP, 0 if measured is None else 1)
     if measured is None:
         return
     yield _one(RUNNING, measured.running)
-    # Without the row of limits nothing starts.
+    # Without a limits row nothing starts.
     yield _one(LIMIT, measured.running_limit or 0)
     yield _one(AT_LIMIT, measured.tenants_at_limit)
     yield _each(PENDING, _by_priority(measured))
@@ -341,7 +344,7 @@ def _by_name(names: Iterable[str], numbers: Iterable[float]) -> dict[tuple[str, 
 
 
 def _by_saga(counted: Counter[str]) -> dict[tuple[str, ...], float]:
-    """Name the sagas with the most; any number of sagas would be any number of series."""
+    """Return the sagas with the most executions; a series per saga would have no bound."""
     return {(saga,): number for saga, number in counted.most_common(MOST_SAGAS) if number}
 
 
@@ -360,14 +363,11 @@ def _each(metric: Metric, values: Mapping[tuple[str, ...], float]) -> Family:
     return family
 
 
-def _histogram(metric: Metric, tallies: Mapping[tuple[str, ...], Tally]) -> Family:
-    family, name = metric.family(), metric.full_name
-    for values, tally in tallies.items():
-        labels, number = _labels(metric, values), 0
-        for bound, number in tally.up_to():
-            family.add_sample(f"{name}_bucket", {**labels, "le": _bound(bound)}, number)
-        family.add_sample(f"{name}_count", labels, number)
-        family.add_sample(f"{name}_sum", labels, tally.total)
+def _histogram(metric: Metric, histograms: Mapping[tuple[str, ...], DurationHistogram]) -> Family:
+    family = HistogramMetricFamily(metric.full_name, metric.help, labels=metric.labels)
+    for labels, histogram in histograms.items():
+        buckets = [(_bound(bound), number) for bound, number in histogram.cumulative()]
+        family.add_metric(labels, buckets, histogram.total)
     return family
 
 

@@ -1,8 +1,9 @@
-"""The pages of a scheduler for machines: `/metrics`, `/healthz` and `/readyz`, by plain HTTP.
+"""The monitoring endpoints of a scheduler: `/metrics`, `/healthz` and `/readyz`, over plain HTTP.
 
-One short answer to a GET, and the connection is closed: all that Prometheus and probes need, in the
-scheduler's own event loop and without a web framework. It has no secrets to tell and no callers to
-know; who may reach it is up to the address that it is bound to.
+The server of `prometheus_client` collects in threads, and uvicorn is part of the `api` extra. These
+endpoints await database queries in the scheduler's event loop, so they use a minimal asyncio
+server: one response to a GET, then the connection is closed. The endpoints expose no secrets and
+need no authentication. The bind address decides who can reach them.
 """
 
 import asyncio
@@ -23,52 +24,52 @@ _LONGEST_HEAD: Final = 16 * 1024
 _PATIENCE: Final = 10.0
 
 
-class Page(NamedTuple):
-    """What is answered."""
+class MonitoringResponse(NamedTuple):
+    """The response of an endpoint."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
     content_type: str = "text/plain; charset=utf-8"
 
 
-Pages = Mapping[str, Callable[[], Awaitable[Page]]]
+Routes = Mapping[str, Callable[[], Awaitable[MonitoringResponse]]]
 
 
-# Why something is not so; None if it is.
+# Returns why a probe fails; None if it succeeds.
 Reason = Callable[[], str | None]
 
 
-def pages(scrape: Callable[[], Awaitable[bytes]], unhealthy: Reason, unready: Reason) -> Pages:
-    """Return the pages of a scheduler."""
+def routes(scrape: Callable[[], Awaitable[bytes]], unhealthy: Reason, unready: Reason) -> Routes:
+    """Return the endpoints of a scheduler by path."""
 
-    async def metrics() -> Page:
-        return Page(await scrape(), content_type=METRICS_TYPE)
+    async def metrics() -> MonitoringResponse:
+        return MonitoringResponse(await scrape(), content_type=METRICS_TYPE)
 
-    async def healthz() -> Page:
+    async def healthz() -> MonitoringResponse:
         return _probe("healthy", unhealthy())
 
-    async def readyz() -> Page:
+    async def readyz() -> MonitoringResponse:
         return _probe("ready", unready())
 
     return {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz}
 
 
-def _probe(word: str, reason: str | None) -> Page:
+def _probe(word: str, reason: str | None) -> MonitoringResponse:
     if reason is None:
-        return Page(f"{word}\n".encode())
-    return Page(f"not {word}: {reason}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
+        return MonitoringResponse(f"{word}\n".encode())
+    return MonitoringResponse(f"not {word}: {reason}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @asynccontextmanager
-async def served(pages: Pages, host: str, port: int) -> AsyncIterator[None]:
-    """Serve the pages for as long as it lasts; a UsageError if that cannot be done there."""
+async def serve(routes: Routes, host: str, port: int) -> AsyncIterator[None]:
+    """Serve the endpoints until the end of the block; raise UsageError if it cannot listen."""
 
     async def answer(reader: StreamReader, writer: StreamWriter) -> None:
         try:
-            # A caller that went away, or never said what it wants, is nothing to speak of.
+            # Ignore a client that disconnects or sends no complete request.
             with suppress(ConnectionError, TimeoutError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(_PATIENCE):
-                    writer.write(await _answer(reader, pages))
+                    writer.write(await _answer(reader, routes))
                     await writer.drain()
         finally:
             writer.close()
@@ -76,7 +77,7 @@ async def served(pages: Pages, host: str, port: int) -> AsyncIterator[None]:
     try:
         server = await asyncio.start_server(answer, host, port, limit=_LONGEST_HEAD)
     except OSError as error:
-        raise UsageError(f"metrics cannot be served at {host}:{port}: {error.strerror}") from error
+        raise UsageError(f"cannot serve metrics at {host}:{port}: {error.strerror}") from error
     log.info("metrics_served", host=host, port=server.sockets[0].getsockname()[1])
     try:
         yield
@@ -84,21 +85,23 @@ async def served(pages: Pages, host: str, port: int) -> AsyncIterator[None]:
         server.close()
 
 
-async def _answer(reader: StreamReader, pages: Pages) -> bytes:
+async def _answer(reader: StreamReader, routes: Routes) -> bytes:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        return _response(Page(b"", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+        return _encode(MonitoringResponse(b"", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
     method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
     path = rest.partition(" ")[0].partition("?")[0]
-    if path not in pages:
-        return _response(Page(b"there is " + " ".join(pages).encode(), HTTPStatus.NOT_FOUND))
+    if path not in routes:
+        return _encode(
+            MonitoringResponse(b"paths: " + " ".join(routes).encode(), HTTPStatus.NOT_FOUND)
+        )
     if method not in ("GET", "HEAD"):
-        return _response(Page(b"only GET is answered", HTTPStatus.METHOD_NOT_ALLOWED))
-    return _response(await pages[path](), with_body=method == "GET")
+        return _encode(MonitoringResponse(b"only GET is answered", HTTPStatus.METHOD_NOT_ALLOWED))
+    return _encode(await routes[path](), with_body=method == "GET")
 
 
-def _response(page: Page, *, with_body: bool = True) -> bytes:
+def _encode(page: MonitoringResponse, *, with_body: bool = True) -> bytes:
     head = (
         f"HTTP/1.1 {page.status} {page.status.phrase}\r\n"
         f"Content-Type: {page.content_type}\r\n"

@@ -1,1 +1,1 @@
-"""What operators do to schedules and executions."""
+"""Operations on schedules and executions."""

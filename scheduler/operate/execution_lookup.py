@@ -1,4 +1,4 @@
-"""Executions by the ids that people type: the whole of one, or its first characters."""
+"""Find executions by their id or its first characters."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _HEX = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_DIGITS}}}")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ExecutionDetails:
     """An execution with all its attempts."""
 
     execution: ExecutionRow
@@ -27,43 +27,45 @@ class Told:
 
 
 def id_range(prefix: str) -> tuple[UUID, UUID]:
-    """Return the first and the last id that begin like this."""
+    """Return the first and the last id with a prefix."""
     digits = prefix.lower().replace("-", "")
     if _HEX.fullmatch(digits) is None:
         raise UsageError(
-            f"{shortened(prefix)!a} is not the id of an execution, nor its first "
-            f"{SHORTEST_PREFIX} characters or more: `tenantcron execution list` shows ids"
+            f"{shortened(prefix)!a} is not an execution id or a prefix of at least "
+            f"{SHORTEST_PREFIX} characters: `tenantcron execution list` shows ids"
         )
     return UUID(digits.ljust(_DIGITS, "0")), UUID(digits.ljust(_DIGITS, "f"))
 
 
 async def find_execution(connection: AsyncConnection, prefix: str) -> ExecutionRow:
-    """Return the one execution whose id begins like this."""
+    """Return the only execution whose id has a prefix."""
     first, last = id_range(prefix)
     limit = _AMBIGUOUS_SHOWN + 1
     found = await execution_history.with_ids_between(connection, first, last, limit)
     if not found:
         raise UnknownError(
-            f"no execution has an id that begins with {prefix}: `tenantcron execution list` shows "
-            "them, as long as they are kept"
+            f"no execution id begins with {prefix}: `tenantcron execution list` lists the retained "
+            "executions"
         )
     if len(found) > 1:
-        some = ", ".join(str(row.id) for row in found[:_AMBIGUOUS_SHOWN])
+        shown = ", ".join(str(row.id) for row in found[:_AMBIGUOUS_SHOWN])
         more = " and others" if len(found) > _AMBIGUOUS_SHOWN else ""
-        raise UnknownError(f"several ids begin with {prefix}: give more of {some}{more}")
+        raise UnknownError(
+            f"several execution ids begin with {prefix}: use a longer prefix of {shown}{more}"
+        )
     return found[0]
 
 
-async def told(connection: AsyncConnection, prefix: str) -> Told:
+async def execution_details(connection: AsyncConnection, prefix: str) -> ExecutionDetails:
     """Return an execution and its attempts."""
     found = await find_execution(connection, prefix)
     attempts = await execution_history.attempts_of(connection, found)
-    return Told(found, tuple(attempts))
+    return ExecutionDetails(found, tuple(attempts))
 
 
 async def locked(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow:
     """Return the row as it is now, locked."""
     row = await execution_history.lock(connection, found)
     if row is None:
-        raise UnknownError(f"execution {found.id} has passed out of the kept history")
+        raise UnknownError(f"execution {found.id} is no longer in the retained history")
     return row

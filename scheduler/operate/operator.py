@@ -1,21 +1,20 @@
-"""Operate: what people do to schedules and executions, in their own name.
+"""Operate: manual operations on schedules and executions.
 
-Each operation is one transaction that says who acts first, so that the database puts it on record.
-Before it, the cursors are brought in line with the schedules: a pause must not be set on a cursor
-that is about to be replaced, and a schedule that was applied a moment ago has none yet.
+Each operation is one transaction. It begins by setting the actor, so the database records who made
+the change. Before the transaction, cursors are synced with schedules: a pause must not be set on a
+cursor that is about to be replaced, and a new schedule may not have a cursor yet.
 
 - **Pause** stops the schedule from firing. It changes the cursor, which firing locks, so nothing is
   fired after it. Pending and running executions continue, their retries included. On request it
   also ends pending executions, except those that were triggered manually.
-- **Resume** fires nothing. What came due while it was paused and no scheduler ran is put on record
-  as skipped, with the cursor moved past it, before the pause is lifted: it cannot come back as
-  catch-up. What comes due after the end that a pause has set itself is not touched.
-- **Trigger** makes an execution of its own beside the timetable. The claim treats it as any other:
-  limits and overlap hold, but it waits for as long as it takes. A pause does not hold it up; a
-  quarantined schedule is refused.
-- **Retry** lets one that has ended wait again, with as many attempts more as its definition has,
-  unless the claim would end it at once. Neither a trigger nor a retry replaces what runs.
-- **Cancel** ends what waits. What runs is asked to stop, and its worker ends it.
+- **Resume** fires nothing. Occurrences that became due during the pause while no scheduler ran are
+  recorded as skipped, and the cursor moves past them, before the pause is lifted. So they cannot
+  return as catch-up. Occurrences after the end of a temporary pause are not affected.
+- **Trigger** creates an execution outside the timetable. Limits and overlap apply, but it has no
+  start deadline. A pause does not delay it. A quarantined schedule cannot be triggered.
+- **Retry** queues an ended execution again, with the full number of attempts of its definition,
+  unless the claim would end it at once. Triggers and retries never replace a running execution.
+- **Cancel** ends a pending execution. A running one is asked to stop, and its worker ends it.
 """
 
 from collections.abc import AsyncIterator
@@ -45,7 +44,7 @@ from tenantcron.scheduler.inspect.schedule_status import (
 )
 from tenantcron.scheduler.operate.execution_lookup import find_execution, locked
 from tenantcron.scheduler.steps.definitions import Definitions, Readable, UnreadableError
-from tenantcron.scheduler.steps.due import Due, due
+from tenantcron.scheduler.steps.due import DueOccurrences, due
 from tenantcron.scheduler.steps.fire import RANKS, new_execution
 from tenantcron.schedules.settings import Overlap, ScheduleSettings
 from tenantcron.store.connection import times
@@ -72,12 +71,12 @@ _CANCELLABLE = (State.PENDING, State.RETRYING, State.RUNNING)
 
 
 class OperationError(TenantcronError):
-    """What was asked for is not possible now; the text says why and what to do instead."""
+    """An operation is not possible now; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A pause that was set, with the pending executions that it ended and those that it kept."""
+    """A new pause, with the number of pending executions that it ended and that it kept."""
 
     cursor: CursorRow
     ended: int
@@ -86,15 +85,15 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A pause that was lifted, and how many occurrences it had kept from starting since."""
+    """A lifted pause, and the number of occurrences that were recorded as skipped."""
 
     cursor: CursorRow
-    passed_over: int
+    skipped_occurrences: int
 
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """An execution that was made by hand."""
+    """An execution that was triggered manually."""
 
     id: UUID
     scheduled_for: datetime
@@ -103,13 +102,13 @@ class Triggered:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Changes schedules and executions in the name of somebody."""
+    """Changes schedules and executions on behalf of an actor."""
 
     database: Database
     settings: Settings
     who: Attribution
     clock: Clock = database_clock
-    # What schedules of manifests may be; see `provider.bounds`.
+    # The limits for schedules of manifests; see `provider.bounds`.
     bounds: Bounds | None = None
 
     async def pause(
@@ -121,11 +120,11 @@ class Operator:
         cancel_pending: bool = False,
     ) -> Paused:
         """Stop a schedule from firing; a second pause changes the reason and the end."""
-        await self._follow(ref.tenant)
+        await self._sync(ref.tenant)
         at = self.clock()
         async with self._acting() as connection:
             if until is not None and until <= await times.moment(connection, at):
-                raise UsageError(f"--until {in_utc(until)} is over: it must lie ahead")
+                raise UsageError(f"--until {in_utc(until)} is in the past: use a future time")
             found = await _locked_cursor(connection, ref)
             by = self.who.changed_by
             paused = await schedule_cursors.pause(
@@ -140,25 +139,25 @@ class Operator:
         return Paused(paused or found, ended.total(), pending)
 
     async def resume(self, ref: ScheduleRef, reason: str | None) -> Resumed:
-        """Lift a pause; nothing is fired by that, and nothing is fired back."""
-        await self._follow(ref.tenant)
+        """Lift a pause. Nothing is fired, and past occurrences are never fired again."""
+        await self._sync(ref.tenant)
         await self._prepare_history()
         async with self._acting() as connection:
             found = await _locked_cursor(connection, ref)
             if found.paused_at is None:
                 raise OperationError(
-                    f"`{ref}` is not paused: `tenantcron why {ref}` tells why it does not run"
+                    f"`{ref}` is not paused: `tenantcron why {ref}` shows why it does not run"
                 )
-            passed_over = await self._pass_over(connection, found)
+            skipped_occurrences = await self._record_skipped(connection, found)
             resumed = await schedule_cursors.resume(connection, found.schedule_id)
             if reason is not None:
                 await self._explain(connection, (PAUSE, str(ref)), reason, ref.tenant)
-        return Resumed(resumed or found, passed_over)
+        return Resumed(resumed or found, skipped_occurrences)
 
     async def trigger(self, ref: ScheduleRef, reason: str | None) -> Triggered:
-        """Make an execution that starts as soon as the limits and the overlap let it."""
+        """Create an execution that starts as soon as the limits and the overlap allow."""
         actor = self._actor()
-        await self._follow(ref.tenant)
+        await self._sync(ref.tenant)
         await self._prepare_history()
         async with self._acting() as connection:
             _refuse_closed(await existing_tenant(connection, ref.tenant))
@@ -168,14 +167,14 @@ class Operator:
             policies = definition.settings
             manual = Manual(
                 schedule_id=found.schedule_id,
-                overlap=_overlap_by_hand(policies.overlap).value,
+                overlap=_manual_overlap(policies.overlap).value,
                 priority=RANKS[policies.priority],
                 attempts_allowed=policies.retry.max_attempts,
                 actor=actor,
                 requires=definition.required(found.saga_name),
             )
             made = await executions.trigger(connection, manual, self.clock())
-            if made is None:  # the cursor is locked, so it is there
+            if made is None:  # impossible, because the cursor is locked
                 raise await unknown_schedule(connection, ref, ())
             after: JsonObject = {"schedule": str(ref), "reason": reason}
             await self._record(connection, (made[0], ref.tenant), "trigger", after=after)
@@ -183,7 +182,7 @@ class Operator:
         return Triggered(*made, found)
 
     async def retry(self, prefix: str) -> ExecutionRow:
-        """Let an execution that has ended wait again."""
+        """Queue an ended execution again."""
         async with self._acting() as connection:
             found = await locked(connection, await find_execution(connection, prefix))
             refuse_retry(found)
@@ -198,13 +197,13 @@ class Operator:
                 more_attempts=definition.settings.retry.max_attempts,
                 at=at,
             )
-            one = (found.id, found.tenant_id)
-            await self._record(connection, one, "retry", before=_state(found))
+            subject = (found.id, found.tenant_id)
+            await self._record(connection, subject, "retry", before=_state(found))
             await claiming.tell(connection, "retry")
             return await locked(connection, found)
 
     async def cancel(self, prefix: str, reason: str | None) -> ExecutionRow:
-        """End an execution that waits; ask one that runs to stop."""
+        """End a pending execution, or ask a running one to stop."""
         why = reason or f"cancelled by {self.who.changed_by}"
         async with self._acting() as connection:
             found = await locked(connection, await find_execution(connection, prefix))
@@ -213,13 +212,13 @@ class Operator:
                 connection, found.id, found.scheduled_for, reason=why, at=self.clock()
             )
             after: JsonObject = {"reason": why}
-            one = (found.id, found.tenant_id)
-            await self._record(connection, one, "cancel", before=_state(found), after=after)
+            subject = (found.id, found.tenant_id)
+            await self._record(connection, subject, "cancel", before=_state(found), after=after)
             await claiming.tell(connection, claiming.CANCEL)
             return await locked(connection, found)
 
     async def set_limits(self, values: dict[str, int | None], reason: str | None) -> None:
-        """Set the cluster's limits, or give them back; they hold from the next claim on."""
+        """Set the cluster's limits, or reset them; they apply from the next claim."""
         async with self._acting() as connection:
             await limits.set_by_operator(connection, values)
             if reason is not None:
@@ -228,7 +227,7 @@ class Operator:
 
     def _actor(self) -> AnyActor:
         if self.who.actor is None:
-            raise OperationError("nobody said who acts: an execution needs an actor")
+            raise OperationError("an execution needs an actor, and none is known")
         return self.who.actor
 
     @asynccontextmanager
@@ -237,8 +236,8 @@ class Operator:
             await audit_records.act(connection, self.who)
             yield connection
 
-    async def _follow(self, tenant: TenantId) -> None:
-        """Bring the cursors in line; whom a scheduler is at right now, is waited for."""
+    async def _sync(self, tenant: TenantId) -> None:
+        """Sync the cursors of a tenant; wait for a scheduler that is syncing it now."""
         await refresh(self.database, TenantScheduleProvider(self.bounds), at=self.clock())
         async with self.database.transaction() as connection:
             row = await tenants.find(connection, tenant)
@@ -252,26 +251,27 @@ class Operator:
             now = await times.moment(connection, self.clock())
             await history.prepare(connection, now, self.settings.retention)
 
-    async def _pass_over(self, connection: AsyncConnection, cursor: CursorRow) -> int:
-        """Put on record what the pause kept from starting, and move on; return how many."""
+    async def _record_skipped(self, connection: AsyncConnection, cursor: CursorRow) -> int:
+        """Record the occurrences of a pause as skipped, move the cursor, and return the number."""
         now = await times.moment(connection, self.clock())
         try:
             definition = await _definition(connection, cursor.definition_id)
             policies, requires = definition.settings, definition.required(cursor.saga_name)
-            owed = owed_while_paused(cursor, policies, now, now - self.settings.retention)
+            due_now = due_while_paused(cursor, policies, now, now - self.settings.retention)
         except TenantcronError:
-            return 0  # such a cursor fires nothing either: fire sets it aside
-        if owed is None or cursor.next_run_at is None:
+            return 0  # such a cursor cannot fire either: it gets quarantined
+        if due_now is None or cursor.next_run_at is None:
             return 0
+        schedule_id = cursor.schedule_id
         await firing.fire(
             connection,
-            [Move(cursor.schedule_id, cursor.next_run_at, owed.last_run_at, owed.next_run_at)],
-            [new_execution(cursor.schedule_id, policies, requires, one) for one in owed.planned],
+            [Move(schedule_id, cursor.next_run_at, due_now.last_run_at, due_now.next_run_at)],
+            [new_execution(schedule_id, policies, requires, row) for row in due_now.planned],
             actor_id=scheduler_actor(self.settings.service).id,
             tz_version=tz_version(),
             now=now,
         )
-        return owed.steps
+        return due_now.steps
 
     async def _explain(
         self,
@@ -280,7 +280,7 @@ class Operator:
         reason: str,
         tenant: TenantId | None = None,
     ) -> None:
-        """Put beside a trigger's record why it was done; the correlation id ties them together."""
+        """Record the reason of a change; the correlation id links it to the change's record."""
         after: JsonObject = {"reason": reason}
         await audit_records.record(
             connection, self.who, entity=entity, operation="reason", tenant=tenant, after=after
@@ -307,10 +307,10 @@ class Operator:
         )
 
 
-def owed_while_paused(
+def due_while_paused(
     cursor: CursorRow, settings: ScheduleSettings, now: datetime, oldest: datetime
-) -> Due | None:
-    """Return what came due under the pause of a cursor and is not on record yet."""
+) -> DueOccurrences | None:
+    """Return the occurrences of a pause that are due and not recorded yet."""
     until, first = cursor.paused_until, cursor.next_run_at
     last = now if until is None else min(now, until - timedelta.resolution)
     if first is None or first > last or not cursor.enabled:
@@ -335,30 +335,30 @@ def owed_while_paused(
 
 
 def refuse_retry(found: ExecutionRow) -> None:
-    """Refuse to retry what has not ended, or has ended well."""
+    """Refuse to retry an execution that has not ended, or that succeeded."""
     if found.state in _RETRIABLE:
         return
     ref = f"{found.tenant_id}/{found.schedule_name}"
     hint = {
         State.SUCCEEDED: f"`tenantcron schedule trigger {ref}` runs the schedule once more",
         State.RETRYING: f"it is retried by itself at {in_utc(found.not_before)}",
-        State.PENDING: f"it waits already, and `tenantcron why {ref}` tells for what",
-        State.RUNNING: "it runs; cancel it first if it must begin anew",
+        State.PENDING: f"it is already queued; `tenantcron why {ref}` shows why it waits",
+        State.RUNNING: "it is running; cancel it first to restart it",
     }[found.state]
     raise OperationError(f"execution {found.id} is {found.state}, so it cannot be retried: {hint}")
 
 
 def refuse_cancel(found: ExecutionRow) -> None:
-    """Refuse to cancel what has ended, or was asked to stop already."""
+    """Refuse to cancel an execution that has ended, or that was already asked to stop."""
     if found.state not in _CANCELLABLE:
         raise OperationError(
-            f"execution {found.id} is {found.state}: it has ended, there is nothing to cancel"
+            f"execution {found.id} is {found.state}: it has ended and cannot be cancelled"
         )
     if found.state is State.RUNNING and found.cancel_requested_at is not None:
         raise OperationError(
-            f"execution {found.id} was asked to stop at "
+            f"execution {found.id} was already asked to stop at "
             f"{in_utc(found.cancel_requested_at)} ({found.cancel_reason}): "
-            "its worker ends it, or its lease runs out"
+            "its worker ends it, or its lease expires"
         )
 
 
@@ -367,8 +367,8 @@ def _refuse_closed(tenant: TenantRow) -> None:
         return
     why = f" ({tenant.status_reason})" if tenant.status_reason else ""
     raise OperationError(
-        f"tenant `{tenant.id}` is {tenant.status}{why}, so nothing of it may start: "
-        f"`tenantcron tenant resume {tenant.id}` comes first"
+        f"tenant `{tenant.id}` is {tenant.status}{why}, so its executions cannot start: "
+        f"run `tenantcron tenant resume {tenant.id}` first"
     )
 
 
@@ -379,31 +379,31 @@ def _refuse_quarantined(cursor: CursorRow, ref: ScheduleRef) -> None:
 
 async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> CursorRow:
     """Return the cursor of an execution whose schedule must still exist."""
-    # Not locked: nothing is decided by it. If the schedule is removed at this very moment, the
-    # claim ends what waits by then, as it does for a pause; here somebody is told in time.
+    # Not locked, because this is only an early error message: if the schedule is removed
+    # concurrently, the claim ends its pending executions.
     cursor = await schedule_cursors.find(connection, found.tenant_id, found.schedule_name)
     if cursor is None or cursor.schedule_id != found.schedule_id:
         raise OperationError(
-            f"the schedule of execution {found.id} has been deleted: apply a manifest that has "
-            f"`{found.schedule_name}`, then `tenantcron schedule trigger`"
+            f"the schedule of execution {found.id} has been deleted: apply a manifest with "
+            f"`{found.schedule_name}`, then run `tenantcron schedule trigger`"
         )
     return cursor
 
 
 def _refuse_disabled(cursor: CursorRow, found: ExecutionRow) -> None:
-    """Refuse to retry what the claim would end at once; it spares manual triggers."""
+    """Refuse to retry what the claim would end at once; manual triggers are exempt."""
     if found.actor_source == MANUAL:
         return
     ref = f"{cursor.tenant_id}/{cursor.schedule_name}"
     if not cursor.enabled:
         raise OperationError(
-            f"`{ref}` is disabled in its manifest: `tenantcron schedule trigger {ref}` runs it "
-            "all the same"
+            f"`{ref}` is disabled in its manifest: run it anyway with `tenantcron schedule trigger "
+            f"{ref}`"
         )
 
 
-def _overlap_by_hand(overlap: Overlap) -> Overlap:
-    """What a person asks for replaces nobody, and is not replaced while it waits."""
+def _manual_overlap(overlap: Overlap) -> Overlap:
+    """Return the overlap of a manual trigger, which neither replaces nor is replaced."""
     return Overlap.QUEUE if overlap is Overlap.CANCEL_RUNNING else overlap
 
 

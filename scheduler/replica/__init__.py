@@ -1,1 +1,1 @@
-"""One replica: its loops, signals, shutdown, and what watches over it."""
+"""One replica: its loops, shutdown, housekeeping and watchdog."""

@@ -1,12 +1,12 @@
-"""How a scheduler that ends by itself reports why to its supervisor."""
+"""Exit codes that report to the supervisor why a scheduler stopped itself."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit codes after which a supervisor starts a new process."""
+    """Exit codes after which the supervisor starts a new process."""
 
     # A handler blocked the event loop for two leases.
     LOOP_BLOCKED = 70
-    # The process used more memory than `max_memory`, and has drained.
+    # The process exceeded `max_memory` and has drained.
     OUT_OF_MEMORY = 75

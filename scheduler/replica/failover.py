@@ -1,14 +1,14 @@
-"""Failovers: noticed by the server's timeline, and what was lost in them is recorded.
+"""Failovers: detect a new server timeline, and record the starts and results that were lost.
 
-A promoted standby, and a restored backup, has a new timeline. Each replica remembers the timeline
-that it saw last, and what it has started and recorded lately (`recent`). On a new timeline it
-compares that with the rows, and records what is missing there: those executions run again, so they
-may have run twice. Nothing is repaired here. Leases and the fence do that.
+A promoted standby and a restored backup both have a new timeline. Each replica remembers the last
+timeline, and the attempts that it started and finished recently (`recent_attempts`). On a new
+timeline it compares these attempts with the rows and records the missing ones: those executions run
+again, so they may run twice. This module repairs nothing. Leases and fences do that.
 
-- The comparison fails: the next look repeats it, since the new timeline is taken over only after
-  the losses are recorded. Recording twice changes nothing.
-- The server does not report its timeline: that is logged once, and there are no more looks.
-- A replica starts after the failover: it has nothing to compare. It records the timeline.
+- The comparison fails: the next check repeats it, because the replica remembers the new timeline
+  only after it has recorded the losses. Recording a loss twice changes nothing.
+- The server does not report its timeline: the replica logs that, and checks again after a day.
+- A replica starts after the failover: it has nothing to compare, and only records the timeline.
 """
 
 import structlog
@@ -22,37 +22,37 @@ from tenantcron.store.rows.failovers import LossRow
 
 log = structlog.get_logger(__name__)
 
-LOOK_SECONDS = 60.0
-_A_DAY = 86_400.0
-_A_BATCH = 1_000
-# One by one in the log; the table has all of them.
+CHECK_INTERVAL = 60.0
+_DAY_SECONDS = 86_400.0
+_BATCH_SIZE = 1_000
+# Losses that get their own log line; the table has all of them.
 _LOGGED = 100
 
 
 class FailoverWatch:
-    """Compares the server's timeline with the last one."""
+    """Compares the server's timeline with the previous one."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._timeline: int | None = None
 
-    async def look(self) -> float:
-        """Look once; return for how many seconds there is nothing more to do."""
+    async def check(self) -> float:
+        """Check the timeline once, and return the seconds until the next check."""
         try:
             timeline = await self._read()
         except DBAPIError as error:
             log.warning("timeline_unknown", error=first_line(error.orig))
-            return _A_DAY
+            return _DAY_SECONDS
         before, lost = self._timeline, 0
         if before is not None and timeline != before:
             lost = await self._record_losses(timeline)
         if timeline != before:
             await self._notice(timeline, lost)
             self._timeline = timeline
-        return LOOK_SECONDS
+        return CHECK_INTERVAL
 
     async def _read(self) -> int:
-        # Read-write, so that a standby is noticed; nothing else is needed for a number.
+        # Read-write, so that a standby is detected. A number depends on no other setting.
         async with self._replica.database.transaction(pins=Pins.FEW) as connection:
             return await failovers.current_timeline(connection)
 
@@ -68,11 +68,11 @@ class FailoverWatch:
     async def _record_losses(self, timeline: int) -> int:
         replica, found = self._replica, list[LossRow]()
         remembered = replica.recent.remembered()
-        for start in range(0, len(remembered), _A_BATCH):
+        for start in range(0, len(remembered), _BATCH_SIZE):
             async with replica.database.transaction(by_key=True) as connection:
                 found += await failovers.record_losses(
                     connection,
-                    remembered[start : start + _A_BATCH],
+                    remembered[start : start + _BATCH_SIZE],
                     timeline=timeline,
                     worker_id=replica.worker_id,
                     at=replica.clock(),

@@ -1,4 +1,4 @@
-"""Housekeeping, by any replica: months of history, what nothing names, events nobody took."""
+"""Housekeeping by any replica: history partitions, unused rows and undelivered events."""
 
 import structlog
 from sqlalchemy.exc import OperationalError
@@ -12,7 +12,7 @@ log = structlog.get_logger(__name__)
 
 
 async def prepare_history(replica: Replica) -> None:
-    """Make sure that executions of now and of the time to come have a partition to go to."""
+    """Create the history partitions of the current and the coming months."""
     async with replica.database.transaction() as connection:
         now = await times.moment(connection, replica.clock())
         made = await history.prepare(connection, now, replica.settings.retention)
@@ -21,19 +21,19 @@ async def prepare_history(replica: Replica) -> None:
 
 
 async def clean_up(replica: Replica) -> None:
-    """Drop what has passed out of the retention."""
+    """Drop history, unused rows and events that are older than their retention."""
     retention = replica.settings.retention
     try:
         async with replica.database.transaction() as connection:
             now = await times.moment(connection, replica.clock())
             dropped = await history.drop_old(connection, now, retention)
-    except OperationalError as error:  # in use for longer than we wait; next time, then
+    except OperationalError as error:  # a lock timeout; the next run tries again
         log.info("history_in_use", error=str(error.orig))
         return
     if dropped:
         log.info("history_dropped", months=[str(month) for month in dropped])
     async with replica.database.transaction() as connection:
-        # It reads all definitions and cursors, and once for all replicas is often enough.
+        # This reads all definitions and cursors, so only one replica does it.
         if await workers.is_oldest(connection, replica.worker_id):
             await schedule_definitions.forget_unused(connection, now, retention)
         await workers.forget_old(connection)
@@ -44,11 +44,11 @@ async def clean_up(replica: Replica) -> None:
 
 
 async def _drop_waiting_index(replica: Replica) -> None:
-    """End a rolling upgrade: the index of the release before costs, and is not used any more."""
+    """Drop the index that only the previous release uses, at the end of a rolling upgrade."""
     try:
         async with replica.database.transaction() as connection:
             is_dropped = await requirements.drop_waiting_index(connection)
-    except OperationalError as error:  # in use for longer than we wait; next time, then
+    except OperationalError as error:  # a lock timeout; the next run tries again
         log.info("waiting_index_in_use", error=str(error.orig))
         return
     if is_dropped:

@@ -1,7 +1,8 @@
-"""Lock waits: a statement that takes longer than 5 s is looked at from another connection.
+"""Lock waits: inspect statements that take longer than 5 s from another connection.
 
-If it waits for a lock, the log says who blocks it. If it is only slow, or the server is silent,
-nothing is logged here: the step itself ends at its deadline, and its loop logs that.
+If a statement waits for a lock, the log names the sessions that block it. If it is only slow, or
+the server does not answer, this module logs nothing: the step ends at its deadline, and its loop
+logs that.
 """
 
 import asyncio
@@ -18,27 +19,27 @@ from tenantcron.store.connection.lock_waits import HeldLock, blockers
 
 log = structlog.get_logger(__name__)
 
-_MOST: Final = 5
+_MOST_BLOCKERS: Final = 5
 
 
 class LockWatch:
-    """Called with the server's process id of each connection whose statement is slow."""
+    """Called with the backend pid of each connection that has a slow statement."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._looking: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, pid: int) -> None:
-        """Look in the background; the step goes on waiting."""
-        task = asyncio.get_running_loop().create_task(self._look(pid))
-        self._looking.add(task)
-        task.add_done_callback(self._looking.discard)
+        """Look for blockers in the background, while the step continues to wait."""
+        task = asyncio.get_running_loop().create_task(self._log_blockers(pid))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _look(self, pid: int) -> None:
+    async def _log_blockers(self, pid: int) -> None:
         try:
             found = await blockers(self._database, pid)
         except (DatabaseError, DBAPIError):
-            return  # its own step meets the same, and says so
+            return  # the step fails in the same way and logs it
         if found:
             log.warning(
                 "lock_wait",
@@ -46,7 +47,7 @@ class LockWatch:
                 seconds=SLOW_SECONDS,
                 table=found[0].table,
                 mode=found[0].mode,
-                blocked_by=[_fields(lock) for lock in found[:_MOST]],
+                blocked_by=[_fields(lock) for lock in found[:_MOST_BLOCKERS]],
             )
 
 

@@ -1,10 +1,9 @@
-"""Progress of the main loops: whether the process itself works, whatever its database does.
+"""Progress of the main loops: whether the process works, independent of its database.
 
 The main loops are refresh, fire, claim, recover and heartbeat. A loop makes progress when a step
-ends: successfully, or with an error of the database that the loop handles and retries. So a
-database that is away does not make a replica unhealthy. Its loops come round again and again, and a
-restart would not help. A loop makes no progress if a step neither returns nor fails, or if the loop
-does not wake when it should.
+ends, either successfully or with a database error that the loop retries. So an unavailable database
+does not make a replica unhealthy: its loops keep retrying, and a restart would not help. A loop
+makes no progress if a step neither returns nor fails, or if the loop does not wake up in time.
 
 A replica is unhealthy if any main loop has made no progress for two leases. The limit is never
 shorter than two statements take to expire, and for refresh never shorter than ten minutes: the
@@ -25,33 +24,33 @@ _LONG_STEPS: Final = {"refresh": 600.0}
 
 @dataclass(slots=True)
 class _Loop:
-    """One loop: since when it is expected to come round, and what its last step met."""
+    """One loop: since when progress is expected, and the error of its last step."""
 
     since: float
     error: str | None = None
 
 
 class Progress:
-    """Written by the loops, each its own part, also from the thread of the heartbeats."""
+    """The progress of all loops. Each loop writes its own entry, also from the lease thread."""
 
     def __init__(self) -> None:
         self._loops: dict[str, _Loop] = {}
 
     def began(self, name: str) -> None:
-        """Note that a step begins."""
+        """Record that a step begins."""
         self._loops.setdefault(name, _Loop(0.0)).since = monotonic()
 
     def ended(self, name: str, sleeps: float, error: str | None = None) -> None:
-        """Note that a step ended, and how long the loop sleeps now."""
+        """Record that a step ended, and how long the loop sleeps now."""
         self._loops[name] = _Loop(monotonic() + sleeps, error)
 
     def error_of(self, name: str) -> str | None:
-        """Return what the last step of a loop met; None if it succeeded."""
+        """Return the error of a loop's last step; None if it succeeded."""
         loop = self._loops.get(name)
         return None if loop is None else loop.error
 
     def stuck(self, settings: Settings) -> Iterator[str]:
-        """Say which loops have made no progress for too long."""
+        """Yield a message for each loop that has made no progress for too long."""
         statements = 2 * patience(settings.database_timeout)
         limit = max(LEASES * settings.lease.total_seconds(), statements)
         for name, loop in tuple(self._loops.items()):

@@ -1,13 +1,13 @@
 """Retention of audit records and manifest versions, a few tenants at a time.
 
-Each tenant has its own audit table, so there is no single statement for all. One replica, the one
-that has run longest, passes over them: with each step a bounded number of transactions, each for a
-bounded number of tenants and rows. The next step continues where the last one ended. After a
-restart the pass begins again, which costs reads only.
+Each tenant has its own audit table, so no single statement covers all of them. The oldest replica
+makes a pass over all tenants. Each step runs a bounded number of transactions, each for a bounded
+number of tenants and rows, and the next step continues from there. After a restart the pass starts
+from the beginning, which costs only reads.
 
-Audit records are kept at least as long as executions: `audit` reads from them when timetables were
-changed. The database refuses to delete records that are younger than 30 days, and versions that are
-in force or that schedules refer to (see the migration `0013_record_retention`).
+Audit records are kept at least as long as executions, because `audit` reads from them when
+timetables changed. The database refuses to delete records that are younger than 30 days, and
+versions that are in force or that schedules refer to (see the migration `0013_record_retention`).
 """
 
 from dataclasses import replace
@@ -31,19 +31,19 @@ from tenantcron.store.rows.record_retention import (
 
 log = structlog.get_logger(__name__)
 
-# A step of housekeeping comes every hour or two. It reaches 1,000 tenants.
+# Housekeeping runs every hour or two. Each run covers 1,000 tenants.
 _TRANSACTIONS_A_STEP: Final = 20
 
 
 class RecordRetention:
-    """One replica's pass over all tenants."""
+    """A replica's pass over all tenants."""
 
     def __init__(self) -> None:
-        # The last tenant that is done; None: the pass begins, with the control schema.
+        # The last tenant that was processed. None: the pass begins with the control schema.
         self._after: TenantId | None = None
 
     async def step(self, replica: Replica) -> None:
-        """Forget some of what is old; the pass ends with the last tenant."""
+        """Delete some of the old records; the pass ends with the last tenant."""
         total = Forgotten()
         try:
             for _ in range(_TRANSACTIONS_A_STEP):
@@ -63,7 +63,7 @@ class RecordRetention:
             )
 
     async def _forget(self, replica: Replica) -> Forgotten | None:
-        """Take one transaction of the pass; None if there is nothing to do now."""
+        """Run one transaction of the pass; return None if there is nothing to do now."""
         kept = _kept(replica.settings)
         async with replica.database.transaction() as connection:
             if not await workers.is_oldest(connection, replica.worker_id):
@@ -72,7 +72,7 @@ class RecordRetention:
                 forgotten = await forget_of_control(connection, kept)
             else:
                 forgotten = await forget_of_tenants(connection, self._after, kept)
-                # The backend would keep what it knows of each tenant's tables.
+                # The backend would cache the catalog entries of every tenant's tables.
                 give_up(connection)
         if forgotten.is_partial:
             return forgotten

@@ -52,26 +52,26 @@ from tenantcron.scheduler.replica.housekeeping import clean_up, prepare_history
 from tenantcron.scheduler.replica.record_retention import RecordRetention
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.shutdown import Shutdown, end_tasks
-from tenantcron.scheduler.replica.sleeping_loops import Bell, insist, repeat
+from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, retry_conflicts, run_loop
 from tenantcron.scheduler.steps.attempts import Attempt, refused
 from tenantcron.scheduler.steps.claim import (
     STARTS_A_BATCH,
     STARTS_A_LARGE_BATCH,
     Sweep,
     claim_batch,
-    give_back,
-    give_back_unrunnable,
-    give_back_unstarted,
     glance_at_requirements,
+    release,
+    release_unrunnable,
+    release_unstarted,
 )
 from tenantcron.scheduler.steps.definitions import Definition, UnreadableError
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.scheduler.steps.fire import Fired, fire_batch
-from tenantcron.scheduler.steps.hunger import LOOKS_AGAIN_AFTER
 from tenantcron.scheduler.steps.lease_thread import LeaseThread
 from tenantcron.scheduler.steps.results import Results
 from tenantcron.scheduler.steps.runners import RunnerWatch
+from tenantcron.scheduler.steps.slot_shortage import RECLAIM_AFTER
 from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import DatabaseError
@@ -101,7 +101,7 @@ _SLOW = timedelta(minutes=5)
 Ahead = Callable[[], Awaitable[float | None]]
 
 
-class Run:
+class ReplicaRun:
     """One replica, from start to stop."""
 
     def __init__(  # noqa: PLR0913 -- the parts of a replica, each with a name
@@ -132,9 +132,9 @@ class Run:
         self._results = Results(replica, on_freed=self._look_for_work)
         self._stopping = asyncio.Event()
         self._shutdown: Shutdown | None = None
-        self._moved, self._due, self._waiting = Bell(), Bell(), Bell()
-        self._seldom, self._registry = Bell(), Bell()
-        self._ended, self._listened = Bell(), Bell()
+        self._moved, self._due, self._waiting = WakeSignal(), WakeSignal(), WakeSignal()
+        self._seldom, self._registry = WakeSignal(), WakeSignal()
+        self._ended, self._listened = WakeSignal(), WakeSignal()
         self._failover = FailoverWatch(replica)
         self._runners = RunnerWatch(replica)
         self._records = RecordRetention()
@@ -185,9 +185,9 @@ class Run:
         """Start nothing any more; `run` returns when all that runs has ended, or in time."""
         self._shutdown = self._stop_plan
         self._stopping.set()
-        bells = (self._moved, self._due, self._waiting, self._seldom, self._ended)
-        for bell in (*bells, self._listened, self._registry):
-            bell.ring()
+        signals = (self._moved, self._due, self._waiting, self._seldom, self._ended)
+        for signal in (*signals, self._listened, self._registry):
+            signal.set()
         if self._outbox is not None:
             self._outbox.stop()
 
@@ -209,8 +209,8 @@ class Run:
             "fire": (self._fire, self._due),
             "claim": (self._claim, self._waiting),
             "recover": (self._recover, self._seldom),
-            "timeline": (self._failover.look, self._listened),
-            "runners": (self._runners.look, self._seldom),
+            "timeline": (self._failover.check, self._listened),
+            "runners": (self._runners.check, self._seldom),
         }
         follower = self._follower
         async with asyncio.TaskGroup() as tasks:
@@ -218,18 +218,18 @@ class Run:
                 tasks.create_task(self._results.write()),
                 tasks.create_task(self._leases.hold()),
                 tasks.create_task(self._listen()),
-                tasks.create_task(repeat("audit", self._audit, self._seldom, self._stopping)),
+                tasks.create_task(run_loop("audit", self._audit, self._seldom, self._stopping)),
             ]
             starters = [
                 tasks.create_task(
-                    repeat(name, step, bell, self._stopping, replica.progress), name=name
+                    run_loop(name, step, signal, self._stopping, replica.progress), name=name
                 )
-                for name, (step, bell) in starting.items()
+                for name, (step, signal) in starting.items()
             ]
             starters.append(tasks.create_task(self._keep_house(), name="housekeeping"))
             if follower is not None:
                 # Without its progress: it may register a fleet, which takes minutes.
-                following = repeat("tenants", follower.step, self._registry, self._stopping)
+                following = run_loop("tenants", follower.step, self._registry, self._stopping)
                 starters.append(tasks.create_task(following, name="tenants"))
             delivering = tasks.create_task(self._deliver(), name="outbox")
             await self._stopping.wait()
@@ -253,12 +253,12 @@ class Run:
                 tasks.create_task(self._leases.hold()),
             ]
             if self._follower is not None:
-                await insist(self._follower.step)
-            await insist(self._refresh)
-            await insist(self._recover)
-            while not self._stopping.is_set() and (await insist(self._fire_batch)).more:
+                await retry_conflicts(self._follower.step)
+            await retry_conflicts(self._refresh)
+            await retry_conflicts(self._recover)
+            while not self._stopping.is_set() and (await retry_conflicts(self._fire_batch)).more:
                 pass
-            while not self._stopping.is_set() and await insist(self._round):
+            while not self._stopping.is_set() and await retry_conflicts(self._round):
                 pass
             if self._stopping.is_set():
                 await self._drain()
@@ -296,7 +296,7 @@ class Run:
         await prepare_history(replica)
         await recompute_for_new_zones(replica.database, replica.clock())
         await self._leases.start()
-        await self._runners.name()
+        await self._runners.declare()
         log.info("scheduler_started", worker=replica.worker_id, service=replica.settings.service)
 
     async def _leave(self) -> None:
@@ -311,20 +311,22 @@ class Run:
     async def _release_all(self) -> None:
         # Of results that were given up nobody can tell what is in doubt; their leases see to it.
         if not self._results.unwritten:
-            await insist(self._settle_doubt)
+            await retry_conflicts(self._settle_doubt)
         # From now on a catch-all leaves alone for a while what this replica has named.
-        await self._runners.name()
+        await self._runners.declare()
         async with self._replica.database.transaction() as connection:
             await workers.remove(connection, self._replica.worker_id)
 
     async def _listen(self) -> None:
         def moved(_: TenantId) -> None:
-            self._moved.ring()
+            self._moved.set()
 
         def work(payload: str) -> None:
             if payload == CANCEL:
                 self._cancels += 1
-            (self._leases if payload == CANCEL else self._waiting).ring()
+                self._leases.renew_now()
+            else:
+                self._waiting.set()
 
         def lost(error: str) -> None:
             log.warning("listening_lost", error=error)
@@ -332,14 +334,15 @@ class Run:
         def listening() -> None:
             # Whatever was said until now was not heard: a change, work or a cancellation.
             self._cancels += 1
-            for bell in (self._moved, self._waiting, self._leases, self._listened):
-                bell.ring()
+            for signal in (self._moved, self._waiting, self._listened):
+                signal.set()
+            self._leases.renew_now()
             tenants()
 
         def tenants() -> None:
             if self._follower is not None:
                 self._follower.hear()
-                self._registry.ring()
+                self._registry.set()
 
         hints = Hints(moved, work, on_listening=listening, on_lost=lost, on_tenants=tenants)
         await listen(self._replica.database.target, hints, self._replica.random)
@@ -378,11 +381,11 @@ class Run:
                 updated=refreshed.updated,
                 removed=refreshed.removed,
             )
-            self._due.ring()
+            self._due.set()
 
     async def _fire(self) -> float:
         """Fire what is due. An idle replica glances at the next cursor before it does."""
-        is_glance = self._is_due_far and not self._due.rang
+        is_glance = self._is_due_far and not self._due.was_set
         seconds = await self._seconds_to(self._due_next) if is_glance else 0.0
         if seconds is not None and seconds <= 0:
             fired = await self._fire_batch()
@@ -404,7 +407,7 @@ class Run:
         if self._executor.load >= CAPACITY:
             return LONGEST_SLEEP
         database = self._replica.database
-        is_glance = self._nothing_waits and not self._waiting.rang and not self._in_doubt
+        is_glance = self._nothing_waits and not self._waiting.was_set and not self._in_doubt
         if is_glance and not await glances.anything_waits(database, await self._requirements()):
             return LONGEST_SLEEP
         if await self._start_batch():
@@ -413,7 +416,7 @@ class Run:
         # Or nothing whose time is still to come; the next glance tells these apart.
         self._nothing_waits = seconds is None
         # The slots may be in the hands of replicas whose results do not wake this one.
-        return min(_sleep(seconds), LOOKS_AGAIN_AFTER if self._is_short else LONGEST_SLEEP)
+        return min(_sleep(seconds), RECLAIM_AFTER if self._is_short else LONGEST_SLEEP)
 
     async def _start_batch(self) -> bool:
         """Start what may start here and now; True if another batch would find something."""
@@ -432,7 +435,7 @@ class Run:
         self._batch = STARTS_A_LARGE_BATCH if is_full else STARTS_A_BATCH
         note(len(claim.started))
         if claim.started and self._stopping.is_set():
-            await give_back(self._replica, claim.started)
+            await release(self._replica, claim.started)
             self._in_doubt = False
             return False
         definitions = await self._definitions(claim.started)
@@ -441,8 +444,8 @@ class Run:
         self._in_doubt = False
         # Who was cancelled since the claim did not run yet when the heartbeat looked.
         if claim.must_replace or cancels != self._cancels:
-            self._leases.ring()
-        return self._sweep.goes_on(claim)
+            self._leases.renew_now()
+        return self._sweep.advance(claim)
 
     async def _runnable(
         self, claimed: Sequence[Claimed], definitions: Mapping[UUID, Definition]
@@ -453,7 +456,7 @@ class Run:
         strange = [one for one in claimed if not own.cover(required[one.id])]
         if not strange:
             return claimed
-        await give_back_unrunnable(self._replica, strange, [required[one.id] for one in strange])
+        await release_unrunnable(self._replica, strange, [required[one.id] for one in strange])
         return [one for one in claimed if own.cover(required[one.id])]
 
     async def _settle_doubt(self) -> None:
@@ -463,7 +466,7 @@ class Run:
         known = {one.lease_token for one in self._executor.running}
         # What has ended by now runs by its row until its result is written.
         await self._results.all_written()
-        await give_back_unstarted(self._replica, known)
+        await release_unstarted(self._replica, known)
         self._in_doubt = False
 
     async def _recover(self) -> float:
@@ -485,12 +488,12 @@ class Run:
             async def step() -> float:
                 return await outbox.step(visits)
 
-            await repeat("outbox", step, outbox.bell, self._stopping)
+            await run_loop("outbox", step, outbox.wake_signal, self._stopping)
 
     async def _keep_house(self) -> None:
         """Not at once: at a start there is better to do, and replicas often start together."""
         await self._seldom.wait(_MINUTE * self._replica.random.random())
-        await repeat("housekeeping", self._clean_up, self._seldom, self._stopping)
+        await run_loop("housekeeping", self._clean_up, self._seldom, self._stopping)
 
     async def _clean_up(self) -> float:
         await prepare_history(self._slowly)
@@ -541,7 +544,7 @@ class Run:
 
     async def _definitions(self, claimed: Sequence[Claimed]) -> dict[UUID, Definition]:
         ids = {one.definition_id for one in claimed}
-        known = self._replica.definitions.known(ids)
+        known = self._replica.definitions.cached(ids)
         if known is not None:
             return known
         async with self._replica.database.transaction() as connection:
@@ -558,7 +561,7 @@ class Run:
 
     def _on_end(self, attempt: Attempt) -> None:
         self._results.add(attempt)
-        self._ended.ring()
+        self._ended.set()
 
     async def _seconds_to(self, ahead: Ahead) -> float | None:
         """Return how far off something is: the answer was right when it was asked for."""
@@ -581,7 +584,7 @@ class Run:
         return await glance_at_requirements(self._replica)
 
     def _look_for_work(self) -> None:
-        self._waiting.ring()
+        self._waiting.set()
 
 
 def _required(claimed: Claimed, definition: Definition) -> str:

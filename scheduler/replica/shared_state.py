@@ -1,4 +1,4 @@
-"""What the steps of one replica share."""
+"""The state that the steps of one replica share."""
 
 import os
 import socket
@@ -12,22 +12,22 @@ from tenantcron.core.settings import Settings
 from tenantcron.scheduler.metrics.counts import Counts
 from tenantcron.scheduler.replica.progress import Progress
 from tenantcron.scheduler.steps.definitions import Definitions
-from tenantcron.scheduler.steps.hunger import Hunger
 from tenantcron.scheduler.steps.idempotency_retention import Retention
-from tenantcron.scheduler.steps.recent import Recent
+from tenantcron.scheduler.steps.recent_attempts import RecentAttempts
+from tenantcron.scheduler.steps.slot_shortage import SlotShortage
 from tenantcron.store.connection.engine import Database
 from tenantcron.targets.capabilities import ANYTHING, Capabilities
 from tenantcron.targets.tracing import Tracing
 
 
 def new_worker_id() -> str:
-    """Name a replica so that people find its process; two are never named alike."""
+    """Return a unique name for a replica, with its host and process id."""
     return f"{socket.gethostname()[:64]}:{os.getpid()}:{uuid4().hex[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One process of the scheduler: its database, its name, its idea of time and chance."""
+    """One scheduler process: its database, its name, its clock and its random generator."""
 
     database: Database
     settings: Settings
@@ -38,13 +38,13 @@ class Replica:
     random: Random = field(default_factory=Random)
     retention: Retention = field(default_factory=Retention)
     counts: Counts = field(default_factory=Counts)
-    # None: nobody keeps spans.
+    # None: spans are not exported.
     tracing: Tracing | None = None
     progress: Progress = field(default_factory=Progress)
-    recent: Recent = field(default_factory=Recent)
-    hunger: Hunger = field(default_factory=Hunger)
+    recent: RecentAttempts = field(default_factory=RecentAttempts)
+    slot_shortage: SlotShortage = field(default_factory=SlotShortage)
 
     @property
     def actor(self) -> Actor:
-        """Who fires, starts and recovers."""
+        """The actor of everything that the scheduler does."""
         return scheduler_actor(self.settings.service)

@@ -1,17 +1,17 @@
-"""Stopping: every part of it has a deadline, so a process ends whatever its database does.
+"""Shutdown: each phase has a deadline, so a process ends even if its database does not answer.
 
-Counted from the moment when it is asked to stop, with `drain` from the settings:
+Deadlines count from the stop request, with `drain` from the settings:
 
 | until | what happens |
 |---|---|
-| 3 s | steps that have begun end; then they are cancelled, and leases cover the rest |
-| `drain` | executions that run end by themselves, and events that are being sent |
+| 3 s | steps in progress finish; after that they are cancelled |
+| `drain` | running executions and events that are being sent finish |
 | `drain` + 5 s | interrupted handlers clean up (see `execute.GRACE`) |
 | `drain` + 7 s | results are written |
-| `drain` + 8.5 s | leases in doubt are released, the replica removes its row |
-| `drain` + 9.5 s | the command ends the process by force, if it is still there |
+| `drain` + 8.5 s | uncertain leases are released, and the replica removes its row |
+| `drain` + 9.5 s | the command kills the process if it is still running |
 
-Nothing is lost by a deadline: leases expire, and another replica recovers what they held.
+A missed deadline loses nothing: leases expire, and another replica recovers the executions.
 """
 
 import asyncio
@@ -26,30 +26,30 @@ log = structlog.get_logger(__name__)
 
 LONGEST_STOP: Final = 9.5
 _STEPS, _RESULTS, _LEAVING = 3.0, 7.0, 8.5
-# A cancelled step closes its connection, which needs no answer.
+# A cancelled step closes its connection, which does not wait for the server.
 _CANCELLED: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The deadlines of one stop, by the clock of the event loop."""
+    """The deadlines of one shutdown, in the time of the event loop."""
 
     asked_at: float
     drain: timedelta
 
     @property
     def steps_end(self) -> float:
-        """When steps that have begun are cancelled."""
+        """When steps in progress are cancelled."""
         return self.asked_at + _STEPS
 
     @property
     def drained(self) -> float:
-        """When executions are interrupted."""
+        """When running executions are interrupted."""
         return self.asked_at + self.drain.total_seconds()
 
     @property
     def results_written(self) -> float:
-        """When results are given up."""
+        """When unwritten results are abandoned."""
         return self.drained + _RESULTS
 
     @property
@@ -59,7 +59,7 @@ class Shutdown:
 
 
 async def end_tasks(tasks: Collection[asyncio.Task[None]], until: float) -> None:
-    """Wait for tasks to end by themselves, then cancel them."""
+    """Wait until tasks end, and cancel those that are still running at the deadline."""
     seconds = max(until - asyncio.get_running_loop().time(), 0.0)
     _, late = await asyncio.wait(tasks, timeout=seconds)
     for task in late:

@@ -1,4 +1,4 @@
-"""Loops that sleep until there is something to do, and outlast a database that is away."""
+"""Loops that sleep until there is work, and that retry while the database is unavailable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,53 +17,53 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-# The step that the current task takes, for those who look at what it waits for.
+# The step that the current task runs; the lock watch logs it.
 CURRENT_STEP: ContextVar[str | None] = ContextVar("tenantcron_step", default=None)
-# Work continues soon after the database is back, whatever the number of failures before.
+# Short, so that work continues soon after the database is back.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
 
-# It does what there is to do now, and says for how many seconds there is nothing more.
+# Does the work that is due now, and returns the seconds until there may be more.
 Step = Callable[[], Awaitable[float]]
 
 
-class Bell:
-    """Wakes a loop before its time. Rung many times before the loop looks, it wakes it once."""
+class WakeSignal:
+    """Wakes a loop early. Several calls of `set` before the loop runs wake it once."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
-        # Whether the last wait ended by the bell. Otherwise the time was over.
-        self.rang = True
+        self._event = asyncio.Event()
+        # Whether the signal ended the last wait. Otherwise the wait timed out.
+        self.was_set = True
 
-    def ring(self) -> None:
-        """Wake whoever waits, or whoever comes to wait next."""
-        self._rung.set()
+    def set(self) -> None:
+        """Wake the loop, or end its next wait at once."""
+        self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait for the bell, at most that long."""
+        """Wait for the signal, at most that long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._rung.wait()
-        self.rang = self._rung.is_set()
-        self._rung.clear()
+                await self._event.wait()
+        self.was_set = self._event.is_set()
+        self._event.clear()
 
 
-async def insist(step: Callable[[], Awaitable[T]]) -> T:
-    """Take a step once, again if somebody else was at the same rows at the same moment."""
+async def retry_conflicts(step: Callable[[], Awaitable[T]]) -> T:
+    """Run a step, and repeat it while it conflicts with another transaction."""
     while True:
         with suppress(ConflictError):
             return await step()
 
 
-async def repeat(
+async def run_loop(
     name: str,
     step: Step,
-    bell: Bell,
+    wake_signal: WakeSignal,
     stopping: asyncio.Event,
     progress: Progress | None = None,
 ) -> None:
-    """Take the step again and again until it is time to stop; the bell rings for that, too.
+    """Run a step repeatedly until `stopping` is set; set the wake signal as well to stop at once.
 
-    Main loops note their progress.
+    Main loops pass a `progress` to record it.
     """
     CURRENT_STEP.set(name)
     failures = 0
@@ -73,7 +73,7 @@ async def repeat(
         try:
             seconds = await step()
         except ConflictError:
-            continue  # the other one is done by now
+            continue  # the other transaction has ended by now
         except (DatabaseError, DBAPIError) as error:
             failures += 1
             log.error("step_failed", step=name, failures=failures, error=first_line(error))
@@ -85,11 +85,11 @@ async def repeat(
         if progress is not None:
             progress.ended(name, seconds)
         if seconds > 0 and not stopping.is_set():
-            await bell.wait(seconds)
+            await wake_signal.wait(seconds)
 
 
 async def _pause(failures: int, stopping: asyncio.Event) -> None:
-    """Wait longer after each failure, and not for the bell: it may ring all the time."""
+    """Wait longer after each failure. Ignore the wake signal, which may be set all the time."""
     seconds = min(_FIRST_PAUSE * 2 ** min(failures, 10), _LONGEST_PAUSE)
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -1,12 +1,12 @@
-"""The watchdog: notices that the main event loop is blocked, and by which saga.
+"""The watchdog: detects that the main event loop is blocked, and by which saga.
 
-It runs in another thread and asks the loop for an answer again and again, with a callback. A loop
-that has not answered for a second is blocked: the watchdog logs it once, with the stack of the
-loop's thread and the execution whose handler is being run, and once more when the block has ended.
+It runs in another thread and schedules a callback in the loop periodically. A loop that has not run
+the callback for a second is blocked. The watchdog logs that once, with the stack of the loop's
+thread and the execution whose handler is running, and logs again when the block has ended.
 
-Time is counted in looks, each worth no more than twice its interval. If the process was stopped, or
-got no processor, the watchdog stood still as well, and such a gap is not the fault of a handler.
-Nothing is asked while no handler runs, so that an idle replica stays asleep.
+Blocked time is the sum of the intervals between checks, each at most twice the planned interval. If
+the process was stopped or got no CPU time, the watchdog did not run either, and no handler is to
+blame. While no handler runs, the watchdog schedules no callbacks, so an idle replica stays asleep.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ from tenantcron.targets import calls
 
 log = structlog.get_logger(__name__)
 
-LOOK: Final = 0.25
-# Seconds without an answer that are worth a line in the log.
-NOTICEABLE: Final = 1.0
+CHECK_INTERVAL: Final = 0.25
+# Seconds without an answer after which the block is logged.
+LOGGED_AFTER: Final = 1.0
 _FRAMES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """What blocks the loop: the handler's execution, if it is a handler, and where it is."""
+class LoopBlock:
+    """A blocked loop: the execution whose handler blocks it, if known, and the stack."""
 
     claimed: Claimed | None
     stack: str
@@ -60,35 +60,35 @@ class Watchdog:
         self._executor, self._counts = executor, counts
         self._clock = clock
         self._asked = self._answered = 0
-        self._looked_at = clock()
-        # Seconds without an answer, as far as the watchdog itself could run.
+        self._checked_at = clock()
+        # Seconds without an answer, while the watchdog itself could run.
         self.seconds = 0.0
-        self.block: Block | None = None
+        self.block: LoopBlock | None = None
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the loop is blocked for so long that it was logged."""
+        """Whether the loop has been blocked long enough to be logged."""
         return self.block is not None
 
-    def look(self) -> None:
-        """See whether the loop has answered, and ask again if so."""
+    def check(self) -> None:
+        """Check whether the loop has answered; if so, schedule the next callback."""
         now = self._clock()
-        passed, self._looked_at = now - self._looked_at, now
+        passed, self._checked_at = now - self._checked_at, now
         if self._answered == self._asked:
             self._end()
             self._ask()
             return
-        self.seconds += min(passed, 2 * LOOK)
-        if self.block is None and self.seconds >= NOTICEABLE:
-            self.block = self.found()
+        self.seconds += min(passed, 2 * CHECK_INTERVAL)
+        if self.block is None and self.seconds >= LOGGED_AFTER:
+            self.block = self.current_block()
             log.warning("loop_blocked", **self._fields(self.block), stack=self.block.stack)
 
-    def found(self) -> Block:
-        """Return what the loop's thread is at now."""
+    def current_block(self) -> LoopBlock:
+        """Return what the loop's thread is running now."""
         frame = sys._current_frames().get(self._loop_thread)
         frames = _of_handler(traceback.extract_stack(frame)) if frame else []
         stack = "".join(traceback.format_list(frames[-_FRAMES:]))
-        return Block(self._claimed(), stack.rstrip())
+        return LoopBlock(self._claimed(), stack.rstrip())
 
     def _ask(self) -> None:
         if self._executor.load or self._executor.abandoned:
@@ -105,7 +105,7 @@ class Watchdog:
         self.seconds, self.block = 0.0, None
 
     def _claimed(self) -> Claimed | None:
-        """Return the execution that the loop is at: its handler's task, or one started by it."""
+        """Return the execution whose handler, or a task started by it, is running in the loop."""
         task = asyncio.current_task(self._loop)
         if task is None:
             return None
@@ -116,19 +116,19 @@ class Watchdog:
         running = self._executor.running
         return next((claimed for claimed in running if claimed.id == part_of), None)
 
-    def _fields(self, block: Block) -> dict[str, str | int | float]:
+    def _fields(self, block: LoopBlock) -> dict[str, str | int | float]:
         about = {} if block.claimed is None else fields(block.claimed)
         return {**about, "seconds": round(self.seconds, 1)}
 
 
 def _of_handler(frames: list[FrameSummary]) -> list[FrameSummary]:
-    """Leave out the scheduler's own frames above a handler, which say nothing about it."""
-    called = [place for place, frame in enumerate(frames) if frame.filename == calls.__file__]
+    """Drop the scheduler's own frames above a handler."""
+    called = [index for index, frame in enumerate(frames) if frame.filename == calls.__file__]
     return frames[called[-1] + 1 :] if called else frames
 
 
 def _part_of(task: Task[object]) -> UUID | None:
-    """Return the execution that a task belongs to; Python 3.11 does not show a task's context."""
+    """Return the execution that a task belongs to; Python 3.11 does not expose a task's context."""
     if sys.version_info >= (3, 12):
         return correlation_id_in(task.get_context())
     return None

@@ -1,1 +1,1 @@
-"""The steps of an execution: fire, claim, execute, finish, retry; and its leases."""
+"""The steps of an execution: fire, claim, execute, finish and retry, and its leases."""

@@ -1,4 +1,4 @@
-"""How attempts end, as values."""
+"""Outcomes of attempts, as values."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -24,12 +24,12 @@ class AttemptOutcome(StrEnum):
     LOST = "LOST"
     INTERRUPTED = "INTERRUPTED"
     CANCELLED = "CANCELLED"
-    # Its owner may not do this; nothing was started.
+    # The owner is not authorised; nothing was started.
     REFUSED = "REFUSED"
 
 
 class Stop(StrEnum):
-    """Why a handler is stopped; each is the outcome of the same name."""
+    """Why a handler is stopped. Each leads to the outcome of the same name."""
 
     TIMED_OUT = "TIMED_OUT"
     LOST = "LOST"
@@ -37,7 +37,7 @@ class Stop(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-# What people read where nobody said more.
+# The text for people if there is no better one.
 WORDS: Final = {
     AttemptOutcome.SUCCEEDED: None,
     AttemptOutcome.FAILED: "failed",
@@ -50,9 +50,10 @@ WORDS: Final = {
 
 
 class Attempt(NamedTuple):
-    """An attempt that has ended. Its error begins with one line for people.
+    """An attempt that has ended. The first line of its error is for people.
 
-    `retry_after` is how long the handler wants the next attempt to wait; `final`: there is none.
+    `retry_after` is the delay that the handler requests for the next attempt. `final` means that
+    there is no next attempt.
     """
 
     claimed: Claimed
@@ -60,24 +61,24 @@ class Attempt(NamedTuple):
     error: str | None = None
     retry_after: timedelta | None = None
     final: bool = False
-    # What a service answered, if the saga is an HTTP target.
+    # The response of the service, if the saga has an HTTP target.
     answer: ServiceResponse | None = None
-    # The end of what the handler logged, and the JSON of what it returned.
+    # The end of the handler's log, and its return value as JSON.
     log: str | None = None
     result: str | None = None
 
     def with_output(self, output: Output) -> "Attempt":
-        """Return the attempt with what its handler left behind; only a success has a result."""
+        """Return the attempt with the output of its handler. Only a success has a result."""
         return self._replace(log=output.log, result=output.result if self.succeeded else None)
 
     @property
     def succeeded(self) -> bool:
-        """Whether there is nothing more to do."""
+        """Whether the handler has done its work."""
         return self.outcome is AttemptOutcome.SUCCEEDED
 
 
 def ended(claimed: Claimed, raised: Raised) -> Attempt:
-    """The handler ended by itself."""
+    """Return the attempt of a handler that returned or raised."""
     match raised:
         case None:
             return Attempt(claimed, AttemptOutcome.SUCCEEDED)
@@ -95,7 +96,7 @@ def ended(claimed: Claimed, raised: Raised) -> Attempt:
 
 
 def stopped(claimed: Claimed, stop: Stop, why: str, raised: Raised) -> Attempt:
-    """The handler was stopped; what it raised then shows where it was."""
+    """Return the attempt of a handler that was stopped. What it raised shows where it was."""
     outcome = AttemptOutcome(stop.value)
     headline = why or WORDS[outcome] or outcome.value
     error = storable(headline) if raised is None else described(raised, headline)
@@ -103,17 +104,17 @@ def stopped(claimed: Claimed, stop: Stop, why: str, raised: Raised) -> Attempt:
 
 
 def refused(claimed: Claimed, why: str) -> Attempt:
-    """It could not even be started, and another attempt would not change that."""
+    """Return a failed attempt that could not start, and that a retry would not help."""
     return Attempt(claimed, AttemptOutcome.FAILED, storable(why), final=True)
 
 
 def forbidden(claimed: Claimed, owner: Owner, reason: str) -> Attempt:
-    """Its owner may not do this, says who decides."""
+    """Return the attempt of an execution whose owner the authoriser refused."""
     return Attempt(claimed, AttemptOutcome.REFUSED, storable(f"owner {owner} may not: {reason}"))
 
 
 def undecided(claimed: Claimed, owner: Owner, error: BaseException) -> Attempt:
-    """Nobody could say whether its owner may do this; another attempt asks again."""
+    """Return a failed attempt whose authorisation check failed. The next attempt checks again."""
     why = str(error) if isinstance(error, CheckError) else headline_of(error)
     headline = f"whether owner {owner} may do this could not be checked: {why}"
     return Attempt(claimed, AttemptOutcome.FAILED, described(error, headline))

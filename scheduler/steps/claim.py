@@ -1,6 +1,6 @@
-"""Claim: what waits starts, within the limits of the whole cluster, or is skipped with a reason.
+"""Claim: start pending executions within the cluster's limits, or skip them with a reason.
 
-`store/steps/claiming.py` has the protocol. Here are the batches and the log lines.
+`store/steps/claiming.py` has the protocol. This module has the batches and the log lines.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,39 +18,39 @@ from tenantcron.store.steps.claiming import Claim, Claimed, Skipped, actor_of
 
 log = structlog.get_logger(__name__)
 
-# A claim takes what one replica can start within a fraction of a second, so that the others get
-# their part of what has just come due. When even more waits, that is of no use any longer, and
-# twice as many share the cost of one claim.
+# A replica can start this many executions within a fraction of a second, so other replicas get
+# their share of what has just become due. With a larger backlog sharing does not matter, and a
+# larger batch spreads the cost of a claim over more executions.
 STARTS_A_BATCH = 800
 STARTS_A_LARGE_BATCH = 1600
 
 
 class Sweep:
-    """Goes through the tenants when more of them have something waiting than one claim looks at.
+    """Iterates over the tenants with pending executions, if one claim cannot consider them all.
 
-    Where the slots run out, it stays: those tenants come first when there are slots again.
+    It stays where the slots run out, so those tenants come first when slots are free again.
     """
 
     def __init__(self) -> None:
         self.after = ""
-        # Nothing was done since the first tenant, so whoever comes to the last one has seen all.
-        self._is_whole = False
+        # Whether the sweep began at the first tenant and has found nothing to do since.
+        self._is_complete = False
 
-    def goes_on(self, claim: Claim) -> bool:
-        """Take note of a claim; return whether another one may find something to do."""
+    def advance(self, claim: Claim) -> bool:
+        """Record a claim, and return whether another claim may find something to do."""
         if claim.more:
-            self.after, self._is_whole = claim.last_tenant, False
+            self.after, self._is_complete = claim.last_tenant, False
             return True
         if not claim.slots:
-            self._is_whole = False
+            self._is_complete = False
             return False
-        self._is_whole = self._is_whole or not self.after
+        self._is_complete = self._is_complete or not self.after
         self.after = claim.last_tenant
-        return bool(self.after) or not self._is_whole
+        return bool(self.after) or not self._is_complete
 
 
 async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str = "") -> Claim:
-    """Start what may start, at most a batch of it, and end what may not wait."""
+    """Start at most a batch of pending executions, and end those that may not wait longer."""
     skipped: tuple[Skipped, ...] = ()
     async with replica.database.transaction(by_key=True) as connection:
         at = replica.clock()
@@ -65,10 +65,11 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
             skipped = await claiming.skip_late(
                 connection, claim.full_up, requires=requires, everybody=not claim.slots, at=at
             )
-        if claim.is_short and replica.hunger.is_due():
+        if claim.is_short and replica.slot_shortage.is_due():
             await workers.want(connection, replica.worker_id, requires, at)
-        # In here: what cannot be read must not stay claimed.
-        await replica.definitions.read(connection, {one.definition_id for one in claim.started})
+        # In this transaction, so that an error releases the claimed executions.
+        ids = {execution.definition_id for execution in claim.started}
+        await replica.definitions.read(connection, ids)
     claim = replace(claim, skipped=claim.skipped + skipped)
     claim = replace(claim, started=_acting_as(replica, claim.started))
     replica.counts.note_claim(claim)
@@ -79,15 +80,18 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
 
 
 def _acting_as(replica: Replica, started: tuple[Claimed, ...]) -> tuple[Claimed, ...]:
-    """Let what another service has fired be done by the service that runs it."""
+    """Replace a scheduler actor by this replica's: another service may have fired the execution."""
     own = replica.actor.id
-    if all(one.actor.id == own or one.actor.type is not ActorType.SCHEDULER for one in started):
+    if all(
+        claimed.actor.id == own or claimed.actor.type is not ActorType.SCHEDULER
+        for claimed in started
+    ):
         return started
     return tuple(
-        one._replace(actor=actor_of(own, one.actor.type.value, one.actor.source))
-        if one.actor.type is ActorType.SCHEDULER
-        else one
-        for one in started
+        claimed._replace(actor=actor_of(own, claimed.actor.type.value, claimed.actor.source))
+        if claimed.actor.type is ActorType.SCHEDULER
+        else claimed
+        for claimed in started
     )
 
 
@@ -106,7 +110,7 @@ async def _claim(
 
 
 async def _requires(connection: AsyncConnection, replica: Replica) -> Sequence[str]:
-    """Return the requirements that this replica takes: its own, and for a catch-all the rest."""
+    """Return the requirements that this replica meets; a catch-all meets all unnamed ones."""
     own = replica.capabilities
     if not own.patterns:
         return own.named
@@ -114,34 +118,34 @@ async def _requires(connection: AsyncConnection, replica: Replica) -> Sequence[s
 
 
 async def glance_at_requirements(replica: Replica) -> Sequence[str]:
-    """Return the same outside of a transaction, see `glances`."""
+    """Return the same without a transaction (see `glances`)."""
     own = replica.capabilities
     if not own.patterns:
         return own.named
     return own.among(await requirements.glance_at_unnamed(replica.database, replica.clock()))
 
 
-async def give_back(replica: Replica, claimed: Sequence[Claimed]) -> None:
-    """Let others start what this replica has claimed and will not start."""
+async def release(replica: Replica, claimed: Sequence[Claimed]) -> None:
+    """Release claimed executions that this replica will not start."""
     async with replica.database.transaction(by_key=True) as connection:
         given = await claiming.give_back(connection, claimed)
     log.info("executions_given_back", executions=given)
 
 
-async def give_back_unrunnable(
+async def release_unrunnable(
     replica: Replica, claimed: Sequence[Claimed], requires: Sequence[str]
 ) -> None:
-    """Release what this replica has claimed and cannot run; no attempt is used up.
+    """Release claimed executions that this replica cannot run; no attempt is used up.
 
-    Their rows said otherwise, so they get the requirement that their definition has.
+    Their rows had a wrong requirement. They get the requirements of their definitions.
     """
     async with replica.database.transaction(by_key=True) as connection:
         given = await claiming.give_back(connection, claimed, requires)
     log.warning("executions_not_runnable", executions=given, requires=sorted(set(requires)))
 
 
-async def give_back_unstarted(replica: Replica, known: Collection[UUID]) -> None:
-    """Let others start what a claim has taken whose answer got lost: it is not among the known."""
+async def release_unstarted(replica: Replica, known: Collection[UUID]) -> None:
+    """Release executions whose lease is not known here: the response to their claim was lost."""
     async with replica.database.transaction() as connection:
         found = await claiming.unstarted(connection, replica.worker_id, known)
         given = await claiming.give_back(connection, found) if found else 0

@@ -1,4 +1,4 @@
-"""What schedules say beside their timetable, by the id of its content, which never changes."""
+"""Cached definitions of schedules. The id of a definition is a digest of its content."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -16,18 +16,18 @@ from tenantcron.store.rows import schedule_definitions
 
 
 class UnreadableError(TenantcronError):
-    """A definition that somebody wrote by hand, and that says nothing."""
+    """A definition that is missing, or that was edited manually and cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """How occurrences are treated, and what runs the saga if it is not a Python handler."""
+    """The settings of a schedule, and its target if no Python handler runs the saga."""
 
     settings: ScheduleSettings
     target: HttpTarget | None
 
     def required(self, saga: str) -> str:
-        """Return what a replica needs to run a saga so."""
+        """Return the requirement that a replica must meet to run a saga with this definition."""
         return requirement(saga, None if self.target is None else TargetKind.HTTP.value)
 
 
@@ -35,7 +35,7 @@ Definition = Readable | UnreadableError
 
 
 class Definitions:
-    """Reads definitions once and keeps those that were used last, never more than `size`."""
+    """A least-recently-used cache of definitions, with at most `size` entries."""
 
     def __init__(self, size: int = 4096) -> None:
         self._size = size
@@ -44,36 +44,36 @@ class Definitions:
     async def read(
         self, connection: AsyncConnection, ids: Collection[UUID]
     ) -> dict[UUID, Definition]:
-        """Return the definitions, with one query for those that are not known yet.
+        """Return the definitions, with one query for those that are not cached.
 
-        One that is missing is looked for again the next time: an apply may have brought it back.
+        A missing definition is not cached, because an apply may restore it.
         """
-        wanted = set(ids)
-        found = {one: self._kept[one] for one in wanted if one in self._kept}
-        for one in found:
-            self._kept.move_to_end(one)
-        if missing := wanted - found.keys():
+        requested = set(ids)
+        found = {key: self._kept[key] for key in requested if key in self._kept}
+        for key in found:
+            self._kept.move_to_end(key)
+        if missing := requested - found.keys():
             found |= await self._fetch(connection, missing)
         return found
 
-    def known(self, ids: Collection[UUID]) -> dict[UUID, Definition] | None:
-        """Return the definitions if none of them has to be read."""
-        if any(one not in self._kept for one in ids):
+    def cached(self, ids: Collection[UUID]) -> dict[UUID, Definition] | None:
+        """Return the definitions if all of them are cached."""
+        if any(key not in self._kept for key in ids):
             return None
-        return {one: self._kept[one] for one in ids}
+        return {key: self._kept[key] for key in ids}
 
     async def _fetch(
         self, connection: AsyncConnection, missing: Collection[UUID]
     ) -> dict[UUID, Definition]:
         stored = await schedule_definitions.read(connection, missing)
-        fetched = {one: _understood(stored.get(one)) for one in missing}
-        self._kept.update({one: fetched[one] for one in stored})
+        fetched = {key: _parsed(stored.get(key)) for key in missing}
+        self._kept.update({key: fetched[key] for key in stored})
         while len(self._kept) > self._size:
             self._kept.popitem(last=False)
         return fetched
 
 
-def _understood(stored: JsonObject | None) -> Definition:
+def _parsed(stored: JsonObject | None) -> Definition:
     if stored is None:
         return UnreadableError("its definition is missing: apply the manifest again")
     try:

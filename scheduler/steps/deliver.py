@@ -1,6 +1,6 @@
-"""Deliver: an execution whose saga is an HTTP target becomes a handler that makes the call.
+"""Deliver: wrap the call of an HTTP target in a handler.
 
-So all that holds for handlers holds for calls: the time of an attempt, its cancellation, the lease.
+Timeouts, cancellation and leases therefore work for calls as they do for handlers.
 """
 
 import asyncio
@@ -29,29 +29,29 @@ from tenantcron.targets.tokens import Tokens
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# How long ago the first attempt of this series began.
+# Returns how long ago the first attempt of a series began.
 Begun = Callable[[Claimed, ScheduleSettings], Awaitable[timedelta]]
 
 
 class CallStopped(Said, Cancelled):
-    """The call was cancelled; where it was at that moment tells nobody anything."""
+    """The call was cancelled. Its stack trace is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The handler that makes one call, and what the service answers."""
+    """The handler that makes one call, and the response of the service."""
 
     handler: Handler
     answer: ServiceResponse = field(default_factory=ServiceResponse)
 
-    def telling(self, on_end: Callable[[Attempt], None]) -> Callable[[Attempt], None]:
-        """Return what is to be told of the end, so that the answer comes with it."""
+    def with_answer(self, on_end: Callable[[Attempt], None]) -> Callable[[Attempt], None]:
+        """Return a callback that adds the response to the attempt."""
         return lambda attempt: on_end(attempt._replace(answer=self.answer))
 
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Makes handlers of HTTP targets."""
+    """Makes handlers for HTTP targets."""
 
     caller: HttpClient
     policy: Policy
@@ -99,7 +99,7 @@ class Deliveries:
         return self.tokens(claimed, settings.timeout, settings.owner)
 
     async def _refuse_forgotten(self, claimed: Claimed, settings: ScheduleSettings) -> None:
-        """A retry can have waited for a slot, or for a scheduler, longer than anybody planned."""
+        """Fail a retry that waited so long for a slot or a scheduler that its key is forgotten."""
         if claimed.attempt == first_of_series(claimed, settings):
             return
         keeps = self.policy.idempotency_retention
@@ -108,7 +108,7 @@ class Deliveries:
 
 
 def begun_in(database: Database, clock: Clock) -> Begun:
-    """Return what asks a database when series of attempts began."""
+    """Return a function that reads from the database when a series of attempts began."""
 
     async def begun(claimed: Claimed, settings: ScheduleSettings) -> timedelta:
         async with database.transaction() as connection:
@@ -119,9 +119,10 @@ def begun_in(database: Database, clock: Clock) -> Begun:
 
 
 def idempotency_key(claimed: Claimed) -> str:
-    """Return what a service tells occurrences apart by; what was triggered by hand is none.
+    """Return the idempotency key of an execution.
 
-    Two triggers can come in the same millisecond, or in one that the timetable has, too.
+    The key of a manual trigger includes the execution id: two triggers, or a trigger and an
+    occurrence, can have the same millisecond.
     """
     milliseconds = (claimed.scheduled_for - _EPOCH) // timedelta(milliseconds=1)
     key = f"sched:{claimed.schedule_id}:{milliseconds}"

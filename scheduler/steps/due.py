@@ -1,19 +1,23 @@
-"""What a cursor owes: the executions of its due occurrences, as values.
+"""Compute the due occurrences of a cursor and plan their executions, as values.
 
-An occurrence is on time until `LATE` after it. What is later was missed, because nothing ran or
-because everything was too slow, and the schedule's catch-up decides:
+An occurrence is on time until `LATE` after its nominal time. Later occurrences were missed, because
+no scheduler ran or the schedulers were too slow, and the schedule's catch-up decides:
 
-- `once`: the latest one starts and stands for the others;
-- `all`: each one starts;
-- `none`, and in any case what is older than the catch-up window: none starts, and one MISSED row
-  stands for them.
+- `once`: the latest occurrence starts, and its row covers the others;
+- `all`: each occurrence starts;
+- `none`, and always for occurrences older than the catch-up window: none of them starts, and one
+  MISSED row covers them.
 
-A paused schedule goes on through its timetable; one SKIPPED row stands for what came due. So every
-occurrence has a row of its own, or lies in the cover of exactly one row: from `covers_from` to
-`scheduled_for`. Occurrences are looked for forwards from the cursor, never backwards from now; what
-lies before the kept history is passed over, because its rows would be dropped at once. So is what
-was fired already, should a hand have set the cursor back: no second row may stand for it, and what
-its timetable has from before the apply is not fired either.
+The cursor of a paused schedule keeps moving, and one SKIPPED row covers the occurrences of the
+pause. So every occurrence has its own row, or lies in the cover of exactly one row: from
+`covers_from` to `scheduled_for`.
+
+Occurrences are computed forwards from the cursor, never backwards from now. Two kinds are skipped
+without a row:
+
+- occurrences before the retained history, because their rows would be dropped at once;
+- occurrences that were fired before, or that precede the apply, if the cursor was moved back
+  manually. No occurrence may be covered by two rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,8 +36,8 @@ LATE = timedelta(seconds=60)
 _MOMENT = timedelta(microseconds=1)
 
 
-class Planned(NamedTuple):
-    """One row to be: an occurrence, and the earlier ones that it stands for."""
+class PlannedExecution(NamedTuple):
+    """A row to insert: an occurrence, and the earlier occurrences that it covers."""
 
     scheduled_for: datetime
     state: State
@@ -45,20 +49,22 @@ class Planned(NamedTuple):
     missed_count: int = 0
 
 
-class Due(NamedTuple):
-    """All that a cursor owes now, and where it moves."""
+class DueOccurrences(NamedTuple):
+    """The planned executions of a cursor, and its new position."""
 
-    planned: tuple[Planned, ...]
+    planned: tuple[PlannedExecution, ...]
     last_run_at: datetime
     next_run_at: datetime | None
-    # How many occurrences were looked at: what it cost.
+    # How many occurrences were computed: the cost.
     steps: int
 
 
-def due(cursor: DueCursor, settings: ScheduleSettings, now: datetime, oldest: datetime) -> Due:
-    """Return what the cursor owes since the oldest moment that history is kept for.
+def due(
+    cursor: DueCursor, settings: ScheduleSettings, now: datetime, oldest: datetime
+) -> DueOccurrences:
+    """Plan the executions that are due now and not older than the retained history.
 
-    The cursor's next occurrence must not lie ahead of now.
+    The cursor's next occurrence must not be in the future.
     """
     following: datetime | None = cursor.next_run_at
     if cursor.next_run_at < oldest or _was_fired(cursor):
@@ -71,22 +77,22 @@ def due(cursor: DueCursor, settings: ScheduleSettings, now: datetime, oldest: da
         following = _following(cursor.cron_expr, cursor.timezone, following)
     planned = tuple(_planned(cursor, settings, times, now))
     last = times[-1] if times else max(cursor.next_run_at, cursor.last_run_at or cursor.next_run_at)
-    return Due(planned, last, following, len(times))
+    return DueOccurrences(planned, last, following, len(times))
 
 
 def _was_fired(cursor: DueCursor) -> bool:
-    """Whether somebody has set it back."""
+    """Whether the cursor was moved back manually."""
     return cursor.last_run_at is not None and cursor.next_run_at <= cursor.last_run_at
 
 
-# At two in the morning thousands of schedules with a few timetables are due.
+# Often thousands of schedules with the same few timetables are due at the same time.
 @lru_cache(maxsize=4096)
 def _following(cron_expr: str, timezone: str, after: datetime) -> datetime | None:
     return zoned_timetable(cron_expr, timezone).next_after(after)
 
 
 def spread_offset(schedule_id: UUID, spread: timedelta) -> timedelta:
-    """Return the schedule's own place within the spread; always the same one."""
+    """Return the constant offset of a schedule within its spread."""
     if not spread:
         return spread
     return timedelta(seconds=schedule_id.int % int(spread.total_seconds()))
@@ -94,15 +100,15 @@ def spread_offset(schedule_id: UUID, spread: timedelta) -> timedelta:
 
 def _planned(
     cursor: DueCursor, settings: ScheduleSettings, times: Sequence[datetime], now: datetime
-) -> Iterator[Planned]:
+) -> Iterator[PlannedExecution]:
     paused, times = _split_pause(cursor, times)
     if paused:
-        yield _standing_for(paused, State.SKIPPED, _why_paused(cursor))
+        yield _unstarted(paused, State.SKIPPED, _why_paused(cursor))
     on_time = times[-1:] if times and now - times[-1] <= LATE else []
     late = times[: len(times) - len(on_time)]
     given_up, caught_up = _split_late(settings, late, now)
     if given_up:
-        yield _standing_for(given_up, State.MISSED, _why_missed(settings))
+        yield _unstarted(given_up, State.MISSED, _why_missed(settings))
     if settings.catch_up is CatchUp.ALL:
         for time in (*caught_up, *on_time):
             yield _starting(cursor, settings, [time], now)
@@ -126,7 +132,7 @@ def _split_late(
     if settings.catch_up is CatchUp.NONE:
         return late, []
     oldest = now - settings.catch_up_window
-    return [one for one in late if one < oldest], [one for one in late if one >= oldest]
+    return [time for time in late if time < oldest], [time for time in late if time >= oldest]
 
 
 def _why_paused(cursor: DueCursor) -> str:
@@ -139,20 +145,20 @@ def _why_missed(settings: ScheduleSettings) -> str:
     return "missed while no scheduler ran, for longer than catch_up_window"
 
 
-def _standing_for(times: Sequence[datetime], state: State, reason: str) -> Planned:
-    """Return the one row of occurrences that do not start."""
+def _unstarted(times: Sequence[datetime], state: State, reason: str) -> PlannedExecution:
+    """Return the row that covers occurrences that do not start."""
     latest = times[-1]
-    return Planned(latest, state, reason, CRON_SCHEDULER, latest, None, *_cover(times))
+    return PlannedExecution(latest, state, reason, CRON_SCHEDULER, latest, None, *_cover(times))
 
 
 def _starting(
     cursor: DueCursor, settings: ScheduleSettings, times: Sequence[datetime], now: datetime
-) -> Planned:
-    """Return the row of the latest of these, which starts."""
+) -> PlannedExecution:
+    """Return the row of the latest occurrence, which starts and covers the others."""
     latest = times[-1]
     not_before = latest + spread_offset(cursor.schedule_id, settings.spread)
     is_late = now - latest > LATE
-    return Planned(
+    return PlannedExecution(
         latest,
         State.PENDING,
         None,
@@ -171,15 +177,15 @@ def _start_deadline(
     is_late: bool,
     is_alone: bool,
 ) -> datetime | None:
-    """Return until when it may wait for a slot; None is for as long as it takes."""
+    """Return until when the execution may wait for a slot; None means forever."""
     caught_up = max(now, not_before) + settings.catch_up_window
     if is_late:
         return caught_up
-    # Who waits for the execution before it would never start if it had to start at once.
+    # An execution that waits for the previous one would never start if it had to start at once.
     if settings.overlap in (Overlap.QUEUE, Overlap.CANCEL_RUNNING) and not settings.start_within:
         return None
     on_time = not_before + settings.start_within
-    # Who stands for missed ones may wait as long as they.
+    # An execution that covers missed occurrences may wait as long as they may.
     return on_time if is_alone else max(on_time, caught_up)
 
 

@@ -1,28 +1,28 @@
-"""Execute: run one claimed execution, and say how the attempt ended.
+"""Execute: run a claimed execution, and report how the attempt ended.
 
-An attempt ends in exactly one way, and whoever started it is told once, in the event loop; nothing
-is ever raised for what a handler does.
+An attempt ends in exactly one way. The caller's callback receives the outcome once, in the event
+loop. Errors of a handler are never raised here.
 
-- The handler returns: SUCCEEDED. It raises: FAILED, with the error in full. `Retry` and `Fail`
-  decide whether there is another attempt.
-- Its time is up: TIMED_OUT. Somebody cancels: CANCELLED. The scheduler goes down: INTERRUPTED. The
-  lease is gone: LOST. The first of these that comes decides, whatever the handler does after it: a
-  handler that cleans up and returns has not done its work.
+- The handler returns: SUCCEEDED. It raises: FAILED, with the full error. `Retry` and `Fail` decide
+  whether there is another attempt.
+- The timeout expires: TIMED_OUT. A user cancels: CANCELLED. The scheduler shuts down: INTERRUPTED.
+  The lease is lost: LOST. The first of these decides, even if the handler then cleans up and
+  returns: it has not done its work.
 
-The call of an HTTP target is an async handler like any other, made for the occasion.
+The call of an HTTP target is an async handler that is created for the attempt (`deliver`).
 
-An execution with an owner asks first whether they may still do this, if there is anybody to ask,
-and starts its handler only after a yes. A no ends the attempt as REFUSED. No decision is FAILED,
-and the next attempt asks again. All others start at once, as if there was no such question.
+If an execution has an owner and an authoriser is loaded, the authoriser must allow the execution
+before its handler starts. A refusal ends the attempt as REFUSED. A failed check ends it as FAILED,
+and the next attempt checks again. All other executions start at once.
 
-Who stops a handler: an async one gets a CancelledError and a grace to clean up in. A plain one
-cannot be stopped: its attempt ends at once, and a flag tells it. Once an attempt has ended its
-transactions are rolled back, whatever the handler wants. A handler that runs on after that is
-abandoned: it holds no slot, is counted in `Executor.abandoned` until it really ends, and is logged
-when the grace is over.
+How a handler is stopped: an async handler gets a CancelledError and a grace period for clean-up. A
+plain handler cannot be stopped: its attempt ends at once, and the handler can read a flag. When an
+attempt has ended, its transactions are rolled back. A handler that continues after that is
+abandoned: it holds no slot, `Executor.abandoned` counts it until it ends, and a warning is logged
+when the grace period is over.
 
-The context (actor, correlation id, fields of the log) belongs to the handler's own task or thread.
-That task and one timer of the loop are all there is: this runs thousands of times a second.
+The context (actor, correlation id, log fields) belongs to the handler's own task or thread. An
+attempt costs only that task and one timer, because this code runs thousands of times a second.
 """
 
 import asyncio
@@ -51,11 +51,11 @@ from tenantcron.scheduler.steps.attempts import (
 )
 from tenantcron.scheduler.steps.deliver import Delivery
 from tenantcron.scheduler.steps.handler_context import (
+    authorisation_request,
+    build_execution,
     enter_context,
     fields,
-    handed_over,
-    no_handler,
-    question_of,
+    no_handler_message,
 )
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.schedules.targets import HttpTarget
@@ -80,19 +80,19 @@ log: FilteringBoundLogger = structlog.get_logger()
 
 
 class Timer(Protocol):
-    """A call that is due later."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Let it not happen."""
+        """Cancel the call."""
 
 
-# As `loop.call_later`: seconds, and what to call. Tests have their own, which waits for nothing.
+# Like `loop.call_later`: seconds and a callback. Tests use a fake clock.
 CallLater = Callable[[float, Callable[[], None]], Timer]
-# Is told how an attempt ended.
+# Receives the attempt when it has ended.
 OnEnd = Callable[[Attempt], None]
-# Makes the handler of one call of an HTTP target.
+# Makes the handler for one call of an HTTP target.
 Deliver = Callable[[Claimed, ScheduleSettings, HttpTarget], Delivery]
-# The tokens of an execution whose attempt may take that long, and of its owner.
+# Makes the tokens of an execution, from its timeout and its owner.
 MakeTokens = Callable[[Claimed, timedelta, Owner | None], Tokens]
 
 
@@ -100,8 +100,8 @@ def _no_tokens(_: Claimed, __: timedelta, ___: Owner | None) -> Tokens:
     return NO_TOKENS
 
 
-class _Running:
-    """One handler at work, from its start until it really ends."""
+class _RunningAttempt:
+    """An attempt, from its start until its handler has ended."""
 
     __slots__ = (
         "asked",
@@ -124,30 +124,30 @@ class _Running:
     ) -> None:
         self.claimed = claimed
         self.timeout = timeout
-        # What the schedule says, which may be longer than the platform allows.
+        # The timeout of the schedule, which may be longer than the platform allows.
         self.asked = asked
-        # Of the attempt; `ended` is the end of the handler.
+        # Called when the attempt ends. The handler may end later: `ended`.
         self.on_end = on_end
         self.ended = False
         self.cancellation = Cancellation()
-        # None: it runs in a thread.
+        # None: the handler runs in a thread.
         self.task: Task[None] | None = None
         self.timer: Timer | None = None
         self.stop: Stop | None = None
         self.why = ""
         self.warned = False
-        # How it ended before its handler could start.
+        # The outcome, if the authoriser kept the handler from starting.
         self.verdict: Attempt | None = None
         # None: the handler has not started.
         self.output: Output | None = None
 
     def outcome(self, raised: Raised) -> Attempt:
-        attempt = self._judged(raised)
+        attempt = self._attempt(raised)
         if self.output is None or self.output.is_empty:
             return attempt
         return attempt.with_output(self.output)
 
-    def _judged(self, raised: Raised) -> Attempt:
+    def _attempt(self, raised: Raised) -> Attempt:
         if self.stop is not None:
             return stopped(self.claimed, self.stop, self.why, raised)
         return self.verdict or ended(self.claimed, raised)
@@ -156,7 +156,7 @@ class _Running:
 class Executor:
     """Runs claimed executions with the loaded handlers, in the running event loop."""
 
-    def __init__(  # noqa: PLR0913 -- what an execution can need, each with a name
+    def __init__(  # noqa: PLR0913 -- the services that an execution can use, each with a name
         self,
         handlers: Handlers,
         connections: Callable[[Claimed], Transactions],
@@ -178,23 +178,23 @@ class Executor:
         self._authoriser = authoriser
         self._longest_check = longest_check
         self._call_later = call_later
-        # By lease: an execution that was lost and claimed again can be here twice.
-        self._running: dict[Lease, _Running] = {}
-        self._abandoned: set[_Running] = set()
+        # By lease, because an execution that was lost and claimed again can run here twice.
+        self._running: dict[Lease, _RunningAttempt] = {}
+        self._abandoned: set[_RunningAttempt] = set()
 
     @property
     def running(self) -> tuple[Claimed, ...]:
-        """What runs here: the attempts that have not ended. Any thread may ask."""
+        """The attempts that run here. Thread-safe."""
         return tuple(running.claimed for running in self._snapshot())
 
     @property
     def load(self) -> int:
-        """How many run here."""
+        """The number of attempts that run here."""
         return len(self._running)
 
     @property
     def abandoned(self) -> int:
-        """How many handlers run on although their attempt has ended."""
+        """The number of handlers that continue to run after their attempt has ended."""
         return len(self._abandoned)
 
     def has_handler(self, saga: str) -> bool:
@@ -204,7 +204,7 @@ class Executor:
     def start(
         self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget | None, on_end: OnEnd
     ) -> None:
-        """Start a claimed execution; one that cannot be started has ended when this returns."""
+        """Start a claimed execution. If it cannot start, it has ended when this returns."""
         asked = settings.timeout
         if asked > self._max_timeout:
             settings = self._capped(claimed, settings)
@@ -215,31 +215,31 @@ class Executor:
             return
         else:
             delivery = self._deliveries(claimed, settings, target)
-            handler, on_end = delivery.handler, delivery.telling(on_end)
+            handler, on_end = delivery.handler, delivery.with_answer(on_end)
         if handler is None:
-            on_end(refused(claimed, no_handler(claimed.saga_name, self._handlers.names)))
+            on_end(refused(claimed, no_handler_message(claimed.saga_name, self._handlers.names)))
             return
         if self._tracing is not None:
             handler = self._tracing.traced(handler)
-        running = _Running(claimed, settings.timeout, asked, on_end)
+        running = _RunningAttempt(claimed, settings.timeout, asked, on_end)
         try:
             tokens = self._tokens(claimed, settings.timeout, settings.owner)
-            execution = handed_over(
+            execution = build_execution(
                 claimed, settings, self._connections(claimed), tokens, running.cancellation
             )
         except KeyError as error:
             why = f"the payload has a placeholder that nothing fills: {error}"
             on_end(refused(claimed, why))
             return
-        question = None
+        request = None
         if settings.owner is not None and self._authoriser is not None:
-            question = question_of(execution, settings.owner, tokens)
-        self._start(running, handler, execution, question)
+            request = authorisation_request(execution, settings.owner, tokens)
+        self._start(running, handler, execution, request)
 
     def _capped(self, claimed: Claimed, settings: ScheduleSettings) -> ScheduleSettings:
-        """Give an attempt the longest time that the platform allows.
+        """Reduce the timeout to the maximum of the platform.
 
-        Its schedule was applied by another policy, or its row was edited manually.
+        The schedule was applied under another policy, or its row was edited manually.
         """
         log.warning(
             "timeout_capped",
@@ -252,9 +252,9 @@ class Executor:
     async def run(
         self, claimed: Claimed, settings: ScheduleSettings, target: HttpTarget | None = None
     ) -> Attempt:
-        """Run a claimed execution to the end of its attempt.
+        """Run a claimed execution until its attempt ends.
 
-        If the caller itself is cancelled, the handler is interrupted and nobody hears of its end.
+        If the caller is cancelled, the handler is interrupted and its outcome is not reported.
         """
         finished: Future[Attempt] = asyncio.get_running_loop().create_future()
 
@@ -272,7 +272,7 @@ class Executor:
     def cancel(
         self, execution_id: UUID, stop: Stop, why: str = "", *, lease_token: UUID | None = None
     ) -> bool:
-        """Stop an execution that runs here, or only one claim of it; False if there is none."""
+        """Stop an execution, or only one claim of it; return False if it does not run here."""
         found = [
             running
             for running in self._running.values()
@@ -284,9 +284,9 @@ class Executor:
         return bool(found)
 
     def flag(self, lease: Lease, *, closed: bool = False) -> None:
-        """Set the flags that a handler reads, in place of a loop that may be blocked; any thread.
+        """Set the flags that a handler reads, even if the loop is blocked. Thread-safe.
 
-        The loop is notified on its own way and decides how the attempt ends.
+        The loop is notified separately and decides how the attempt ends.
         """
         running = self._running.get(lease)
         if running is not None:
@@ -296,64 +296,68 @@ class Executor:
                 running.cancellation.on_close()
 
     def run_by(self, task: Task[object]) -> Claimed | None:
-        """Return the attempt whose handler a task runs; any thread may ask."""
+        """Return the attempt whose handler a task runs. Thread-safe."""
         by_task = (running.claimed for running in self._snapshot() if running.task is task)
         return next(by_task, None)
 
     def interrupt_all(self) -> None:
-        """Stop everything that runs here, because the scheduler goes down."""
+        """Stop all attempts, because the scheduler shuts down."""
         for running in tuple(self._running.values()):
             self._stop(running, Stop.INTERRUPTED)
 
-    def _snapshot(self) -> tuple[_Running, ...]:
-        # Made without running any Python code, so the loop cannot change the dictionary meanwhile.
+    def _snapshot(self) -> tuple[_RunningAttempt, ...]:
+        # `tuple` runs no Python code here, so the loop cannot change the dictionary meanwhile.
         return tuple(self._running.values())
 
     def _start(
         self,
-        running: _Running,
+        running: _RunningAttempt,
         handler: Handler,
         execution: Execution,
-        question: AuthorisationRequest | None,
+        request: AuthorisationRequest | None,
     ) -> None:
         self._running[running.claimed.lease] = running
         loop = asyncio.get_running_loop()
         running.timer = self._later(loop, running.timeout, partial(self._expire, running))
-        if question is None or self._authoriser is None:
+        if request is None or self._authoriser is None:
             self._call(loop, running, handler, execution)
             return
-        # In the context of here: what an authoriser does to its own is not the handler's.
-        go = partial(copy_context().run, self._call, loop, running, handler, execution)
-        asking = self._ask_first(running, self._authoriser, question, go)
-        running.task = loop.create_task(asking)
+        # In this context, so that the handler does not inherit the authoriser's changes to its own.
+        start = partial(copy_context().run, self._call, loop, running, handler, execution)
+        authorising = self._authorise(running, self._authoriser, request, start)
+        running.task = loop.create_task(authorising)
 
-    async def _ask_first(
+    async def _authorise(
         self,
-        running: _Running,
+        running: _RunningAttempt,
         authoriser: Authoriser,
-        question: AuthorisationRequest,
-        go: Callable[[], None],
+        request: AuthorisationRequest,
+        start: Callable[[], None],
     ) -> None:
-        """Start the handler if the owner may do this; with no decision nothing starts."""
-        claimed, owner = running.claimed, question.owner
+        """Start the handler if the authoriser allows it. A failed check starts nothing."""
+        claimed, owner = running.claimed, request.owner
         raised: Raised = None
         try:
             enter_context(claimed, owner)
-            why_not = await decide(authoriser, question, self._longest_check)
-        except BaseException as error:  # noqa: BLE001 -- recorded in full; and it fails closed
+            why_not = await decide(authoriser, request, self._longest_check)
+        except BaseException as error:  # noqa: BLE001 -- recorded in full, and it fails closed
             running.verdict, raised = undecided(claimed, owner, error), error
         else:
             if why_not is not None:
                 running.verdict = forbidden(claimed, owner, why_not)
-        # Whoever was stopped meanwhile may have swallowed it and said yes.
+        # An authoriser may swallow the cancellation of a stopped attempt and return a decision.
         if running.verdict is not None or running.stop is not None:
             self._ended(running, raised)
             return
         running.task = None
-        go()
+        start()
 
     def _call(
-        self, loop: AbstractEventLoop, running: _Running, handler: Handler, execution: Execution
+        self,
+        loop: AbstractEventLoop,
+        running: _RunningAttempt,
+        handler: Handler,
+        execution: Execution,
     ) -> None:
         if handler.is_async:
             running.task = loop.create_task(self._in_task(running, handler, execution))
@@ -361,33 +365,39 @@ class Executor:
         body = partial(self._in_thread, loop, running, handler, execution)
         try:
             start_thread(f"saga {handler.saga}", body)
-        except RuntimeError as error:  # the system has no thread left; it may have one later
+        except RuntimeError as error:  # no more threads; a retry may succeed
             self._ended(running, error)
 
-    async def _in_task(self, running: _Running, handler: Handler, execution: Execution) -> None:
+    async def _in_task(
+        self, running: _RunningAttempt, handler: Handler, execution: Execution
+    ) -> None:
         raised: Raised = None
         try:
             enter_context(running.claimed, execution.owner)
             log.debug("execution_started")
             running.output = collect_from_here()
             raised = await call(handler, execution)
-        except BaseException as error:  # noqa: BLE001 -- recorded in full; else it never ends
+        except BaseException as error:  # noqa: BLE001 -- recorded in full; otherwise it never ends
             raised = error
         self._ended(running, raised)
 
     def _in_thread(
-        self, loop: AbstractEventLoop, running: _Running, handler: Handler, execution: Execution
+        self,
+        loop: AbstractEventLoop,
+        running: _RunningAttempt,
+        handler: Handler,
+        execution: Execution,
     ) -> None:
         enter_context(running.claimed, execution.owner)
         log.debug("execution_started")
         running.output = collect_from_here()
         raised = call_plain(handler, execution)
-        # A closed loop: the scheduler is gone, and nobody waits for a handler that it abandoned.
+        # The loop is closed: the scheduler has stopped and abandoned this handler.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._ended, running, raised)
 
-    def _ended(self, running: _Running, raised: Raised) -> None:
-        """The handler has really ended; maybe long after its attempt."""
+    def _ended(self, running: _RunningAttempt, raised: Raised) -> None:
+        """Handle the end of a handler, which may come long after the end of its attempt."""
         if running.ended:
             return
         running.ended = True
@@ -400,49 +410,49 @@ class Executor:
         if running.warned:
             log.warning("handler_ended_late", **fields(running.claimed))
 
-    def _expire(self, running: _Running) -> None:
+    def _expire(self, running: _RunningAttempt) -> None:
         why = f"timed out after {format_duration(running.timeout)}"
         if running.asked > running.timeout:
             why += f": max_timeout of the policy; its schedule has {format_duration(running.asked)}"
         self._stop(running, Stop.TIMED_OUT, why)
 
-    def _stop(self, running: _Running, stop: Stop, why: str = "") -> None:
-        """Ask a handler to stop; the first who asks decides how the attempt ends."""
+    def _stop(self, running: _RunningAttempt, stop: Stop, why: str = "") -> None:
+        """Ask a handler to stop. The first request decides how the attempt ends."""
         if running.stop is not None or running.ended:
             return
         running.stop, running.why = stop, why
         running.cancellation.requested = True
-        # Without a lease another replica may be at the same work already.
+        # Without a lease another replica may already run the same execution.
         running.cancellation.closed = stop is Stop.LOST
         self._watch(running)
         if running.task is None:
             self._abandon(running)
             return
-        # A task that is cancelled before its first step never gets to say that it has ended.
+        # A task that is cancelled before its first step does not report its end itself.
         running.task.add_done_callback(lambda _: self._ended(running, None))
         running.task.cancel()
 
-    def _watch(self, running: _Running) -> None:
+    def _watch(self, running: _RunningAttempt) -> None:
         if running.timer is not None:
             running.timer.cancel()
         loop = asyncio.get_running_loop()
         running.timer = self._later(loop, GRACE, partial(self._ignored, running))
 
-    def _ignored(self, running: _Running) -> None:
-        """The grace is over, and the handler runs on."""
+    def _ignored(self, running: _RunningAttempt) -> None:
+        """Abandon a handler that still runs after the grace period."""
         self._abandon(running)
         running.warned = True
         log.warning("handler_ignores_cancellation", stop=running.stop, **fields(running.claimed))
 
-    def _abandon(self, running: _Running) -> None:
-        """End the attempt without its handler, which may write nothing any more."""
+    def _abandon(self, running: _RunningAttempt) -> None:
+        """End the attempt while its handler still runs, and stop it from committing."""
         running.cancellation.closed = True
         if running not in self._abandoned:
             self._abandoned.add(running)
             self._finish(running, None)
 
-    def _finish(self, running: _Running, raised: Raised) -> None:
-        """The attempt has ended, whether or not its handler has."""
+    def _finish(self, running: _RunningAttempt, raised: Raised) -> None:
+        """Report the end of the attempt, whether or not its handler has ended."""
         del self._running[running.claimed.lease]
         running.on_end(running.outcome(raised))
 

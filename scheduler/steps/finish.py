@@ -19,7 +19,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import WORDS, Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.definitions import Definition, Readable, UnreadableError
-from tenantcron.scheduler.steps.idempotency_retention import Retried
+from tenantcron.scheduler.steps.idempotency_retention import PlannedRetry
 from tenantcron.scheduler.steps.retry import Settled, settle, settle_loss
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows import audit_records
@@ -173,19 +173,19 @@ def _with_output(ended: Ended, attempt: Attempt) -> Ended:
     return ended._replace(http_status=answer.status, answer=answer.text)
 
 
-class _Judged(NamedTuple):
+class _AttemptDecision(NamedTuple):
     """An attempt, what follows from it, and whether the retention has a word in that."""
 
     attempt: Attempt
     settled: Settled
     suspicion: int = 0
     auto_pause_after: int = 0
-    retried: Retried | None = None
+    retried: PlannedRetry | None = None
 
 
-def _judged(attempt: Attempt, definition: Definition, replica: Replica) -> _Judged:
+def _judged(attempt: Attempt, definition: Definition, replica: Replica) -> _AttemptDecision:
     if isinstance(definition, UnreadableError):
-        return _Judged(attempt, Settled("DEAD", str(definition)))
+        return _AttemptDecision(attempt, Settled("DEAD", str(definition)))
     settings = definition.settings
     suspicion = _suspicion(attempt, definition)
     if attempt.outcome is AttemptOutcome.LOST:
@@ -195,8 +195,8 @@ def _judged(attempt: Attempt, definition: Definition, replica: Replica) -> _Judg
     # A handler may retry as long as its manifest says, unless it puts the next attempt off.
     is_bound = definition.target is not None or attempt.retry_after is not None
     held = settled.state == "RETRYING" and is_bound
-    retried = Retried(attempt, settings, settled) if held else None
-    return _Judged(attempt, settled, suspicion, settings.auto_pause_after, retried)
+    retried = PlannedRetry(attempt, settings, settled) if held else None
+    return _AttemptDecision(attempt, settled, suspicion, settings.auto_pause_after, retried)
 
 
 def _suspicion(attempt: Attempt, definition: Readable) -> int:
@@ -205,7 +205,7 @@ def _suspicion(attempt: Attempt, definition: Readable) -> int:
     return attempt.claimed.suspicion + 1 if is_suspect else 0
 
 
-def _ended(judged: _Judged, settled: Settled) -> Ended:
+def _ended(judged: _AttemptDecision, settled: Settled) -> Ended:
     attempt = judged.attempt
     ended = Ended(
         claimed=attempt.claimed,

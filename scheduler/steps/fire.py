@@ -1,15 +1,16 @@
-"""Fire: due cursors become executions, batch by batch.
+"""Fire: turn due cursors into executions, in batches.
 
-One transaction takes due cursors (each by one replica only), reckons what each of them owes, writes
-the executions and moves the cursors. There is no leader: any replica may take any batch, and a
-crash leaves the batch as if nobody had. A cursor that cannot be evaluated is set aside with its
-error, in the same transaction, so that it neither comes up again at once nor stops the others. If
-the database refuses the rows of a batch for what is in them, the batch is halved until the culprit
-stands alone, and that one is set aside, too. But if it refuses each of several, none is the
-culprit: that is an error of the database, and all stay due.
+One transaction locks a batch of due cursors, computes their due occurrences, inserts the executions
+and moves the cursors. There is no leader: any replica may take any batch, and a crash rolls the
+batch back. A cursor that cannot be evaluated is quarantined with its error in the same transaction,
+so it neither fails again at once nor stops the others.
 
-A long downtime can make a batch expensive, because every missed occurrence is counted. So a batch
-also ends when it has looked at `STEPS_A_BATCH` occurrences; the cursors that are left stay due.
+If the database rejects a row of a batch because of its values, the batch is halved until the
+rejected cursor is found, and that one is quarantined. If the database rejects every cursor of a
+batch, none of them is the cause: that is an error of the database, and all of them stay due.
+
+After a long downtime a batch can be expensive, because every missed occurrence is computed. So a
+batch also ends after `STEPS_A_BATCH` occurrences, and the remaining cursors stay due.
 """
 
 from collections import Counter
@@ -27,7 +28,7 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.zones import tz_version
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.definitions import Definition, Readable, UnreadableError
-from tenantcron.scheduler.steps.due import Due, Planned, due
+from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due
 from tenantcron.schedules.settings import Overlap, Priority, ScheduleSettings
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows.executions import State
@@ -40,10 +41,10 @@ log = structlog.get_logger(__name__)
 CURSORS_A_BATCH = 250
 STEPS_A_BATCH = 50_000
 
-# What is in the rows. Any other error is about the database, and none of the cursors' fault.
+# Errors caused by the values of a row. All others are errors of the database.
 _REFUSED = (DataError, IntegrityError)
 
-# Priorities as the column has them: 0 goes first.
+# Priorities as stored: the lowest number starts first.
 RANKS = {priority: number for number, priority in enumerate(Priority)}
 
 
@@ -52,15 +53,15 @@ _Write = Callable[[AsyncConnection, Replica, Taken, "_Batch"], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """What became of a batch; `more` says that cursors are left that are due."""
+    """The result of a batch; `more` means that more cursors are due."""
 
     executions: int = 0
-    set_aside: int = 0
+    quarantined: int = 0
     more: bool = False
 
 
 async def fire_batch(replica: Replica) -> Fired:
-    """Fire one batch of what is due."""
+    """Fire one batch of due cursors."""
     try:
         return await _fire_batch(replica, _fire)
     except _REFUSED:
@@ -74,7 +75,7 @@ async def _fire_batch(replica: Replica, write: _Write) -> Fired:
             return Fired()
         ids = {cursor.definition_id for cursor in taken.cursors}
         oldest = taken.now - replica.settings.retention
-        batch = _reckon(taken, await replica.definitions.read(connection, ids), oldest)
+        batch = _evaluate(taken, await replica.definitions.read(connection, ids), oldest)
         inserted = await write(connection, replica, taken, batch)
         _blame(batch)
         await firing.set_aside(connection, batch.faults)
@@ -88,31 +89,32 @@ async def _fire_batch(replica: Replica, write: _Write) -> Fired:
 
 @dataclass(slots=True)
 class _Batch:
-    """What the cursors of a batch owe."""
+    """The moves and executions of a batch of cursors."""
 
     moves: list[Move] = field(default_factory=list)
     executions: list[NewExecution] = field(default_factory=list)
     faults: dict[UUID, str] = field(default_factory=dict)
-    # The cursors whose rows the database has refused.
+    # The cursors whose rows the database has rejected.
     refused: dict[UUID, DBAPIError] = field(default_factory=dict)
     steps: int = 0
-    # Whether cursors were left for the next batch.
+    # Whether cursors remain for the next batch.
     left: bool = False
 
     def is_for_others(self, own: Capabilities) -> bool:
-        """Whether other replicas have to run some of it. They look by themselves only seldom."""
+        """Whether only other replicas can run some executions, so they must be notified."""
         return any(
-            one.state is State.PENDING and not own.names(one.requires) for one in self.executions
+            execution.state is State.PENDING and not own.names(execution.requires)
+            for execution in self.executions
         )
 
     def halves(self) -> tuple["_Batch", "_Batch"]:
-        """Return the batch in two; both put what is refused on the same list."""
+        """Split the batch in two; both halves share `refused`."""
         middle = len(self.moves) // 2
         return self._of(self.moves[:middle]), self._of(self.moves[middle:])
 
     def _of(self, moves: list[Move]) -> "_Batch":
-        ids = {one.schedule_id for one in moves}
-        rows = [one for one in self.executions if one.schedule_id in ids]
+        ids = {move.schedule_id for move in moves}
+        rows = [execution for execution in self.executions if execution.schedule_id in ids]
         return replace(self, moves=moves, executions=rows)
 
 
@@ -130,7 +132,7 @@ async def _fire(connection: AsyncConnection, replica: Replica, taken: Taken, bat
 async def _fire_by_halves(
     connection: AsyncConnection, replica: Replica, taken: Taken, batch: _Batch
 ) -> int:
-    """Write a batch that is refused, all but what it is refused for."""
+    """Write a rejected batch except for the cursors that cause the rejection."""
     if not batch.moves:
         return 0
     try:
@@ -146,13 +148,13 @@ async def _fire_by_halves(
 
 
 def _blame(batch: _Batch) -> None:
-    """Put what was refused to the faults, unless everything was."""
+    """Add rejected cursors to the faults, unless all were rejected."""
     if len(batch.refused) == len(batch.moves) > 1:
         raise next(iter(batch.refused.values()))
-    batch.faults |= {one: first_line(error.orig) for one, error in batch.refused.items()}
+    batch.faults |= {key: first_line(error.orig) for key, error in batch.refused.items()}
 
 
-def _reckon(taken: Taken, definitions: dict[UUID, Definition], oldest: datetime) -> _Batch:
+def _evaluate(taken: Taken, definitions: dict[UUID, Definition], oldest: datetime) -> _Batch:
     batch = _Batch()
     for cursor in taken.cursors:
         if batch.steps >= STEPS_A_BATCH:
@@ -160,34 +162,35 @@ def _reckon(taken: Taken, definitions: dict[UUID, Definition], oldest: datetime)
             break
         try:
             definition = _readable(definitions[cursor.definition_id])
-            owed = due(cursor, definition.settings, taken.now, oldest)
+            due_now = due(cursor, definition.settings, taken.now, oldest)
         except TenantcronError as error:
             batch.faults[cursor.schedule_id] = str(error)
             continue
-        _add(batch, cursor, definition, owed)
+        _add(batch, cursor, definition, due_now)
     return batch
 
 
 def _readable(definition: Definition) -> Readable:
     if isinstance(definition, UnreadableError):
-        # A new one each time: the kept one would gather a traceback of every cursor.
+        # A new error each time: the cached one would collect a traceback per cursor.
         raise UnreadableError(str(definition))
     return definition
 
 
-def _add(batch: _Batch, cursor: DueCursor, definition: Readable, owed: Due) -> None:
-    batch.steps += owed.steps
+def _add(batch: _Batch, cursor: DueCursor, definition: Readable, due_now: DueOccurrences) -> None:
+    batch.steps += due_now.steps
     batch.moves.append(
-        Move(cursor.schedule_id, cursor.next_run_at, owed.last_run_at, owed.next_run_at)
+        Move(cursor.schedule_id, cursor.next_run_at, due_now.last_run_at, due_now.next_run_at)
     )
     requires, settings = definition.required(cursor.saga_name), definition.settings
     batch.executions += [
-        new_execution(cursor.schedule_id, settings, requires, planned) for planned in owed.planned
+        new_execution(cursor.schedule_id, settings, requires, planned)
+        for planned in due_now.planned
     ]
 
 
 def new_execution(
-    schedule_id: UUID, settings: ScheduleSettings, requires: str, planned: Planned
+    schedule_id: UUID, settings: ScheduleSettings, requires: str, planned: PlannedExecution
 ) -> NewExecution:
     """Return the row of a planned occurrence."""
     return NewExecution(
@@ -207,8 +210,8 @@ def new_execution(
     )
 
 
-def _overlap(settings: ScheduleSettings, planned: Planned) -> str:
-    """What is caught up waits for the one before it, where others would be skipped."""
+def _overlap(settings: ScheduleSettings, planned: PlannedExecution) -> str:
+    """Return the overlap policy; a catch-up with `skip` queues, or it would always be skipped."""
     if planned.source == CATCH_UP and settings.overlap is Overlap.SKIP:
         return Overlap.QUEUE.value
     return settings.overlap.value
@@ -217,13 +220,13 @@ def _overlap(settings: ScheduleSettings, planned: Planned) -> str:
 def _count(replica: Replica, batch: _Batch, inserted: int) -> None:
     replica.counts.fired += inserted
     if inserted < len(batch.executions):
-        return  # some were there before; which of them is not worth a question
-    unstarted = (one for one in batch.executions if one.state is not State.PENDING)
-    replica.counts.note_unstarted(Counter((one.state, one.reason or "") for one in unstarted))
+        return  # some existed before, and finding out which is not worth a query
+    unstarted = (row for row in batch.executions if row.state is not State.PENDING)
+    replica.counts.note_unstarted(Counter((row.state, row.reason or "") for row in unstarted))
 
 
 def _report(taken: Taken, batch: _Batch) -> None:
-    """Say what is worth a line: not each occurrence, but what went wrong or was given up."""
+    """Log quarantined cursors and missed occurrences, but not each execution."""
     cursors = {cursor.schedule_id: cursor for cursor in taken.cursors}
     for schedule_id, fault in batch.faults.items():
         cursor = cursors[schedule_id]
@@ -233,22 +236,22 @@ def _report(taken: Taken, batch: _Batch) -> None:
             schedule=cursor.schedule_name,
             error=fault,
         )
-    for one in _given_up(batch.executions):
-        cursor = cursors[one.schedule_id]
+    for row in _missed(batch.executions):
+        cursor = cursors[row.schedule_id]
         log.warning(
             "occurrences_missed",
             tenant=cursor.tenant_id,
             schedule=cursor.schedule_name,
-            since=_iso(one.covers_from or one.scheduled_for),
-            until=_iso(one.scheduled_for),
-            count=one.missed_count + 1,
-            reason=one.reason,
+            since=_iso(row.covers_from or row.scheduled_for),
+            until=_iso(row.scheduled_for),
+            count=row.missed_count + 1,
+            reason=row.reason,
         )
     log.debug("fired", cursors=len(batch.moves), executions=len(batch.executions))
 
 
-def _given_up(executions: Iterable[NewExecution]) -> list[NewExecution]:
-    return [one for one in executions if one.state is State.MISSED]
+def _missed(executions: Iterable[NewExecution]) -> list[NewExecution]:
+    return [row for row in executions if row.state is State.MISSED]
 
 
 def _iso(moment: datetime) -> str:

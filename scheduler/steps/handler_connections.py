@@ -1,7 +1,7 @@
-"""The connections that a handler gets: its tenant's role and schema, its actor, its execution.
+"""Connections of handlers: with the tenant's role and schema, and attributed to the execution.
 
-A handler in a process of its own asks its scheduler for the login when it first needs one. It never
-gets the scheduler's, unless the setting `handler_role` says that handlers use that.
+A handler in an isolated process requests the login from its scheduler before its first transaction.
+It never gets the scheduler's own login, unless the setting `handler_role` allows that.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import AsyncTransaction, Transaction
 from tenantcron.targets.isolation.orders import Ask, Portable
 
-# What a process needs for its first transaction, so that no process has to import it.
+# Modules that a process needs for its first transaction; the fork server preloads them.
 WARM: Final = (__name__, "psycopg", "sqlalchemy.dialects.postgresql.psycopg")
 _CONNECTIONS_OF_PROCESS: Final = 5
 # What the scheduler proves itself with. A service is a section of a file that may have a password.
@@ -37,21 +37,21 @@ _CREDENTIALS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ScopedTransactions:
-    """Transactions of one execution."""
+    """The transactions of one execution."""
 
     transactions: HandlerTransactions
     scope: HandlerScope
 
     def begin(self) -> AsyncTransaction:
-        """Begin one in the running event loop."""
+        """Begin a transaction in the running event loop."""
         return self.transactions.begin(self.scope)
 
     def begin_plain(self) -> Transaction:
-        """Begin one in the current thread."""
+        """Begin a transaction in the current thread."""
         return self.transactions.begin_plain(self.scope)
 
     def portable(self) -> Portable:
-        """Return how a process of the handler's own opens the same transactions."""
+        """Return how an isolated process opens the same transactions."""
         arguments: JsonObject = {
             "tenant": self.scope.tenant,
             "schema": self.scope.schema,
@@ -68,11 +68,11 @@ class ScopedTransactions:
         return {name: parameters[name] for name in parameters if name not in _CREDENTIALS}
 
     async def login(self, *, repair: bool) -> dict[str, str]:
-        """Answer such a process that asks for its login."""
+        """Return the login for an isolated process that requests it."""
         logins, tenant = self.transactions.logins, self.scope.tenant
         if logins is None:
-            return {"error": "this process has its login already"}
-        # It may be about to use tables that another one has just created.
+            return {"error": "this process already has a login"}
+        # Another process may have created tables since, which need grants.
         logins.forget(tenant)
         try:
             login = await logins.get(tenant, repair=repair)
@@ -83,29 +83,29 @@ class ScopedTransactions:
 
 @dataclass(frozen=True, slots=True)
 class LoginsByAsking:
-    """The login of a process's one execution, from its scheduler."""
+    """Logins in an isolated process, requested from its scheduler."""
 
     ask: Ask
 
     async def get(self, tenant: TenantId, *, repair: bool = False) -> Login:
-        """Ask for it."""
+        """Request the login."""
         return await asyncio.to_thread(self.get_plain, tenant, repair=repair)
 
     def get_plain(self, _: TenantId, *, repair: bool = False) -> Login:
-        """Do so in a plain thread."""
+        """Request the login from a plain thread."""
         answer = self.ask(repair=repair)
         if "error" in answer:
             raise HandlerRoleError(answer["error"])
         return Login(answer["user"], answer["password"])
 
     def forget(self, _: TenantId) -> None:
-        """Nothing is remembered."""
+        """Do nothing, because nothing is cached."""
 
 
 def in_process(
     arguments: JsonObject, actor: Actor, execution_id: UUID, ask: Ask
 ) -> ScopedTransactions:
-    """Return the transactions of an execution in a process of its own; nothing is opened yet."""
+    """Return the transactions of an execution in an isolated process, without connecting."""
     target = DatabaseTarget(cast("dict[str, str]", arguments["target"]))
     logins = LoginsByAsking(ask) if arguments["has_login"] else None
     scope = HandlerScope(
@@ -120,15 +120,15 @@ def in_process(
 
 @dataclass(frozen=True, slots=True)
 class HandlerConnections:
-    """Gives every execution its transactions."""
+    """Makes the transactions of executions."""
 
     transactions: HandlerTransactions
 
     def __call__(self, claimed: Claimed) -> ScopedTransactions:
-        """Return the transactions of one execution; nothing is opened yet.
+        """Return the transactions of one execution, without connecting.
 
-        They are attributed to what was claimed, not to the context: a handler may ask for one in a
-        thread of its own, where the context is empty.
+        They are attributed to the claimed execution, not to the context: a handler may begin one in
+        its own thread, where the context is empty.
         """
         who = Attribution(claimed.actor, claimed.id)
         scope = HandlerScope(claimed.tenant_id, claimed.schema_name, who, proof_of(claimed.lease))

@@ -1,4 +1,4 @@
-"""What a handler is handed: its execution, and the context that it acts in."""
+"""The argument and the context of a handler."""
 
 from datetime import UTC
 
@@ -16,14 +16,14 @@ from tenantcron.targets.execution import Cancellation, Execution, Transactions
 from tenantcron.targets.tokens import Tokens
 
 
-def handed_over(
+def build_execution(
     claimed: Claimed,
     settings: ScheduleSettings,
     transactions: Transactions,
     tokens: Tokens,
     cancellation: Cancellation,
 ) -> Execution:
-    """Return an execution as its handler sees it; a KeyError for a placeholder without a value."""
+    """Return an execution as its handler sees it; raise KeyError for an unknown placeholder."""
     return Execution(
         id=claimed.id,
         tenant_id=claimed.tenant_id,
@@ -41,8 +41,10 @@ def handed_over(
     )
 
 
-def question_of(execution: Execution, owner: Owner, tokens: Tokens) -> AuthorisationRequest:
-    """Return what is asked before a handler starts that has an owner."""
+def authorisation_request(
+    execution: Execution, owner: Owner, tokens: Tokens
+) -> AuthorisationRequest:
+    """Return the request to the authoriser, for an execution with an owner."""
     return AuthorisationRequest(
         tenant_id=execution.tenant_id,
         schedule_name=execution.schedule_name,
@@ -55,7 +57,7 @@ def question_of(execution: Execution, owner: Owner, tokens: Tokens) -> Authorisa
 
 
 def _filled(payload: JsonObject, claimed: Claimed) -> JsonObject:
-    """A copy for each attempt, so that no handler changes what another one gets."""
+    """Return a copy of the payload for each attempt, with its placeholders filled."""
     if not payload:
         return {}
     values = {
@@ -67,28 +69,28 @@ def _filled(payload: JsonObject, claimed: Claimed) -> JsonObject:
     return {key: fill(value, values) for key, value in payload.items()}
 
 
-def no_handler(saga: str, names: tuple[str, ...]) -> str:
-    """Say that nobody runs a saga, and whom was probably meant."""
+def no_handler_message(saga: str, names: tuple[str, ...]) -> str:
+    """Return the error for a saga without a handler, with the closest name."""
     meant = close_match(saga, names)
     hint = f" (did you mean {meant}?)" if meant else ""
     return (
-        f"no handler for saga `{saga}` among the loaded ones{hint}: load the module that has it "
-        "with --handlers"
+        f"no handler is loaded for saga `{saga}`{hint}: load the module that defines it with "
+        "--handlers"
     )
 
 
 def enter_context(claimed: Claimed, owner: Owner | None) -> None:
-    """Whatever happens from here on is done by the execution's actor, and logged with its names.
+    """Set the actor and the log fields of the current context to those of the execution.
 
-    Nothing is taken back (that costs more than all the rest): only for a task or thread of the
-    handler's own, whose context ends with it.
+    The context is not restored, which would cost more than all the rest. Call this only in the
+    handler's own task or thread.
     """
     bind_contextvars(**fields(claimed))
     act_from_here(claimed.actor, claimed.id, owner)
 
 
 def fields(claimed: Claimed) -> dict[str, str | int]:
-    """Return the names that log lines of an execution carry."""
+    """Return the fields of log lines about an execution."""
     return {
         "tenant": claimed.tenant_id,
         "schedule": claimed.schedule_name,

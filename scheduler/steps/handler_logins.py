@@ -1,11 +1,11 @@
-"""How handlers log in to the database: as the role of their tenant, made by the first that asks.
+"""Database logins of handlers: each handler logs in as the role of its tenant.
 
-A process makes sure once per tenant that the role is there and has its rights, on the scheduler's
-own connections. It does so again when a login fails or a right was missing. Plain handlers ask from
-their thread and wait for the event loop.
+The first handler of a tenant in a process ensures that the role exists and has its privileges. This
+uses the scheduler's own connections. It is repeated when a login fails or a privilege was missing.
+Plain handlers call from their thread and wait for the event loop.
 
-It fails closed: without the role a handler gets no connection, and an error that says what to do.
-The first one is logged as well.
+This fails closed: without the role a handler gets no connection, and an error with the fix. The
+first such error is also logged.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log: FilteringBoundLogger = structlog.get_logger()
 
 
 class HandlerLogins:
-    """The logins of one process; its connections belong to the event loop that made it."""
+    """The logins of one process. Its connections belong to the event loop that created it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -38,22 +38,22 @@ class HandlerLogins:
         self._has_warned = False
 
     async def get(self, tenant: TenantId, *, repair: bool = False) -> Login:
-        """Make sure that the role is there, and return its login; a repair sets the password."""
+        """Ensure that the role exists, and return its login; `repair` sets the password again."""
         known = None if repair else self._known.get(tenant)
         if known is not None:
             return known
         if asyncio.get_running_loop() is self._loop:
             return await self._ensured(tenant, repair=repair)
-        # A plain handler may have an event loop of its own in its thread.
+        # A plain handler may run its own event loop in its thread.
         return await asyncio.to_thread(self.get_plain, tenant, repair=repair)
 
     def get_plain(self, tenant: TenantId, *, repair: bool = False) -> Login:
-        """Do so in a plain thread."""
+        """Return the login in a plain thread."""
         known = None if repair else self._known.get(tenant)
         return known or self._awaited(self._ensured(tenant, repair=repair))
 
     def forget(self, tenant: TenantId) -> None:
-        """Check the role's rights before its next login."""
+        """Check the role's privileges before its next login."""
         self._known.pop(tenant, None)
 
     async def _ensured(self, tenant: TenantId, *, repair: bool) -> Login:
@@ -71,14 +71,14 @@ class HandlerLogins:
             future = asyncio.run_coroutine_threadsafe(ensuring, self._loop)
         except RuntimeError:
             ensuring.close()
-            raise HandlerRoleError("no connection: the scheduler has gone") from None
+            raise HandlerRoleError("no connection: the scheduler has stopped") from None
         try:
             return future.result(_PATIENCE.total_seconds())
         except CancelledError:
-            raise HandlerRoleError("no connection: the scheduler goes down") from None
+            raise HandlerRoleError("no connection: the scheduler is shutting down") from None
         except TimeoutError:
             future.cancel()
-            raise HandlerRoleError(f"no connection: waited {_PATIENCE.seconds} s for one") from None
+            raise HandlerRoleError(f"no connection within {_PATIENCE.seconds} s") from None
 
     def _warn(self, tenant: TenantId, error: HandlerRoleError) -> None:
         if not self._has_warned:

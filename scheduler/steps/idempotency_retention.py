@@ -1,10 +1,10 @@
-"""Retention: nothing is sent again once its target may have forgotten the idempotency key.
+"""Idempotency retention: never call a target again after it may have forgotten the key.
 
-A target remembers a key for `idempotency_retention` after it first saw it. So the last attempt of a
-series must have ended by then. `validate` sees to it for what a manifest says (TC404); here it is
-seen to for what nobody could know before: how long a service, or a handler that raises `Retry`,
-wants to be left alone. A series begins with the first attempt, and again when an operator retries
-an execution that had ended.
+A target remembers an idempotency key for `idempotency_retention` after the first request. The last
+attempt of a series must end before that. `validate` checks the retry settings of a manifest
+(TC404). This module checks the delays that are unknown until run time: those that a service or a
+handler requests with `Retry`. A series begins with the first attempt, and again when an operator
+retries an execution that has ended.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from tenantcron.store.rows.execution_attempts import Series
 from tenantcron.store.steps.claiming import Claimed, Lease
 
 DEFAULT_RETENTION: Final = timedelta(hours=24)
-# Less than this part of the retention is worth a line in the log.
+# A margin below this fraction of the retention is logged.
 _SMALL: Final = 0.1
 _FRESH_SECONDS: Final = 3600.0
 
@@ -34,8 +34,8 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
-    """An attempt after which another is planned, and what decides on that."""
+class PlannedRetry:
+    """A failed attempt that is to be retried, with its settings and the decision."""
 
     attempt: Attempt
     settings: ScheduleSettings
@@ -43,7 +43,7 @@ class Retried:
 
 
 class Retention:
-    """Keeps retries inside of what targets remember, and says how close they come to its end."""
+    """Rejects retries that come too late, and measures how close the others come to the limit."""
 
     def __init__(self, keeps: timedelta = DEFAULT_RETENTION) -> None:
         self.keeps = keeps
@@ -51,33 +51,33 @@ class Retention:
 
     @property
     def margin(self) -> float | None:
-        """The retention margin: seconds that the tightest retry of the last hour has to spare.
+        """The retention margin: the seconds that the tightest retry of the last hour has left.
 
-        They are counted from the latest end of the next attempt. None: there was no retry.
+        They count from the latest end of the next attempt. None if there was no retry.
         """
         if self._least is None or monotonic() - self._least[1] > _FRESH_SECONDS:
             return None
         return self._least[0]
 
     async def hold(
-        self, connection: AsyncConnection, clock: Clock, retried: Sequence[Retried]
+        self, connection: AsyncConnection, clock: Clock, retried: Sequence[PlannedRetry]
     ) -> dict[Lease, Settled]:
-        """Return what becomes of executions whose retry would come too late, by their leases."""
+        """Return the final decisions for retries that would come too late, by lease."""
         if not retried:
             return {}
-        series = [series_of(one.attempt.claimed, one.settings) for one in retried]
+        series = [series_of(retry.attempt.claimed, retry.settings) for retry in retried]
         begun = await execution_attempts.begun(connection, series, clock())
         return {
-            one.attempt.claimed.lease: self._too_late(one)
-            for one in retried
-            if not self._fits(one, begun[one.attempt.claimed.id])
+            retry.attempt.claimed.lease: self._too_late(retry)
+            for retry in retried
+            if not self._fits(retry, begun[retry.attempt.claimed.id])
         }
 
-    def _fits(self, one: Retried, begun: timedelta) -> bool:
-        margin = self.keeps - begun - one.settled.wait - one.settings.timeout
+    def _fits(self, retry: PlannedRetry, begun: timedelta) -> bool:
+        margin = self.keeps - begun - retry.settled.wait - retry.settings.timeout
         if margin < timedelta(0):
             return False
-        self._note(one.attempt.claimed, margin.total_seconds())
+        self._note(retry.attempt.claimed, margin.total_seconds())
         return True
 
     def _note(self, claimed: Claimed, margin: float) -> None:
@@ -92,13 +92,13 @@ class Retention:
                 margin_seconds=round(margin, 3),
             )
 
-    def _too_late(self, one: Retried) -> Settled:
-        why = f"{forgotten(self.keeps)} (the attempt before it: {one.settled.reason})"
-        return replace(one.settled, state="DEAD", reason=why[:LONGEST_REASON], wait=timedelta(0))
+    def _too_late(self, retry: PlannedRetry) -> Settled:
+        why = f"{forgotten(self.keeps)} (the attempt before it: {retry.settled.reason})"
+        return replace(retry.settled, state="DEAD", reason=why[:LONGEST_REASON], wait=timedelta(0))
 
 
 def forgotten(keeps: timedelta) -> str:
-    """Say why there is no other attempt."""
+    """Return why there is no other attempt."""
     return (
         f"another attempt would come when the target may have forgotten the idempotency key, "
         f"which it remembers for {format_duration(keeps)}"
@@ -106,13 +106,13 @@ def forgotten(keeps: timedelta) -> str:
 
 
 def first_of_series(claimed: Claimed, settings: ScheduleSettings) -> int:
-    """Return the number of the attempt that its series began with."""
+    """Return the number of the first attempt of the series."""
     # Each loss since then has added an attempt.
     return claimed.attempts_allowed - claimed.losses - settings.retry.max_attempts + 1
 
 
 def series_of(claimed: Claimed, settings: ScheduleSettings) -> Series:
-    """Return what the database finds the beginning of a series by."""
+    """Return the key by which the database finds the beginning of a series."""
     return Series(
         claimed.id, claimed.scheduled_for, first_of_series(claimed, settings), claimed.started_at
     )

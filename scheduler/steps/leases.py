@@ -1,38 +1,37 @@
-"""Leases of one replica: how they are renewed, and how the loop learns what became of them.
+"""Leases of one replica: how they are renewed, and how the main loop is notified.
 
-Who renews: one thread of the replica (`lease_thread`), which has an event loop and a database
-connection of its own. Nothing else does. A handler that blocks the main event loop therefore loses
-no lease, neither its own nor those of the executions beside it. The database's clock decides how
-long a lease lasts.
+Renewal: one thread of the replica (`lease_thread`) renews all leases. It has its own event loop and
+its own database connection, so a handler that blocks the main event loop loses no leases. The
+database's clock decides how long a lease lasts.
 
-What is renewed: every attempt that runs here and every result that is not written yet. While the
-main loop is blocked a claim can be committed and its answer unread, so then also what this replica
-has claimed and does not know.
+What is renewed: the leases of all running attempts and of all unwritten results. While the main
+loop is blocked, a claim may be committed without its response having been read. So the thread then
+also renews leases of this replica that the main loop does not know.
 
-How the main loop learns of it: each heartbeat that came through is handed to the main loop with
-`call_soon_threadsafe`, and there stops what was cancelled or lost. The flags that handlers read
-(`cancelled`, and whether their transactions may still commit) are set by the thread itself, so they
-hold in plain handlers and in the blocking one although the loop cannot act.
+Notification: each successful heartbeat is passed to the main loop with `call_soon_threadsafe`. The
+main loop stops attempts that were cancelled or lost. The thread itself sets the flags that handlers
+read (`cancelled`, and whether their transactions may commit), so plain handlers and a blocking
+handler see them while the loop is blocked.
 
-When the database is away: no heartbeat comes through. After 0.9 of a lease, counted from when the
-last successful one was sent, the replica takes all its leases for lost by the clock of its own
-process, because other replicas may start the same work soon (`Watch`). The main loop stops its
-handlers, and if it is blocked, the thread closes their transactions.
+Unavailable database: no heartbeat succeeds. 0.9 of a lease after the last successful heartbeat was
+sent, by its own clock, the replica treats all its leases as lost, because other replicas may soon
+start the same executions (`LeaseWatch`). The main loop stops its handlers. If the loop is blocked,
+the thread keeps their transactions from committing.
 
-When the main loop is blocked: the thread logs which saga blocks it after a second (`watchdog`), and
-goes on renewing for two leases. Then the replica cannot be saved: the thread records the blocking
-attempt as failed, lets the other leases run out within a second, and ends the process, so that its
-supervisor starts a new one. Only time in which the thread itself could run counts: a process that
-was stopped or starved has not been blocked by a handler.
+Blocked main loop: after a second the thread logs which saga blocks the loop (`watchdog`), and it
+continues to renew for two leases. Then it records the blocking attempt as failed, lets the other
+leases expire within a second, and exits the process, so that the supervisor starts a new one. Only
+time in which the thread itself could run counts: if the process was stopped or starved, no handler
+blocked it.
 
-What it cannot do: code that keeps Python's interpreter lock (a regular expression that backtracks
-for ever, some C extensions) stops this thread, too. The leases of that replica run out as if it had
-crashed. Such handlers belong in a process of their own.
+Limitation: code that holds Python's global interpreter lock (catastrophic backtracking in a regular
+expression, some C extensions) also stops this thread. The leases of the replica then expire as if
+it had crashed. Run such handlers in isolated processes.
 
-Start and stop: the thread starts with the replica, whose first heartbeat has come through before
-anything is claimed, and it stops after the last result was written. It is a daemon: a process that
-has to end does not wait for it. It does not survive a fork, and the process isolation of handlers
-forks from a helper process that never had it.
+Start and stop: the thread starts with the replica, and the first heartbeat must succeed before
+anything is claimed. The thread stops after the last result was written. It is a daemon thread, so
+it does not delay the exit of the process. It does not survive a fork; process isolation forks from
+a helper process that never had the thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,26 +54,27 @@ from tenantcron.store.steps.finishing import Held
 
 log = structlog.get_logger(__name__)
 
-# Of the lease; the rest is for handlers to stop in, before anybody else may start their work.
+# The fraction of a lease after which it is treated as lost. In the rest of it handlers stop, before
+# another replica may start the same execution.
 TRUSTED: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """A heartbeat that came through: the attempts that it was for, and what is still held."""
+class Heartbeat:
+    """A successful heartbeat: the attempts that it was for, and the leases that are still held."""
 
     running: tuple[Claimed, ...]
     held: tuple[Held, ...]
 
     @property
     def cancelled(self) -> tuple[Held, ...]:
-        """What is to stop, with the reason."""
+        """The attempts to cancel, with the reason."""
         return tuple(held for held in self.held if held.cancel_reason is not None)
 
     @property
     def lost(self) -> tuple[Claimed, ...]:
-        """What has no lease any more: another replica took it over, or it has ended meanwhile."""
-        # By the lease: the same execution may run here twice, by a lost claim and by a new one.
+        """The attempts that lost their lease: another replica took over, or they have ended."""
+        # By lease, because a lost and a new claim of the same execution may both run here.
         kept = {(held.id, held.lease_token) for held in self.held}
         return tuple(claimed for claimed in self.running if claimed.lease not in kept)
 
@@ -86,11 +86,11 @@ async def renew(
     *,
     draining: bool = False,
     is_blocked: bool = False,
-) -> Beat:
-    """Renew the leases of all that runs here, and report that this replica is alive."""
+) -> Heartbeat:
+    """Renew the leases of all attempts, and report that this replica is alive."""
     running = executor.running
     leases: list[Claimed | claiming.Unstarted] = [*running, *unwritten]
-    # Without leases there is only the report to write, which depends on no setting.
+    # Without leases only the report is written, which depends on no session setting.
     pins = Pins.ALL if leases or is_blocked else Pins.FEW
     async with replica.database.transaction(by_key=True, pins=pins) as connection:
         at = replica.clock()
@@ -110,24 +110,24 @@ async def renew(
             capabilities=replica.capabilities.declared,
         )
         await workers.report(connection, report, at)
-    return Beat(running, tuple(held))
+    return Heartbeat(running, tuple(held))
 
 
-def stop_ended(executor: Executor, counts: Counts, beat: Beat) -> None:
-    """Stop what a heartbeat found cancelled or lost; in the main loop."""
+def stop_ended(executor: Executor, counts: Counts, beat: Heartbeat) -> None:
+    """Stop attempts that a heartbeat found cancelled or lost. Runs in the main loop."""
     for held in beat.cancelled:
         reason, token = held.cancel_reason or "", held.lease_token
         executor.cancel(held.id, Stop.CANCELLED, reason, lease_token=token)
     still_running = {claimed.lease for claimed in executor.running}
     for claimed in beat.lost:
-        # One that ended while the heartbeat was under way has no lease any more, and needs none.
+        # An attempt that ended during the heartbeat has no lease and needs none.
         if claimed.lease in still_running:
             _stop_lost(executor, claimed)
             counts.leases_lost += 1
 
 
 def _stop_lost(executor: Executor, claimed: Claimed) -> None:
-    """What another replica has taken over must not go on here; its result would be refused."""
+    """Stop an attempt that another replica may have taken over; its result would be rejected."""
     log.warning(
         "lease_lost",
         execution=str(claimed.id),
@@ -137,19 +137,19 @@ def _stop_lost(executor: Executor, claimed: Claimed) -> None:
     executor.cancel(claimed.id, Stop.LOST, lease_token=claimed.lease_token)
 
 
-def flag_ended(executor: Executor, beat: Beat) -> None:
-    """Set the flags of what a heartbeat found cancelled or lost; in the thread."""
+def flag_ended(executor: Executor, beat: Heartbeat) -> None:
+    """Set the flags of attempts that a heartbeat found cancelled or lost. Runs in the thread."""
     for held in beat.cancelled:
         executor.flag((held.id, held.lease_token))
     for claimed in beat.lost:
         executor.flag(claimed.lease, closed=True)
 
 
-class Watch:
-    """Stops what runs here when no heartbeat has come through for nearly a lease.
+class LeaseWatch:
+    """Stops all attempts when no heartbeat has succeeded for nearly a lease.
 
-    `silence` returns the seconds since the last one was sent that did. The thread moves that even
-    while the loop is blocked, so a timer that goes off late looks again before it stops anything.
+    `silence` returns the seconds since the last successful heartbeat was sent. Heartbeats continue
+    while the loop is blocked, so a late timer checks `silence` again before it stops anything.
     """
 
     def __init__(
@@ -167,21 +167,21 @@ class Watch:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Watch from now on."""
-        self._look()
+        """Start watching."""
+        self._check()
 
     def end(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         left = self._trusted - self._silence()
         if left <= 0:
             self._cut_off()
-            # What is claimed from now on is watched, too.
+            # Continue to watch, for attempts that are claimed later.
             left = self._trusted
-        self._timer = self._call_later(left, self._look)
+        self._timer = self._call_later(left, self._check)
 
     def _cut_off(self) -> None:
         running = self._executor.running

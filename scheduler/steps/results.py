@@ -1,10 +1,10 @@
-"""Results on their way into the database.
+"""The queue of results to write to the database.
 
-They gather while the batch before them is written, so under load a batch is large and the cost of a
-commit is shared, and an idle replica writes each at once. What cannot be written because the
-database is away is kept and tried again. Its lease is renewed meanwhile, and if that is lost, the
-result is refused, as it must be. A batch that the database refuses for what is in it is halved, so
-that one bad result never holds up the others.
+Results accumulate while the previous batch is written. Under load batches are large and share the
+cost of a commit; an idle replica writes each result at once. If the database is unavailable,
+results are kept and retried. Their leases are renewed meanwhile; if a lease is lost, the database
+rejects the result. If the database rejects a batch because of a value in it, the batch is halved,
+so one bad result never delays the others.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.2, 3.0
 
 
 class Results:
-    """Takes results and writes them, in the order in which they come."""
+    """Writes results in the order in which they are added."""
 
     def __init__(self, replica: Replica, on_freed: Callable[[], None]) -> None:
         self._replica = replica
@@ -37,28 +37,28 @@ class Results:
         self._none.set()
 
     def add(self, attempt: Attempt) -> None:
-        """Take a result."""
+        """Add a result."""
         self._unwritten.append(attempt)
         self._none.clear()
         self._some.set()
 
     @property
     def unwritten(self) -> int:
-        """How many are left to write."""
+        """The number of results to write."""
         return len(self._unwritten)
 
     @property
     def left(self) -> tuple[Attempt, ...]:
-        """What is left to write; any thread may ask."""
-        # Made without running any Python code, so the loop cannot change the list meanwhile.
+        """The results to write. Thread-safe."""
+        # `tuple` runs no Python code here, so the loop cannot change the list meanwhile.
         return tuple(self._unwritten)
 
     async def all_written(self) -> None:
-        """Wait until nothing is left to write."""
+        """Wait until all results are written."""
         await self._none.wait()
 
     async def write(self) -> None:
-        """Write what comes, for ever."""
+        """Write results until cancelled."""
         CURRENT_STEP.set("results")
         while True:
             await self._some.wait()
@@ -75,7 +75,7 @@ class Results:
             try:
                 await self._write(batch)
             except ConflictError:
-                continue  # the other one is done by now
+                continue  # the other transaction has ended by now
             except (DatabaseError, DBAPIError) as error:
                 log.error("results_not_written", error=first_line(error), results=len(batch))
                 await asyncio.sleep(wait)
@@ -94,7 +94,7 @@ class Results:
 
     async def _write_halves(self, batch: Sequence[Attempt], error: DBAPIError) -> None:
         if len(batch) == 1:
-            # Its lease runs out, and the execution is recovered as if the worker had been lost.
+            # Its lease expires, and the execution is recovered as if the worker had been lost.
             execution = str(batch[0].claimed.id)
             log.error("result_refused", execution=execution, error=first_line(error))
             return

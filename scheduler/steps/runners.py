@@ -1,13 +1,13 @@
-"""Runners: which replicas can run what, and what becomes of executions that none can run.
+"""Runners: which replicas can run which executions, and how executions without a runner end.
 
-Every replica names its capabilities: in its worker row with each heartbeat, and in `capability`
-when it starts, every few minutes, and when it leaves. An execution whose requirement no live
-replica has stays pending and uses up no attempt. Any replica ends it when its start deadline has
-passed, with a reason of its own, or when its tenant or schedule may not run any more
-(`RunnerWatch`). That reads only which requirements are pending, unless one has no runner.
+Every replica declares its capabilities: in its worker row with each heartbeat, and in `capability`
+when it starts, every few minutes, and when it stops. An execution whose requirement no live replica
+meets stays pending and uses up no attempt. Any replica ends it after its start deadline, with its
+own reason, or when its tenant or schedule may no longer run (`RunnerWatch`). This check only reads
+the pending requirements, unless one of them has no runner.
 
-A replica that drains starts nothing, so it is no runner. A replica of the release before declares
-nothing and claims everything; while one is alive, no requirement counts as without a runner.
+A draining replica starts nothing, so it does not count. A replica of the previous release declares
+nothing and claims everything; while one is alive, every requirement has a runner.
 """
 
 import asyncio
@@ -30,46 +30,47 @@ from tenantcron.store.steps import requirements
 
 log = structlog.get_logger(__name__)
 
-# How often a replica looks for what has no runner, and how often it names what it can run.
+# How often a replica looks for executions without a runner, and how often it declares its
+# capabilities.
 EVERY: Final = 20.0
-_NAMES_EVERY: Final = timedelta(minutes=10).total_seconds()
+_DECLARES_EVERY: Final = timedelta(minutes=10).total_seconds()
 SHOWN: Final = 10
 
 
 class RunnerWatch:
-    """Names what this replica can run, and ends what no replica can."""
+    """Declares the capabilities of this replica, and ends executions without a runner."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._named_at: float | None = None
+        self._declared_at: float | None = None
         self._has_warned = False
-        # Whether the schedules were refreshed since the start, so that their cursors are there.
+        # Whether the first refresh is complete, so that all cursors exist.
         self.knows_schedules = False
 
-    async def look(self) -> float:
-        """Take one step; return how many seconds there is nothing to do."""
-        await self._name_in_time()
+    async def check(self) -> float:
+        """Run one step, and return the seconds until the next one."""
+        await self._declare_in_time()
         await self._warn_once()
         pending = await requirements.glance_at_pending(self._replica.database)
         if not all(map(self._replica.capabilities.cover, pending)):
             await self._end_without_runner(pending)
-        # The first refresh may still be under way.
+        # The first refresh may still be in progress.
         return EVERY * (1 + self._replica.random.random() / 4) if self._has_warned else 1.0
 
-    async def name(self) -> None:
-        """Record what this replica can run."""
+    async def declare(self) -> None:
+        """Record the capabilities of this replica."""
         replica = self._replica
         async with replica.database.transaction() as connection:
             await requirements.name(connection, replica.capabilities.named, replica.clock())
 
     async def _warn_once(self) -> None:
-        """Warn about enabled schedules that no live replica can run, as seen at the start."""
+        """Warn once, after the start, about enabled schedules that no live replica can run."""
         if self._has_warned or not self.knows_schedules:
             return
         replica = self._replica
         async with replica.database.transaction() as connection:
             scheduled = await requirements.of_schedules(connection)
-            sagas = {requirement(one.saga, one.kind): one for one in scheduled}
+            sagas = {requirement(entry.saga, entry.kind): entry for entry in scheduled}
             missing = without_runner(sagas, await self._alive(connection))
         if missing:
             log.warning(
@@ -80,11 +81,11 @@ class RunnerWatch:
             )
         self._has_warned = True
 
-    async def _name_in_time(self) -> None:
+    async def _declare_in_time(self) -> None:
         now = asyncio.get_running_loop().time()
-        if self._named_at is None or now - self._named_at >= _NAMES_EVERY:
-            await self.name()
-            self._named_at = now
+        if self._declared_at is None or now - self._declared_at >= _DECLARES_EVERY:
+            await self.declare()
+            self._declared_at = now
 
     async def _end_without_runner(self, pending: Collection[str]) -> None:
         replica = self._replica
@@ -93,7 +94,7 @@ class RunnerWatch:
             if not missing:
                 return
             ended = await requirements.end_without_runner(connection, missing, replica.clock())
-        replica.counts.note_unstarted(Counter((one.state, one.reason) for one in ended))
+        replica.counts.note_unstarted(Counter((row.state, row.reason) for row in ended))
         report_skipped(ended)
 
     async def _alive(self, connection: AsyncConnection) -> tuple[WorkerRow, ...]:

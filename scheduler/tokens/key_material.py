@@ -1,7 +1,7 @@
-"""What the settings say about keys: master keys, and private keys of the platform's own.
+"""The keys in the settings: master keys, and signing keys of the platform.
 
-Both are read when somebody first asks, and again when their file has changed: a secret that is
-mounted into a container changes while the scheduler runs.
+Both are read on first use, and again when their file changes: a secret that is mounted into a
+container can change while the scheduler runs.
 """
 
 from collections.abc import Callable
@@ -26,16 +26,16 @@ class KeyMaterial:
         self._own = _Secret("signing_key", settings.signing_key, settings.signing_key_file, _pem)
 
     def masters(self) -> tuple[MasterKey, ...]:
-        """Return the master keys, the one that seals first; none if there are none."""
+        """Return the master keys; the first one seals. Empty if there are none."""
         return self._masters.read() or ()
 
     def own(self) -> PemKeys | None:
-        """Return the keys that sign in place of those in the database."""
+        """Return the signing keys that replace those in the database."""
         return self._own.read()
 
 
 class _Secret(Generic[T]):
-    """A value that comes as text, or in a file."""
+    """A setting that is given as text or as a file."""
 
     def __init__(
         self, name: str, text: str | None, file: Path | None, parse: Callable[[str], T]
@@ -60,7 +60,7 @@ class _Secret(Generic[T]):
                 self._seen = seen
         except (OSError, UnicodeDecodeError) as error:
             named = f"{PREFIX}{self._name.upper()}_FILE"
-            raise UsageError(f"{file}: {named} names it, and it cannot be read: {error}") from None
+            raise UsageError(f"{file}: cannot read the file of {named}: {error}") from None
         return self._read
 
     def _parsed(self, text: str, place: str) -> T:
@@ -71,5 +71,5 @@ class _Secret(Generic[T]):
 
 
 def _pem(text: str) -> PemKeys:
-    # Environments that know no lines write them like this.
+    # Some environments cannot hold line breaks and escape them.
     return from_pem(text.replace("\\n", "\n"))

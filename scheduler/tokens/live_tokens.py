@@ -1,18 +1,18 @@
-"""Live tokens: whether an execution token is that of a running attempt, and its renewal.
+"""Live tokens: check whether the attempt of an execution token still runs, and renew the token.
 
-A signature says who minted a token, not whether its attempt still runs. So the issuer verifies it
-first, without the database, and then reads the execution's row by its id. The token is active while
+A signature proves who minted a token, not that its attempt still runs. The issuer first verifies
+the signature without the database, and then reads the execution's row. The token is active while
 
-- the execution runs, its lease has not run out, and the token names that very lease: a token of an
-  earlier attempt names another one;
+- the execution runs, its lease has not expired, and the token contains that lease (a token of an
+  earlier attempt contains another one);
 - its tenant and its identity are active;
-- it has not expired, by the database's clock.
+- it has not expired by the database's clock.
 
-Renewal asks the same, once more in the statement that mints: a lease that is lost in between mints
-nothing. The fresh token repeats the claims of the old one, so nobody gains anything by renewing but
-time, and that ends a minute after the deadline of the attempt.
+A renewal checks the same again in the statement that mints, so a lease that is lost in between
+mints nothing. The new token repeats the claims of the old one. A renewal extends only the lifetime,
+at most until a minute after the deadline of the attempt.
 
-Public keys are kept for some seconds. A key that is retired verifies here for that long.
+Public keys are cached for a few seconds, so a retired key still verifies for that long.
 """
 
 import hmac
@@ -31,16 +31,16 @@ from tenantcron.store.rows.api_usage import Usage
 from tenantcron.store.steps import minting
 from tenantcron.store.steps.claiming import Lease
 
-# Seconds for which the public keys are kept, and between fetches because of an unknown key.
+# Seconds for which public keys are cached, and the minimum between fetches for unknown keys.
 _KEPT_FOR: Final = 5.0
 _AT_MOST_EVERY: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What the database knows of a verified token."""
+class TokenCheck:
+    """The state of a verified token in the database."""
 
-    # None: it is not active.
+    # None: the token is not active.
     lease: Lease | None
     # None: the request was not counted.
     usage: Usage | None
@@ -48,7 +48,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A fresh token, and how many seconds it lives."""
+    """A new token, and its lifetime in seconds."""
 
     token: str
     expires_in: int
@@ -69,11 +69,11 @@ class LiveTokens:
         self._trusted_at = float("-inf")
 
     async def verified(self, token: str) -> Proof:
-        """Return what a token proves, as of when it was issued; else an InvalidTokenError."""
+        """Verify a token as of when it was issued; raise InvalidTokenError if it is invalid."""
         return verify_own(token, await self._keys_for(key_id(token)), self._settings.issuer)
 
-    async def check(self, proof: Proof, caller: str | None = None) -> Checked:
-        """Look whether a token is active now; if a caller is given, count its request."""
+    async def check(self, proof: Proof, caller: str | None = None) -> TokenCheck:
+        """Check whether a token is active now; count the request if a caller is given."""
         found = await minting.token_lease(
             self._database,
             proof.execution,
@@ -83,11 +83,11 @@ class LiveTokens:
         )
         token = found.lease_token
         if token is None or proof.expires_at <= found.now or not _names(proof, token):
-            return Checked(None, found.usage)
-        return Checked((proof.execution, token), found.usage)
+            return TokenCheck(None, found.usage)
+        return TokenCheck((proof.execution, token), found.usage)
 
     async def renew(self, proof: Proof, lease: Lease) -> Renewed | None:
-        """Return a fresh token in place of an active one; None if it is not active any more."""
+        """Renew an active token; return None if it is no longer active."""
         identity = proof.actor.id
         async with self._database.transaction() as connection:
             permits = await minting.permits(
@@ -125,6 +125,6 @@ class LiveTokens:
 
 
 def _names(proof: Proof, lease_token: UUID) -> bool:
-    """Whether a token is of the attempt that runs by this lease."""
+    """Whether a token belongs to the attempt that holds this lease."""
     expected = lease_digest(proof.execution, lease_token)
     return hmac.compare_digest(proof.lease or "", expected)

@@ -1,17 +1,16 @@
-"""Tokens for executions: minted when a handler asks, for as long as its lease holds.
+"""Execution tokens: minted on request of a handler, while its lease is valid.
 
-Nothing is made ahead and nothing is kept. For each token the database is asked anew, in one short
-statement: whether the execution still runs by this very lease, whether its tenant is active, which
-key signs, and what time it is. So a handler that asks again gets a fresh token; one whose lease was
-taken away, or whose tenant was suspended meanwhile, gets none and is told why.
+Tokens are neither prepared nor cached. For each token one short statement reads whether the
+execution still holds this lease, whether its tenant is active, which key signs, and the time. So
+each request returns a new token. If the lease was lost or the tenant was suspended meanwhile, the
+request fails with the reason.
 
-A token that cannot be minted is an error of the attempt, an event of the log, and counted.
+A token that cannot be minted is an error of the attempt. It is logged and counted.
 
-Tokens go by the scheduler's own connections, never by those of handlers: a handler may ask for one
-while it holds a transaction, and as many handlers as there are connections would wait for each
-other. They take one connection at a time, so that heartbeats find one, too: who asks while the
-database is being asked goes along with the next question, together with all others. Plain handlers
-ask from their thread and wait for the event loop.
+Minting uses the scheduler's own connections, never those of handlers: handlers may request tokens
+during a transaction, and with all connections in use they would deadlock. Minting uses one
+connection at a time, so that heartbeats always find one: requests that arrive during a query are
+combined into the next query. Plain handlers call from their thread and wait for the event loop.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ from tenantcron.targets.tokens import TokenError
 if TYPE_CHECKING:
     from tenantcron.scheduler.tokens.signing_keys import Signer
 
-# Executions that one question is about.
+# The maximum number of executions per query.
 _AT_A_TIME: Final = 100
 # How long a plain handler waits for the event loop.
 _PATIENCE: Final = timedelta(seconds=30)
@@ -54,7 +53,7 @@ log = structlog.get_logger(__name__)
 
 
 class MintFailure(StrEnum):
-    """Why there is no token."""
+    """Why a token was refused."""
 
     AUDIENCE = "audience"
     LEASE = "lease"
@@ -65,7 +64,7 @@ class MintFailure(StrEnum):
 
 
 class _RefusedError(Exception):
-    """A reason to count, and a text for people."""
+    """A refusal with its reason, and a message for people."""
 
     def __init__(self, failure: MintFailure, text: str) -> None:
         super().__init__(text)
@@ -74,14 +73,14 @@ class _RefusedError(Exception):
 
 @dataclass(slots=True)
 class MintCounts:
-    """How many tokens this process has minted, and how many it could not, by reason."""
+    """The number of tokens that this process has minted, and of refusals by reason."""
 
     minted: int = 0
     failed: Counter[MintFailure] = field(default_factory=Counter)
 
 
-class Wanted(NamedTuple):
-    """A token that somebody asks for."""
+class TokenRequest(NamedTuple):
+    """A handler's request for a token."""
 
     claimed: Claimed
     timeout: timedelta
@@ -90,7 +89,7 @@ class Wanted(NamedTuple):
 
 
 class Minter:
-    """Mints tokens in one process; everything but `ExecutionTokens` happens in its event loop."""
+    """Mints tokens in one process. All of it except `ExecutionTokens` runs in the event loop."""
 
     def __init__(
         self,
@@ -112,14 +111,14 @@ class Minter:
     def __call__(
         self, claimed: Claimed, timeout: timedelta, owner: Owner | None = None
     ) -> "ExecutionTokens":
-        """Return the tokens of one execution; nothing is asked or made yet."""
+        """Return the token source of one execution, without a query."""
         return ExecutionTokens(self, claimed, timeout, owner)
 
-    async def mint(self, wanted: Wanted) -> str:
-        """Return a fresh token."""
-        claimed = wanted.claimed
+    async def mint(self, request: TokenRequest) -> str:
+        """Mint a new token."""
+        claimed = request.claimed
         try:
-            token = await self._mint(wanted)
+            token = await self._mint(request)
         except _RefusedError as error:
             self.counts.failed[error.failure] += 1
             log.warning(
@@ -129,7 +128,7 @@ class Minter:
                 saga=claimed.saga_name,
                 execution=str(claimed.id),
                 attempt=claimed.attempt,
-                audience=wanted.audience[:LONGEST_AUDIENCE],
+                audience=request.audience[:LONGEST_AUDIENCE],
                 reason=error.failure.value,
                 error=str(error),
             )
@@ -137,13 +136,13 @@ class Minter:
         self.counts.minted += 1
         return token
 
-    async def _mint(self, wanted: Wanted) -> str:
-        _check_audience(wanted.audience)
+    async def _mint(self, request: TokenRequest) -> str:
+        _check_audience(request.audience)
         try:
-            permit = await self._permits.of(wanted.claimed)
-            return await self._signed(_granted(permit, wanted.claimed, self._identity), wanted)
+            permit = await self._permits.of(request.claimed)
+            return await self._signed(_granted(permit, request.claimed, self._identity), request)
         except (DatabaseError, SQLAlchemyError) as error:
-            text = f"no token, for the database cannot be asked: {first_line(error)}"
+            text = f"no token: the database is not available: {first_line(error)}"
             raise _RefusedError(MintFailure.DATABASE, text) from error
         except TenantcronError as error:
             raise _RefusedError(MintFailure.KEY, f"no token: {error}") from error
@@ -155,7 +154,7 @@ class Minter:
                 connection, leases, identity=self._identity, at=self._clock()
             )
 
-    async def _signed(self, permit: Permit, wanted: Wanted) -> str:
+    async def _signed(self, permit: Permit, request: TokenRequest) -> str:
         from tenantcron.actor.tokens import (  # noqa: PLC0415 -- see `_signing`
             Claims,
             lease_digest,
@@ -166,21 +165,21 @@ class Minter:
         claims = Claims(
             issuer=self._settings.issuer,
             subject=self._identity,
-            audience=wanted.audience,
-            tenant=wanted.claimed.tenant_id,
-            execution=wanted.claimed.id,
-            attempt=wanted.claimed.attempt,
-            lease=lease_digest(*wanted.claimed.lease),
+            audience=request.audience,
+            tenant=request.claimed.tenant_id,
+            execution=request.claimed.id,
+            attempt=request.claimed.attempt,
+            lease=lease_digest(*request.claimed.lease),
             now=permit.now,
-            deadline=wanted.claimed.started_at + wanted.timeout,
+            deadline=request.claimed.started_at + request.timeout,
             lifetime=self._settings.token_lifetime,
-            owner=wanted.owner,
+            owner=request.owner,
             roles=self._roles,
         )
         return sign(claims, key)
 
     def _signing(self) -> "Signer":
-        # A scheduler whose handlers want no tokens does not pay for cryptography.
+        # A scheduler whose handlers use no tokens does not import cryptography.
         from tenantcron.scheduler.tokens import key_material, signing_keys  # noqa: PLC0415 -- as it says
 
         if self._signer is None:
@@ -192,7 +191,7 @@ class Minter:
 
 
 class _Permits:
-    """Asks about many executions at a time, always after they have asked."""
+    """Combines requests: each query covers all requests that arrived before it."""
 
     def __init__(self, ask: Callable[[Sequence[Claimed]], Awaitable[dict[Lease, Permit]]]) -> None:
         self._ask = ask
@@ -200,7 +199,7 @@ class _Permits:
         self._asking: asyncio.Task[None] | None = None
 
     async def of(self, claimed: Claimed) -> Permit | None:
-        """Return what a token depends on, None if the lease is gone."""
+        """Return the permit of an execution; None if it does not hold its lease."""
         answer: asyncio.Future[Permit | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((claimed, answer))
         if self._asking is None:
@@ -218,11 +217,11 @@ class _Permits:
     async def _answer(
         self, waiting: Sequence[tuple[Claimed, "asyncio.Future[Permit | None]"]]
     ) -> None:
-        # Who does not wait any more was cancelled.
+        # A future that is done belongs to a cancelled request.
         asked = [claimed for claimed, answer in waiting if not answer.done()]
         try:
             permits = await self._ask(asked)
-        except Exception as error:  # noqa: BLE001 -- each of those who wait gets it
+        except Exception as error:  # noqa: BLE001 -- every waiting request receives it
             for _, answer in waiting:
                 if not answer.done():
                     answer.set_exception(error)
@@ -233,7 +232,7 @@ class _Permits:
 
 
 class ExecutionTokens:
-    """The tokens of one claimed execution. There are thousands a second, so it only remembers."""
+    """The token source of one claimed execution, created thousands of times a second."""
 
     __slots__ = ("_claimed", "_minter", "_owner", "_timeout")
 
@@ -246,35 +245,35 @@ class ExecutionTokens:
         self._owner = owner
 
     async def mint(self, audience: str) -> str:
-        """Return a fresh token for the audience; a TokenError if there can be none."""
+        """Return a new token for the audience; raise TokenError if it is refused."""
         if asyncio.get_running_loop() is self._minter.loop:
             return await self._minting(audience)
-        # A plain handler may have an event loop of its own in its thread.
-        return await asyncio.wrap_future(self._handed_over(audience))
+        # A plain handler may run its own event loop in its thread.
+        return await asyncio.wrap_future(self._submit(audience))
 
     def mint_plain(self, audience: str) -> str:
-        """Do so in a plain thread."""
-        future = self._handed_over(audience)
+        """Return a new token in a plain thread."""
+        future = self._submit(audience)
         try:
             return future.result(_PATIENCE.total_seconds())
         except CancelledError:
-            raise TokenError("no token: the scheduler goes down") from None
+            raise TokenError("no token: the scheduler is shutting down") from None
         except TimeoutError:
             future.cancel()
-            raise TokenError(f"no token: waited {_PATIENCE.seconds} s for one") from None
+            raise TokenError(f"no token within {_PATIENCE.seconds} s") from None
 
     def _minting(self, audience: str) -> Coroutine[object, object, str]:
-        wanted = Wanted(self._claimed, self._timeout, self._owner, audience)
-        return self._minter.mint(wanted)
+        request = TokenRequest(self._claimed, self._timeout, self._owner, audience)
+        return self._minter.mint(request)
 
-    def _handed_over(self, audience: str) -> Future[str]:
-        """Let the scheduler's event loop do it: the connections are there."""
+    def _submit(self, audience: str) -> Future[str]:
+        """Mint in the scheduler's event loop, which owns the connections."""
         minting = self._minting(audience)
         try:
             return asyncio.run_coroutine_threadsafe(minting, self._minter.loop)
         except RuntimeError:
             minting.close()
-            raise TokenError("no token: the scheduler has gone") from None
+            raise TokenError("no token: the scheduler has stopped") from None
 
 
 def _check_audience(audience: str) -> None:
@@ -282,19 +281,19 @@ def _check_audience(audience: str) -> None:
     if not fits or not audience.isprintable() or audience != audience.strip():
         raise _RefusedError(
             MintFailure.AUDIENCE,
-            f"no token: {audience[:LONGEST_AUDIENCE]!r} is not an audience. Name the service that "
-            f"it is for as that service knows itself, with 1 to {LONGEST_AUDIENCE} characters",
+            f"no token: {audience[:LONGEST_AUDIENCE]!r} is not an audience. Use the audience that "
+            f"the receiving service expects, with 1 to {LONGEST_AUDIENCE} characters",
         )
 
 
 def _granted(permit: Permit | None, claimed: Claimed, identity: str) -> Permit:
-    """Refuse what may have no token, and say why."""
+    """Return the permit if it allows a token; raise an error with the reason otherwise."""
     tenant = claimed.tenant_id
     if permit is None or not permit.lease_holds:
         raise _RefusedError(
             MintFailure.LEASE,
-            f"no token: execution {claimed.id} does not hold its lease any more. Its attempt is "
-            "over, and another one may be running",
+            f"no token: execution {claimed.id} no longer holds its lease. Its attempt has ended, "
+            "and another one may be running",
         )
     if permit.tenant is not TenantStatus.ACTIVE:
         raise _RefusedError(MintFailure.TENANT, f"no token: tenant {tenant} is {permit.tenant}")

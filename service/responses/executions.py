@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tenantcron.scheduler.operate.execution_lookup import Told
+from tenantcron.scheduler.operate.execution_lookup import ExecutionDetails
 from tenantcron.service.responses.shapes import AttemptResponse, ExecutionResponse, StoryResponse
 from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
 
@@ -43,9 +43,9 @@ def as_json(row: ExecutionRow) -> ExecutionResponse:
     }
 
 
-def story_as_json(told: Told) -> StoryResponse:
+def story_as_json(details: ExecutionDetails) -> StoryResponse:
     """Return an execution with its attempts."""
-    return {**as_json(told.execution), "attempts": [_attempt(one) for one in told.attempts]}
+    return {**as_json(details.execution), "attempts": [_attempt(one) for one in details.attempts]}
 
 
 def _attempt(attempt: AttemptRow) -> AttemptResponse:

@@ -67,7 +67,7 @@ def resumed_as_json(ref: ScheduleRef, done: Resumed) -> ResumedResponse:
         "tenant": ref.tenant,
         "schedule": ref.schedule,
         "paused": None,
-        "passed_over": done.passed_over,
+        "passed_over": done.skipped_occurrences,
         "next_run_at": iso(done.cursor.next_run_at),
     }
 

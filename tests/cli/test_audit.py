@@ -45,7 +45,7 @@ def test_what_was_lost_is_1_and_named(shell: Shell, database_url: str) -> None:
     (found,) = json.loads(shell("audit", "--format", "json").out)["findings"]
 
     assert called.code == 1
-    assert "error[lost] beta/hourly: no row stands for 4 occurrences from " in called.out
+    assert "error[lost] beta/hourly: no row covers 4 occurrences from " in called.out
     assert found.keys() == {
         "code",
         "tenant",

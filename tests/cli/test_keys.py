@@ -141,7 +141,7 @@ def test_a_master_key_in_the_settings_file_is_wrong_use(shell: Shell) -> None:
 
 def test_a_scheduler_does_not_start_with_a_secret_that_cannot_be_read(shell: Shell) -> None:
     missing = shell("run", "--once", TENANTCRON_MASTER_KEY_FILE="missing")
-    assert (missing.code, "missing: TENANTCRON_MASTER_KEY_FILE names it" in missing.err) == (
+    assert (missing.code, "the file of TENANTCRON_MASTER_KEY_FILE" in missing.err) == (
         2,
         True,
     )

@@ -19,7 +19,7 @@ from support.scraping import until_served
 ENDLESS = """
 import asyncio
 from pathlib import Path
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.targets.registry import saga
 
 @saga("nothing")
@@ -30,7 +30,7 @@ async def drain(self):
     Path("draining").touch()
     await asyncio.Event().wait()
 
-Run._drain = drain
+ReplicaRun._drain = drain
 """
 
 

@@ -24,7 +24,7 @@ def test_the_answer_comes_first_and_nothing_is_changed(shell: Shell, database_ur
     assert lines[0] == "`acme/off` is disabled in its manifest."
     assert lines[1].startswith("  = Set `enabled: true` and apply")
     assert "- No scheduler is running, so nothing fires or starts." in lines
-    assert "- `acme/off` is declared, but no scheduler has taken it up yet." in lines
+    assert "- `acme/off` is declared, but no scheduler has picked it up yet." in lines
     assert footprint(database_url) == before
 
 
@@ -45,7 +45,7 @@ def test_programs_get_the_answer_and_all_findings(shell: Shell) -> None:
     [
         ("acme/nigthly", "did you mean `acme/nightly`?"),
         ("acne/nightly", "did you mean `acme`?"),
-        ("acme/something", "`tenantcron schedule list acme` shows all"),
+        ("acme/something", "`tenantcron schedule list acme` lists all schedules"),
     ],
 )
 def test_what_does_not_exist_is_an_answer_and_1(shell: Shell, ref: str, hint: str) -> None:

@@ -13,7 +13,7 @@ from support.promtool import promtool
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.scheduler.inspect.audit_findings import AuditCode
-from tenantcron.scheduler.metrics.prometheus import METRICS, Kind
+from tenantcron.scheduler.metrics.prometheus import METRICS, MetricType
 from tenantcron.scheduler.steps.reasons import ENDS, ReasonKind
 from tenantcron.scheduler.tokens.token_minting import MintFailure
 from tenantcron.store.rows.executions import State
@@ -50,11 +50,11 @@ def queries() -> Iterator[str]:
 
 def samples() -> dict[str, str]:
     """Return the names that can be asked for, with the metric that each is of."""
-    parts = {Kind.HISTOGRAM: ("_bucket", "_count", "_sum")}
+    parts = {MetricType.HISTOGRAM: ("_bucket", "_count", "_sum")}
     return {
         f"{metric.full_name}{part}": metric.full_name
         for metric in METRICS
-        for part in parts.get(metric.kind, ("",))
+        for part in parts.get(metric.type, ("",))
     }
 
 

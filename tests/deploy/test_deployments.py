@@ -17,7 +17,7 @@ from tenantcron.api.status import router
 from tenantcron.cli.main import COMMANDS, _parser
 from tenantcron.core.durations import parse_duration
 from tenantcron.core.settings import PREFIX, Settings, load_settings
-from tenantcron.scheduler.metrics.server import pages
+from tenantcron.scheduler.metrics.server import routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def paths_of(command: str) -> set[str]:
         return b""
 
     of_api = {route.path for route in router.routes}  # type: ignore[attr-defined] # all are paths
-    return {"run": set(pages(nothing, lambda: None, lambda: None)), "serve": of_api}[command]
+    return {"run": set(routes(nothing, lambda: None, lambda: None)), "serve": of_api}[command]
 
 
 def test_the_probes_of_kubernetes_ask_for_pages_that_exist_at_ports_that_do(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from tenantcron.provider.refresh import refresh
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.plan import Rules
-from tenantcron.scheduler.inspect.audit import Audited, audit
-from tenantcron.scheduler.inspect.audit_occurrences import judge
+from tenantcron.scheduler.inspect.audit import AuditReport, audit
+from tenantcron.scheduler.inspect.audit_occurrences import compare_occurrences
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.executions import execution_id
 from tenantcron.store.rows.recorded_occurrences import Recorded
@@ -64,7 +64,7 @@ def judged(*rows: Recorded, last: float = 4) -> list[tuple[str, int, datetime | 
         last_run_at=hour(last),
     )
     expected = [hour(number) for number in range(1, int(last) + 1)]
-    found = judge(cursor, expected, NOON, rows)
+    found = compare_occurrences(cursor, expected, NOON, rows)
     return [(one.code.value, one.count, one.since) for one in found]
 
 
@@ -111,11 +111,11 @@ def test_rows_of_another_schedule_of_that_name_do_not_count() -> None:
     assert judged(*rows[1:], row(1, schedule_id=other)) == [("lost", 1, hour(1))]
 
 
-async def audited(scheduling: Scheduling, **options: object) -> Audited:
+async def audited(scheduling: Scheduling, **options: object) -> AuditReport:
     return await audit(scheduling.database, RETENTION, at=scheduling.clock(), **options)  # type: ignore[arg-type] # as given
 
 
-def found(result: Audited, *, but: str = "unreadable") -> list[tuple[str, str | None]]:
+def found(result: AuditReport, *, but: str = "unreadable") -> list[tuple[str, str | None]]:
     """Return the findings; tenants of these tests have no schema of their own."""
     return [(one.code.value, one.schedule) for one in result.findings if one.code != but]
 

@@ -9,7 +9,7 @@ from sqlalchemy import event
 from support.cursors import run
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.inspect.audit import Audited, audit
+from tenantcron.scheduler.inspect.audit import AuditReport, audit
 
 RETENTION = timedelta(days=90)
 # Of the same tenants and schedules, before their timetables became what they are.
@@ -27,7 +27,7 @@ FROM tenantcron.schedule_cursor AS c, generate_series(1, 1000) AS n
 """
 
 
-async def audited(scheduling: Scheduling) -> Audited:
+async def audited(scheduling: Scheduling) -> AuditReport:
     return await audit(scheduling.database, RETENTION, at=scheduling.clock())
 
 
@@ -56,7 +56,7 @@ async def test_history_before_the_timetable_is_not_read(
     assert read == row["n"] > 0
 
 
-async def rows_of_history_read(scheduling: Scheduling) -> tuple[int, Audited]:
+async def rows_of_history_read(scheduling: Scheduling) -> tuple[int, AuditReport]:
     """Audit, and count the rows that its statements take from the partitions of history."""
     sent: list[tuple[str, Any]] = []
 

@@ -21,7 +21,7 @@ from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.metrics import prometheus
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.scheduler.steps.claim import give_back_unrunnable
+from tenantcron.scheduler.steps.claim import release_unrunnable
 from tenantcron.scheduler.steps.runners import RunnerWatch
 from tenantcron.store.rows import workers
 from tenantcron.store.rows.workers import WorkerReport, WorkerRow
@@ -226,7 +226,7 @@ async def test_a_row_of_the_release_before_with_a_target_requires_its_kind(
 async def test_a_catch_all_takes_what_no_replica_names(scheduling: Scheduling) -> None:
     engine = with_capabilities(scheduling.replica("engine"), patterns=("saga:*",))
     billing = scheduling.replica("billing", "invoice")
-    await RunnerWatch(billing).name()
+    await RunnerWatch(billing).declare()
     await scheduling.waiting(1, saga_name="invoice")
     await scheduling.waiting(1, saga_name="other")
 
@@ -239,7 +239,7 @@ async def test_a_catch_all_leaves_alone_what_was_named_within_the_last_hour(
     scheduling: Scheduling,
 ) -> None:
     engine = with_capabilities(scheduling.replica("engine"), patterns=("saga:*",))
-    await RunnerWatch(scheduling.replica("billing", "invoice")).name()
+    await RunnerWatch(scheduling.replica("billing", "invoice")).declare()
     await scheduling.waiting(1, saga_name="invoice")
     scheduling.clock.go_on(minutes=59)
     assert await scheduling.claim_all(engine) == []
@@ -268,7 +268,7 @@ async def test_a_claim_by_mistake_is_given_back_without_an_attempt_and_corrected
     replica = scheduling.replica("one", "wrong")
     (claimed,) = await scheduling.claim_all(replica)
 
-    await give_back_unrunnable(replica, [claimed], ["saga:invoice"])
+    await release_unrunnable(replica, [claimed], ["saga:invoice"])
 
     (row,) = await scheduling.rows()
     assert (row["state"], row["attempt"], row["requires"]) == ("PENDING", 0, "saga:invoice")
@@ -322,11 +322,11 @@ async def test_what_no_replica_can_run_waits_until_its_start_deadline_then_is_sk
 
     scheduling.clock.go_on(minutes=10)
     await report(scheduling, billing)
-    await watch.look()
+    await watch.check()
     assert await reasons(scheduling) == [("PENDING", None)] * 2
     scheduling.clock.go_on(minutes=2)
     await report(scheduling, billing)
-    await watch.look()
+    await watch.check()
 
     ended = "no live replica can run it (saga:forecast)"
     assert set(await reasons(scheduling)) == {("SKIPPED", ended), ("PENDING", None)}
@@ -342,7 +342,7 @@ async def test_what_another_live_replica_can_run_is_left_to_it(scheduling: Sched
         "UPDATE tenantcron.execution SET created_at = :at", at=NOON - timedelta(hours=1)
     )
 
-    await RunnerWatch(billing).look()
+    await RunnerWatch(billing).check()
 
     assert await reasons(scheduling) == [("PENDING", None)]
 
@@ -364,7 +364,7 @@ async def test_what_no_replica_can_run_ends_with_its_tenant_or_schedule(
     await scheduling.waiting(1, saga_name="forecast")
     await scheduling.execute(change)
 
-    await RunnerWatch(scheduling.replica("billing", "invoice")).look()
+    await RunnerWatch(scheduling.replica("billing", "invoice")).check()
 
     assert await reasons(scheduling) == [("SKIPPED", reason)]
 
@@ -377,7 +377,7 @@ async def test_the_next_occurrence_replaces_one_that_no_replica_can_run(
         scheduling.clock.go_on(hours=1)
         await scheduling.fire()
 
-    await RunnerWatch(scheduling.replica("billing", "invoice")).look()
+    await RunnerWatch(scheduling.replica("billing", "invoice")).check()
 
     states = [row["state"] for row in await scheduling.rows()]
     assert states == ["SKIPPED", "SKIPPED", "PENDING"]
@@ -395,7 +395,7 @@ async def test_health_names_the_sagas_that_no_live_replica_can_run(scheduling: S
     (found,) = [finding for finding in examine(vitals) if finding.code == "no-runner"]
 
     assert found.message == (
-        "no live replica can run 1 saga, and 3 executions of it cannot start, one for 30s"
+        "no live replica can run 1 saga; 3 executions cannot start, the oldest for 30s"
     )
     assert (found.subjects, found.count) == (("forecast",), 3)
 

@@ -11,7 +11,7 @@ from support.patience import PATIENCE
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.scheduler.steps.claim import claim_batch, give_back
+from tenantcron.scheduler.steps.claim import claim_batch, release
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.steps import claiming, glances
 
@@ -266,7 +266,7 @@ async def test_what_is_given_back_is_as_if_it_had_never_been_claimed(
     claimed = (await scheduling.claim()).started
     assert len(claimed) == 3
 
-    await give_back(scheduling.replica(), claimed)
+    await release(scheduling.replica(), claimed)
 
     assert await scheduling.rows() == before
     assert len((await scheduling.claim(scheduling.replica("two"))).started) == 3
@@ -278,7 +278,7 @@ async def test_only_who_holds_the_lease_can_give_it_back(scheduling: Scheduling)
     await scheduling.finish(claimed)
     before = await scheduling.rows()
 
-    await give_back(scheduling.replica(), [claimed])
+    await release(scheduling.replica(), [claimed])
 
     assert await scheduling.rows() == before
 
@@ -366,7 +366,7 @@ async def test_what_was_cancelled_and_is_given_back_ends(scheduling: Scheduling)
         "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
     )
 
-    await give_back(scheduling.replica(), [claimed])
+    await release(scheduling.replica(), [claimed])
 
     assert await scheduling.states() == [("CANCELLED", "by maria")]
 

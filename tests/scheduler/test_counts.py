@@ -14,8 +14,8 @@ from support.scheduling import Scheduling
 
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.metrics.counts import DURATIONS, Tally
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.metrics.counts import DURATIONS, DurationHistogram
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
@@ -27,10 +27,10 @@ from tenantcron.targets.registry import Handlers
 
 
 def test_a_value_counts_for_its_own_bound_and_all_above() -> None:
-    tally = Tally((1.0, 5.0))
+    tally = DurationHistogram((1.0, 5.0))
     tally.add([0.5, 1.0, 1.5, 7.0])
     tally.add_times(5.0, 2)
-    assert list(tally.up_to()) == [(1.0, 2), (5.0, 5), (float("inf"), 6)]
+    assert list(tally.cumulative()) == [(1.0, 2), (5.0, 5), (float("inf"), 6)]
     assert tally.total == 20.0
 
 
@@ -45,8 +45,8 @@ async def test_attempts_count_by_outcome_and_for_as_long_as_their_rows_say(
 
     tally = replica.counts.durations[AttemptOutcome.SUCCEEDED]
     assert tally.total == 14.0
-    assert dict(tally.up_to())[5.0] == 0
-    assert dict(tally.up_to())[15.0] == 2
+    assert dict(tally.cumulative())[5.0] == 0
+    assert dict(tally.cumulative())[15.0] == 2
     assert replica.counts.ended == {(State.SUCCEEDED, ReasonKind.NONE): 2}
     assert DURATIONS[-1] >= timedelta(hours=1).total_seconds()
 
@@ -61,7 +61,7 @@ async def test_a_retry_is_an_attempt_and_no_end(scheduling: Scheduling) -> None:
         assert replica.counts.ended == expected
         scheduling.clock.go_on(hours=1)
     timed_out = replica.counts.durations[AttemptOutcome.TIMED_OUT]
-    assert dict(timed_out.up_to())[float("inf")] == 2
+    assert dict(timed_out.cumulative())[float("inf")] == 2
 
 
 async def test_what_an_owner_may_not_do_is_a_skip_of_a_kind_of_its_own(
@@ -81,8 +81,8 @@ async def test_lateness_is_counted_from_when_it_might_have_started(scheduling: S
     scheduling.clock.go_on(seconds=12)
     await scheduling.claim_all(replica)
     assert replica.counts.lateness.total == 2.0
-    assert dict(replica.counts.lateness.up_to())[1.0] == 0
-    assert dict(replica.counts.lateness.up_to())[2.5] == 1
+    assert dict(replica.counts.lateness.cumulative())[1.0] == 0
+    assert dict(replica.counts.lateness.cumulative())[2.5] == 1
 
 
 async def test_skips_count_by_the_kind_of_their_reason(scheduling: Scheduling) -> None:
@@ -125,9 +125,9 @@ async def test_a_result_without_a_lease_counts_as_refused_only(scheduling: Sched
     await finish_batch(replica, [Attempt(claimed, AttemptOutcome.SUCCEEDED)])
     assert replica.counts.results_refused == 1
     assert not replica.counts.ended
-    assert dict(replica.counts.durations[AttemptOutcome.SUCCEEDED].up_to())[float("inf")] == 0
+    assert dict(replica.counts.durations[AttemptOutcome.SUCCEEDED].cumulative())[float("inf")] == 0
     assert other.counts.leases_recovered == 1
-    assert dict(other.counts.durations[AttemptOutcome.LOST].up_to())[float("inf")] == 1
+    assert dict(other.counts.durations[AttemptOutcome.LOST].cumulative())[float("inf")] == 1
 
 
 async def test_what_had_been_asked_to_stop_and_failed_counts_as_cancelled(
@@ -173,7 +173,7 @@ async def test_counting_a_batch_sums_up_to_the_batch(scheduling: Scheduling, num
     started = await scheduling.claim_all(replica)
     await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
     assert replica.counts.ended.total() == number
-    assert dict(replica.counts.lateness.up_to())[float("inf")] == number
+    assert dict(replica.counts.lateness.cumulative())[float("inf")] == number
 
 
 async def test_a_lease_that_another_replica_has_taken_counts_as_lost(
@@ -232,7 +232,7 @@ async def test_a_scheduler_audits_the_last_day_if_it_is_told_to(
     settings = replace(real.settings, metrics_audit_interval=interval, refresh_interval=hour)
     replica = Replica(real.database, settings)
     executor = Executor(Handlers.of([]), lambda _: NoDatabase())
-    run = Run(replica, executor, ())
+    run = ReplicaRun(replica, executor, ())
     running = asyncio.create_task(run.run())
 
     async def audited() -> bool:

@@ -14,7 +14,7 @@ from support.scheduling import Scheduling
 from tenantcron.scheduler.metrics.counts import Counts
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
-from tenantcron.scheduler.steps.leases import Watch
+from tenantcron.scheduler.steps.leases import LeaseWatch
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handlers
 
@@ -48,7 +48,7 @@ async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> Non
     counts = Counts()
     running = asyncio.create_task(executor.run(claimed(), SETTINGS))
     await hanging.started.wait()
-    Watch(executor, LEASE, silence, clock, counts).start()
+    LeaseWatch(executor, LEASE, silence, clock, counts).start()
 
     (alarm,) = clock.pending
     assert alarm.seconds == 52.0, "before the lease ends, counted from when the heartbeat was sent"
@@ -67,7 +67,7 @@ async def test_a_timer_that_goes_off_late_stops_nothing_whose_lease_was_renewed(
     executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
     running = asyncio.create_task(executor.run(claimed(), SETTINGS))
     await hanging.started.wait()
-    watch = Watch(executor, LEASE, silence, clock, Counts())
+    watch = LeaseWatch(executor, LEASE, silence, clock, Counts())
     watch.start()
 
     (alarm,) = clock.pending
@@ -83,7 +83,7 @@ async def test_a_timer_that_goes_off_late_stops_nothing_whose_lease_was_renewed(
 
 async def test_what_is_claimed_after_it_went_off_is_watched_too() -> None:
     executor, clock = Executor(Handlers.of([]), lambda _: NoDatabase()), HandClock()
-    Watch(executor, LEASE, Silence(60.0), clock, Counts()).start()
+    LeaseWatch(executor, LEASE, Silence(60.0), clock, Counts()).start()
 
     with capture_logs() as logs:
         clock.timers[-1].go_off()

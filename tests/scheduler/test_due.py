@@ -16,7 +16,7 @@ from tenantcron.cron.occurrences import next_occurrence
 from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.steps.due import Due, Planned, due, spread_offset
+from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due, spread_offset
 from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings, read_settings
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.firing import DueCursor
@@ -73,11 +73,11 @@ def settings_with(**values: timedelta | str) -> ScheduleSettings:
 
 def owed(
     of: DueCursor, now: datetime, oldest: datetime = LONG_AGO, **settings: timedelta | str
-) -> Due:
+) -> DueOccurrences:
     return due(of, settings_with(**settings), now, oldest)
 
 
-def told(planned: Planned) -> tuple[object, ...]:
+def told(planned: PlannedExecution) -> tuple[object, ...]:
     """Return what tells one row from another, times of the day as text."""
     covers = None if planned.covers_from is None else f"{planned.covers_from:%H:%M}"
     return (
@@ -364,7 +364,7 @@ def test_a_single_shot_before_the_kept_history_is_over() -> None:
 
     found = owed(of, at("09:00"), oldest=DAY - timedelta(days=90))
 
-    assert found == Due((), of.next_run_at, None, 0)
+    assert found == DueOccurrences((), of.next_run_at, None, 0)
 
 
 def test_thousands_of_missed_occurrences_are_one_start() -> None:

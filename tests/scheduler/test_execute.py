@@ -142,7 +142,7 @@ async def test_a_saga_without_a_handler_fails_for_good_and_is_told_what_to_do() 
 
     assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, True)
     said = str(attempt.error)
-    assert said.startswith("no handler for saga `reconsile` among the loaded ones")
+    assert said.startswith("no handler is loaded for saga `reconsile`")
     assert "did you mean reconcile?" in said
     assert "--handlers" in said
 

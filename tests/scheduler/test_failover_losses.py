@@ -7,10 +7,10 @@ from time import monotonic
 import pytest
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.steps import recent
+from tenantcron.scheduler.steps import recent_attempts
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.finish import recover_lost
-from tenantcron.scheduler.steps.recent import Recent
+from tenantcron.scheduler.steps.recent_attempts import RecentAttempts
 from tenantcron.store.rows import failovers
 from tenantcron.store.rows.failovers import LossRow, Remembered
 from tenantcron.store.steps.claiming import Claimed
@@ -100,7 +100,7 @@ async def test_what_the_rows_do_not_know_is_recorded_once(
 
 
 async def test_an_attempt_is_remembered_once_with_its_end(scheduling: Scheduling) -> None:
-    claimed, kept = await started(scheduling), Recent()
+    claimed, kept = await started(scheduling), RecentAttempts()
     kept.note_claimed([claimed])
     assert kept.remembered() == [Remembered(claimed, ended=False)]
 
@@ -112,16 +112,16 @@ async def test_an_attempt_is_remembered_once_with_its_end(scheduling: Scheduling
 async def test_memory_is_bounded_by_number_and_time(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claimed, kept = await started(scheduling), Recent()
+    claimed, kept = await started(scheduling), RecentAttempts()
     many = [claimed._replace(attempt=number, id=claimed.definition_id) for number in range(8)]
-    monkeypatch.setattr(recent, "MOST", 5)
+    monkeypatch.setattr(recent_attempts, "MOST", 5)
     kept.note_ended(many[:4])
     kept.note_ended([claimed])
     kept.note_ended(many[:1])
     assert {one.claimed.id for one in kept.remembered()} == {claimed.id, claimed.definition_id}
 
     now = monotonic()
-    monkeypatch.setattr(recent, "monotonic", lambda: now + recent.LONGEST + 1)
+    monkeypatch.setattr(recent_attempts, "monotonic", lambda: now + recent_attempts.LONGEST + 1)
     assert kept.remembered() == []
 
 

@@ -123,11 +123,11 @@ async def test_with_few_slots_all_tenants_get_their_turn(scheduling: Scheduling)
     replica, sweep, served = scheduling.replica(), Sweep(), list[str]()
 
     for _ in range(24):
-        goes_on, started = True, list[claiming.Claimed]()
-        while goes_on:
+        should_continue, started = True, list[claiming.Claimed]()
+        while should_continue:
             claim = await claim_batch(replica, after=sweep.after)
             started += claim.started
-            goes_on = sweep.goes_on(claim)
+            should_continue = sweep.advance(claim)
         served += [one.tenant_id for one in started]
         for one in started:
             await scheduling.finish(one)
@@ -146,7 +146,7 @@ async def test_a_sweep_over_tenants_that_can_start_nothing_ends(scheduling: Sche
     sweep.after = "t05"
 
     looks = 1
-    while sweep.goes_on(await claim_batch(replica, after=sweep.after)):
+    while sweep.advance(await claim_batch(replica, after=sweep.after)):
         looks += 1
         assert looks < 20
 

@@ -172,7 +172,7 @@ async def test_a_cursor_that_cannot_be_evaluated_is_set_aside_and_the_others_fir
 
     fired = await fire_batch(scheduling.replica())
 
-    assert (fired.executions, fired.set_aside, fired.more) == (1, 1, False)
+    assert (fired.executions, fired.quarantined, fired.more) == (1, 1, False)
     assert [row["schedule_name"] for row in await scheduling.rows()] == ["good"]
     cursor = await scheduling.cursor(bad)
     assert words in str(cursor["fault"])
@@ -232,7 +232,7 @@ async def test_what_the_database_refuses_is_set_aside_with_its_message_and_the_o
 
     fired = await fire_batch(scheduling.replica())
 
-    assert (fired.executions, fired.set_aside) == (28, 2)
+    assert (fired.executions, fired.quarantined) == (28, 2)
     assert await scheduling.count(state="PENDING") == 28
     held = {
         row["schedule_name"]: row

@@ -8,7 +8,7 @@ import pytest
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
-from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.store.rows import workers
 from tenantcron.store.rows.workers import WorkerReport
@@ -49,7 +49,7 @@ async def test_a_replica_counts_for_two_leases(scheduling: Scheduling) -> None:
     assert "no-replica" not in await findings(scheduling)
     scheduling.clock.go_on(seconds=1)
     found = await findings(scheduling)
-    assert found["no-replica"].severity is Severity.ERROR
+    assert found["no-replica"].severity is FindingSeverity.ERROR
     assert "tenantcron run" in found["no-replica"].hint
 
 
@@ -59,9 +59,9 @@ async def test_an_occurrence_may_be_late_for_five_minutes(scheduling: Scheduling
     assert "schedule-overdue" not in await findings(scheduling)
     scheduling.clock.go_on(seconds=1)
     late = (await findings(scheduling))["schedule-overdue"]
-    assert (late.severity, late.subjects) == (Severity.WARNING, ("acme/nightly",))
+    assert (late.severity, late.subjects) == (FindingSeverity.WARNING, ("acme/nightly",))
     scheduling.clock.go_on(hours=2)
-    assert (await findings(scheduling))["schedule-overdue"].severity is Severity.ERROR
+    assert (await findings(scheduling))["schedule-overdue"].severity is FindingSeverity.ERROR
 
 
 async def test_many_of_a_kind_are_counted_and_only_some_named(scheduling: Scheduling) -> None:
@@ -76,7 +76,7 @@ class Trouble:
     """Something that goes wrong, and the finding that tells of it."""
 
     code: str
-    severity: Severity
+    severity: FindingSeverity
     subject: str
     happen: Callable[[Scheduling], Awaitable[object]]
 
@@ -142,39 +142,43 @@ async def _webhook_behind(scheduling: Scheduling) -> None:
 
 
 TROUBLES = [
-    Trouble("webhook-behind", Severity.WARNING, "ops", _webhook_behind),
+    Trouble("webhook-behind", FindingSeverity.WARNING, "ops", _webhook_behind),
     Trouble(
         "webhook-events-dropped",
-        Severity.ERROR,
+        FindingSeverity.ERROR,
         "ops",
         lambda s: webhook(s, dropped=3, dropped_at=s.clock.now),
     ),
     Trouble(
         "webhook-gone",
-        Severity.WARNING,
+        FindingSeverity.WARNING,
         "ops",
         lambda s: webhook(s, disabled_at=s.clock.now, reason="the receiver answered 410 Gone"),
     ),
     Trouble(
         "cursor-set-aside",
-        Severity.ERROR,
+        FindingSeverity.ERROR,
         "acme/nightly",
         lambda s: s.schedule(columns={"fault": "cron_expr: nonsense"}),
     ),
-    Trouble("tenant-left-out", Severity.ERROR, "beta", _left_out),
-    Trouble("tenant-not-followed", Severity.WARNING, "beta", _not_followed),
-    Trouble("lease-expired", Severity.ERROR, "00000000-0000-4000-8000-000000000001", _dead_lease),
-    Trouble("handlers-abandoned", Severity.WARNING, "one", lambda s: replica(s, abandoned=2)),
+    Trouble("tenant-left-out", FindingSeverity.ERROR, "beta", _left_out),
+    Trouble("tenant-not-followed", FindingSeverity.WARNING, "beta", _not_followed),
+    Trouble(
+        "lease-expired", FindingSeverity.ERROR, "00000000-0000-4000-8000-000000000001", _dead_lease
+    ),
+    Trouble(
+        "handlers-abandoned", FindingSeverity.WARNING, "one", lambda s: replica(s, abandoned=2)
+    ),
     Trouble(
         "schedule-auto-paused",
-        Severity.WARNING,
+        FindingSeverity.WARNING,
         "acme/nightly",
         lambda s: s.schedule(columns={**PAUSED, "paused_reason": "auto:consecutive_failures"}),
     ),
-    Trouble("history-missing", Severity.ERROR, "2026-12", _no_month),
-    Trouble("history-missing", Severity.WARNING, "2027-01", _no_next_month),
-    Trouble("long-wait", Severity.WARNING, "", _long_wait),
-    Trouble("limit-zero", Severity.WARNING, "--max-concurrent", lambda s: s.limit(0)),
+    Trouble("history-missing", FindingSeverity.ERROR, "2026-12", _no_month),
+    Trouble("history-missing", FindingSeverity.WARNING, "2027-01", _no_next_month),
+    Trouble("long-wait", FindingSeverity.WARNING, "", _long_wait),
+    Trouble("limit-zero", FindingSeverity.WARNING, "--max-concurrent", lambda s: s.limit(0)),
 ]
 
 
@@ -219,5 +223,5 @@ async def test_errors_come_first(scheduling: Scheduling) -> None:
     await scheduling.limit(0)
     await scheduling.schedule(columns={"fault": "x"})
     found = [one.severity for one in examine(await vitals(scheduling))]
-    assert found == sorted(found, key=[Severity.ERROR, Severity.WARNING].index)
-    assert set(found) == {Severity.ERROR, Severity.WARNING}
+    assert found == sorted(found, key=[FindingSeverity.ERROR, FindingSeverity.WARNING].index)
+    assert set(found) == {FindingSeverity.ERROR, FindingSeverity.WARNING}

@@ -23,9 +23,9 @@ from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.events.outbox import Outbox
 from tenantcron.scheduler.replica import replica_loops as run_module
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import Bell, Step
+from tenantcron.scheduler.replica.sleeping_loops import Step, WakeSignal
 from tenantcron.scheduler.steps import lease_thread
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.handler_connections import HandlerConnections
@@ -81,10 +81,10 @@ class Steps:
     a_minute: dict[str, float] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def take(self, name: str, step: Step, bell: Bell, *_: object) -> None:
+    async def take(self, name: str, step: Step, signal: WakeSignal, *_: object) -> None:
         async with self.turn:
             costs = [await self._cost(step)]
-            bell.rang = False
+            signal.was_set = False
             costs.append(await self._cost(step))
         # The first refresh is a periodic one, the second would be one after a hint.
         self.a_minute[name] = costs[0 if name == "refresh" else 1]
@@ -114,9 +114,9 @@ async def cost_a_minute(
     async with parts(scheduling) as (replica, executor):
         with metered(scheduling.database) as meter:
             steps = Steps(meter)
-            monkeypatch.setattr(run_module, "repeat", steps.take)
+            monkeypatch.setattr(run_module, "run_loop", steps.take)
             providers = (TenantScheduleProvider(), static_provider(()))
-            run = Run(replica, executor, providers, outbox)
+            run = ReplicaRun(replica, executor, providers, outbox)
             run.stop()
             await run.run()
             before = meter.statements

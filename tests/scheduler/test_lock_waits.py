@@ -11,7 +11,7 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from tenantcron.scheduler.replica.lock_waits import LockWatch
-from tenantcron.scheduler.replica.sleeping_loops import Bell, repeat
+from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, run_loop
 from tenantcron.store.connection import deadlines
 from tenantcron.store.connection.engine import Database
 
@@ -46,7 +46,7 @@ async def test_a_step_that_waits_for_a_lock_says_who_blocks_it(
         pid = session.info.backend_pid
         session.execute("SELECT 'a secret' FROM tenantcron.limits FOR UPDATE")
         with capture_logs() as logs:
-            loop = asyncio.create_task(repeat("claim", step, Bell(), stopping))
+            loop = asyncio.create_task(run_loop("claim", step, WakeSignal(), stopping))
             line = await first(logs)
         session.rollback()
     await loop

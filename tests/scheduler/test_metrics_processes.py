@@ -17,7 +17,7 @@ from support.processes import Fleet, executions, make_due, until
 from support.promtool import promtool
 from support.scraping import Scraped, get, read, until_served
 
-from tenantcron.scheduler.metrics.prometheus import METRICS, Kind
+from tenantcron.scheduler.metrics.prometheus import METRICS, MetricType
 from tenantcron.scheduler.metrics.server import METRICS_TYPE
 
 HANDLERS = '''
@@ -27,7 +27,7 @@ from tenantcron import Fail, Retry, TokenError, saga
 from tenantcron.scheduler.metrics import prometheus
 from tenantcron.scheduler.replica import replica_loops
 
-# Nobody rings when a cursor is moved by hand.
+# No notification is sent when a test makes a cursor due.
 replica_loops.LONGEST_SLEEP = 0.05
 prometheus.FRESH_SECONDS = 0.0
 
@@ -129,11 +129,11 @@ def test_names_and_help_are_as_prometheus_wants_them(fleet: Fleet, port: int) ->
     for metric in METRICS:
         name = metric.full_name
         assert re.fullmatch(r"tenantcron_[a-z]+(_[a-z]+)*", name)
-        assert (metric.kind is Kind.COUNTER) == name.endswith("_total"), name
+        assert (metric.type is MetricType.COUNTER) == name.endswith("_total"), name
         assert not WRONG_UNITS.search(name), name
-        assert metric.kind is not Kind.HISTOGRAM or UNITS.search(name), name
+        assert metric.type is not MetricType.HISTOGRAM or UNITS.search(name), name
         assert not re.search(r"_(count|sum|bucket|info)$", name), name
-        assert metric.tells.endswith("."), name
+        assert metric.help.endswith("."), name
     for line in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE):
         assert re.search(rf"^# HELP {line} \S", text, re.MULTILINE), line
     checked = subprocess.run(
@@ -179,7 +179,7 @@ def test_a_port_that_is_taken_or_none_is_told_at_once(fleet: Fleet, port: int) -
         taken.listen()
         done = fleet.shell("run", "--once", "--metrics-port", str(port))
     assert done.code == 2
-    assert f"metrics cannot be served at 127.0.0.1:{port}: " in done.err
+    assert f"cannot serve metrics at 127.0.0.1:{port}: " in done.err
     assert "in use" in done.err
     for wrong in ("http", "65536", "-1", "9 0"):
         done = fleet.shell("run", "--once", f"--metrics-port={wrong}")

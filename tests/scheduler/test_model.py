@@ -290,7 +290,7 @@ class Scheduler(RuleBasedStateMachine):
         assert row["state"] == self.state_after(claimed, outcome, row)
 
     @rule(number=NUMBER)
-    def give_back(self, number: int) -> None:
+    def release(self, number: int) -> None:
         """A replica that stops will not start what it has claimed."""
         for claimed in self.chosen(number):
             if self.model.end(claimed.lease):

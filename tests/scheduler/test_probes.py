@@ -12,7 +12,7 @@ from support.scraping import get, until_served
 # A step that never ends, as a bug would have it.
 HANGING = """
 import asyncio
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.targets.registry import saga
 
 @saga("nothing")
@@ -22,7 +22,7 @@ async def nothing(execution):
 async def fire(self):
     await asyncio.Event().wait()
 
-Run._fire = fire
+ReplicaRun._fire = fire
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.replica import progress as progressing
 from tenantcron.scheduler.replica.progress import Progress
-from tenantcron.scheduler.replica.sleeping_loops import Bell, repeat
+from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, run_loop
 from tenantcron.store.connection.errors import DatabaseAwayError
 
 SETTINGS = Settings(
@@ -83,7 +83,7 @@ async def test_a_loop_whose_database_is_away_makes_progress_and_says_what_it_met
         failed.set()
         raise DatabaseAwayError("the database is away")
 
-    loop = asyncio.create_task(repeat("heartbeat", step, Bell(), stopping, progress))
+    loop = asyncio.create_task(run_loop("heartbeat", step, WakeSignal(), stopping, progress))
     await failed.wait()
     stopping.set()
     await loop

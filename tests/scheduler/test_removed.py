@@ -7,7 +7,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.scheduler.steps.claim import give_back
+from tenantcron.scheduler.steps.claim import release
 from tenantcron.store.rows.executions import State
 
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
@@ -53,7 +53,7 @@ async def test_what_was_given_back_after_its_schedule_was_removed_does_not_start
     await scheduling.waiting()
     claim = await scheduling.claim()
     await remove_all(scheduling)
-    await give_back(scheduling.replica(), claim.started)
+    await release(scheduling.replica(), claim.started)
 
     assert (await scheduling.claim()).started == ()
     assert await scheduling.states() == [("SKIPPED", REMOVED)]

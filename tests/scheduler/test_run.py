@@ -71,7 +71,7 @@ async def sleeps(real: Scheduling, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     async def step_once(name: str, step: Step, *_: object) -> None:
         found[name] = await step()
 
-    monkeypatch.setattr(run_module, "repeat", step_once)
+    monkeypatch.setattr(run_module, "run_loop", step_once)
     async with made(real, Works()) as run:
         run.stop()
         await run.run()
@@ -339,7 +339,7 @@ async def test_a_saga_without_a_handler_is_dead_and_says_what_to_load(real: Sche
         await until_state(real, "DEAD")
 
     ((_, reason),) = await real.states()
-    assert "no handler for saga `nobody`" in str(reason)
+    assert "no handler is loaded for saga `nobody`" in str(reason)
 
 
 async def test_losing_all_connections_is_survived_and_nothing_runs_twice(real: Scheduling) -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.fleet import Shell, manifest, query
 
 from tenantcron.scheduler.replica import replica_loops
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 
 SCHEDULES = dict.fromkeys(("first", "second"), 'cron: "0 * * * *", catch_up_window: 2h')
 HANDLERS = """
@@ -37,9 +37,9 @@ def test_handlers_that_end_while_the_next_are_claimed_do_not_end_the_run(
     assert shell("apply-manifest", "acme.yaml", "--create-tenants").code == 0
     assert shell("run", "--once").code == 0
     query(database_url, MAKE_DUE)
-    claim = Run._start_batch
+    claim = ReplicaRun._start_batch
 
-    async def claim_and_let_end(replica: Run) -> bool:
+    async def claim_and_let_end(replica: ReplicaRun) -> bool:
         claimed = await claim(replica)
         if not claimed:
             sys.modules["once_work"].may_end.set()
@@ -47,7 +47,7 @@ def test_handlers_that_end_while_the_next_are_claimed_do_not_end_the_run(
                 await asyncio.sleep(0)
         return claimed
 
-    monkeypatch.setattr(Run, "_start_batch", claim_and_let_end)
+    monkeypatch.setattr(ReplicaRun, "_start_batch", claim_and_let_end)
     monkeypatch.setattr(replica_loops, "LONGEST_SLEEP", 0.01)
     options = {"TENANTCRON_MAX_CONCURRENT": "1", "PYTHONPATH": str(tmp_path)}
     assert shell("run", "--handlers", "once_work", "--once", **options).code == 0

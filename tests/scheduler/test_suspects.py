@@ -10,7 +10,7 @@ from support.scheduling import NOON, Scheduling
 from support.suspects import LONGER_THAN_A_LEASE, Supervised
 
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.scheduler.steps.claim import give_back
+from tenantcron.scheduler.steps.claim import release
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.store.steps.suspects import ALONE, TOGETHER
@@ -168,7 +168,7 @@ async def test_what_was_claimed_and_not_started_is_as_suspect_as_before(
     await suspects(scheduling, 1, 4)
     started = await scheduling.claim_all()
 
-    await give_back(scheduling.replica(), started)
+    await release(scheduling.replica(), started)
 
     (row,) = await scheduling.rows()
     assert (row["suspicion"], row["losses"], row["attempt"]) == (4, 4, 4)

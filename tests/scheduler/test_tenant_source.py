@@ -6,7 +6,7 @@ from uuid import uuid4
 from support.scheduling import NOON, Row, Scheduling
 
 from tenantcron.scheduler.inspect.cluster_status import read_vitals
-from tenantcron.scheduler.inspect.findings import Finding, Severity
+from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
 from tenantcron.scheduler.inspect.why import explain
@@ -80,8 +80,8 @@ async def test_health_and_why_say_that_the_source_is_stale(scheduling: Schedulin
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
     found = (await findings(scheduling))["tenant-source-stale"]
-    assert found.severity is Severity.ERROR
-    assert "public.tenants) was not read for 1h, so nothing new starts" in found.message
+    assert found.severity is FindingSeverity.ERROR
+    assert "public.tenants) was last read 1h ago, so no execution starts" in found.message
     async with scheduling.database.transaction() as connection:
         situation = await read_situation(
             connection, schedule_ref("acme/nightly"), timedelta(minutes=1), scheduling.clock()
@@ -106,7 +106,7 @@ async def test_health_names_what_is_wrong_with_a_source_that_is_not_stale_yet(
     scheduling.clock.go_on(minutes=4)
 
     found = await findings(scheduling)
-    assert "in 6m nothing new will start: relation" in found["tenant-source-unreadable"].message
+    assert "executions stop starting in 6m: relation" in found["tenant-source-unreadable"].message
     assert found["tenant-source-rows"].subjects == ("acme",)
     assert found["tenants-missing"].subjects == ("gone",)
     assert "--max-missing 7" in found["tenants-held"].hint

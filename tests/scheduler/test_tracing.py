@@ -25,7 +25,7 @@ from support.services import Service, answering, service
 
 from tenantcron.manifests.policy import Policy
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.deliver import Deliveries
@@ -196,7 +196,7 @@ async def test_a_claim_is_linked_to_by_what_it_has_started(real: Scheduling, kep
     executor = Executor(works.handlers(), lambda _: NoDatabase(), tracing=kept.tracing)
     replica = Replica(real.database, real.settings, tracing=kept.tracing)
     async with asyncio.timeout(PATIENCE):
-        await Run(replica, executor, (TenantScheduleProvider(),)).run_once()
+        await ReplicaRun(replica, executor, (TenantScheduleProvider(),)).run_once()
 
     (execution,) = works.calls
     fired = [one for one in kept.named("tenantcron.fire") if number(one)]

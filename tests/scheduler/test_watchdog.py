@@ -12,7 +12,7 @@ from support.attempts import SETTINGS, claimed
 from support.handlers import NoDatabase, handler
 
 from tenantcron.scheduler.metrics.counts import Counts
-from tenantcron.scheduler.replica.watchdog import LOOK, Watchdog
+from tenantcron.scheduler.replica.watchdog import CHECK_INTERVAL, Watchdog
 from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.targets.execution import Execution
@@ -41,11 +41,11 @@ class Watched:
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
         self.watchdog = Watchdog(loop, thread, self.executor, self.counts, self.clock)
 
-    def looks(self, number: int, seconds: float = LOOK) -> None:
+    def looks(self, number: int, seconds: float = CHECK_INTERVAL) -> None:
         """Look again and again, without a chance for the loop to answer."""
         for _ in range(number):
             self.clock.now += seconds
-            self.watchdog.look()
+            self.watchdog.check()
 
 
 def executor_of(function: HandlerFunction) -> Executor:
@@ -109,7 +109,7 @@ async def test_time_in_which_the_process_was_stopped_does_not_count() -> None:
 
     watched.looks(1, seconds=3600)
 
-    assert (watched.watchdog.seconds, watched.watchdog.is_blocked) == (2 * LOOK, False)
+    assert (watched.watchdog.seconds, watched.watchdog.is_blocked) == (2 * CHECK_INTERVAL, False)
     await ended(watched, task)
 
 
@@ -134,7 +134,7 @@ async def test_what_blocks_is_found_by_the_task_of_the_handler_or_of_its_parts(
 
     def look() -> None:
         # From another thread, while this one waits for it: as if it were blocked.
-        thread = threading.Thread(target=lambda: found.append(watched.watchdog.found()))
+        thread = threading.Thread(target=lambda: found.append(watched.watchdog.current_block()))
         thread.start()
         thread.join()
 

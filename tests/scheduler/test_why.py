@@ -159,7 +159,7 @@ class Case:
 CASES = [
     Case("tenant-suspended", "unpaid", _suspended),
     Case("tenant-left-out", "relation does not exist", _left_out),
-    Case("not-followed", "still follows revision 1", _not_followed),
+    Case("not-followed", "still uses revision 1", _not_followed),
     Case("disabled", "disabled", lambda s: s.schedule(columns={"enabled": False})),
     Case("set-aside", "nonsense", lambda s: s.schedule(columns={"fault": "cron_expr: nonsense"})),
     Case("paused", "by maria: partner is down", lambda s: s.schedule(columns=PAUSED)),
@@ -183,7 +183,11 @@ CASES = [
     Case("waits-for-its-time", "attempt 1 failed: ValueError: no", _retry),
     Case("waits-for-cluster-limit", "0 of 0 executions", _cluster_limit),
     Case("waits-for-tenant-limit", "1 of 1 are running", _tenant_limit),
-    Case("waits-for-kept-slots", "the last 1 are for tenants that run nothing", _kept_slots),
+    Case(
+        "waits-for-kept-slots",
+        "the last 1 are reserved",
+        _kept_slots,
+    ),
     Case("waits-as-suspect", "its turn to run beside a few", lambda s: _lost(s, 1)),
     Case("waits-as-suspect", "waits for its turn to run alone", lambda s: _lost(s, 2)),
     Case("waits-for-claim", "may start", lambda s: _fired(s, start_within="1h")),
@@ -192,10 +196,10 @@ CASES = [
     Case("last-missed", "catch_up is none", _missed),
     Case("last-dead", "ValueError: no.", _dead),
     Case("last-succeeded", "It did run", _succeeded),
-    Case("next", "next at 2026-12-01 13:00:00 UTC", _nothing),
+    Case("next", "UTC is at 2026-12-01 13:00:00 UTC", _nothing),
     Case(
         "no-occurrence",
-        "no occurrence ahead. It ended on Sun 2026-11-01 09:00 UTC.",
+        "no future occurrence. It ended on Sun 2026-11-01 09:00 UTC.",
         lambda s: s.schedule(cron="@at 2026-11-01T09:00:00Z"),
     ),
 ]
@@ -236,7 +240,7 @@ async def test_a_disabled_schedule_is_not_offered_a_retry_that_would_be_refused(
     (last,) = [one for one in await reasons(scheduling) if one.code == "last-skipped"]
 
     assert "execution retry" not in last.hint
-    assert "`tenantcron schedule trigger acme/nightly` runs it all the same" in last.hint
+    assert "`tenantcron schedule trigger acme/nightly` runs it anyway" in last.hint
 
 
 async def test_a_pause_that_is_over_is_no_reason(scheduling: Scheduling) -> None:

@@ -256,9 +256,9 @@ def listed_metrics() -> list[list[str]]:
     return [
         [
             f"`{metric.full_name}`",
-            metric.kind.value,
+            metric.type.value,
             ", ".join(metric.labels) or "none",
-            metric.tells,
+            metric.help,
         ]
         for metric in METRICS
     ]

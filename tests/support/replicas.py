@@ -12,7 +12,7 @@ from support.scheduling import Scheduling
 from tenantcron.core.settings import Settings
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.events.outbox import Outbox
-from tenantcron.scheduler.replica.replica_loops import Run
+from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.handler_connections import HandlerConnections
@@ -74,12 +74,12 @@ async def made(
     works: Works,
     settings: Settings | None = None,
     outbox: Outbox | None = None,
-) -> AsyncIterator[Run]:
+) -> AsyncIterator[ReplicaRun]:
     transactions = HandlerTransactions(real.database.target)
     try:
         executor = Executor(works.handlers(), HandlerConnections(transactions))
         replica = Replica(real.database, settings or real.settings)
-        yield Run(replica, executor, (TenantScheduleProvider(),), outbox)
+        yield ReplicaRun(replica, executor, (TenantScheduleProvider(),), outbox)
     finally:
         await transactions.close()
 
@@ -90,7 +90,7 @@ async def at_work(
     works: Works,
     settings: Settings | None = None,
     outbox: Outbox | None = None,
-) -> AsyncIterator[Run]:
+) -> AsyncIterator[ReplicaRun]:
     """Run until the end of the block, then stop and drain."""
     async with made(real, works, settings, outbox) as run:
         running = asyncio.create_task(run.run())

@@ -208,7 +208,7 @@ class Scheduling:
         for _ in range(1000):
             claim = await claim_batch(replica, after=sweep.after)
             started += claim.started
-            if not sweep.goes_on(claim):
+            if not sweep.advance(claim):
                 return started
         raise AssertionError("the claims do not end")
 

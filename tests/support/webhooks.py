@@ -12,7 +12,7 @@ from support.services import Behaviour, Received, Service, answering, service
 
 from tenantcron.core.values import JsonObject
 from tenantcron.scheduler.events.outbox import Outbox
-from tenantcron.scheduler.events.webhooks import EVENT_TYPES, Courier
+from tenantcron.scheduler.events.webhooks import EVENT_TYPES, WebhookSender
 from tenantcron.store.rows import webhooks
 from tenantcron.store.rows.webhooks import Webhook
 from tenantcron.targets.http import HttpClient
@@ -59,7 +59,7 @@ class Hooks:
         egress = egress_to(self.receiver.port)
         caller = HttpClient(egress._replace(ports=(self.receiver.port, *ports)))
         self.callers.append(caller)
-        return Outbox(self.scheduling.replica(name), Courier(caller, SECRETS))
+        return Outbox(self.scheduling.replica(name), WebhookSender(caller, SECRETS))
 
     async def deliver(self, outbox: Outbox | None = None) -> list[JsonObject]:
         """Deliver due events; return all events received so far."""

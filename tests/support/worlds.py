@@ -25,7 +25,7 @@ from tenantcron.reconciler.outcome import Status
 from tenantcron.scheduler.inspect.schedule_status import ScheduleRef
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.scheduler.steps.claim import give_back
+from tenantcron.scheduler.steps.claim import release
 from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.connection.engine import open_database
 from tenantcron.store.rows.tenants import TenantLimits
@@ -221,7 +221,7 @@ class World:
 
     def release(self, claimed: Claimed) -> None:
         """Release a claimed execution for others."""
-        self.run(give_back(self.scheduling.replica(), [claimed]))
+        self.run(release(self.scheduling.replica(), [claimed]))
 
     def heartbeat(self, claimed: Sequence[Claimed]) -> set[Lease]:
         """Renew leases; return those that are still held."""

@@ -73,7 +73,7 @@ async def test_an_operator_walks_through_all_pages_and_every_button_works(
 
 async def _overview(page: Page) -> None:
     attention = page.get_by_role("region", name="Needs attention")
-    await expect(attention).to_contain_text("no scheduler was heard of")
+    await expect(attention).to_contain_text("no scheduler has sent a heartbeat")
     await expect(attention).to_contain_text("2 executions failed for good")
     # The words of a target are words, and no markup.
     await expect(attention).to_contain_text(EVIL)

@@ -16,10 +16,10 @@ _TROUBLE = (
 )
 # What is said of it, and the page that it leads to.
 _TOLD = {
-    "should have fired and did not": "/ui/tenants/globex/schedules/nightly",
+    "overdue, the first by": "/ui/tenants/globex/schedules/nightly",
     "cannot be evaluated": "/ui/tenants/acme/schedules/hourly",
-    "failed too often in a row": "/ui/tenants/acme/schedules/nightly",
-    "cannot be followed in full": "/ui/tenants/globex",
+    "auto-paused after repeated failures": "/ui/tenants/acme/schedules/nightly",
+    "cannot be synced completely": "/ui/tenants/globex",
 }
 
 

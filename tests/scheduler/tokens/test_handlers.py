@@ -166,7 +166,7 @@ async def test_a_thread_that_outlives_the_scheduler_gets_a_clear_error(
     gone.close()
     minter.loop = gone
 
-    with pytest.raises(TokenError, match="the scheduler has gone"):
+    with pytest.raises(TokenError, match="the scheduler has stopped"):
         await asyncio.to_thread(minter(claimed, TIMEOUT).mint_plain, BILLING)
 
 

@@ -148,7 +148,7 @@ async def test_a_long_saga_gets_tokens_as_long_as_its_lease_is_kept_up_and_none_
         assert await minter(claimed, TIMEOUT).mint(BILLING)
 
     scheduling.clock.go_on(seconds=60)
-    assert "does not hold its lease any more" in await refusal(minter, claimed)
+    assert "no longer holds its lease" in await refusal(minter, claimed)
 
 
 def running_forever(claimed: Claimed) -> Executor:
@@ -168,7 +168,7 @@ async def test_after_the_end_of_its_attempt_there_is_none(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
     await scheduling.finish(claimed)
-    assert "does not hold its lease any more" in await refusal(minter, claimed)
+    assert "no longer holds its lease" in await refusal(minter, claimed)
 
 
 async def test_who_was_taken_over_gets_none_and_who_took_over_does(

@@ -1,17 +1,17 @@
-"""How often a replica records that it is short of slots: often enough to keep its places."""
+"""Slot shortage: how often a replica records that its executions wait for slots."""
 
 from time import monotonic
 from typing import Final
 
 from tenantcron.store.steps.claiming import HUNGRY_FOR
 
-# A replica that is short of slots looks again after so many seconds: others may have freed some.
-LOOKS_AGAIN_AFTER: Final = 2.0
+# A replica that is short of slots claims again after this time: others may have freed slots.
+RECLAIM_AFTER: Final = 2.0
 _RECORDED_FOR: Final = HUNGRY_FOR.total_seconds() / 3
 
 
-class Hunger:
-    """The last time that a replica recorded it; each claim under load would be too often."""
+class SlotShortage:
+    """Limits how often a replica records a shortage. With each claim would be too often."""
 
     __slots__ = ("_recorded_at",)
 
@@ -19,7 +19,7 @@ class Hunger:
         self._recorded_at: float | None = None
 
     def is_due(self) -> bool:
-        """Whether it is time to record it; the answer yes counts as done."""
+        """Return whether to record the shortage now; True counts as recorded."""
         now = monotonic()
         if self._recorded_at is not None and now - self._recorded_at < _RECORDED_FOR:
             return False

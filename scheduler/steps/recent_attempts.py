@@ -1,6 +1,6 @@
-"""What a replica has started and recorded lately, for the comparison after a failover.
+"""Recent attempts of a replica, for the comparison after a failover.
 
-References to objects that exist anyway, kept batch by batch: a claim or a result costs one append.
+Batches of references to existing objects: a batch of claims or results costs one append.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ _Batch = tuple[float, Sequence[Claimed]]
 
 
 class _Batches:
-    """Batches of the last minutes, the oldest first."""
+    """The batches of the last minutes, oldest first."""
 
     def __init__(self) -> None:
         self._batches: deque[_Batch] = deque()
@@ -41,18 +41,18 @@ class _Batches:
                 yield from batch
 
 
-class Recent:
+class RecentAttempts:
     """The claims and results of the last minutes."""
 
     def __init__(self) -> None:
         self._claims, self._results = _Batches(), _Batches()
 
     def note_claimed(self, claimed: Sequence[Claimed]) -> None:
-        """Remember what was claimed."""
+        """Remember claimed attempts."""
         self._claims.add(claimed)
 
     def note_ended(self, claimed: Sequence[Claimed]) -> None:
-        """Remember whose results were written."""
+        """Remember attempts whose results were written."""
         self._results.add(claimed)
 
     def remembered(self) -> list[Remembered]:
