@@ -143,8 +143,8 @@ def _after_effect(strike: Callable[[], None]) -> None:
 _ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
     Point.TAKEN: _step("store.steps.firing", "take_due"),
     Point.INSERTED: _step("store.steps.firing", "fire"),
-    Point.FIRED: _step("scheduler.replica.replica_loops", "fire_batch"),
-    Point.CLAIMED: _step("scheduler.replica.replica_loops", "claim_batch"),
+    Point.FIRED: _step("scheduler.replica.fire_loop", "fire_batch"),
+    Point.CLAIMED: _step("scheduler.replica.claim_loop", "claim_batch"),
     Point.BEFORE_EFFECT: _before_effect,
     Point.AFTER_EFFECT: _after_effect,
     Point.FINISHING: _step("store.steps.finishing", "finish"),
@@ -154,7 +154,7 @@ _ARMED: dict[Point, Callable[[Callable[[], None]], None]] = {
 
 def _log_progress(file: str, instance: str) -> None:
     """Log the times at which the replica claimed, with or without work."""
-    log, names = _appending(file), vars(import_module("tenantcron.scheduler.replica.replica_loops"))
+    log, names = _appending(file), vars(import_module("tenantcron.scheduler.replica.claim_loop"))
     claim, last = names["claim_batch"], 0
 
     async def wrapped(*args: object, **kwargs: object) -> object:
@@ -189,14 +189,14 @@ def _ignore_notifications() -> None:
     async def listen(*_: object) -> None:
         await asyncio.Event().wait()
 
-    vars(import_module("tenantcron.scheduler.replica.replica_loops"))["listen"] = listen
+    vars(import_module("tenantcron.scheduler.replica.notification_loop"))["listen"] = listen
 
 
 def _limit_batches(batch: int) -> None:
     """Take small batches, for more transactions and more chances to be interrupted in one."""
     vars(import_module("tenantcron.scheduler.steps.fire"))["CURSORS_A_BATCH"] = batch
-    run = vars(import_module("tenantcron.scheduler.replica.replica_loops"))
-    run["STARTS_A_BATCH"] = run["STARTS_A_LARGE_BATCH"] = batch
+    claim_loop = vars(import_module("tenantcron.scheduler.replica.claim_loop"))
+    claim_loop["STARTS_A_BATCH"] = claim_loop["STARTS_A_LARGE_BATCH"] = batch
 
 
 def _log_stalls(file: str) -> None:

@@ -135,7 +135,7 @@ _EARLY = """    def _start_early(self, claim: Claim) -> None:
         for claimed in claim.started:
             self._start(claimed, (known or {})[claimed.definition_id])
 
-    async def _settle_doubt("""
+    async def release_uncertain("""
 
 MUTANTS = (
     Mutant(
@@ -274,8 +274,8 @@ MUTANTS = (
         (
             Change(
                 "scheduler/steps/claim.py",
-                'after: str = "") -> Claim:\n    """Start what may start',
-                'after: str = "", early=None) -> Claim:\n    """Start what may start',
+                'after: str = "") -> Claim:\n    """Start at most a batch',
+                'after: str = "", early=None) -> Claim:\n    """Start at most a batch',
             ),
             Change(
                 "scheduler/steps/claim.py",
@@ -287,29 +287,29 @@ MUTANTS = (
                 "    claim = replace(claim, skipped=claim.skipped + skipped)\n",
             ),
             Change(
-                "scheduler/replica/replica_loops.py",
+                "scheduler/replica/claim_loop.py",
                 "await claim_batch(self._replica, batch, self._sweep.after)\n",
                 "await claim_batch(self._replica, batch, self._sweep.after, self._start_early)\n",
             ),
             Change(
-                "scheduler/replica/replica_loops.py",
+                "scheduler/replica/claim_loop.py",
                 "        for claimed in await self._runnable(claim.started, definitions):\n"
                 "            self._start(claimed, definitions[claimed.definition_id])\n"
-                "        self._in_doubt = False\n",
-                "        del definitions\n        self._in_doubt = False\n",
+                "        self._is_uncertain = False\n",
+                "        del definitions\n        self._is_uncertain = False\n",
             ),
-            Change("scheduler/replica/replica_loops.py", "    async def _settle_doubt(", _EARLY),
+            Change("scheduler/replica/claim_loop.py", "    async def release_uncertain(", _EARLY),
             # After the commit, or the result would find no row and be lost each time.
             Change(
-                "scheduler/replica/replica_loops.py",
+                "scheduler/replica/claim_loop.py",
                 "        self._results.add(attempt)\n",
                 "        loop = asyncio.get_running_loop()\n"
                 "        loop.call_later(0.1, self._results.add, attempt)\n",
             ),
             Change(
-                "scheduler/replica/replica_loops.py",
-                "from tenantcron.store.steps.claiming import CANCEL, Claimed\n",
-                "from tenantcron.store.steps.claiming import CANCEL, Claim, Claimed\n",
+                "scheduler/replica/claim_loop.py",
+                "from tenantcron.store.steps.claiming import Claimed\n",
+                "from tenantcron.store.steps.claiming import Claim, Claimed\n",
             ),
         ),
         _KILLS,
@@ -376,7 +376,7 @@ MUTANTS = (
                 "    return own.among(await requirements.unnamed(",
             ),
             Change(
-                "scheduler/replica/replica_loops.py",
+                "scheduler/replica/claim_loop.py",
                 "for claimed in await self._runnable(claim.started, definitions):",
                 "for claimed in claim.started:",
             ),

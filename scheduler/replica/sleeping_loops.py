@@ -19,6 +19,12 @@ T = TypeVar("T")
 
 # The step that the current task runs; the lock watch logs it.
 CURRENT_STEP: ContextVar[str | None] = ContextVar("tenantcron_step", default=None)
+# A loop wakes up after this many seconds at the latest, because a notification may be lost.
+LONGEST_SLEEP = 10.0
+# The sleep if another replica has locked what is due; it is done in a moment.
+_SHORTEST_SLEEP = 0.01
+# The sleep if something became due while its query was answered; no replica has locked it yet.
+_AT_ONCE = 0.0001
 # Short, so that work continues soon after the database is back.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
 
@@ -94,3 +100,20 @@ async def _pause(failures: int, stopping: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stopping.wait()
+
+
+async def seconds_left(query: Callable[[], Awaitable[float | None]]) -> float | None:
+    """Return the seconds that a query returns, less the time that the query took."""
+    now = asyncio.get_running_loop().time
+    began = now()
+    seconds = await query()
+    if seconds is None or seconds <= 0:
+        return seconds
+    return max(seconds - (now() - began), _AT_ONCE)
+
+
+def sleep_time(seconds: float | None) -> float:
+    """Return how long a loop sleeps whose next work is due in so many seconds; None: no work."""
+    if seconds is None:
+        return LONGEST_SLEEP
+    return min(seconds, LONGEST_SLEEP) if seconds > 0 else _SHORTEST_SLEEP

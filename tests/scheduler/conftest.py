@@ -8,7 +8,7 @@ import pytest
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.replica import sleeping_loops
 from tenantcron.store.connection.engine import Database
 
 
@@ -24,7 +24,7 @@ async def scheduling(database: Database, tmp_path: Path) -> Scheduling:
 def real(scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch) -> Scheduling:
     """The same, for the real clock of the database: what it adds is due by hand."""
     # Nobody rings when a cursor is moved by hand.
-    monkeypatch.setattr(run_module, "LONGEST_SLEEP", 0.3)
+    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 0.3)
     # A machine that stands still for a while takes nothing away from anybody.
     patient = timedelta(minutes=1)
     settings = replace(scheduling.settings, lease=patient, drain=patient)

@@ -10,7 +10,7 @@ from support.scheduling import Scheduling
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.scheduler.operate.operator import Operator
-from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.replica import claim_loop
 from tenantcron.scheduler.steps.claim import claim_batch
 
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
@@ -36,7 +36,7 @@ async def test_a_cancel_between_claim_and_start_does_not_wait_for_the_next_heart
             await until(looked)
         return claim
 
-    monkeypatch.setattr(run_module, "claim_batch", claim_and_be_cancelled)
+    monkeypatch.setattr(claim_loop, "claim_batch", claim_and_be_cancelled)
     async with at_work(real, works, replace(real.settings, lease=LEASE)):
         await until_state(real, "CANCELLED")
         works.go.set()

@@ -22,7 +22,7 @@ from support.webhooks import hooked
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.events.outbox import Outbox
-from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.replica import replica_loops
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.sleeping_loops import Step, WakeSignal
@@ -114,7 +114,7 @@ async def cost_a_minute(
     async with parts(scheduling) as (replica, executor):
         with metered(scheduling.database) as meter:
             steps = Steps(meter)
-            monkeypatch.setattr(run_module, "run_loop", steps.take)
+            monkeypatch.setattr(replica_loops, "run_loop", steps.take)
             providers = (TenantScheduleProvider(), static_provider(()))
             run = ReplicaRun(replica, executor, providers, outbox)
             run.stop()

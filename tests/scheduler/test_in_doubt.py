@@ -13,7 +13,7 @@ from support.replicas import Works, at_work, due, made, until_state
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.replica import claim_loop
 from tenantcron.scheduler.steps.claim import claim_batch
 from tenantcron.store.connection.engine import open_database
 
@@ -96,7 +96,7 @@ async def test_what_could_not_be_given_back_at_once_is_given_back_at_the_end(
                 run.stop()
             return claim
 
-        monkeypatch.setattr(run_module, "claim_batch", claim_and_stop)
+        monkeypatch.setattr(claim_loop, "claim_batch", claim_and_stop)
         async with asyncio.timeout(PATIENCE):
             await run.run()
 

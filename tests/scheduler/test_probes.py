@@ -12,7 +12,7 @@ from support.scraping import get, until_served
 # A step that never ends, as a bug would have it.
 HANGING = """
 import asyncio
-from tenantcron.scheduler.replica.replica_loops import ReplicaRun
+from tenantcron.scheduler.replica.fire_loop import FireLoop
 from tenantcron.targets.registry import saga
 
 @saga("nothing")
@@ -22,7 +22,7 @@ async def nothing(execution):
 async def fire(self):
     await asyncio.Event().wait()
 
-ReplicaRun._fire = fire
+FireLoop.step = fire
 """
 
 

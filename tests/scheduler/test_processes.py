@@ -17,11 +17,11 @@ HANDLERS = '''
 """Handlers that say that they were called."""
 import asyncio, os
 import psycopg
-from tenantcron.scheduler.replica import replica_loops
+from tenantcron.scheduler.replica import sleeping_loops
 from tenantcron.targets.registry import saga
 
 # Nobody rings when a cursor is moved by hand; and the more often it fires, the more is killed.
-replica_loops.LONGEST_SLEEP = 0.05
+sleeping_loops.LONGEST_SLEEP = 0.05
 
 async def note(execution, what):
     url = os.environ["TENANTCRON_DATABASE_URL"]

@@ -11,7 +11,12 @@ from support.patience import PATIENCE
 from support.replicas import Works, at_work, due, made, make_due, until, until_state
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.replica import replica_loops as run_module
+from tenantcron.scheduler.replica import (
+    claim_loop,
+    maintenance_loops,
+    replica_loops,
+    sleeping_loops,
+)
 from tenantcron.scheduler.replica.sleeping_loops import Step
 from tenantcron.scheduler.steps.claim import claim_batch
 from tenantcron.store.connection.errors import DatabaseAwayError
@@ -71,7 +76,7 @@ async def sleeps(real: Scheduling, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     async def step_once(name: str, step: Step, *_: object) -> None:
         found[name] = await step()
 
-    monkeypatch.setattr(run_module, "run_loop", step_once)
+    monkeypatch.setattr(replica_loops, "run_loop", step_once)
     async with made(real, Works()) as run:
         run.stop()
         await run.run()
@@ -81,7 +86,7 @@ async def sleeps(real: Scheduling, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 async def test_an_idle_replica_sleeps_until_the_next_one_is_due_and_asks_nothing_meanwhile(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "LONGEST_SLEEP", 60.0)
+    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 60.0)
     idle = await sleeps(real, monkeypatch)
     assert (idle["fire"], idle["claim"]) == (60.0, 60.0)
 
@@ -187,7 +192,7 @@ async def test_what_was_claimed_when_it_was_told_to_stop_is_given_back(
                 run.stop()
             return claim
 
-        monkeypatch.setattr(run_module, "claim_batch", claim_and_stop)
+        monkeypatch.setattr(claim_loop, "claim_batch", claim_and_stop)
         async with asyncio.timeout(PATIENCE):
             await run.run()
 
@@ -233,8 +238,8 @@ async def test_once_also_starts_what_waited_for_a_slow_one(
             works.go.set()
         return claims[-1]
 
-    monkeypatch.setattr(run_module, "claim_batch", claim_and_count)
-    monkeypatch.setattr(run_module, "LONGEST_SLEEP", 0.01)
+    monkeypatch.setattr(claim_loop, "claim_batch", claim_and_count)
+    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 0.01)
     async with made(real, works) as run, asyncio.timeout(PATIENCE):
         await run.run_once()
 
@@ -311,7 +316,7 @@ async def test_a_scheduler_of_another_name_declares_its_identity_when_it_starts(
 async def test_a_replica_drops_old_months_by_itself(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "_MINUTE", 0.0)
+    monkeypatch.setattr(maintenance_loops, "MINUTE", 0.0)
     await real.prepare()
     shorter = replace(real.settings, retention=timedelta(days=1))
     before = await _months(real)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.fleet import Shell, manifest, query
 
-from tenantcron.scheduler.replica import replica_loops
-from tenantcron.scheduler.replica.replica_loops import ReplicaRun
+from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica.claim_loop import ClaimLoop
 
 SCHEDULES = dict.fromkeys(("first", "second"), 'cron: "0 * * * *", catch_up_window: 2h')
 HANDLERS = """
@@ -37,18 +37,18 @@ def test_handlers_that_end_while_the_next_are_claimed_do_not_end_the_run(
     assert shell("apply-manifest", "acme.yaml", "--create-tenants").code == 0
     assert shell("run", "--once").code == 0
     query(database_url, MAKE_DUE)
-    claim = ReplicaRun._start_batch
+    claim = ClaimLoop.start_batch
 
-    async def claim_and_let_end(replica: ReplicaRun) -> bool:
-        claimed = await claim(replica)
+    async def claim_and_let_end(loop: ClaimLoop) -> bool:
+        claimed = await claim(loop)
         if not claimed:
             sys.modules["once_work"].may_end.set()
-            while replica._executor.load:
+            while loop._executor.load:
                 await asyncio.sleep(0)
         return claimed
 
-    monkeypatch.setattr(ReplicaRun, "_start_batch", claim_and_let_end)
-    monkeypatch.setattr(replica_loops, "LONGEST_SLEEP", 0.01)
+    monkeypatch.setattr(ClaimLoop, "start_batch", claim_and_let_end)
+    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 0.01)
     options = {"TENANTCRON_MAX_CONCURRENT": "1", "PYTHONPATH": str(tmp_path)}
     assert shell("run", "--handlers", "once_work", "--once", **options).code == 0
 

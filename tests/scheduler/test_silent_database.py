@@ -18,10 +18,10 @@ HANDLERS = '''
 """Handlers that end at once, or never."""
 import asyncio
 from pathlib import Path
-from tenantcron.scheduler.replica import replica_loops
+from tenantcron.scheduler.replica import sleeping_loops
 from tenantcron.targets.registry import saga
 
-replica_loops.LONGEST_SLEEP = 0.05
+sleeping_loops.LONGEST_SLEEP = 0.05
 
 @saga("quick")
 async def quick(execution):

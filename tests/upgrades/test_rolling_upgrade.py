@@ -32,14 +32,14 @@ SAGAS = [*QUICK, FLAKY]
 HANDLERS = """
 import os
 from sqlalchemy import text
-from tenantcron.targets.registry import saga
 try:
-    from tenantcron.scheduler.replica import replica_loops as run
+    from tenantcron.scheduler.replica import sleeping_loops
 except ImportError:  # the previous release
-    from tenantcron.scheduler import run
+    from tenantcron.scheduler import run as sleeping_loops
+from tenantcron.targets.registry import saga
 
 # No notification is sent when a test makes a cursor due.
-run.LONGEST_SLEEP = 0.05
+sleeping_loops.LONGEST_SLEEP = 0.05
 
 async def note(execution):
     async with execution.connection() as connection:

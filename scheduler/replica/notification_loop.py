@@ -1,0 +1,48 @@
+"""LISTEN: turns notifications of the database into wake signals."""
+
+import structlog
+
+from tenantcron.core.names import TenantId
+from tenantcron.provider.notifications import Hints, listen
+from tenantcron.scheduler.replica.claim_loop import ClaimLoop
+from tenantcron.scheduler.replica.shared_state import Replica
+from tenantcron.scheduler.replica.wake_signals import WakeSignals
+from tenantcron.store.steps.claiming import CANCEL
+from tenantcron.tenants.source.follow import Follower
+
+log = structlog.get_logger(__name__)
+
+
+async def listen_for_notifications(
+    replica: Replica, signals: WakeSignals, claims: ClaimLoop, follower: Follower | None
+) -> None:
+    """Wake loops on notifications, until cancelled."""
+
+    def schedules_changed(_: TenantId) -> None:
+        signals.schedules_changed.set()
+
+    def work(payload: str) -> None:
+        if payload == CANCEL:
+            claims.note_cancellation()
+        else:
+            signals.work_pending.set()
+
+    def lost(error: str) -> None:
+        log.warning("listening_lost", error=error)
+
+    def tenants_changed() -> None:
+        if follower is not None:
+            follower.hear()
+            signals.tenants_changed.set()
+
+    def listening() -> None:
+        # Notifications that were sent before this moment are lost.
+        claims.note_cancellation()
+        for signal in (signals.schedules_changed, signals.work_pending, signals.listening):
+            signal.set()
+        tenants_changed()
+
+    hints = Hints(
+        schedules_changed, work, on_listening=listening, on_lost=lost, on_tenants=tenants_changed
+    )
+    await listen(replica.database.target, hints, replica.random)
