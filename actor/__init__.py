@@ -1,1 +1,1 @@
-"""Who acts: actors, their context, what is written down about a change, and what proves one."""
+"""Actors: who acts, in which context, how changes are attributed, and how actors authenticate."""

@@ -1,8 +1,8 @@
-"""API tokens: how one is made, and how one proves who presents it.
+"""API tokens: how they are generated and verified.
 
-A token is `tc_`, its public id, `_` and a secret of 256 bits. The prefix lets scanners find tokens
-that got into a repository. The database finds a token by its id and keeps the digest of its secret
-only: a secret of that size cannot be guessed from a fast digest, so a slow one would only cost.
+A token is `tc_`, its public id, `_` and a secret of 256 bits. The prefix lets secret scanners find
+tokens in repositories. The database finds a token by its id and stores only a digest of its secret.
+A fast digest is enough, because a secret of this size cannot be brute-forced.
 """
 
 import hmac
@@ -14,7 +14,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
-from tenantcron.actor.grants import Grant, NotProvenError, Proven
+from tenantcron.actor.grants import AuthenticatedCaller, Grant, InvalidCredentialsError
 from tenantcron.actor.model import ActorType, AuthenticatedActor
 from tenantcron.actor.witness import WITNESS
 
@@ -32,7 +32,7 @@ _FORM: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token that was made just now; `text` is shown once and kept nowhere."""
+    """A new token; `text` is shown once and not stored."""
 
     id: str
     digest: bytes
@@ -41,15 +41,15 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class PresentedToken:
-    """A token as somebody presents it, without its secret."""
+    """A token as a caller presents it, without its secret."""
 
     id: str
     digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class KeptToken:
-    """A token as the database keeps it."""
+class StoredToken:
+    """A token as it is stored in the database."""
 
     id: str
     name: str
@@ -60,30 +60,32 @@ class KeptToken:
 
 
 def make_token() -> NewToken:
-    """Make a token that nobody can guess."""
+    """Generate a random token."""
     public = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH))
     return NewToken(public, _digest(secret), f"{PREFIX}_{public}_{secret}")
 
 
 def read_token(text: str) -> PresentedToken | None:
-    """Return what a text presents, None if it has not the form of a token."""
+    """Parse a token; None if the text does not have the form of one."""
     found = _FORM.fullmatch(text)
     return None if found is None else PresentedToken(found["id"], _digest(found["secret"]))
 
 
-def prove(presented: PresentedToken, kept: KeptToken | None, now: datetime) -> Proven:
-    """Return who presents the token; raise if it is not known, wrong, revoked or expired."""
-    # The comparison takes place whether there is such a token or not, and takes the same time.
-    right = hmac.compare_digest(presented.digest, b"\0" * 32 if kept is None else kept.digest)
-    if kept is None or not right:
-        raise NotProvenError("there is no such token")
-    if kept.revoked_at is not None:
-        raise NotProvenError(f"token {kept.id} was revoked")
-    if kept.expires_at <= now:
-        raise NotProvenError(f"token {kept.id} has expired")
-    actor = AuthenticatedActor(f"token:{kept.name}", ActorType.PIPELINE, API_SOURCE, WITNESS)
-    return Proven(actor, kept.grant)
+def authenticate(
+    presented: PresentedToken, stored: StoredToken | None, now: datetime
+) -> AuthenticatedCaller:
+    """Return the caller; raise if the token is unknown, wrong, revoked or expired."""
+    # Compare even if the token does not exist, so that both cases take the same time.
+    matches = hmac.compare_digest(presented.digest, b"\0" * 32 if stored is None else stored.digest)
+    if stored is None or not matches:
+        raise InvalidCredentialsError("there is no such token")
+    if stored.revoked_at is not None:
+        raise InvalidCredentialsError(f"token {stored.id} was revoked")
+    if stored.expires_at <= now:
+        raise InvalidCredentialsError(f"token {stored.id} has expired")
+    actor = AuthenticatedActor(f"token:{stored.name}", ActorType.PIPELINE, API_SOURCE, WITNESS)
+    return AuthenticatedCaller(actor, stored.grant)
 
 
 def _digest(secret: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What is written down about who made a change: columns of a record, settings for a trigger."""
+"""Attribution of changes: columns of an audit record, settings for a trigger."""
 
 from dataclasses import dataclass
 from typing import Final, TypedDict
@@ -7,7 +7,7 @@ from uuid import UUID
 from tenantcron.actor.context import current_actor, current_correlation_id, current_user_id
 from tenantcron.actor.model import Actor, ActorType, AnyActor
 
-# Nobody said who acts. Not an `ActorType`, because there is no actor.
+# The actor of a change without an actor. Not an `ActorType`, because there is none.
 SYSTEM: Final = "system"
 UNKNOWN_SOURCE: Final = "unknown"
 USER_SOURCE: Final = "user"
@@ -25,9 +25,9 @@ class AuditColumns(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Who made a change (None: nobody said) and what it was a part of.
+    """The actor of a change (None: unknown) and its correlation id.
 
-    It keeps the actor, not a flag, so that only an authenticated actor is ever written down as one.
+    It stores the actor, not a flag, so that only an authenticated actor is recorded as one.
     """
 
     actor: AnyActor | None
@@ -45,16 +45,16 @@ class Attribution:
 
     @property
     def actor_source(self) -> str:
-        """Return the door that the actor came by, or `unknown`."""
+        """Return the source of the actor, such as `cli` or `api`, or `unknown`."""
         return UNKNOWN_SOURCE if self.actor is None else self.actor.source
 
     @property
     def authenticated(self) -> bool:
-        """Return whether a verified token proves the actor."""
+        """Return whether a verified token authenticates the actor."""
         return self.actor is not None and self.actor.authenticated
 
     def columns(self) -> AuditColumns:
-        """Return the values by the names of their columns."""
+        """Return the values by column name."""
         return AuditColumns(
             changed_by=self.changed_by,
             actor_type=self.actor_type,
@@ -64,10 +64,10 @@ class Attribution:
         )
 
     def settings(self) -> dict[str, str]:
-        """Return the values as settings of a transaction, for triggers to read.
+        """Return the values as settings of a transaction, which triggers read.
 
         Always all of them, so that two attributions in one transaction never mix. A setting is
-        text and knows no null; empty is also what a transaction leaves behind.
+        text and cannot be null; empty is also its value after the transaction.
         """
         return {
             "tenantcron.actor": self.changed_by,
@@ -79,7 +79,7 @@ class Attribution:
 
 
 def attribution() -> Attribution:
-    """Attribute to the current actor, else to the current user, else to `system`."""
+    """Return the attribution to the current actor, else to the current user, else to `system`."""
     return Attribution(current_actor() or _user(), current_correlation_id())
 
 

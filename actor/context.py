@@ -1,9 +1,9 @@
-"""Who acts here and now, for which user, and as part of what.
+"""The current actor, the user it acts for, and the correlation id.
 
-Each of the three is a context variable of its own, so that setting one never answers for another.
-They follow `await`, tasks and `asyncio.to_thread` by themselves, because Python copies the context
-there; plain threads and executors start with an empty one, and `carry` is for those. What is set
-in a `with` block holds in that block and in what it starts, and nowhere else.
+Each has its own context variable, so setting one does not affect the others. Python copies the
+context for `await`, tasks and `asyncio.to_thread`. Plain threads and executors start with an empty
+context; use `carry` for those. A value set by a `with` block is visible in that block and in the
+tasks that it starts, and nowhere else.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,15 +26,15 @@ _correlation_id: Final[ContextVar[UUID | None]] = ContextVar(
 
 
 def acting_as(actor: AnyActor) -> AbstractContextManager[None]:
-    """Let the actor act inside a `with` block."""
+    """Set the actor for a `with` block."""
     _check_type(actor)
     return _holding(_actor, actor)
 
 
 def act_from_here(actor: AnyActor, correlation_id: UUID, user_id: str | None = None) -> None:
-    """Let the actor act until the current task or thread ends, as part of what the id says.
+    """Set the actor and the correlation id until the current task or thread ends.
 
-    Only in one that does nothing else: there is no way back.
+    Use it only in a dedicated task or thread: it cannot be undone.
     """
     _check_type(actor)
     _actor.set(actor)
@@ -45,50 +45,50 @@ def act_from_here(actor: AnyActor, correlation_id: UUID, user_id: str | None = N
 
 
 def current_actor() -> AnyActor | None:
-    """Return who acts, if anybody said so."""
+    """Return the current actor, if one is set."""
     return _actor.get()
 
 
 def acting_for_user(user_id: str) -> AbstractContextManager[None]:
-    """Let what happens inside a `with` block be for the user; it does not make them the actor."""
+    """Set the user that a `with` block acts for; it does not make them the actor."""
     check_id(user_id)
     return _holding(_user_id, user_id)
 
 
 def current_user_id() -> str | None:
-    """Return for which user this happens, if anybody said so."""
+    """Return the current user, if one is set."""
     return _user_id.get()
 
 
 def correlation(correlation_id: UUID) -> AbstractContextManager[None]:
-    """Tie together what happens inside a `with` block; an execution uses its own id."""
+    """Set the correlation id for a `with` block; an execution uses its own id."""
     return _holding(_correlation_id, correlation_id)
 
 
 def current_correlation_id() -> UUID | None:
-    """Return what this is a part of, if anybody said so."""
+    """Return the current correlation id, if one is set."""
     return _correlation_id.get()
 
 
 def correlation_id_in(context: Context) -> UUID | None:
-    """Return what a context is a part of, that of another task for example."""
+    """Return the correlation id of a context, such as that of another task."""
     return context.get(_correlation_id)
 
 
 def carry(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a plain function that runs in the context of here and now, in whichever thread."""
+    """Return a function that runs in the current context, in any thread."""
     captured = copy_context()
 
     @wraps(function)
     def carried(*args: P.args, **kwargs: P.kwargs) -> T:
-        # A copy for each call: a context cannot be entered by two threads at once.
+        # A copy per call: two threads cannot enter the same context at once.
         return captured.copy().run(function, *args, **kwargs)
 
     return carried
 
 
 def _check_type(actor: AnyActor) -> None:
-    # Exact types: something that merely looks like an actor could call itself authenticated.
+    # Exact types: an object that only looks like an actor could claim to be authenticated.
     if type(actor) not in (Actor, AuthenticatedActor):
         raise TypeError(f"{type(actor).__name__} is not an actor")
 

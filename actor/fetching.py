@@ -1,7 +1,7 @@
-"""How receivers ask the issuer: JSON over HTTP, with nothing but the standard library.
+"""Requests of receivers to the issuer: JSON over HTTP, using only the standard library.
 
-No redirect is followed and no proxy of the environment is used: each could answer in place of the
-issuer.
+Redirects are not followed and proxies of the environment are not used: either could answer in place
+of the issuer.
 """
 
 import json
@@ -16,20 +16,20 @@ _MOST_BYTES: Final = 256 * 1024
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """The answer comes from the address that was configured, and from no other."""
+    """Rejects redirects: only the configured address may answer."""
 
     def redirect_request(self, *_: object) -> None:
-        """Leave the answer as it is, which is not the expected document."""
+        """Return the redirect itself as the response, which is not the expected document."""
 
 
 def check_address(url: str) -> None:
-    """Raise a ValueError unless it is a web address: the library would also read files."""
+    """Raise a ValueError unless it is an HTTP URL: urllib would also read files."""
     if urlsplit(url).scheme not in ("https", "http"):
-        raise ValueError("the address of the issuer has to begin with https://, or http://")
+        raise ValueError("the address of the issuer must begin with https:// or http://")
 
 
 def shown_address(url: str) -> str:
-    """Return what of an address may be shown: no user, no password and no query."""
+    """Return an address without user, password and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -40,13 +40,13 @@ def fetch_json(
     form: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> object:
-    """Return a document; with a form, post that. Raise an OSError or a ValueError otherwise."""
+    """Fetch a document, or post a form if given; raise an OSError or a ValueError on failure."""
     opener = build_opener(ProxyHandler({}), _NoRedirects())
     data = None if form is None else urlencode(form).encode()
     request = Request(url, data, {"Accept": "application/json", **(headers or {})})  # noqa: S310 -- the scheme was checked
     try:
-        with opener.open(request, timeout=patience.total_seconds()) as answer:
-            body = answer.read(_MOST_BYTES + 1)
+        with opener.open(request, timeout=patience.total_seconds()) as response:
+            body = response.read(_MOST_BYTES + 1)
     except HTTPError as error:
         error.close()
         raise

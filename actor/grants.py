@@ -1,4 +1,4 @@
-"""What a proven actor may do at the API: a role, and the tenant that it is bound to, if any."""
+"""What an authenticated caller may do in the API: a role, and the tenant it is bound to, if any."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from tenantcron.core.names import TenantId
 
 
 class Role(StrEnum):
-    """What somebody is trusted with; docs/api.md has the table."""
+    """The role of a caller; docs/api.md lists what each may do."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -18,26 +18,26 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role, for one tenant or, with None, for all of them."""
+    """A role for one tenant, or for all tenants if it is None."""
 
     role: Role
     tenant: TenantId | None
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
-    """Somebody who has proven who they are, and what they may do."""
+class AuthenticatedCaller:
+    """An authenticated actor and what it may do."""
 
     actor: AuthenticatedActor
     grant: Grant
 
 
 class MissingClaimError(Exception):
-    """The token proves who presents it, but a claim that grants access is missing."""
+    """The token is valid, but a claim that grants access is missing."""
 
     def __init__(self, claim: str, add: str) -> None:
         super().__init__(f"the token has no claim `{claim}`: let its issuer add {add}")
 
 
-class NotProvenError(Exception):
-    """What was presented proves nothing. Why is for our logs, never for who presented it."""
+class InvalidCredentialsError(Exception):
+    """The credentials are invalid. The reason is for our logs, never for the caller."""

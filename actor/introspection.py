@@ -1,11 +1,11 @@
-"""Introspection: a receiver asks the issuer whether the attempt of a token still runs (RFC 7662).
+"""Introspection: a receiver asks the issuer whether a token's attempt is still running (RFC 7662).
 
     introspection = Introspection("https://cron.internal/v1/tokens:introspect")
     Verifier(keys=keys, issuer="tenantcron", audience=ours, introspection=introspection)
 
-A signature alone says nothing about that: a token verifies until it expires, also if its execution
-has ended. Each answer is kept for some seconds, so a token that comes many times costs one request.
-What the issuer cannot answer is an error, never a yes.
+A signature alone is not enough: a token verifies until it expires, even if its execution has ended.
+Each response is cached for a few seconds, so a token that is used many times costs one request. If
+the issuer does not answer, the token is not accepted.
 """
 
 from collections.abc import Callable
@@ -21,24 +21,24 @@ from tenantcron.core.errors import TenantcronError
 
 LIFETIME: Final = timedelta(seconds=5)
 PATIENCE: Final = timedelta(seconds=5)
-MOST_KEPT: Final = 10_000
+MAX_CACHED: Final = 10_000
 
 
 class IntrospectionUnavailableError(TenantcronError):
-    """The issuer does not answer, so whether a token is active is not known now."""
+    """The issuer does not answer, so it is unknown whether a token is active."""
 
 
-class _Answer(NamedTuple):
+class _CachedResult(NamedTuple):
     active: bool
     until: float
 
 
 @final
 class Introspection:
-    """Asks the issuer at an address; threads may share it.
+    """Queries the issuer at an address; it is thread-safe.
 
-    By default the token itself is the credential. With `api_token`, that is: an API token of
-    tenantcron, which may be bound to a tenant.
+    By default the token itself is the credential. If `api_token` is given, it is used instead: an
+    API token of tenantcron, which may be bound to a tenant.
     """
 
     def __init__(
@@ -55,43 +55,43 @@ class Introspection:
         self._lifetime = lifetime.total_seconds()
         self._clock = clock
         self._lock = Lock()
-        self._kept: dict[str, _Answer] = {}
+        self._cache: dict[str, _CachedResult] = {}
 
     def is_active(self, token: str, proof: Proof) -> bool:
-        """Whether the attempt of a verified token still runs."""
-        kept = self._kept.get(proof.token_id)
-        if kept is not None and self._clock() < kept.until:
-            return kept.active
+        """Whether the attempt of a verified token is still running."""
+        cached = self._cache.get(proof.token_id)
+        if cached is not None and self._clock() < cached.until:
+            return cached.active
         asked_at = self._clock()
         active = self._ask(token, proof)
-        self._keep(proof.token_id, _Answer(active, asked_at + self._lifetime))
+        self._store(proof.token_id, _CachedResult(active, asked_at + self._lifetime))
         return active
 
     def _ask(self, token: str, proof: Proof) -> bool:
         headers = {"Authorization": f"Bearer {self._api_token or token}"}
         try:
-            answer = fetch_json(self._url, PATIENCE, {"token": token}, headers)
+            response = fetch_json(self._url, PATIENCE, {"token": token}, headers)
         except HTTPError as error:
             raise _unavailable(f"status {error.code}") from None
         except (OSError, ValueError) as error:
             raise _unavailable(type(error).__name__) from None
-        match answer:
+        match response:
             case {"active": False}:
                 return False
             case {"active": True, "jti": proof.token_id}:
                 return True
-        raise _unavailable("it is no answer about this token")
+        raise _unavailable("the response is not about this token")
 
-    def _keep(self, token_id: str, answer: _Answer) -> None:
+    def _store(self, token_id: str, result: _CachedResult) -> None:
         with self._lock:
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._cache) >= MAX_CACHED:
                 now = self._clock()
-                self._kept = {key: kept for key, kept in self._kept.items() if now < kept.until}
-            if len(self._kept) < MOST_KEPT:
-                self._kept[token_id] = answer
+                self._cache = {key: old for key, old in self._cache.items() if now < old.until}
+            if len(self._cache) < MAX_CACHED:
+                self._cache[token_id] = result
 
 
 def _unavailable(why: str) -> IntrospectionUnavailableError:
     return IntrospectionUnavailableError(
-        f"the issuer did not say whether the token is active ({why}): see that it can be reached"
+        f"the issuer did not confirm that the token is active ({why}): check that it is reachable"
     )

@@ -1,9 +1,11 @@
 """The keys that a receiver trusts: a fixed set, or one that is fetched from an address.
 
-A fetched set is kept for a while. A name that is not in it is a reason to fetch it again, because
-that is how a new key shows; but only so often, whatever names callers invent. If the address does
-not answer, what was fetched before goes on being trusted for a while, and then not: a key that was
-taken back must not live on because nobody could ask.
+A fetched set is cached. An unknown key id triggers another fetch, because that is how a new key
+becomes visible, but at most once per `pause`, whatever ids callers invent. If the address does not
+answer, the cached keys stay trusted for a limited time, so that a revoked key does expire.
+
+Not PyJWT's `PyJWKClient`: it fetches again for every unknown key id, follows redirects and has no
+limit on how long a key stays trusted without the issuer.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +26,7 @@ MOST_KEYS: Final = 100
 
 
 class KeysUnavailableError(TenantcronError):
-    """The keys could not be fetched, so nothing can be verified now; later it may be."""
+    """The keys could not be fetched, so no token can be verified now; retry later."""
 
 
 class KeySetFormatError(TenantcronError):
@@ -32,10 +34,10 @@ class KeySetFormatError(TenantcronError):
 
 
 class KeySet(Protocol):
-    """Public keys by name."""
+    """Public keys by key id."""
 
     def find(self, kid: str) -> PublicKey | None:
-        """Return a key; None if no trusted key has that name."""
+        """Return a key; None if no trusted key has that id."""
 
 
 @final
@@ -54,7 +56,7 @@ class FixedKeys:
 
 @final
 class FetchedKeys:
-    """Keys that an address serves; threads may share it."""
+    """Keys that are fetched from an address; it is thread-safe."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class FetchedKeys:
         check_address(url)
         self._url = url
         self._lifetime, self._pause, self._trust = (
-            one.total_seconds() for one in (lifetime, pause, trust)
+            duration.total_seconds() for duration in (lifetime, pause, trust)
         )
         self._clock = clock
         self._lock = Lock()
@@ -77,9 +79,9 @@ class FetchedKeys:
         self._tried_at: float | None = None
 
     def find(self, kid: str) -> PublicKey | None:
-        """Return a key; the set is fetched if it is old, or does not have that name."""
+        """Return a key; fetch the set if it is stale or lacks that id."""
         if not self._is_current(kid):
-            # One at a time: the others find what the first one has fetched.
+            # One thread fetches; the others then find the key in the cache.
             with self._lock:
                 if not self._is_current(kid) and self._may_try():
                     self._fetch()
@@ -99,20 +101,20 @@ class FetchedKeys:
         try:
             self._by_kid = read_key_set(fetch_json(self._url, PATIENCE))
         except (OSError, ValueError, TenantcronError):
-            return  # what is there is trusted for a while; `_trusted` tells when it is not
+            return  # `_trusted` decides how long the cached keys still count
         self._fetched_at = self._tried_at
 
     def _trusted(self) -> Mapping[str, PublicKey]:
         if self._age() >= self._trust:
             raise KeysUnavailableError(
-                f"no keys could be fetched from {shown_address(self._url)}: see that it answers "
-                "with a key set"
+                f"no keys could be fetched from {shown_address(self._url)}: check that it returns "
+                "a key set"
             )
         return self._by_kid
 
 
 def read_key_set(document: object) -> dict[str, PublicKey]:
-    """Read a JSON Web Key Set; keys of other kinds are left out."""
+    """Parse a JSON Web Key Set; unsupported keys are skipped."""
     keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list) or len(keys) > MOST_KEYS:
         raise KeySetFormatError(f"expected a key set: an object with `keys`, at most {MOST_KEYS}")

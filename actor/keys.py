@@ -1,8 +1,8 @@
-"""Keys that sign execution tokens, and their public halves as verifiers read them.
+"""Keys that sign execution tokens, and the public keys that verify them.
 
-There are two kinds, and a key of one kind works with one algorithm only: what a token says about
-its algorithm never decides how a key is used. A key is named by a digest of its public half, so
-that a name cannot stand for two keys.
+Each of the two kinds of keys works with exactly one algorithm, so the header of a token never
+decides how a key is used. The id of a key is a digest of the public key, so two keys never share
+an id.
 """
 
 import json
@@ -42,19 +42,19 @@ _EXPECTED: Final = "Ed25519 or P-256 keys in PEM, private ones without a passwor
 
 
 class Algorithm(StrEnum):
-    """What tokens are signed with; nothing else is ever accepted."""
+    """The supported signature algorithms; no other is accepted."""
 
     EDDSA = "EdDSA"
     ES256 = "ES256"
 
 
 class KeyFormatError(TenantcronError):
-    """The text holds no key that tokens can be signed or verified with; it is never shown."""
+    """The text contains no usable key; it is never shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """What a token is verified with."""
+    """A key that verifies tokens."""
 
     kid: str
     algorithm: Algorithm
@@ -67,42 +67,42 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """What a token is signed with."""
+    """A key that signs tokens."""
 
     public: PublicKey
     private: Private = field(repr=False)
 
     def secret(self) -> bytes:
-        """Return the private key as bytes, which are to be sealed and nothing else."""
+        """Return the private key as bytes; use them only for sealing."""
         return self.private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 
 @dataclass(frozen=True, slots=True)
 class PemKeys:
-    """The keys of one text: the first private one signs, verifiers may know all of them."""
+    """The keys of a PEM text: the first private key signs, all public keys are published."""
 
     signing: SigningKey
     published: tuple[PublicKey, ...]
 
 
 def generate(algorithm: Algorithm) -> SigningKey:
-    """Make a new key."""
+    """Generate a key."""
     if algorithm is Algorithm.EDDSA:
         return _signing(Ed25519PrivateKey.generate())
     return _signing(ec.generate_private_key(_CURVE()))
 
 
 def from_secret(secret: bytes) -> SigningKey:
-    """Read what `SigningKey.secret` gave."""
+    """Load a key from the bytes of `SigningKey.secret`."""
     return _signing(_of_known_kind(load_der_private_key(secret, None)))
 
 
 def from_pem(text: str) -> PemKeys:
-    """Read one private key or more, and public ones that are to be published beside them."""
+    """Load one or more private keys, and public keys to publish with them."""
     blocks = [match[0].encode() for match in _PEM.finditer(text)]
     try:
         keys = [_read_block(block) for block in blocks]
-    # Everything that the library has for what it cannot read: it does not say what to expect.
+    # The library raises any of these for invalid input and does not document which.
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise KeyFormatError(f"it cannot be read: expected {_EXPECTED}") from None
     signing = [key for key in keys if isinstance(key, SigningKey)]
@@ -113,12 +113,12 @@ def from_pem(text: str) -> PemKeys:
 
 
 def jwks(keys: Iterable[PublicKey]) -> JsonObject:
-    """Return public keys as a JSON Web Key Set, which verifiers fetch."""
+    """Return public keys as a JSON Web Key Set."""
     return {"keys": [key.as_jwk() for key in keys]}
 
 
 def from_jwk(jwk: Mapping[str, JsonValue]) -> PublicKey | None:
-    """Read the public half of a JSON Web Key; None if it is not one that tokens are signed with."""
+    """Load the public part of a JSON Web Key; None if its kind is not supported."""
     key = _from_members(jwk)
     if key is None:
         return None
@@ -130,9 +130,9 @@ def from_jwk(jwk: Mapping[str, JsonValue]) -> PublicKey | None:
 
 
 def thumbprint(key: Public) -> str:
-    """Return the name of a key: the first half of the digest that RFC 7638 defines.
+    """Return the id of a key: the first half of the thumbprint that RFC 7638 defines.
 
-    In hexadecimal, unlike there: what begins with a dash cannot be typed as an argument.
+    In hexadecimal, unlike the RFC: an id that begins with a dash cannot be a command argument.
     """
     members = json.dumps(_members(key), sort_keys=True, separators=(",", ":"))
     return sha256(members.encode()).hexdigest()[:32]
@@ -156,7 +156,7 @@ def _read_block(block: bytes) -> SigningKey | PublicKey:
     key = load_pem_public_key(block)
     if not isinstance(key, Ed25519PublicKey) and not _is_on_curve(key):
         raise ValueError("another kind of key")
-    return _public(key)  # type: ignore[arg-type] # one of the two kinds, as was just looked at
+    return _public(key)  # type: ignore[arg-type] # one of the two kinds, as just checked
 
 
 def _of_known_kind(key: object) -> Private:
@@ -181,7 +181,7 @@ def _members(key: Public) -> JsonObject:
 
 
 def _from_members(jwk: Mapping[str, JsonValue]) -> Public | None:
-    """Look at the public members only: a private one has no place in what verifiers read."""
+    """Read only the public members; private ones are ignored."""
     kind = (jwk.get("kty"), jwk.get("crv"))
     try:
         if kind == ("OKP", "Ed25519"):
@@ -189,7 +189,7 @@ def _from_members(jwk: Mapping[str, JsonValue]) -> Public | None:
         if kind == ("EC", "P-256"):
             x, y = (int.from_bytes(_decoded(jwk.get(name))) for name in ("x", "y"))
             return ec.EllipticCurvePublicNumbers(x, y, _CURVE()).public_key()
-    except ValueError:  # not a point of the curve, or no base64
+    except ValueError:  # not a point of the curve, or not base64
         return None
     return None
 
@@ -200,8 +200,8 @@ def _encoded(data: bytes) -> str:
 
 def _decoded(text: JsonValue) -> bytes:
     if not isinstance(text, str) or not text.isascii():
-        raise ValueError("no text")
+        raise ValueError("not text")
     data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(data) != _COORDINATE:
-        raise ValueError("another length")
+        raise ValueError("wrong length")
     return data

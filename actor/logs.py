@@ -1,4 +1,4 @@
-"""A structlog processor that says in every event who acts and as part of what."""
+"""A structlog processor that adds the actor and the correlation id to every event."""
 
 from collections.abc import MutableMapping
 
@@ -8,7 +8,7 @@ from tenantcron.actor.attribution import attribution
 def add_actor(
     _logger: object, _method: str, event: MutableMapping[str, object]
 ) -> MutableMapping[str, object]:
-    """Add `actor` and `correlation_id` where they are known; what the event says itself stays."""
+    """Add `actor` and `correlation_id` if they are known and the event does not set them."""
     who = attribution()
     if who.actor is not None:
         event.setdefault("actor", who.changed_by)

@@ -1,9 +1,9 @@
-"""Actors: those that somebody named, and those that a verified token proves.
+"""Actors: attributed ones, and ones that a verified token authenticates.
 
-They are two types, so that the two never mix. Whatever code constructs is an `Actor`, and that is
-attributed: good for a history, never for a permission. An `AuthenticatedActor` can only be built
-with the witness, which the verifier of tokens alone may import. It cannot be subclassed, changed
-or pickled, so no other way leads to one.
+They are two types, so that they never mix. Any code can construct an `Actor`: it is good for a
+history, never for a permission. Only code with the witness can construct an `AuthenticatedActor`,
+and only the verifiers of tokens may import the witness. An `AuthenticatedActor` cannot be
+subclassed, changed or pickled, so there is no other way to get one.
 """
 
 from dataclasses import InitVar, dataclass, field
@@ -27,7 +27,7 @@ class InvalidActorError(TenantcronError):
 
 
 class ActorType(StrEnum):
-    """What kind of thing acts."""
+    """The kind of actor."""
 
     HUMAN = "human"
     SCHEDULER = "scheduler"
@@ -39,7 +39,7 @@ class ActorType(StrEnum):
 @final
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who is said to act, and by which door they came (`source`); nobody has proven it."""
+    """An attributed actor and its `source`, such as `cli`; it is not authenticated."""
 
     id: str
     type: ActorType
@@ -50,18 +50,18 @@ class Actor:
         _check("source of an actor", self.source, LONGEST_SOURCE)
 
     def __init_subclass__(cls) -> None:
-        raise TypeError("Actor cannot be subclassed: a subclass could call itself authenticated")
+        raise TypeError("Actor cannot be subclassed: a subclass could claim to be authenticated")
 
     @property
     def authenticated(self) -> Literal[False]:
-        """Return False: what code can construct proves nothing."""
+        """Return False: any code can construct it."""
         return False
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AuthenticatedActor:
-    """Who acts, proven by a token; only the verifier builds one."""
+    """An actor that a token authenticates; only a verifier of tokens constructs one."""
 
     id: str
     type: ActorType
@@ -71,7 +71,7 @@ class AuthenticatedActor:
 
     def __post_init__(self, witness: Witness) -> None:
         if witness is not WITNESS:
-            raise TypeError("only the verifier of tokens builds an AuthenticatedActor")
+            raise TypeError("only a verifier of tokens constructs an AuthenticatedActor")
         check_id(self.id)
         _check("source of an actor", self.source, LONGEST_SOURCE)
         object.__setattr__(self, "_witness", witness)
@@ -81,9 +81,9 @@ class AuthenticatedActor:
 
     @property
     def authenticated(self) -> Literal[True]:
-        """Return True; an object that was put together without the constructor has no answer."""
+        """Return True; raise if the object was created without the constructor."""
         if getattr(self, "_witness", None) is not WITNESS:
-            raise TypeError("this AuthenticatedActor was not built by the verifier of tokens")
+            raise TypeError("this AuthenticatedActor was not constructed by a verifier of tokens")
         return True
 
     def __copy__(self) -> Self:
@@ -93,7 +93,7 @@ class AuthenticatedActor:
         return self
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        # A pickle is bytes that anybody can write, so reading one must never prove anything.
+        # Any code can write a pickle, so loading one must never authenticate an actor.
         raise TypeError("an AuthenticatedActor cannot be pickled; pass the token and verify it")
 
 
@@ -101,7 +101,7 @@ AnyActor: TypeAlias = Actor | AuthenticatedActor
 
 
 def scheduler_actor(service: str, source: str = CRON_SCHEDULER) -> Actor:
-    """Return the actor of a scheduler's executions; it is the same for every tenant."""
+    """Return the actor of a scheduler's executions, the same for every tenant."""
     if not is_name(service):
         raise InvalidActorError(f"the service {service!r} is not {NAME_EXPECTED}")
     return Actor(f"system:scheduler:{service}", ActorType.SCHEDULER, source)
@@ -113,12 +113,12 @@ def migration_actor() -> Actor:
 
 
 def check_id(text: str) -> None:
-    """Refuse what cannot be the id of an actor or a user."""
+    """Raise an InvalidActorError if the text cannot be the id of an actor or a user."""
     _check("id of an actor", text, LONGEST_ID)
 
 
 def _check(what: str, text: str, longest: int) -> None:
-    """Refuse text that a history could not show as it is, or that a column could not hold."""
+    """Reject text that a history cannot display or a column cannot store."""
     if not 1 <= len(text) <= longest:
         raise InvalidActorError(f"the {what} has {len(text)} characters, not 1 to {longest}")
     if not text.isprintable() or text != text.strip():

@@ -1,8 +1,8 @@
-"""Who deploys: `--actor`, else the pipeline's own word, else the login name; never authenticated.
+"""The deploying actor: `--actor`, else the user of the pipeline, else the login name.
 
-Names come from the outside here, and a deployment must not fail over one. What cannot be shown
-is replaced, not dropped, so that no name turns into another one; what is too long is cut, visibly;
-what is empty counts as not given.
+The actor is never authenticated. Names come from outside, and a deployment must not fail because of
+one. Unprintable characters are replaced, not dropped, so that no name turns into another. Long
+names are truncated with an ellipsis. An empty name counts as not given.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from tenantcron.core.words import visible
 CLI_SOURCE: Final = "cli"
 UNKNOWN_NAME: Final = "unknown"
 _LOGIN: Final = "login:"
-# How the ids begin of actors who have proven who they are, and of schedulers.
-PROVEN_PREFIXES: Final = ("token:", "oidc:", "system:")
-# Of what is said about where a manifest came from, such as a commit.
+# Prefixes of the ids of authenticated actors and of schedulers.
+RESERVED_PREFIXES: Final = ("token:", "oidc:", "system:")
+# The reference to the origin of a manifest, such as a commit.
 LONGEST_SOURCE_REF: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class _Pipeline:
-    """What a pipeline puts into the environment; of `names` the first that is set counts."""
+    """The environment variables of a CI pipeline; the first of `names` that is set counts."""
 
     marker: str
     prefix: str
@@ -51,7 +51,7 @@ _PIPELINES: Final = (
 
 
 def deploying_actor(environment: Mapping[str, str], login: str | None, given: str | None) -> Actor:
-    """Return who deploys; `given` is what the command line says."""
+    """Return the deploying actor; `given` is the value of `--actor`."""
     pipeline = _pipeline(environment)
     name = _clean(given)
     if pipeline is None:
@@ -60,36 +60,38 @@ def deploying_actor(environment: Mapping[str, str], login: str | None, given: st
 
 
 def _login_name(login: str | None) -> str:
-    """Return a login name; one that looks like a proven id is marked, since anyone can set it."""
+    """Return a login name; prefix one that looks authenticated, because any user can set it."""
     name = _clean(login, LONGEST_ID - len(_LOGIN)) or UNKNOWN_NAME
-    return f"{_LOGIN}{name}" if imitates_proven(name) else name
+    return f"{_LOGIN}{name}" if looks_authenticated(name) else name
 
 
-def imitates_proven(given: str) -> bool:
-    """Whether an id that is only claimed looks like one that is given after a proof."""
-    return given.strip().lower().startswith(PROVEN_PREFIXES)
+def looks_authenticated(given: str) -> bool:
+    """Whether an unauthenticated id looks like the id of an authenticated actor."""
+    return given.strip().lower().startswith(RESERVED_PREFIXES)
 
 
 def source_ref(environment: Mapping[str, str]) -> str | None:
-    """Return the commit that is deployed, if the pipeline says."""
+    """Return the deployed commit, if the pipeline provides it."""
     commits = (_clean(environment.get(pipeline.commit)) for pipeline in _PIPELINES)
     return next((commit for commit in commits if commit), None)
 
 
 def _pipeline(environment: Mapping[str, str]) -> _Pipeline | None:
-    running = (one for one in _PIPELINES if environment.get(one.marker, "").lower() == "true")
-    return next(running, None)
+    for pipeline in _PIPELINES:
+        if environment.get(pipeline.marker, "").lower() == "true":
+            return pipeline
+    return None
 
 
 def _name(pipeline: _Pipeline, environment: Mapping[str, str]) -> str:
-    """Return the id of whoever started the pipeline, else of the project it runs for."""
+    """Return the id of the user who started the pipeline, else of its project."""
     prefix = f"{pipeline.prefix}:"
     names = (_clean(environment.get(name), LONGEST_ID - len(prefix)) for name in pipeline.names)
     return prefix + next((name for name in names if name), UNKNOWN_NAME)
 
 
 def _clean(text: str | None, longest: int = LONGEST_ID) -> str | None:
-    """Make text fit for an id; None if nothing of it can be shown."""
+    """Convert text to a valid id; None if it has no visible character."""
     stripped = (text or "").strip()
     if not any(char.isprintable() and not char.isspace() for char in stripped):
         return None

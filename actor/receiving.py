@@ -1,4 +1,4 @@
-"""For services that executions call: proof of who calls, in FastAPI or Starlette.
+"""Authentication of executions in services that they call, for FastAPI and Starlette.
 
     prove = ProofOfExecution(Verifier(keys=FetchedKeys(url), issuer="tenantcron", audience=ours))
 
@@ -24,10 +24,10 @@ TENANT: Final = "tenant"
 
 @final
 class ProofOfExecution:
-    """A dependency that lets nobody in without a valid token.
+    """A dependency that rejects requests without a valid token.
 
-    If the path has a part named `tenant`, the token must be of that tenant. A plain function on
-    purpose: fetching keys blocks, and frameworks call plain dependencies in a thread.
+    If the path has a parameter named `tenant`, the token must belong to that tenant. It is sync on
+    purpose: fetching keys blocks, and frameworks call sync dependencies in a thread.
     """
 
     __slots__ = ("_tenant", "_verifier")
@@ -37,7 +37,7 @@ class ProofOfExecution:
         self._tenant = tenant
 
     def __call__(self, request: Request) -> Proof:
-        """Return what the request's token proves; 401, 403 or 503 if nothing."""
+        """Return the verified token of the request; raise 401, 403 or 503 if there is none."""
         tenant = request.path_params.get(self._tenant)
         try:
             return self._verifier.verify(_bearer(request), tenant=tenant)
@@ -49,7 +49,7 @@ class ProofOfExecution:
 
 def _bearer(request: Request) -> str:
     given = request.headers.getlist("authorization")
-    # Two of them: whoever stands in between may have looked at the other one.
+    # With two headers, a proxy may have checked the other one.
     if len(given) == 1:
         scheme, _, token = given[0].partition(" ")
         if scheme.lower() == _SCHEME and token:

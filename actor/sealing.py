@@ -1,7 +1,7 @@
-"""Private keys at rest: encrypted, and bound to the name they are kept under.
+"""Encryption of private keys at rest, bound to their key ids.
 
-AES-256 in GCM, a fresh nonce each time, the name of the key as associated data: a sealed key that
-somebody moves to another row, or changes by one bit, does not open.
+AES-256-GCM with a random nonce; the key id is the associated data. A sealed key that was moved to
+another row or changed by one bit cannot be decrypted.
 """
 
 import os
@@ -19,38 +19,39 @@ _NONCE: Final = 12
 
 
 class SealError(TenantcronError):
-    """What was sealed cannot be opened with the master keys at hand."""
+    """A sealed key cannot be decrypted with the available master keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """An encrypted private key, and the name of the master key that it was sealed with."""
+    """An encrypted private key and the id of the master key that sealed it."""
 
     data: bytes = field(repr=False)
     sealed_by: str
 
 
 def seal(secret: bytes, kid: str, master: MasterKey) -> Sealed:
-    """Encrypt a private key for the name that it will be kept under."""
+    """Encrypt a private key and bind it to its key id."""
     nonce = os.urandom(_NONCE)
     encrypted = AESGCM(master.secret).encrypt(nonce, secret, kid.encode())
     return Sealed(nonce + encrypted, master.id)
 
 
 def unseal(sealed: Sealed, kid: str, masters: Sequence[MasterKey]) -> bytes:
-    """Decrypt a private key with the master key that it was sealed with."""
-    master = next((one for one in masters if one.id == sealed.sealed_by), None)
+    """Decrypt a private key with the master key that sealed it."""
+    by_id = {master.id: master for master in masters}
+    master = by_id.get(sealed.sealed_by)
     if master is None:
-        held = ", ".join(one.id for one in masters) or "none"
+        available = ", ".join(by_id) or "none"
         raise SealError(
             f"the signing key {kid} was sealed with the master key {sealed.sealed_by}, and "
-            f"TENANTCRON_MASTER_KEY has {held}: add that one to it"
+            f"TENANTCRON_MASTER_KEY has {available}: add the missing key"
         )
     nonce, encrypted = sealed.data[:_NONCE], sealed.data[_NONCE:]
     try:
         return AESGCM(master.secret).decrypt(nonce, encrypted, kid.encode())
     except (InvalidTag, ValueError):
         raise SealError(
-            f"the signing key {kid} is not what was sealed: its row was changed. Retire it, and "
-            "make a new one with `tenantcron keys rotate --now`"
+            f"the signing key {kid} cannot be decrypted: its row was changed. Retire it, and "
+            "create a new one with `tenantcron keys rotate --now`"
         ) from None

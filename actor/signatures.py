@@ -1,16 +1,16 @@
-"""Signatures of requests: a service that shares a secret with the platform verifies who calls it.
+"""Request signatures: a service that shares a secret with the platform verifies its caller.
 
-Version 2 covers everything that decides what a request does. It is the HMAC-SHA256, in hexadecimal,
-of these lines, each ended by a line feed, and the bytes of the body:
+Version 2 covers everything that determines what a request does. It is the HMAC-SHA256, in
+hexadecimal, of these lines, each ended by a line feed, and the bytes of the body:
 
     v2, the timestamp, the method, the URL, the idempotency key
 
-The URL is absolute and exactly as it was requested, query included; scheme and host are in lower
-case, and the port is left out if it is the scheme's own. No line can hold a line feed, so different
-requests never have the same text.
+The URL is absolute and exactly as requested, query included. Scheme and host are in lower case, and
+a default port is omitted. No line can contain a line feed, so different requests never have the
+same text.
 
-Version 1 covers neither method nor URL: a receiver that shares its secret with another one, or has
-several routes, can be sent the request of another route. Requests carry both for one release.
+Version 1 covers neither method nor URL. If receivers share a secret, or one has several routes, a
+signed request can be replayed to another route. Requests carry both versions for one release.
 """
 
 import hmac
@@ -31,12 +31,12 @@ TOLERANCE: Final = timedelta(minutes=5)
 
 
 class InvalidSignatureError(TenantcronError):
-    """The request is not from a holder of the secret, was changed, or is old."""
+    """The request was not signed with the secret, was changed, or is too old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedRequest:
-    """What a signature covers; the timestamp is in Unix seconds."""
+    """The parts of a request that a signature covers; the timestamp is in Unix seconds."""
 
     method: str
     url: str
@@ -74,41 +74,42 @@ def verify_signature(  # noqa: PLR0913 -- the parts of a request
     now: datetime | None = None,
     accept_v1: bool = False,
 ) -> None:
-    """Raise an InvalidSignatureError unless a holder of the secret sent exactly this request.
+    """Raise an InvalidSignatureError unless exactly this request was signed with the secret.
 
-    The URL is the public one, as the caller requested it: behind a proxy, not the inner one. If the
-    request has a signature of version 2, that one decides. `accept_v1` accepts requests of older
-    schedulers, which have version 1 only; remove it once all of them are upgraded.
+    `url` is the public URL that the caller requested: behind a proxy, not the internal one. If the
+    request has a signature of version 2, only that one is checked. `accept_v1` accepts requests of
+    older schedulers, which only have version 1; remove it once all of them are upgraded.
     """
     given = {name.lower(): value for name, value in headers.items()}
     timestamp = given.get(TIMESTAMP.lower(), "")
-    _refuse_old(timestamp, now or datetime.now(UTC), tolerance)
+    _check_age(timestamp, now or datetime.now(UTC), tolerance)
     key = given.get(KEY.lower(), "")
     request = SignedRequest(method=method, url=url, timestamp=timestamp, key=key, body=body)
     signature = given.get(SIGNATURE.lower())
     expected = request.digest(secret)
     if signature is None and accept_v1:
-        warnings.warn("accept_v1 goes with the next release", DeprecationWarning, stacklevel=2)
+        text = "accept_v1 will be removed in the next release"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
         signature, expected = given.get(SIGNATURE_V1.lower()), request.digest_v1(secret)
     if signature is None:
         raise InvalidSignatureError(f"the request has no {SIGNATURE}")
     if not hmac.compare_digest(expected.encode(), _bytes(signature)):
         raise InvalidSignatureError(
-            "the signature does not match: compare the secret, and the method, the URL and the "
-            "body with what was sent"
+            "the signature does not match: check the secret, and compare the method, the URL and "
+            "the body with the request that was sent"
         )
 
 
 def _bytes(text: str) -> bytes:
-    # Frameworks decode bytes that are not UTF-8 to surrogates. They are refused, not a crash.
+    # Frameworks decode bytes that are not UTF-8 to surrogates. Such a request is rejected and does not crash.
     return text.encode(errors="surrogatepass")
 
 
-def _refuse_old(timestamp: str, now: datetime, tolerance: timedelta) -> None:
+def _check_age(timestamp: str, now: datetime, tolerance: timedelta) -> None:
     if re.fullmatch("[0-9]{1,12}", timestamp) is None:
         raise InvalidSignatureError(f"the request has no {TIMESTAMP} in Unix seconds")
     if abs(now.timestamp() - int(timestamp)) > tolerance.total_seconds():
         raise InvalidSignatureError(
-            f"the request is not within {tolerance.total_seconds():g} s of now: it is a repeated "
-            "one, or the clocks differ"
+            f"the timestamp is not within {tolerance.total_seconds():g} s of now: the request was "
+            "replayed, or the clocks differ"
         )

@@ -1,9 +1,9 @@
-"""Attribution in tables of your own: columns that fill themselves, and settings for triggers.
+"""Attribution in your own tables: columns with defaults from the context, settings for triggers.
 
-`Attributed` covers what SQLAlchemy compiles: flushes of the ORM, and `insert()` and `update()` of
-Core and ORM. It reads the context when the statement is sent, so flush inside the `with` block.
-It cannot see SQL text, deletes, and the `SET` of an upsert. `set_actor` covers those: it tells the
-transaction who acts, and a trigger of the database reads it.
+`Attributed` covers statements that SQLAlchemy compiles: ORM flushes, and `insert()` and `update()`
+of Core and ORM. It reads the context when the statement is sent, so flush inside the `with` block.
+It does not cover textual SQL, deletes, and the `SET` of an upsert. For those use `set_actor`: it
+sets the actor of the transaction, which a trigger can read.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from tenantcron.actor.attribution import attribution
 from tenantcron.actor.context import current_correlation_id
 from tenantcron.actor.model import LONGEST_ID
 
-# Behind the columns of the table itself.
+# After the table's own columns.
 _LAST: Final = 1_000
 
 
@@ -26,7 +26,7 @@ def _changed_by() -> str:
 
 
 class Attributed:
-    """A mixin for declarative classes: who last changed a row, and as part of what."""
+    """A mixin for declarative classes: the last actor of a row, and the correlation id."""
 
     changed_by: Mapped[str] = mapped_column(
         String(LONGEST_ID), insert_default=_changed_by, onupdate=_changed_by, sort_order=_LAST
@@ -37,17 +37,17 @@ class Attributed:
 
 
 def set_actor(connection: Connection | Session) -> None:
-    """Tell the open transaction who acts: `current_setting('tenantcron.actor', true)` in SQL."""
+    """Set the actor of the transaction: `current_setting('tenantcron.actor', true)` in SQL."""
     connection.execute(_settings())
 
 
 async def set_actor_async(connection: AsyncConnection | AsyncSession) -> None:
-    """Do what `set_actor` does, on an async connection."""
+    """Set the actor of the transaction of an async connection."""
     await connection.execute(_settings())
 
 
 def _settings() -> Executable:
-    # True: until the end of the transaction, so that a pooled connection keeps nothing of it.
+    # True: until the end of the transaction, so that a pooled connection does not keep it.
     return select(
         *(func.set_config(name, value, True) for name, value in attribution().settings().items())
     )

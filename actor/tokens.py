@@ -1,8 +1,8 @@
-"""Execution tokens: what they say, and how they are signed.
+"""Execution tokens: their claims and their signature.
 
-A token proves to one service that an execution of one tenant calls it. It lives for minutes, and
-never longer than a minute after the deadline of its attempt. It names the lease that the attempt
-runs by: with the database at hand, a token of an attempt that is over can be told from a live one.
+A token authenticates an execution of one tenant to one service. It is valid for minutes, and at
+most until a minute after the deadline of its attempt. It contains a digest of the attempt's lease,
+so the issuer can check in the database whether the attempt is still running.
 """
 
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from tenantcron.actor.keys import SigningKey
 from tenantcron.core.names import Owner, TenantId
 
 ROLE: Final = "service"
-# After the attempt's time is up: what it called at the last moment may still be looking.
+# After the deadline: a service that was called at the last moment may still verify the token.
 SLACK: Final = timedelta(minutes=1)
-# All of them are required; a token without one of them proves less than it seems to.
+# The required claims of every token.
 CLAIMS: Final = (
     "iss", "sub", "aud", "tenant", "roles", "execution", "jti", "iat", "nbf", "exp",
 )  # fmt: skip
-# On whose behalf, where there is somebody. Not `act` (RFC 8693), whose `sub` would be the owner:
-# who looks at the subject alone would take the scheduler for them.
+# The owner of the schedule, if it has one. Not `act` (RFC 8693), whose `sub` would be the owner: a
+# service that reads only the subject would mistake the scheduler for the owner.
 OWNER: Final = "owner"
-# Which attempt; schedulers of earlier releases leave these out.
+# The attempt; tokens of earlier releases lack these claims.
 ATTEMPT, LEASE, DEADLINE = "attempt", "lease", "deadline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a token is to say; `deadline` is when the attempt's time is up."""
+    """The claims of a token; `deadline` is that of the attempt."""
 
     issuer: str
     subject: str
@@ -46,26 +46,26 @@ class Claims:
     deadline: datetime
     lifetime: timedelta
     owner: Owner | None = None
-    # What the policy gives the service that runs the execution, besides `ROLE`.
+    # Roles that the policy grants to the service of the scheduler, in addition to `ROLE`.
     roles: tuple[str, ...] = ()
 
     @property
     def expires_at(self) -> datetime:
-        """When the token ends."""
+        """When the token expires."""
         return min(self.now + self.lifetime, self.deadline + SLACK)
 
 
 def lease_digest(execution: UUID, lease_token: UUID) -> str:
-    """Return what a token says of its lease.
+    """Return the digest of a lease that a token contains.
 
-    All executions of one claim have the same lease token, those of other tenants included. The
-    digest differs for each, and does not reveal it.
+    All executions of one claim have the same lease token, including those of other tenants. The
+    digest differs for each execution and does not reveal the lease token.
     """
     return sha256(execution.bytes + lease_token.bytes).hexdigest()[:32]
 
 
 def sign(claims: Claims, key: SigningKey) -> str:
-    """Return a token that says so, with an id that no other token has."""
+    """Return a signed token with these claims and a unique id."""
     issued_at = int(claims.now.timestamp())
     payload: dict[str, object] = {
         "iss": claims.issuer,

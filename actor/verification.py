@@ -1,18 +1,18 @@
-"""Verification: the only way from a token to an authenticated actor.
+"""Verification: the only way from an execution token to an authenticated actor.
 
-A token is taken apart in this order, and refused at the first thing that is not as it should be:
+A token is checked in this order and rejected at the first failed check:
 
-1. its form and its header: an algorithm of ours, the name of a key;
-2. the key of that name, among those that the receiver trusts; a key knows its own algorithm, and
-   the token must say the same, so that no key is ever used in a way it was not made for;
+1. the form and the header: a supported algorithm, and a key id;
+2. the key with that id, among the keys that the receiver trusts; the algorithm of the token must be
+   the algorithm of the key, so that a key is never used with another algorithm;
 3. the signature;
-4. the claims: all are there; issuer and audience are the expected ones; the time is between `nbf`
-   and `exp`, give or take the leeway; the subject is a scheduler's identity with its role;
-5. the tenant and the role, if the receiver asks for them;
-6. whether its attempt still runs, if the receiver asks the issuer (see `introspection`);
-7. whether it was seen before, if the receiver keeps track of that.
+4. the claims: all required ones are present; issuer and audience match; the time is between `nbf`
+   and `exp`, plus or minus the leeway; the subject is a scheduler's identity with its role;
+5. the tenant and the role, if the receiver requires them;
+6. whether the attempt is still running, if the receiver asks the issuer (see `introspection`);
+7. whether the token was used before, if the receiver keeps track of that.
 
-Whoever gets a `Proof` knows who acts, for which tenant and in which execution. It holds no secret.
+The resulting `Proof` identifies the actor, the tenant and the execution. It contains no secret.
 """
 
 import re
@@ -37,14 +37,14 @@ SOURCE: Final = "token"
 IDENTITY: Final = "system:scheduler:"
 LEEWAY: Final = timedelta(seconds=10)
 LONGEST_LEEWAY: Final = timedelta(minutes=1)
-# Ours have less than a kilobyte; what is longer is not even looked at.
+# Our tokens have less than a kilobyte; longer texts are rejected without parsing them.
 LONGEST_TOKEN: Final = 8 * 1024
 LONGEST_TOKEN_ID: Final = 255
 _LEASE: Final = re.compile("[0-9a-f]{32}")
 
 
 class TokenRefusal(StrEnum):
-    """Why a token proves nothing."""
+    """Why a token is rejected."""
 
     MALFORMED = "malformed"
     ALGORITHM = "algorithm"
@@ -63,7 +63,7 @@ class TokenRefusal(StrEnum):
 
 
 class InvalidTokenError(TenantcronError):
-    """A token that proves nothing, and why; the text never holds the token."""
+    """The token is invalid, and why; the text never contains the token."""
 
     def __init__(self, refusal: TokenRefusal, text: str) -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ class InvalidTokenError(TenantcronError):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a verified token proves."""
+    """The verified content of a token."""
 
     actor: AuthenticatedActor
     tenant: TenantId
@@ -82,27 +82,26 @@ class Proof:
     issued_at: datetime
     expires_at: datetime
     audience: str
-    # Which attempt of the execution, the lease that it runs by, and when its time is up. Tokens of
-    # earlier releases do not say.
+    # The attempt, the digest of its lease, and its deadline. Tokens of earlier releases lack them.
     attempt: int | None = None
     lease: str | None = None
     deadline: datetime | None = None
-    # On whose behalf the actor acts, as its platform says; they have proven nothing here.
+    # The owner on whose behalf the actor acts, according to the platform; not authenticated here.
     owner: Owner | None = None
 
 
 class ActiveTokens(Protocol):
-    """Knows whether the attempts that tokens are of still run."""
+    """Knows whether the attempt of a token is still running."""
 
     def is_active(self, token: str, proof: Proof) -> bool:
-        """Whether it does; an error if that cannot be found out now."""
+        """Whether the attempt is still running; raise an error if that is unknown."""
 
 
 class SeenTokens(Protocol):
-    """Remembers tokens, for receivers that take each one once only."""
+    """Remembers tokens, for receivers that accept each token only once."""
 
     def is_new(self, token_id: str, expires_at: datetime) -> bool:
-        """Whether it comes for the first time; remember it until then."""
+        """Whether the token is used for the first time; remember it until it expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,30 +113,30 @@ class Verifier:
     audience: str
     leeway: timedelta = LEEWAY
     seen: SeenTokens | None = None
-    # Asks the issuer whether the attempt still runs; see `introspection.Introspection`.
+    # Asks the issuer whether the attempt is still running; see `introspection.Introspection`.
     introspection: ActiveTokens | None = None
     # A role that the token must have, such as `service:billing`; None: any scheduler may call.
     role: str | None = None
 
     def __post_init__(self) -> None:
-        # An empty one would be compared with nothing.
+        # PyJWT does not check an empty issuer or audience.
         if not self.issuer or not self.audience:
-            raise ValueError("name the issuer, and the audience that this service is")
+            raise ValueError("set the issuer, and the audience of this service")
         if not timedelta(0) <= self.leeway <= LONGEST_LEEWAY:
             raise ValueError(f"a leeway is 0 to {LONGEST_LEEWAY.seconds} seconds")
 
     def verify(
         self, token: str, *, tenant: str | None = None, now: datetime | None = None
     ) -> Proof:
-        """Return what the token proves, an InvalidTokenError if it is nothing.
+        """Return the verified content; raise an InvalidTokenError if the token is invalid.
 
-        With a tenant, the token must be of that one; without, the proof says whose it is.
+        If a tenant is given, the token must belong to it.
         """
         payload = self._payload(token, self._key(token))
         proof = _proof(payload)
-        self._refuse_untimely(proof, _moment(payload["nbf"], "nbf"), now or datetime.now(UTC))
+        self._check_times(proof, _moment(payload["nbf"], "nbf"), now or datetime.now(UTC))
         if tenant is not None and proof.tenant != tenant:
-            raise InvalidTokenError(TokenRefusal.TENANT, "the token is another tenant's")
+            raise InvalidTokenError(TokenRefusal.TENANT, "the token belongs to another tenant")
         if self.role is not None and self.role not in proof.roles:
             raise InvalidTokenError(TokenRefusal.ROLE, f"the token lacks the role {self.role}")
         if self.introspection is not None and not self.introspection.is_active(token, proof):
@@ -172,10 +171,10 @@ class Verifier:
                 options={"require": list(CLAIMS), "strict_aud": True, **_TIMES_ARE_OURS},
             )
         except jwt.InvalidTokenError as error:
-            refusal = next(one for kind, one in _REFUSALS.items() if isinstance(error, kind))
+            refusal = next(_REFUSALS[kind] for kind in _REFUSALS if isinstance(error, kind))
             raise InvalidTokenError(refusal, _TEXTS.get(refusal) or str(error)) from None
 
-    def _refuse_untimely(self, proof: Proof, valid_from: datetime, now: datetime) -> None:
+    def _check_times(self, proof: Proof, valid_from: datetime, now: datetime) -> None:
         if proof.expires_at + self.leeway <= now:
             raise InvalidTokenError(TokenRefusal.EXPIRED, "the token has expired")
         if max(valid_from, proof.issued_at) - self.leeway > now:
@@ -184,26 +183,26 @@ class Verifier:
 
 
 def verify_own(token: str, keys: KeySet, issuer: str) -> Proof:
-    """Return what a token of this issuer proves, as of when it was issued, for any audience.
+    """Verify a token of this issuer as of the time it was issued, for any audience.
 
-    For the issuer only, which compares the time with the database's clock. A receiver names its
-    audience with a `Verifier`.
+    Only for the issuer, which compares the times with the database's clock. A receiver uses a
+    `Verifier` with its audience.
     """
     claims = _unverified(token)
     audience, issued_at = claims.get("aud"), claims.get("iat")
     if not isinstance(audience, str) or not audience:
-        raise InvalidTokenError(TokenRefusal.AUDIENCE, "the token has not exactly one audience")
+        raise InvalidTokenError(TokenRefusal.AUDIENCE, "the token must have exactly one audience")
     verifier = Verifier(keys=keys, issuer=issuer, audience=audience)
     return verifier.verify(token, now=_moment(issued_at, "iat"))
 
 
-# The library would take this machine's clock, and accept texts as numbers.
+# PyJWT would use this machine's clock and accept text as a number.
 _TIMES_ARE_OURS: Final[jwt.types.Options] = {
     "verify_exp": False,
     "verify_nbf": False,
     "verify_iat": False,
 }
-# The special ones before the general ones.
+# Subclasses before their base classes.
 _REFUSALS: Final[dict[type[Exception], TokenRefusal]] = {
     jwt.InvalidSignatureError: TokenRefusal.SIGNATURE,
     jwt.InvalidAudienceError: TokenRefusal.AUDIENCE,
@@ -229,7 +228,7 @@ def _unverified(token: str) -> Mapping[str, object]:
 
 
 def key_id(token: str) -> str | None:
-    """Return which key a token says that it was signed with; nothing of it is proven."""
+    """Return the key id in the header of a token, which is not verified."""
     kid = _header(token).get("kid")
     return kid if isinstance(kid, str) else None
 
@@ -244,14 +243,14 @@ def _header(token: str) -> Mapping[str, object]:
 
 
 def _proof(payload: Mapping[str, object]) -> Proof:
-    """Build the proof; nothing but a payload whose signature was verified may get here."""
+    """Build the proof from a payload whose signature has been verified."""
     subject, tenant, roles = payload["sub"], payload["tenant"], payload["roles"]
     if not isinstance(subject, str) or not _is_identity(subject):
         raise InvalidTokenError(TokenRefusal.SUBJECT, "the token's subject is not a scheduler")
     if not isinstance(roles, list) or ROLE not in roles:
-        raise InvalidTokenError(TokenRefusal.SUBJECT, f"the token has not the role {ROLE}")
+        raise InvalidTokenError(TokenRefusal.SUBJECT, f"the token lacks the role {ROLE}")
     if not isinstance(tenant, str) or not is_tenant_id(tenant):
-        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's tenant is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's tenant is invalid")
     return Proof(
         actor=AuthenticatedActor(subject, ActorType.SCHEDULER, SOURCE, WITNESS),
         tenant=TenantId(tenant),
@@ -276,13 +275,13 @@ def _owner(claim: object) -> Owner | None:
     if claim is None:
         return None
     if not isinstance(claim, str) or not is_owner(claim):
-        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's owner is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's owner is invalid")
     return Owner(claim)
 
 
 def _token_id(claim: object) -> str:
     if not isinstance(claim, str) or not 1 <= len(claim) <= LONGEST_TOKEN_ID:
-        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's id is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's id is invalid")
     return claim
 
 
@@ -307,7 +306,7 @@ def _attempt(claim: object) -> int | None:
 
 def _lease(claim: object) -> str | None:
     if claim is not None and (not isinstance(claim, str) or _LEASE.fullmatch(claim) is None):
-        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's lease is not one")
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's lease is invalid")
     return claim
 
 
@@ -315,4 +314,4 @@ def _execution(claim: object) -> UUID:
     try:
         return UUID(str(claim))
     except ValueError:
-        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's execution is not one") from None
+        raise InvalidTokenError(TokenRefusal.CLAIMS, "the token's execution is invalid") from None

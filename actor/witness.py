@@ -1,7 +1,7 @@
-"""The witness that a token was verified. Only the verifier of tokens may import it.
+"""The witness that a token was verified. Only verifiers of tokens may import it.
 
-It is what turns a claim into an authenticated actor, so it has a module of its own: whoever wants
-it has to import it by name, and a test refuses every importer that is not expected.
+Constructing an authenticated actor requires it. It has its own module so that a test can check the
+importers.
 """
 
 from typing import Final, final
@@ -9,7 +9,7 @@ from typing import Final, final
 
 @final
 class Witness:
-    """The type of the one witness; a second instance proves nothing."""
+    """The type of the only witness; other instances are rejected."""
 
     __slots__ = ()
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.actor.origin import PROVEN_PREFIXES, deploying_actor, imitates_proven
+from tenantcron.actor.origin import RESERVED_PREFIXES, deploying_actor, looks_authenticated
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.memory import FLEET, collect_rarely
 from tenantcron.core.settings import Settings, load_settings
@@ -65,9 +65,9 @@ def acting(given: str | None) -> Attribution:
 
     All records of a command share a correlation id.
     """
-    if given is not None and imitates_proven(given):
+    if given is not None and looks_authenticated(given):
         raise UsageError(
-            f"--actor {visible(given)}: the prefixes {', '.join(PROVEN_PREFIXES)} are reserved "
+            f"--actor {visible(given)}: the prefixes {', '.join(RESERVED_PREFIXES)} are reserved "
             "for authenticated callers; use another name"
         )
     try:

@@ -21,7 +21,13 @@ import structlog
 from starlette.requests import Request
 
 from tenantcron.actor import api_tokens, oidc
-from tenantcron.actor.grants import Grant, MissingClaimError, NotProvenError, Proven, Role
+from tenantcron.actor.grants import (
+    AuthenticatedCaller,
+    Grant,
+    InvalidCredentialsError,
+    MissingClaimError,
+    Role,
+)
 from tenantcron.actor.model import Actor, ActorType, AnyActor
 from tenantcron.core.egress import bare
 from tenantcron.core.hosts import host_of
@@ -85,7 +91,7 @@ class Callers:
             if (presented := api_tokens.read_token(bearer)) is not None:
                 return await self._with_token(presented, reads=reads)
             return await self._with_oidc(bearer)
-        except NotProvenError as error:
+        except InvalidCredentialsError as error:
             log.info("token_refused", error=str(error))
             raise unauthenticated(_NOT_VALID) from error
         except MissingClaimError as error:
@@ -105,16 +111,16 @@ class Callers:
         found = await asked(presented)
         token = None if found is None else found.token
         now = datetime.now(UTC) if found is None else found.now
-        caller = _caller(api_tokens.prove(presented, token, now), f"token:{presented.id}")
+        caller = _caller(api_tokens.authenticate(presented, token, now), f"token:{presented.id}")
         self.refuse_too_many(None if found is None else found.usage)
         return caller
 
     async def _with_oidc(self, bearer: str) -> Caller:
         if self.issuer is None:
-            raise NotProvenError("not an API token, and no OIDC issuer is set")
+            raise InvalidCredentialsError("not an API token, and no OIDC issuer is set")
         key = await self.issuer.keys.key(oidc.key_id(bearer))
-        proven = oidc.prove(bearer, key, self.issuer.issuer, datetime.now(UTC))
-        caller = _caller(proven, proven.actor.id)
+        authenticated = oidc.authenticate(bearer, key, self.issuer.issuer, datetime.now(UTC))
+        caller = _caller(authenticated, authenticated.actor.id)
         async with self.database.transaction() as connection:
             self.refuse_too_many(await api_usage.count(connection, caller.key))
         return caller
@@ -140,8 +146,8 @@ def is_from_elsewhere(request: Request) -> bool:
     return origin is not None and origin not in (f"http://{host}", f"https://{host}")
 
 
-def _caller(proven: Proven, key: str) -> Caller:
-    return Caller(proven.actor, proven.grant, key)
+def _caller(authenticated: AuthenticatedCaller, key: str) -> Caller:
+    return Caller(authenticated.actor, authenticated.grant, key)
 
 
 def bearer_of(request: Request) -> str | None:

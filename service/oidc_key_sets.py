@@ -1,4 +1,8 @@
-"""The keys of an OIDC issuer, fetched when they are needed and kept for a while."""
+"""The keys of an OIDC issuer, fetched on demand and cached.
+
+Not PyJWT's `PyJWKClient`: it blocks the event loop, fetches again for every unknown key id and
+follows redirects. Its `PyJWKSet` parses the document.
+"""
 
 import asyncio
 import json
@@ -11,7 +15,7 @@ import jwt
 import structlog
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tenantcron.actor.grants import NotProvenError
+from tenantcron.actor.grants import InvalidCredentialsError
 from tenantcron.service.problems import unavailable
 
 log = structlog.get_logger()
@@ -49,7 +53,7 @@ class IssuerKeySet:
             raise unavailable("the issuer of tokens does not answer: try again")
         found = self._find(key_id)
         if found is None:
-            raise NotProvenError("the issuer has no such key")
+            raise InvalidCredentialsError("the issuer has no such key")
         return found
 
     @property

@@ -34,6 +34,7 @@ CLEAN: Final = (
     *("provider/**/*", "tests/provider/*", "tenants/**/*", "tests/tenants/*"),
     *("core/**/*", "tests/core/*"),
     *("cli/**/*",),
+    *("core/**/*", "tests/core/*", "actor/**/*"),
     # Not the versions: a migration that has landed never changes.
     *("migrations/*.py", "tests/migrations/*"),
 )

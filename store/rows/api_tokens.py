@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.actor.api_tokens import KeptToken, NewToken, PresentedToken
+from tenantcron.actor.api_tokens import NewToken, PresentedToken, StoredToken
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.engine import Database
@@ -39,7 +39,7 @@ class TokenRow:
 class TokenRequest:
     """What the database knows of a token that came with a request, and how often it came."""
 
-    token: KeptToken
+    token: StoredToken
     now: datetime
     # None: it does not count, because it proves nothing.
     usage: Usage | None
@@ -71,7 +71,7 @@ async def request(
         case [(str(token), str(name), bytes(digest), str(role), tenant, *rest)]:
             expires_at, revoked_at, now, *counted, window = rest
             grant = _grant(role, tenant if isinstance(tenant, str) else None)
-            kept = KeptToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
+            kept = StoredToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
             return TokenRequest(kept, _time(now), usage_of(*counted), _past(window))
     return None
 

@@ -114,17 +114,17 @@ def test_an_answer_counts_for_seconds(issuer: Issuer, active: bool) -> None:
 
 
 def test_what_is_kept_has_an_end(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_KEPT", 2)
+    monkeypatch.setattr(module, "MAX_CACHED", 2)
     time = Time()
     introspection = Introspection(issuer.url, clock=time)
     for number in range(3):
         proof = VERIFIER.verify(signed(payload(jti=f"t{number}")))
         issuer.answer = {"active": True, "jti": f"t{number}"}
         assert introspection.is_active("t", proof)
-    assert len(introspection._kept) == 2
+    assert len(introspection._cache) == 2
     time.now += 10
     assert introspection.is_active("t", proof)
-    assert list(introspection._kept) == ["t2"]
+    assert list(introspection._cache) == ["t2"]
 
 
 NO_ANSWERS: dict[str, dict[str, object]] = {

@@ -84,7 +84,7 @@ def test_a_new_master_key_takes_over(shell: Shell) -> None:
     assert told(shell, "rewrap", master=f"{OTHER},{MASTER}") == {"rewrapped": 1}
     assert key_set(shell, TENANTCRON_MASTER_KEY=OTHER) == [kid]
     refused = shell("keys", "jwks", TENANTCRON_MASTER_KEY=MASTER)
-    assert (refused.code, "add that one to it" in refused.err) == (1, True)
+    assert (refused.code, "add the missing key" in refused.err) == (1, True)
 
 
 def test_a_key_of_the_settings_is_shown_as_the_one_that_signs(shell: Shell) -> None:
