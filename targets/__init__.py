@@ -1,1 +1,1 @@
-"""How one saga is run: Python handlers, registered by name, and calls of HTTP services."""
+"""How an attempt of a saga runs: as a Python handler, or as a call of an HTTP service."""

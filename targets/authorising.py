@@ -1,8 +1,7 @@
-"""Whether the owner of a schedule may still do what it does: asked for each attempt, answered here.
+"""Owner checks: whether the owner of a schedule may still run it, decided for each attempt.
 
-An authoriser decides. What it answers is taken at its word, but only if it is one of the two
-answers that there are. Anything else (an error, no answer in time, something that merely looks like
-a yes) means that nobody has decided, and nothing starts.
+An authoriser decides. Only `Allowed` and `Refused` are decisions. Anything else (an error, a
+timeout, another value) is no decision, and the attempt does not start.
 """
 
 import asyncio
@@ -16,10 +15,10 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import Owner, SagaName, ScheduleName, TenantId
 from tenantcron.core.words import shortened
 from tenantcron.targets.no_tokens import NO_TOKENS
-from tenantcron.targets.signals import Said
+from tenantcron.targets.signals import WithoutTraceback
 from tenantcron.targets.tokens import Tokens
 
-# A start that waits for a decision holds a slot.
+# An attempt that waits for a decision holds a slot.
 LONGEST_CHECK: Final = timedelta(seconds=10)
 NO_REASON: Final = "no reason was given"
 _LONGEST_REASON: Final = 300
@@ -28,7 +27,7 @@ _LONGEST_REASON: Final = 300
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorisationRequest:
-    """The question: may the owner still have this saga run for this tenant?"""
+    """The request for a decision: may the owner still run this saga for this tenant?"""
 
     tenant_id: TenantId
     schedule_name: ScheduleName
@@ -39,60 +38,60 @@ class AuthorisationRequest:
     _tokens: Tokens = field(default=NO_TOKENS, repr=False, compare=False)
 
     def token(self, audience: str) -> Awaitable[str]:
-        """A token of the execution, for whoever is asked; a `TokenError` if there can be none."""
+        """Return a token of the execution for a service; raise a `TokenError` if there is none."""
         return self._tokens.mint(audience)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """They may."""
+    """The owner may run it."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """They may not; the reason is for people, and stands in the history."""
+    """The owner may not run it; the history shows the reason."""
 
     reason: str = NO_REASON
 
 
 class Authoriser(Protocol):
-    """Decides; in the event loop, so it must not block."""
+    """Decides in the event loop, so it must not block."""
 
     async def authorise(self, request: AuthorisationRequest) -> Allowed | Refused:
         """Decide on one execution."""
 
 
-class CheckError(Said, TenantcronError):
-    """Nobody has decided, so nothing starts."""
+class CheckError(WithoutTraceback, TenantcronError):
+    """There is no decision, so the attempt does not start."""
 
 
 async def decide(
     authoriser: Authoriser, request: AuthorisationRequest, longest: timedelta
 ) -> str | None:
-    """Return why the owner may not, None if they may; anything raised: nobody has decided."""
+    """Return why the owner is refused, None if allowed; any exception means no decision."""
     late = CheckError(f"no decision within {longest.total_seconds():g} s")
     try:
         async with asyncio.timeout(longest.total_seconds()) as bound:
-            answer: object = await authoriser.authorise(request)
+            decision: object = await authoriser.authorise(request)
     except TimeoutError:
         if bound.expired():
             raise late from None
         raise
-    # Who does not let itself be cancelled comes back all the same.
+    # An authoriser that suppresses the cancellation still returns.
     if bound.expired():
         raise late
-    match answer:
+    match decision:
         case Allowed():
             return None
         case Refused(str(reason)):
             return _line(reason)
         case _:
-            what = f"{shortened(repr(answer))}, which is neither Allowed() nor Refused(reason)"
-            raise CheckError(f"the authoriser answered {what}")
+            what = f"{shortened(repr(decision))}, which is neither Allowed() nor Refused(reason)"
+            raise CheckError(f"the authoriser returned {what}")
 
 
 def _line(reason: str) -> str:
-    """One line, however long and however broken up it comes."""
+    """Return a reason as one short line."""
     return shortened(" ".join(reason.split()), _LONGEST_REASON) or NO_REASON

@@ -1,7 +1,7 @@
-"""The call of a handler: in a task of the event loop, or in a thread of its own.
+"""Calls of handlers: in a task of the event loop, or in their own thread.
 
-Whatever a handler does comes back as a value. A `SystemExit` or `KeyboardInterrupt` that gets out
-of a task or a thread would end the scheduler, and with it everybody else's executions.
+Every exception is returned as a value. A `SystemExit` or `KeyboardInterrupt` that escapes a task or
+a thread would end the scheduler, and with it the executions of all tenants.
 """
 
 import inspect
@@ -15,12 +15,12 @@ from tenantcron.targets.output import keep_result
 from tenantcron.targets.registry import Handler
 from tenantcron.targets.signals import Fail
 
-# What the handler raised, None if nothing.
+# The exception of the handler, None if it returned.
 Raised = BaseException | None
 
 
 async def call(handler: Handler, execution: Execution) -> Raised:
-    """Run an async handler to its end."""
+    """Run an async handler."""
     try:
         keep_result(await cast("Awaitable[object]", handler.function(execution)))
     except BaseException as error:  # noqa: BLE001 -- the caller records it in full
@@ -29,7 +29,7 @@ async def call(handler: Handler, execution: Execution) -> Raised:
 
 
 def call_plain(handler: Handler, execution: Execution) -> Raised:
-    """Run a plain handler to its end."""
+    """Run a plain handler."""
     try:
         result = handler.function(execution)
         _refuse_awaitable(handler, result)
@@ -40,22 +40,22 @@ def call_plain(handler: Handler, execution: Execution) -> Raised:
 
 
 def start_thread(name: str, body: Callable[[], None]) -> None:
-    """Run the body in a daemon thread, in a copy of the context of here and now.
+    """Run the body in a new daemon thread, in a copy of the current context.
 
-    A thread for each: in a pool, one that does not end would hold a place for ever. A daemon: it
-    must not keep the process alive that wants to leave.
+    Not in a pool: a call that never returns would occupy a worker for ever. A daemon thread does
+    not keep the process from exiting.
     """
     context = copy_context()
     Thread(target=context.run, args=(body,), name=name, daemon=True).start()
 
 
 def _refuse_awaitable(handler: Handler, result: object) -> None:
-    """An async function behind a plain decorator would count as done without having run."""
+    """Reject an async function behind a plain decorator: it would count as done without running."""
     if not inspect.isawaitable(result):
         return
     if inspect.iscoroutine(result):
         result.close()
     raise Fail(
-        f"{handler.place} is a plain function that returned something to await: "
+        f"{handler.place} is a plain function that returned an awaitable: "
         "declare it with `async def`, also inside its decorators"
     )

@@ -1,8 +1,8 @@
 """Capabilities: what one replica can run.
 
 They come from its handlers and from the kinds of targets that it serves, limited by `--only` and
-`--targets`. A replica with a catch-all (a handler of `*`, or a default target) can run any saga,
-but takes only those that no other replica has named lately.
+`--targets`. A replica with a catch-all (a handler for `*`, or a default target) can run any saga,
+but claims only sagas that no other replica has recently declared by name.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,50 +21,50 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a replica can run, in the words of requirements."""
+    """What a replica can run, in the form of requirements."""
 
-    # Exactly these: one for each handler, one for each kind of target.
+    # One for each handler, one for each kind of target.
     named: tuple[str, ...] = ()
-    # Patterns of the sagas that a catch-all takes; none without one.
+    # Patterns of the sagas that the catch-all runs; empty without a catch-all.
     patterns: tuple[str, ...] = ()
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """All of them, as other replicas and people are shown them."""
+        """All capabilities, as other replicas and users see them."""
         return (*self.named, *self.patterns)
 
     def names(self, required: str) -> bool:
-        """Whether it has a requirement by name; what only a catch-all covers, others may take."""
+        """Whether the replica declares a requirement by name, not only through a catch-all."""
         return required in self.named
 
     def among(self, unnamed: Sequence[str]) -> tuple[str, ...]:
-        """Return its own, and those that a catch-all takes among what no replica has named."""
-        taken = (required for required in unnamed if required not in self.named)
-        return (*self.named, *(required for required in taken if covers(self.patterns, required)))
+        """Return the named capabilities, and the `unnamed` requirements that the catch-all runs."""
+        others = (required for required in unnamed if required not in self.named)
+        return (*self.named, *(required for required in others if covers(self.patterns, required)))
 
     def cover(self, required: str) -> bool:
-        """Whether this replica can run what has that requirement."""
+        """Whether this replica can run executions with this requirement."""
         return required in self.named or covers(self.patterns, required)
 
 
-# For programs that take steps without handlers of their own, such as tests.
+# For programs that run steps without handlers, such as tests.
 ANYTHING: Final = Capabilities((TargetKind.HTTP.value,), (f"{SAGA}{CATCH_ALL}",))
 
 
 @dataclass(frozen=True, slots=True)
 class CapabilityLimits:
-    """What a replica is dedicated to, as the command line or the settings say."""
+    """What a replica is dedicated to, from the command line or the settings."""
 
-    # Patterns such as `saga:report_*`; none: all.
+    # Patterns such as `saga:report_*`; empty: all.
     only: tuple[str, ...] = ()
-    # Kinds of targets; None: all that it can serve, or none if `only` is given.
+    # Kinds of targets; None: all that it can serve, or none if `only` is set.
     targets: tuple[str, ...] | None = None
 
 
 def capabilities(
     handlers: Handlers, limits: CapabilityLimits, *, calls_targets: bool, has_default_target: bool
 ) -> Capabilities:
-    """Return what a replica can run; a limit that leaves nothing of the sagas is a UsageError."""
+    """Return what a replica can run; raise a UsageError for a pattern that matches no saga."""
     kinds = _kinds(limits, calls_targets=calls_targets)
     catches_all = handlers.catch_all is not None or (
         has_default_target and TargetKind.HTTP.value in kinds
@@ -86,7 +86,7 @@ def _kinds(limits: CapabilityLimits, *, calls_targets: bool) -> Collection[str]:
     for kind in limits.targets:
         if kind not in known:
             raise UsageError(
-                f"there is no kind of target {kind!r}: write {' or '.join(known)}, or {NO_TARGETS}"
+                f"there is no kind of target {kind!r}: use {' or '.join(known)}, or {NO_TARGETS}"
             )
     return limits.targets
 
@@ -94,19 +94,19 @@ def _kinds(limits: CapabilityLimits, *, calls_targets: bool) -> Collection[str]:
 def _check_pattern(pattern: str, sagas: Sequence[str], *, catches_all: bool) -> None:
     if not pattern.startswith(SAGA) or pattern == SAGA:
         raise UsageError(
-            f"{pattern!r} names no sagas: write it as {SAGA}NAME, with * for any characters; "
+            f"{pattern!r} is not a pattern of sagas: use {SAGA}NAME, with * for any characters; "
             "--targets limits the kinds of targets"
         )
     if "[" in pattern:
-        raise UsageError(f"{pattern!r} has a bracket: patterns have * and ? only")
+        raise UsageError(f"{pattern!r} has a bracket: patterns only support * and ?")
     if catches_all or any(fnmatchcase(saga, pattern) for saga in sagas):
         return
-    raise UsageError(f"no loaded handler is of {pattern!r}: {_there_are(pattern, sagas)}")
+    raise UsageError(f"no loaded handler matches {pattern!r}: {_loaded(pattern, sagas)}")
 
 
-def _there_are(pattern: str, sagas: Sequence[str]) -> str:
+def _loaded(pattern: str, sagas: Sequence[str]) -> str:
     if not sagas:
-        return "there are none; load modules with --handlers"
+        return "no handler is loaded; load modules with --handlers"
     meant = close_match(pattern, sagas)
     if meant is not None:
         return f"did you mean {meant}?"

@@ -1,9 +1,9 @@
-"""Connections to checked addresses only.
+"""Connections of HTTP targets, only to checked addresses.
 
-The client of httpx asks its pool for a connection to a host, and the pool asks the backend below.
-There the name is looked up, once, every address is checked, and the connection is made to one of
-those very addresses. All that is above goes by the name: the `Host` header, the name in the TLS
-handshake, the check of the certificate, and which connections may be used again.
+The httpx client requests a connection to a host from its pool, and the pool from the backend below.
+The backend resolves the name once, checks every address, and connects to one of these addresses.
+Everything above it uses the name: the `Host` header, the server name in the TLS handshake, the
+check of the certificate, and the reuse of connections.
 """
 
 import asyncio
@@ -25,24 +25,24 @@ from tenantcron.core.errors import UsageError
 from tenantcron.targets.interim import BoundedStream
 from tenantcron.targets.resolving import Resolve, ResolvingError
 
-# A little more than a replica runs at a time: a call never waits for a connection of others.
+# More than a replica runs at once, so a call never waits for a connection.
 _CONNECTIONS: Final = 1024
-# The pool looks at each of them for every request.
+# The pool scans all of them for every request.
 _IDLE_CONNECTIONS: Final = 20
-# Shorter than services wait before they close: a request on a connection that is being closed is
-# an attempt lost.
+# Shorter than the idle timeout of services: a request on a connection that the service is closing
+# fails the attempt.
 _IDLE_SECONDS: Final = 2.0
 
 
 class ForbiddenAddressError(Exception):
-    """A name stands for an address that may not be called."""
+    """A name resolves to an address that may not be called."""
 
     def __init__(self, host: str, refusal: EgressRefusal) -> None:
         super().__init__(f"{host} may not be called: {refusal.message}; {refusal.hint}")
 
 
 def new_client(egress: Egress, resolve: Resolve, ca_file: Path | None) -> httpx.AsyncClient:
-    """Return the client that all calls share; it heeds no proxies, netrc files or cookies."""
+    """Return the client that all calls share; it ignores proxies, netrc files and cookies."""
     pool = httpcore.AsyncConnectionPool(
         ssl_context=_trusted(ca_file),
         max_connections=_CONNECTIONS,
@@ -50,43 +50,44 @@ def new_client(egress: Egress, resolve: Resolve, ca_file: Path | None) -> httpx.
         keepalive_expiry=_IDLE_SECONDS,
         network_backend=CheckedBackend(egress, resolve),
     )
-    # It writes whole URLs, and queries hold secrets.
+    # It logs complete URLs, and queries may contain secrets.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     return httpx.AsyncClient(
         transport=_Transport(pool),
         trust_env=False,
         follow_redirects=False,
         headers={"User-Agent": "tenantcron"},
-        # Tenants share the client: what a service gives to one must not come back from another.
+        # Tenants share the client: a cookie for one tenant must not be sent by another.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """What went wrong between here and a service, in words around its name."""
+class ConnectionFailure:
+    """A failed exchange with a service, as text before and after its origin."""
 
-    said: str
-    why: str = ""
-    may_pass: bool = True
+    text: str
+    cause: str = ""
+    is_transient: bool = True
 
 
-def broken(error: Exception) -> Broken | None:
-    """Return what an error of the connection means; None if it is none."""
+def connection_failure(error: Exception) -> ConnectionFailure | None:
+    """Describe an error of the connection; None if it is another error."""
     match error:
         case httpcore.ConnectError() | httpcore.ConnectTimeout():
-            return Broken("no connection to", f": {_cause(error)}")
+            return ConnectionFailure("no connection to", f": {_cause(error)}")
         case httpcore.TimeoutException():
-            return Broken("no answer in time from")
+            return ConnectionFailure("no answer in time from")
         case httpcore.LocalProtocolError():
-            return Broken("no such request can be sent to", f": {_cause(error)}", may_pass=False)
+            text = "the request cannot be sent to"
+            return ConnectionFailure(text, f": {_cause(error)}", is_transient=False)
         case httpcore.NetworkError() | httpcore.ProtocolError():
-            return Broken("the connection broke off to", f": {_cause(error)}")
+            return ConnectionFailure("lost the connection to", f": {_cause(error)}")
     return None
 
 
 def _cause(error: BaseException) -> str:
-    """Return what the system said, which stands at the end of the chain of causes."""
+    """Return the message of the system, which is at the end of the chain of causes."""
     while isinstance(before := error.__cause__ or error.__context__, Exception):
         error = before
     if isinstance(error, ssl.SSLError) or not isinstance(error, OSError) or not error.errno:
@@ -95,7 +96,7 @@ def _cause(error: BaseException) -> str:
 
 
 class CheckedBackend(httpcore.AsyncNetworkBackend):
-    """Looks up, checks and connects, in this order and each once."""
+    """Resolves a name, checks its addresses and connects, each once."""
 
     def __init__(self, egress: Egress, resolve: Resolve) -> None:
         self._egress = egress
@@ -110,12 +111,12 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to an address of a host, if all that it has may be called."""
+        """Connect to an address of a host, if all its addresses may be called."""
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._checked(host)
         except TimeoutError:
-            raise ResolvingError(f"{host} was not looked up in time") from None
+            raise ResolvingError(f"{host} was not resolved in time") from None
         *others, last = addresses
         for address in others:
             try:
@@ -134,11 +135,11 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         await self._network.sleep(seconds)
 
     async def _checked(self, host: str) -> Sequence[str]:
-        """One address that is forbidden forbids them all: which one is used is chance."""
+        """Return the addresses of a host; one forbidden address is enough to reject the host."""
         literal = ":" in host or is_address(host)
         addresses = [host] if literal else await self._resolve(host)
         if not addresses:
-            raise ResolvingError(f"{host} cannot be looked up: it has no address")
+            raise ResolvingError(f"{host} cannot be resolved: it has no address")
         for address in addresses:
             refusal = self._egress.forbids(address)
             if refusal is not None:
@@ -147,15 +148,15 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 
 
 class _Transport(httpx.AsyncBaseTransport):
-    """The pool behind the client; httpx has one of its own, but no way to give it a backend."""
+    """The pool behind the client; the transport of httpx does not accept a backend."""
 
     def __init__(self, pool: httpcore.AsyncConnectionPool) -> None:
         self._pool = pool
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request and return the head of the answer."""
+        """Send a request and return the head of the response."""
         url = request.url
-        answer = await self._pool.handle_async_request(
+        response = await self._pool.handle_async_request(
             httpcore.Request(
                 request.method,
                 httpcore.URL(
@@ -167,10 +168,10 @@ class _Transport(httpx.AsyncBaseTransport):
             )
         )
         return httpx.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=_Stream(answer),
-            extensions=answer.extensions,
+            response.status,
+            headers=response.headers,
+            stream=_Stream(response),
+            extensions=response.extensions,
         )
 
     async def aclose(self) -> None:
@@ -179,15 +180,15 @@ class _Transport(httpx.AsyncBaseTransport):
 
 
 class _Stream(httpx.AsyncByteStream):
-    def __init__(self, answer: httpcore.Response) -> None:
-        self._answer = answer
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._answer.aiter_stream():
-            yield part
+        async for chunk in self._response.aiter_stream():
+            yield chunk
 
     async def aclose(self) -> None:
-        await self._answer.aclose()
+        await self._response.aclose()
 
 
 def _trusted(ca_file: Path | None) -> ssl.SSLContext:

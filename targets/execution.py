@@ -1,4 +1,4 @@
-"""What a handler is given: the execution that it runs, and how it gets transactions and tokens."""
+"""The argument of a handler: the execution, with access to transactions and tokens."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,21 +24,21 @@ AsyncTransaction = AbstractAsyncContextManager[AsyncConnection]
 
 
 class Transactions(Protocol):
-    """Opens transactions on the schema of one execution's tenant, in the name of its actor."""
+    """Opens transactions on the schema of the execution's tenant, as its actor."""
 
     def begin(self) -> AsyncTransaction:
-        """Begin one in the running event loop."""
+        """Begin a transaction in the running event loop."""
 
     def begin_plain(self) -> Transaction:
-        """Begin one in the current thread."""
+        """Begin a transaction in the current thread."""
 
 
 @final
 class Cancellation:
-    """Two flags from the scheduler to a handler; setting and reading them needs no lock.
+    """Two flags from the scheduler to a handler; they need no lock.
 
     `requested`: stop soon. `closed`: the attempt has ended, and another one may be running.
-    `on_close` is what ends a handler that cannot read the flags, from any thread.
+    `on_close` stops a handler that cannot read the flags; any thread may call it.
     """
 
     __slots__ = ("closed", "on_close", "requested")
@@ -54,8 +54,8 @@ class Cancellation:
 class Execution:
     """One attempt to run a saga.
 
-    `scheduled_for` is the planned time, whenever it really starts. `id` is the same for every
-    attempt: pass it on as the idempotency key of what must happen once only.
+    `scheduled_for` is the planned time, whatever the actual start. `id` is the same for every
+    attempt: use it as an idempotency key for effects that must happen only once.
     """
 
     id: UUID
@@ -67,55 +67,56 @@ class Execution:
     payload: JsonObject
     deadline: datetime
     actor: AnyActor
-    # On whose behalf; it does not make them the actor.
+    # The user on whose behalf it runs, who is not the actor.
     owner: Owner | None = None
     _transactions: Transactions = field(repr=False, compare=False)
     _tokens: Tokens = field(default=NO_TOKENS, repr=False, compare=False)
     _cancellation: Cancellation = field(default_factory=Cancellation, repr=False, compare=False)
 
     def connection(self) -> "TenantConnection":
-        """One transaction on the tenant's own schema; committed at the end of the block.
+        """Return a transaction on the tenant's schema, committed at the end of the block.
 
-        `async with` in an async handler, `with` in a plain one. An exception rolls it back. So
-        does the end of the attempt, if that came before: then `Cancelled` is raised.
+        Use `async with` in an async handler, `with` in a plain one. An exception rolls it back. If
+        the attempt has ended before, it is rolled back as well, and `Cancelled` is raised.
         """
         return TenantConnection(self._transactions, self._cancellation)
 
     def token(self, audience: str) -> Awaitable[str]:
-        """A fresh token that proves this execution to one service; for async handlers.
+        """Return a new token that authenticates this execution to one service, for async handlers.
 
-        It is for that audience alone, and ends a minute after the deadline. Ask for it where it is
-        used. A `TokenError` if there can be none, `Cancelled` once the attempt has ended.
+        It is valid only for that audience, and at most until a minute after the deadline. Request
+        it right before use. Raises a `TokenError` if there is none, and `Cancelled` after the end
+        of the attempt.
         """
         self._check_tokens(has_loop=True, instead="token_plain(audience)")
         return self._tokens.mint(audience)
 
     def token_plain(self, audience: str) -> str:
-        """The same, for plain handlers."""
+        """Return a new token, for plain handlers."""
         self._check_tokens(has_loop=False, instead="await execution.token(audience)")
         return self._tokens.mint_plain(audience)
 
     def _check_tokens(self, *, has_loop: bool, instead: str) -> None:
-        """A coroutine that nobody awaits would be sent as a token; waiting would block the loop."""
+        """Reject the wrong method: a plain handler cannot await, and waiting blocks the loop."""
         if _in_event_loop() is not has_loop:
             raise RuntimeError(f"this is {'not ' if has_loop else ''}an event loop: use {instead}")
         if self._cancellation.closed:
-            raise Cancelled("the attempt has ended: there are no more tokens for it")
+            raise Cancelled("the attempt has ended, so it gets no more tokens")
 
     @property
     def cancelled(self) -> bool:
-        """Whether to stop: cancelled, timed out, or the scheduler goes down."""
+        """Whether to stop: cancelled, timed out, or the scheduler shuts down."""
         return self._cancellation.requested
 
     def raise_if_cancelled(self) -> None:
-        """Raise `Cancelled` if so; for plain functions, which nobody can stop from outside."""
+        """Raise `Cancelled` if so; for plain functions, which cannot be stopped from outside."""
         if self._cancellation.requested:
             raise Cancelled("the execution was cancelled, or its time is up")
 
 
 @final
 class TenantConnection:
-    """A transaction that is yet to be begun, by `with` or by `async with`."""
+    """A transaction that `with` or `async with` begins."""
 
     __slots__ = ("_async", "_cancellation", "_plain", "_transactions")
 
@@ -169,10 +170,10 @@ class TenantConnection:
         if self._plain is not None or self._async is not None:
             raise RuntimeError("one connection() is one transaction: call connection() again")
         if self._cancellation.closed:
-            raise Cancelled("the attempt has ended: there are no more transactions for it")
+            raise Cancelled("the attempt has ended, so it gets no more transactions")
 
     def _late(self, error: BaseException | None) -> Cancelled | None:
-        """A result that comes too late must not be committed: the next attempt may be running."""
+        """Return an error if the attempt has ended: the next attempt may be running already."""
         if error is not None or not self._cancellation.closed:
             return None
         return Cancelled("the attempt ended before its transaction: rolled back")

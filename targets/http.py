@@ -1,13 +1,13 @@
-"""The call of an HTTP target: one request, one answer, no second thoughts.
+"""Calls of HTTP targets: one request and one response.
 
-A call ends like a handler: it returns, or raises whether another attempt makes sense.
+A call ends like a handler: it returns, or raises an error that decides whether it is retried.
 
-- 2xx: done, once the answer has come to its end or to 2 KiB. 408, 409, 425, 429 and 5xx, no
-  connection, no answer, an answer that breaks off: another attempt, not before `Retry-After`.
-- Any other status, a redirect, a host or an address that may not be called: no other attempt.
+- 2xx: success, once the response has ended or 2 KiB of it have arrived. 408, 409, 425, 429 and 5xx,
+  no connection, no response, an interrupted response: a retry, not before `Retry-After`.
+- Any other status, a redirect, a forbidden host or address: no retry.
 
-The time of the attempt bounds all of it, from the look-up of the name on: whoever runs the call
-cancels it then. What the service has said by that time stands in the `ServiceResponse`.
+The timeout of the attempt covers everything, including name resolution: the caller cancels the call
+then. The `ServiceResponse` contains what has arrived by that time.
 """
 
 import json
@@ -31,23 +31,23 @@ from tenantcron.targets.responses import (
     FailCall,
     RetryCall,
     ServiceResponse,
-    judge,
+    check_status,
     redacted,
 )
 from tenantcron.targets.signing import read_secret
 from tenantcron.targets.tokens import TokenError, Tokens
 from tenantcron.targets.tracing import Tracing, new_traceparent
 
-# A scheduler that may call no host never loads it.
+# A scheduler that calls no host never loads httpx.
 if TYPE_CHECKING:
     import httpx
 
-# Nobody listens who takes longer to pick up.
+# A service that needs longer to accept a connection counts as unreachable.
 LONGEST_CONNECT: Final = timedelta(seconds=10)
 
-_OF_THE_BODY: Final = {
+_BODY_HEADERS: Final = {
     "Content-Type": "application/json",
-    # What is packed could unpack to anything.
+    # A compressed response could decompress to any size.
     "Accept-Encoding": "identity",
 }
 
@@ -56,35 +56,35 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRequest:
-    """What one attempt sends, but for what the execution itself says."""
+    """The request of one attempt, except for the parts that come from the execution."""
 
     url: str
     method: str
     headers: Mapping[str, str]
     auth: Auth | None
-    # The same for every attempt of an execution, and for no other execution.
+    # The idempotency key: the same for every attempt of an execution, and unique to it.
     key: str
     started_at: datetime
     timeout: timedelta
-    # What this tenant may call; None: what all tenants may.
+    # The egress rules of this tenant; None: those of all tenants.
     egress: Egress | None = None
-    # What this tenant's requests may be signed with.
+    # The secrets that may sign requests of this tenant.
     allowed_secrets: tuple[str, ...] = ()
-    # What it may have tokens for, besides the origin of its URL.
+    # The audiences of its tokens, besides the origin of its URL.
     allowed_audiences: tuple[str, ...] = ()
     tokens: Tokens | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCredentials:
-    """Headers that prove whom a request is from, and what of them must never be shown."""
+    """Headers that authenticate a request, and the secrets in them that must never be shown."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
 
 
 class HttpClient:
-    """Calls HTTP targets, within what egress allows, with one client for all."""
+    """Calls HTTP targets subject to the egress rules; all calls share one httpx client."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class HttpClient:
         self._client: httpx.AsyncClient | None = None
 
     def open(self) -> "httpx.AsyncClient":
-        """Make the client; the first call would do so, and be late for it."""
+        """Create the httpx client now, so that it does not delay the first call."""
         if self._client is None:
             from tenantcron.targets.connecting import new_client  # noqa: PLC0415 -- as above
 
@@ -116,7 +116,7 @@ class HttpClient:
     async def call(
         self, request: TargetRequest, execution: Execution, answer: ServiceResponse
     ) -> None:
-        """Make the call; what the service says is put into the answer as it comes."""
+        """Call the target; `answer` receives the response as it arrives."""
         url = self._allowed(request.url, request.egress)
         asking_tenant.set(execution.tenant_id)
         if self._tracing is None:
@@ -138,44 +138,44 @@ class HttpClient:
     ) -> None:
         began = monotonic()
         body = content(execution)
-        proof = await _prove(request, url, body)
+        credentials = await _authenticate(request, url, body)
         own = own_headers(request, execution, traceparent)
-        headers = {**_free(request.headers), **own, **proof.headers}
-        sent = _Sent(url, request.method, headers, body, request.timeout, proof.hidden)
-        answered = await self._send(sent, answer)
-        log.debug("http_answered", url=url.place, status=answered.status_code)
+        headers = {**_unreserved(request.headers), **own, **credentials.headers}
+        sent = _Sent(url, request.method, headers, body, request.timeout, credentials.hidden)
+        response = await self._send(sent, answer)
+        log.debug("http_answered", url=url.place, status=response.status_code)
         now = request.started_at + timedelta(seconds=monotonic() - began)
-        judge(answered.status_code, answered.headers, now)
+        check_status(response.status_code, response.headers, now)
 
     async def post(
         self,
         url: str,
         body: bytes,
-        proof: RequestCredentials,
+        credentials: RequestCredentials,
         answer: ServiceResponse,
         content_type: str | None = None,
     ) -> None:
-        """Ask a service something by the same rules; whatever it says is put into the answer."""
+        """Post to a service subject to the same rules; `answer` receives any response."""
         kind = {"Content-Type": content_type} if content_type else {}
-        headers = {**_OF_THE_BODY, **kind, **proof.headers}
-        sent = _Sent(self._allowed(url), "POST", headers, body, LONGEST_CONNECT, proof.hidden)
+        headers = {**_BODY_HEADERS, **kind, **credentials.headers}
+        sent = _Sent(self._allowed(url), "POST", headers, body, LONGEST_CONNECT, credentials.hidden)
         await self._send(sent, answer)
 
     def _allowed(self, text: str, egress: Egress | None = None) -> Url:
         url = read_url(text)
         if url is None:
-            raise FailCall("the target is not a URL that can be called: apply its manifest again")
+            raise FailCall("the URL of the target is invalid: apply its manifest again")
         refusal = (egress or self._egress).refusal(url)
         if refusal is not None:
             raise FailCall(f"{url.origin} may not be called: {refusal.message}; {refusal.hint}")
         return url
 
     async def _send(self, sent: "_Sent", answer: ServiceResponse) -> "httpx.Response":
-        """Send a request, read what is kept of the answer, and say in words what went wrong."""
+        """Send a request and read the start of the response; convert connection errors."""
         client = self.open()
         from tenantcron.targets.connecting import (  # noqa: PLC0415 -- as above
             ForbiddenAddressError,
-            broken,
+            connection_failure,
         )
 
         try:
@@ -185,16 +185,16 @@ class HttpClient:
         except ResolvingError as error:
             raise RetryCall(f"no connection to {sent.url.origin}: {error}") from None
         except Exception as error:
-            what = broken(error)
-            if what is None:
+            failure = connection_failure(error)
+            if failure is None:
                 raise
-            said = redacted(f"{what.said} {sent.url.origin}{what.why}", sent.hidden)
-            raise (RetryCall if what.may_pass else FailCall)(said) from None
+            text = redacted(f"{failure.text} {sent.url.origin}{failure.cause}", sent.hidden)
+            raise (RetryCall if failure.is_transient else FailCall)(text) from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """One request in full, and what of it must never be shown."""
+    """A complete request, and the secrets in it that must never be shown."""
 
     url: Url
     method: str
@@ -214,9 +214,9 @@ async def _exchange(
         str(sent.url),
         content=sent.body,
         headers=dict(sent.headers),
-        # Byte by byte what was signed: httpx would write some paths and queries another way.
+        # Exactly the signed bytes: httpx would encode some paths and queries differently.
         extensions={"target": sent.url.target.encode()},
-        # For each step; whoever runs the call has an eye on the whole.
+        # Per step; the caller enforces the total time.
         timeout=(connect, seconds, seconds, seconds),
     ) as response:
         answer.status = response.status_code
@@ -225,7 +225,7 @@ async def _exchange(
 
 
 def content(execution: Execution) -> bytes:
-    """Return the body: the same bytes for every attempt of an execution."""
+    """Return the request body, the same bytes for every attempt of an execution."""
     document = {
         "execution_id": str(execution.id),
         "tenant": execution.tenant_id,
@@ -241,9 +241,9 @@ def content(execution: Execution) -> bytes:
 def own_headers(request: TargetRequest, execution: Execution, traceparent: str) -> dict[str, str]:
     """Return the headers that no manifest can set."""
     return {
-        **_OF_THE_BODY,
+        **_BODY_HEADERS,
         "Idempotency-Key": request.key,
-        # One trace for all attempts, each with a span of its own.
+        # One trace for all attempts, with a span for each.
         "traceparent": traceparent,
         "X-Tenantcron-Execution": str(execution.id),
         "X-Tenantcron-Tenant": execution.tenant_id,
@@ -255,12 +255,12 @@ def own_headers(request: TargetRequest, execution: Execution, traceparent: str) 
     }
 
 
-def _free(headers: Mapping[str, str]) -> dict[str, str]:
-    """A definition lies in a database, where somebody may have put in what no manifest can."""
+def _unreserved(headers: Mapping[str, str]) -> dict[str, str]:
+    """Drop reserved headers: a stored definition may have been edited manually."""
     return {name: text for name, text in headers.items() if not is_reserved_header(name)}
 
 
-async def _prove(request: TargetRequest, url: Url, body: bytes) -> RequestCredentials:
+async def _authenticate(request: TargetRequest, url: Url, body: bytes) -> RequestCredentials:
     match request.auth:
         case None:
             return RequestCredentials()
@@ -281,29 +281,29 @@ async def _prove(request: TargetRequest, url: Url, body: bytes) -> RequestCreden
 
 
 def signed(secret: bytes, request: SignedRequest) -> RequestCredentials:
-    """Return the proof that a signature is."""
+    """Return the headers that sign a request."""
     headers = request.headers(secret)
     digests = headers[SIGNATURE], headers[SIGNATURE_V1].partition("=")[2]
     return RequestCredentials(headers, (secret.decode(errors="replace"), *digests))
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a moment as signatures have it."""
+    """Format a time as Unix seconds, for signatures."""
     return str(int(moment.timestamp()))
 
 
 def bearer(token: str) -> RequestCredentials:
-    """Return the proof that a token is."""
+    """Return the header of a bearer token."""
     return RequestCredentials({"Authorization": f"Bearer {token}"}, (token,))
 
 
 async def _token(request: TargetRequest, audience: str, url: Url) -> str:
-    """Mint a token; the manifest was checked, but its stored definition can be edited."""
+    """Mint a token; check the audience again, because the stored definition can be edited."""
     refusal = audience_refusal(audience, url.origin, request.allowed_audiences)
     if refusal is not None:
         raise FailCall(f"{refusal.message}: {refusal.hint}")
     if request.tokens is None:
-        raise FailCall("the target asks for an execution token, and this scheduler makes none")
+        raise FailCall("the target needs an execution token, and this scheduler has no signing key")
     try:
         return await request.tokens.mint(audience)
     except TokenError as error:
@@ -313,15 +313,15 @@ async def _token(request: TargetRequest, audience: str, url: Url) -> str:
 async def _read(
     response: "httpx.Response", hidden: tuple[str, ...], answer: ServiceResponse
 ) -> None:
-    """Read the beginning of the answer; whatever ends the reading, what has come is kept.
+    """Read the start of the response; store what has arrived even if reading fails.
 
-    A secret that begins inside of what is kept must be seen to its end to be found.
+    Reads beyond the stored part, so that a secret that crosses its end is found and redacted.
     """
-    body, enough = bytearray(), LONGEST_RESPONSE + max(map(len, hidden), default=0) * 4
+    body, most = bytearray(), LONGEST_RESPONSE + max(map(len, hidden), default=0) * 4
     try:
-        async for part in response.aiter_raw():
-            body += part[: enough - len(body)]
-            if len(body) >= enough:
+        async for chunk in response.aiter_raw():
+            body += chunk[: most - len(body)]
+            if len(body) >= most:
                 return
     finally:
         encoding = response.headers.get("content-encoding", "").strip().lower()

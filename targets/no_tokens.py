@@ -1,4 +1,4 @@
-"""In place of tokens, where nobody mints any."""
+"""The token source of executions that have none."""
 
 from typing import Final
 
@@ -6,13 +6,13 @@ from tenantcron.targets.tokens import TokenError, Tokens
 
 
 class _NoTokens:
-    """For executions that nobody has given any, in tests for example."""
+    """Refuses every token, in tests for example."""
 
     async def mint(self, audience: str) -> str:
         return self.mint_plain(audience)
 
     def mint_plain(self, audience: str) -> str:
-        raise TokenError(f"no token for {audience}: this execution was given none to mint")
+        raise TokenError(f"no token for {audience}: this execution cannot mint tokens")
 
 
 NO_TOKENS: Final[Tokens] = _NoTokens()

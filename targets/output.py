@@ -1,11 +1,11 @@
-"""What an attempt leaves behind: the end of its log, and what its handler returned.
+"""The output of an attempt: the last lines of its log, and the result of its handler.
 
-Both travel with the context of the handler's own task or thread. A log line of a handler reaches
-the log of the process and, through `keep_line`, the output of the attempt that the line belongs to.
-Threads that a handler starts are outside of its context, unless it copies the context itself.
+Both belong to the context of the handler's task or thread. A log line of a handler goes to the log
+of the process and, through `keep_line`, to the output of its attempt. Threads that a handler starts
+are outside its context, unless it copies the context.
 
-A result never decides how an attempt ends. The work is done by then, and a failed attempt would do
-it again. So a value that cannot be kept is reported in the log and dropped.
+A result never decides how an attempt ends: the work is done, and a failed attempt would repeat it.
+So a value that cannot be stored is logged and dropped.
 """
 
 import json
@@ -22,7 +22,7 @@ from tenantcron.targets.responses import redacted
 
 LONGEST_LOG: Final = 64 * 1024
 LONGEST_RESULT: Final = 16 * 1024
-# Fields that the attempt itself has.
+# Fields that the attempt has anyway.
 _KNOWN: Final = frozenset(
     {
         *(
@@ -42,29 +42,29 @@ _KNOWN: Final = frozenset(
 )
 _CUT: Final = "…\n"
 
-# One for all outputs: a lock for each costs more than all that the others save.
-_one_at_a_time: Final = Lock()
+# Shared by all outputs: a lock for each attempt costs more than contention does.
+_lock: Final = Lock()
 
 log = structlog.get_logger(__name__)
 
 
 class Output:
-    """Collects the output of one attempt; log lines may come from several threads."""
+    """The output of one attempt; log lines may come from several threads."""
 
     __slots__ = ("_bytes", "_lines", "_was_cut", "result")
 
     def __init__(self) -> None:
         # JSON, ready to be stored.
         self.result: str | None = None
-        # None until the first line: most attempts log nothing, and there are thousands a second.
+        # None until the first line: most attempts log nothing, and there are thousands per second.
         self._lines: deque[str] | None = None
         self._bytes = 0
         self._was_cut = False
 
     def add_line(self, line: str) -> None:
-        """Keep a line, and drop the oldest ones beyond the limit."""
+        """Add a line, and drop the oldest lines beyond the limit."""
         line = _fit(line)
-        with _one_at_a_time:
+        with _lock:
             if self._lines is None:
                 self._lines = deque()
             self._lines.append(line)
@@ -75,13 +75,13 @@ class Output:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to keep, as for most attempts."""
+        """Whether there is no output, as for most attempts."""
         return self.result is None and self._lines is None
 
     @property
     def log(self) -> str | None:
         """The last lines, oldest first; None if there are none."""
-        with _one_at_a_time:
+        with _lock:
             if self._lines is None:
                 return None
             return (_CUT if self._was_cut else "") + "".join(self._lines)
@@ -91,14 +91,14 @@ _current: ContextVar[Output | None] = ContextVar("tenantcron_output", default=No
 
 
 def collect_from_here() -> Output:
-    """Collect the output of the task or thread whose context this is."""
+    """Collect the output of the current task or thread."""
     output = Output()
     _current.set(output)
     return output
 
 
 def keep_result(value: object) -> None:
-    """Keep what a handler returned, if it is JSON and small."""
+    """Store the result of a handler, if it is JSON and small."""
     output = _current.get()
     if output is None or value is None:
         return
@@ -111,17 +111,17 @@ def keep_result(value: object) -> None:
 
 
 def keep_encoded_result(text: str) -> None:
-    """Keep a result that is JSON already, if it is small."""
+    """Store a result that is JSON already, if it is small."""
     output, size = _current.get(), len(text.encode())
     if size > LONGEST_RESULT:
-        error = f"{size} bytes of JSON; the most that is kept is {LONGEST_RESULT}"
+        error = f"{size} bytes of JSON; at most {LONGEST_RESULT} are stored"
         log.warning("result_not_kept", error=error)
     elif output is not None:
         output.result = text
 
 
 def keep_line(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Add an event to the output of the attempt that it belongs to: a processor of structlog."""
+    """Add an event to the output of its attempt: a structlog processor."""
     output = _current.get()
     if output is not None:
         explained = structlog.processors.format_exc_info(logger, method, dict(event))
@@ -132,7 +132,7 @@ def keep_line(logger: WrappedLogger, method: str, event: EventDict) -> EventDict
 def _as_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if storable(text) != text or "\\u0000" in text:
-        raise ValueError("text with NUL or half of a surrogate pair, which PostgreSQL cannot store")
+        raise ValueError("text with NUL or an unpaired surrogate, which PostgreSQL cannot store")
     return text
 
 
@@ -145,7 +145,7 @@ def _line(level: str, event: EventDict) -> str:
 
 
 def _fit(line: str) -> str:
-    """Cut a line that is longer than the log may be."""
+    """Truncate a line that is longer than the log may be."""
     if len(line.encode()) <= LONGEST_LOG:
         return line
     return line.encode()[: LONGEST_LOG - len(_CUT.encode())].decode(errors="ignore") + _CUT

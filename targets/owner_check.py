@@ -1,7 +1,7 @@
-"""The authoriser that is built in: a policy service is asked over HTTP, by the rules of all calls.
+"""The built-in authoriser: it asks a policy service over HTTP, subject to the egress rules.
 
-The service gets what is to be decided as JSON, and answers 200 with `{"allowed": true}`, or false
-and a `reason`. A 403 is a no, too. Every other answer, and none at all, is no decision.
+The service receives the request as JSON and answers 200 with `{"allowed": true}`, or false and a
+`reason`. A 403 also refuses. Every other response, and a missing one, is no decision.
 """
 
 import json
@@ -27,7 +27,7 @@ _FORBIDDEN: Final = 403
 
 @dataclass(frozen=True, slots=True)
 class OwnerCheck:
-    """Asks a policy service; with an audience it proves which execution asks."""
+    """Asks a policy service; with an audience, the request carries a token of the execution."""
 
     caller: HttpClient
     url: str = field(repr=False)
@@ -35,23 +35,23 @@ class OwnerCheck:
 
     async def authorise(self, request: AuthorisationRequest) -> Allowed | Refused:
         """Ask about one execution."""
-        answer = FullResponse()
+        response = FullResponse()
         try:
-            proof = await self._proof(request)
-            await self.caller.post(self.url, _question(request), proof, answer)
+            credentials = await self._credentials(request)
+            await self.caller.post(self.url, _body(request), credentials, response)
         except (FailCall, RetryCall) as error:
             raise CheckError(error.reason) from None
         except TokenError as error:
             raise CheckError(str(error)) from None
-        return _decision(answer, proof)
+        return _decision(response, credentials)
 
-    async def _proof(self, request: AuthorisationRequest) -> RequestCredentials:
+    async def _credentials(self, request: AuthorisationRequest) -> RequestCredentials:
         if self.audience is None:
             return RequestCredentials()
         return bearer(await request.token(self.audience))
 
 
-def _question(request: AuthorisationRequest) -> bytes:
+def _body(request: AuthorisationRequest) -> bytes:
     document = {
         "tenant": request.tenant_id,
         "schedule": request.schedule_name,
@@ -63,23 +63,23 @@ def _question(request: AuthorisationRequest) -> bytes:
     return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
 
 
-def _decision(answer: FullResponse, proof: RequestCredentials) -> Allowed | Refused:
-    said = _said(answer)
-    allowed, reason = said.get("allowed"), said.get("reason")
-    words = redacted(reason, proof.hidden) if isinstance(reason, str) else NO_REASON
-    if answer.status == _FORBIDDEN:
-        return Refused(words)
-    if answer.status != _OK:
-        raise CheckError(f"the policy service answered {answer.status}")
+def _decision(response: FullResponse, credentials: RequestCredentials) -> Allowed | Refused:
+    document = _document(response)
+    allowed, reason = document.get("allowed"), document.get("reason")
+    text = redacted(reason, credentials.hidden) if isinstance(reason, str) else NO_REASON
+    if response.status == _FORBIDDEN:
+        return Refused(text)
+    if response.status != _OK:
+        raise CheckError(f"the policy service answered {response.status}")
     if not isinstance(allowed, bool):
         raise CheckError("the policy service answered without an `allowed` of true or false")
-    return Allowed() if allowed else Refused(words)
+    return Allowed() if allowed else Refused(text)
 
 
-def _said(answer: FullResponse) -> Mapping[str, object]:
-    """Read the answer; what cannot be read says nothing, and that is no yes."""
+def _document(response: FullResponse) -> Mapping[str, object]:
+    """Parse the response; an invalid one counts as empty, which allows nothing."""
     try:
-        said: object = json.loads(answer.body or b"{}")
+        document: object = json.loads(response.body or b"{}")
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return document if isinstance(document, dict) else {}

@@ -1,9 +1,9 @@
-"""Python handlers by the name of their saga.
+"""The registry of Python handlers, by saga.
 
-`@saga("name")` puts a function on the one list that this process has, `@authoriser` names the one
-that decides for owners; `load_handlers` imports the modules that do so. One saga has one handler: a
-second one is refused with both places, because which of them would win depends on the order of
-imports. So is a second authoriser.
+`@saga("name")` registers a function as a handler in this process, and `@authoriser` registers the
+function that decides owner checks. `load_handlers` imports the modules that do so. A saga has one
+handler: a second one is rejected with both locations, because the order of imports would decide
+between them. A second authoriser is rejected, too.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from tenantcron.core.sizes import SMALLEST, SizeError, format_size, parse_size
 from tenantcron.targets.authorising import Allowed, AuthorisationRequest, Refused
 from tenantcron.targets.execution import Execution
 
-# It may return a small JSON value, or something to await that does.
+# It may return a small JSON value, or an awaitable of one.
 HandlerFunction: TypeAlias = Callable[[Execution], object]
 AuthoriserFunction: TypeAlias = Callable[[AuthorisationRequest], Awaitable[Allowed | Refused]]
 F = TypeVar("F", bound=HandlerFunction)
@@ -37,7 +37,7 @@ class SagaError(TenantcronError):
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where a handler is written."""
+    """Where a handler is defined."""
 
     module: str
     function: str
@@ -50,15 +50,15 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What a handler may use that runs in a process of its own."""
+    """The limits of a handler that runs in its own process."""
 
-    # Bytes that it may allocate on top of what its modules take; None: any number.
+    # Bytes that it may allocate in addition to its imported modules; None: no limit.
     memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """The function that runs a saga; a plain one runs in a thread."""
+    """The function that runs a saga; a plain function runs in a thread."""
 
     saga: str
     function: HandlerFunction
@@ -70,7 +70,7 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredAuthoriser:
-    """The function that decides whether owners may still do what their schedules do."""
+    """The function that decides whether owners may still run their schedules."""
 
     function: AuthoriserFunction
     place: SourceLocation
@@ -88,7 +88,7 @@ class Declared:
         self.authoriser: DeclaredAuthoriser | None = None
 
     def add(self, handler: Handler) -> None:
-        """Put a handler on the list; the same place again (a reload) takes its place."""
+        """Register a handler; a reload of the same function replaces it."""
         before = self._by_saga.get(handler.saga)
         if before is not None and before.place != handler.place:
             raise SagaError(
@@ -98,27 +98,27 @@ class Declared:
         self._by_saga[handler.saga] = handler
 
     def decide_by(self, authoriser: DeclaredAuthoriser) -> None:
-        """Take the one authoriser that there may be; the same place again takes its place."""
+        """Register the authoriser; a reload of the same function replaces it."""
         before = self.authoriser
         if before is not None and before.place != authoriser.place:
             raise SagaError(
                 f"there are two authorisers: {before.place} and {authoriser.place}. Remove one, "
-                "or let one ask both"
+                "or let one call the other"
             )
         self.authoriser = authoriser
 
     def all(self) -> tuple[Handler, ...]:
-        """Return them in the order of their declaration."""
+        """Return the handlers in the order of their declaration."""
         return tuple(self._by_saga.values())
 
 
-# All the global state there is: a decorator has no other way to tell what it saw.
+# The only global state: decorators run at import time and have nowhere else to register.
 DECLARED = Declared()
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The handlers that were loaded."""
+    """The loaded handlers."""
 
     by_saga: Mapping[str, Handler]
     authoriser: DeclaredAuthoriser | None = None
@@ -127,26 +127,26 @@ class Handlers:
     def of(
         cls, handlers: Iterable[Handler], authoriser: DeclaredAuthoriser | None = None
     ) -> "Handlers":
-        """Gather handlers, each of a saga of its own."""
+        """Index handlers by saga."""
         by_saga = {handler.saga: handler for handler in handlers}
         return cls(MappingProxyType(by_saga), authoriser)
 
     def find(self, saga: str) -> Handler | None:
-        """Return the handler of a saga: its own, else the catch-all."""
+        """Return the handler of a saga, else the catch-all."""
         return self.by_saga.get(saga, self.catch_all)
 
     def __getitem__(self, saga: str) -> Handler:
-        """Return the handler of a saga that has one."""
+        """Return the handler of a saga, or the catch-all; raise a KeyError if there is neither."""
         return self.by_saga[saga if saga in self.by_saga else CATCH_ALL]
 
     @property
     def catch_all(self) -> Handler | None:
-        """The handler of all sagas that have no other."""
+        """The handler of all sagas without their own handler."""
         return self.by_saga.get(CATCH_ALL)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The sagas that have a handler of their own."""
+        """The sagas with their own handler."""
         return tuple(name for name in self.by_saga if name != CATCH_ALL)
 
 
@@ -156,13 +156,13 @@ def saga(
     isolation: Literal["process"] | None = None,
     memory: str | int | None = None,
 ) -> Callable[[F], F]:
-    """Declare a function, async or plain, as the handler of a saga; it stays as it is.
+    """Register a function, async or plain, as the handler of a saga, and return it unchanged.
 
-    The handler of `*` runs every saga that has no other handler; `execution.saga_name` names it.
-    With `isolation="process"` each attempt runs in a process of its own, which can be killed.
-    `memory` is how much such a process may allocate: "512MiB", or bytes.
+    The handler of `*` runs every saga without its own handler; `execution.saga_name` is its name.
+    With `isolation="process"` each attempt runs in its own process, which can be killed. `memory`
+    limits what this process may allocate: "512MiB", or a number of bytes.
     """
-    if callable(name):  # a bare @saga is handed the function
+    if callable(name):  # a bare @saga receives the function
         raise SagaError('a handler names its saga: write @saga("name")')
     if name != CATCH_ALL and not is_name(name):
         raise SagaError(f"the saga {name!r} is not {NAME_EXPECTED}")
@@ -177,18 +177,18 @@ def saga(
 
 
 def authoriser(function: A) -> A:
-    """Declare an async function as the one that decides for owners; it stays as it is."""
+    """Register an async function that decides owner checks, and return it unchanged."""
     place, is_async = _place(function), inspect.iscoroutinefunction(function)
     if not is_async:
-        raise SagaError(f"the authoriser {place} decides in the event loop: write `async def`")
+        raise SagaError(f"the authoriser {place} runs in the event loop: use `async def`")
     DECLARED.decide_by(DeclaredAuthoriser(function, place))
     return function
 
 
 def load_handlers(modules: Sequence[str], folder: Path | None = None) -> Handlers:
-    """Import modules by their dotted names, from the working folder or wherever Python looks.
+    """Import modules by dotted name, from the working folder or from `sys.path`.
 
-    A module that is not there, fails or declares nothing is a UsageError.
+    Raises a UsageError if a module is missing, fails, or declares no handler.
     """
     _make_importable(folder or Path.cwd())
     for name in modules:
@@ -199,7 +199,7 @@ def load_handlers(modules: Sequence[str], folder: Path | None = None) -> Handler
 def _handler(name: str, function: HandlerFunction) -> Handler:
     place = _place(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise SagaError(f"{place} has a `yield`: calling it would run nothing of it")
+        raise SagaError(f"{place} is a generator: calling it would not run it. Remove the `yield`")
     return Handler(name, function, inspect.iscoroutinefunction(function), place)
 
 
@@ -208,7 +208,7 @@ def _process(name: str, isolation: str | None, memory: str | int | None) -> Proc
         return None
     if isolation != "process":
         given = f"memory={memory!r}" if isolation is None else f"isolation={isolation!r}"
-        raise SagaError(f'saga {name!r} has {given}: write isolation="process", or leave it out')
+        raise SagaError(f'saga {name!r} has {given}: use isolation="process", or remove it')
     if memory is None:
         return ProcessLimits()
     try:
@@ -222,18 +222,18 @@ def _process(name: str, isolation: str | None, memory: str | int | None) -> Proc
 
 
 def _place(function: Callable[..., object]) -> SourceLocation:
-    written = inspect.unwrap(function)
-    code = getattr(written, "__code__", None)
+    original = inspect.unwrap(function)
+    code = getattr(original, "__code__", None)
     return SourceLocation(
-        module=str(getattr(written, "__module__", "?")),
-        function=str(getattr(written, "__qualname__", repr(written))),
+        module=str(getattr(original, "__module__", "?")),
+        function=str(getattr(original, "__qualname__", repr(original))),
         file=code.co_filename if code else "?",
         line=code.co_firstlineno if code else 0,
     )
 
 
 def _make_importable(folder: Path) -> None:
-    """As `python -m` does; an installed command has its own folder there instead."""
+    """Add the working folder to `sys.path`, as `python -m` does; an installed command does not."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -249,16 +249,15 @@ def _load(name: str) -> None:
 
 
 def _declared() -> tuple[Handler | DeclaredAuthoriser, ...]:
-    decides = DECLARED.authoriser
-    return DECLARED.all() if decides is None else (*DECLARED.all(), decides)
+    authoriser = DECLARED.authoriser
+    return DECLARED.all() if authoriser is None else (*DECLARED.all(), authoriser)
 
 
 def _declares(module: ModuleType) -> bool:
-    """Whether a module that was imported earlier has handlers: its own, or taken from another."""
-    own = (module.__name__, f"{module.__name__}.")
-    functions = {id(one.function) for one in _declared()}
+    """Whether a module that was imported earlier has handlers: its own, or imported ones."""
+    functions = {id(declared.function) for declared in _declared()}
     return any(
-        one.place.module == own[0] or one.place.module.startswith(own[1]) for one in _declared()
+        f"{declared.place.module}.".startswith(f"{module.__name__}.") for declared in _declared()
     ) or any(id(value) in functions for value in vars(module).values())
 
 
@@ -273,7 +272,7 @@ def _imported(name: str) -> ModuleType:
         raise UsageError(
             f"there is no module {name}: it is neither in {Path.cwd()} nor installed{_meant(name)}"
         ) from None
-    # Whatever a module does while it is imported: also leave by sys.exit().
+    # A module can raise anything while it is imported, and also call sys.exit().
     except (Exception, SystemExit) as error:
         raise _failed(name, error) from error
 
@@ -281,12 +280,12 @@ def _imported(name: str) -> ModuleType:
 def _failed(name: str, error: BaseException) -> UsageError:
     frames = traceback.extract_tb(error.__traceback__)
     at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    said = str(error) if isinstance(error, SagaError) else f"{type(error).__name__}: {error}{at}"
-    return UsageError(f"the module {name} cannot be imported: {said}")
+    text = str(error) if isinstance(error, SagaError) else f"{type(error).__name__}: {error}{at}"
+    return UsageError(f"the module {name} cannot be imported: {text}")
 
 
 def _meant(name: str) -> str:
-    """Suggest the dotted name of a path: `jobs/billing.py` is `jobs.billing`."""
+    """Suggest the dotted name for a path: `jobs.billing` for `jobs/billing.py`."""
     dotted = name.removeprefix(f".{os.sep}").removesuffix(".py").replace(os.sep, ".")
     if dotted != name and all(part.isidentifier() for part in dotted.split(".")):
         return f": did you mean {dotted}?"

@@ -1,4 +1,4 @@
-"""What a service answered: what is kept of it, and what it means for the execution."""
+"""Responses of services: what is stored, and what they mean for the execution."""
 
 import json
 import re
@@ -12,13 +12,13 @@ from typing import Final
 from tenantcron.core.credentials import HIDDEN, without_credentials
 from tenantcron.core.egress import read_url
 from tenantcron.targets.faults import storable
-from tenantcron.targets.signals import Fail, Retry, Said
+from tenantcron.targets.signals import Fail, Retry, WithoutTraceback
 
 LONGEST_RESPONSE: Final = 2048
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 
 _ALSO_RETRIED = frozenset({408, 409, 425, 429})
-# `Authorization: Bearer abc`, `"api_key": "abc"`, `token=abc`: with its name or its kind in front.
+# `Authorization: Bearer abc`, `"api_key": "abc"`, `token=abc`: after a name or a scheme.
 _CREDENTIALS = re.compile(
     r"""((?:authorization|cookie|api[-_]?key|token|secret|password|signature)["']?\s*[:=]\s*["']?)"""
     r"""(?:(?:bearer|basic|digest)\s+)?[^\s"',;&<>]+"""
@@ -27,54 +27,54 @@ _CREDENTIALS = re.compile(
 )
 
 
-class RetryCall(Said, Retry):
-    """The call has failed, and may succeed later."""
+class RetryCall(WithoutTraceback, Retry):
+    """The call failed, and a retry may succeed."""
 
 
-class FailCall(Said, Fail):
-    """The call has failed, and would fail again."""
+class FailCall(WithoutTraceback, Fail):
+    """The call failed, and a retry would fail again."""
 
 
 @dataclass(slots=True)
 class ServiceResponse:
-    """What is known of an answer so far: nothing, the status, the beginning of the body."""
+    """The received part of a response: nothing, the status, or also the start of the body."""
 
     status: int | None = None
     text: str | None = None
 
     def keep(self, body: bytes, encoding: str, hidden: Iterable[str]) -> None:
-        """Take the beginning of the body, as far as it may be shown."""
+        """Store the start of the body with secrets redacted."""
         self.text = shown(body, encoding, hidden)
 
 
 @dataclass(slots=True)
 class FullResponse(ServiceResponse):
-    """An answer that is for us, and read as it is; None if it is packed or too long."""
+    """A response that we parse ourselves; no body if it is compressed or too long."""
 
     body: bytes | None = None
 
-    def keep(self, body: bytes, encoding: str, hidden: Iterable[str]) -> None:  # noqa: ARG002 -- nobody is shown it
-        """Take the body."""
-        is_whole = encoding in ("", "identity") and len(body) < LONGEST_RESPONSE
-        self.body = body if is_whole else None
+    def keep(self, body: bytes, encoding: str, hidden: Iterable[str]) -> None:  # noqa: ARG002 -- it is not shown
+        """Store the body."""
+        is_complete = encoding in ("", "identity") and len(body) < LONGEST_RESPONSE
+        self.body = body if is_complete else None
 
 
-def judge(status: int, headers: Mapping[str, str], now: datetime) -> None:
-    """Return if a status means success, else raise what becomes of the execution."""
+def check_status(status: int, headers: Mapping[str, str], now: datetime) -> None:
+    """Return if the status means success, else raise a RetryCall or a FailCall."""
     if 200 <= status < 300:
         return
-    said = f"the service answered {status}{_phrase(status)}"
+    text = f"the service answered {status}{_phrase(status)}"
     if 300 <= status < 400:
-        raise FailCall(f"{said}{_whereto(headers)}, and redirects are not followed")
+        raise FailCall(f"{text}{_location(headers)}, and redirects are not followed")
     if status >= 500 or status in _ALSO_RETRIED:
-        raise RetryCall(said, after=retry_after(headers, now))
-    raise FailCall(said)
+        raise RetryCall(text, after=retry_after(headers, now))
+    raise FailCall(text)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """Return how long the service wants to be left alone, an hour at most; None: it is not said.
+    """Return the delay that the service requests, at most an hour; None if there is no header.
 
-    A date counts from the service's own clock if it tells it.
+    A date is relative to the `Date` header of the response, if it has one.
     """
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
@@ -87,16 +87,16 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
 
 
 def shown(body: bytes, encoding: str, hidden: Iterable[str]) -> str:
-    """Return the beginning of a body as text that may be kept."""
+    """Return the start of a body as text that may be stored."""
     if encoding not in ("", "identity"):
-        # Unpacking it could fill the memory.
-        return f"(not shown: it is packed as {storable(encoding[:40])})"
+        # Decompressing it could exhaust the memory.
+        return f"(not shown: the encoding is {storable(encoding[:40])})"
     text = redacted(storable(body.decode("utf-8", "replace")), hidden)
     return text.encode()[:LONGEST_RESPONSE].decode(errors="ignore")
 
 
 def redacted(text: str, hidden: Iterable[str]) -> str:
-    """Take out what proves who we are, and what looks as if it did."""
+    """Redact our credentials, and everything that looks like credentials."""
     text = without_credentials(text)
     for secret in sorted(filter(None, hidden), key=len, reverse=True):
         text = text.replace(secret, HIDDEN).replace(json.dumps(secret)[1:-1], HIDDEN)
@@ -110,8 +110,8 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _whereto(headers: Mapping[str, str]) -> str:
-    """Say where a redirect leads, as far as that may be shown."""
+def _location(headers: Mapping[str, str]) -> str:
+    """Return the target of a redirect, without its query."""
     url = read_url(headers.get("location", ""))
     return "" if url is None else f" to {url.place[:200]}"
 

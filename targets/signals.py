@@ -1,4 +1,4 @@
-"""What a handler can raise to say how its attempt ends, and what it gets when it is stopped."""
+"""Exceptions that a handler raises to decide how its attempt ends, or gets when it is stopped."""
 
 from datetime import timedelta
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 LONGEST_WAIT: Final = timedelta(days=366)
 
 
-class Retry(Exception):  # noqa: N818 -- a handler raises it to ask for something: no error of ours
-    """Try again: after that long (a timedelta, or seconds), else after the schedule's backoff.
+class Retry(Exception):  # noqa: N818 -- a request of the handler, not an error of ours
+    """Retry after a delay (a timedelta or seconds), by default after the schedule's backoff.
 
     The attempt has failed and counts; once all attempts are used up the execution is dead.
     """
@@ -19,21 +19,21 @@ class Retry(Exception):  # noqa: N818 -- a handler raises it to ask for somethin
 
 
 class Fail(Exception):  # noqa: N818 -- as above
-    """Do not try again: another attempt would end the same way."""
+    """Do not retry: another attempt would fail in the same way."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class Said:
-    """Marks what our own targets raise: the reason says all, where it was raised says nothing."""
+class WithoutTraceback:
+    """Marks errors of our own targets: the reason is enough, a traceback adds nothing."""
 
 
 class Cancelled(BaseException):
-    """The execution was cancelled or its time is up; let it pass, nobody waits for a result.
+    """The execution was cancelled or timed out; let it propagate, the result does not count.
 
-    Not an `Exception`, so that a handler that catches those does not run on by accident.
+    Not an `Exception`, so that a handler that catches those does not continue by accident.
     """
 
 

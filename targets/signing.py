@@ -1,4 +1,4 @@
-"""Secrets that requests are signed with; they are kept elsewhere, and read for each request."""
+"""Secrets that sign requests; they are stored outside tenantcron and read for each request."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ LONGEST_SECRET: Final = 64 * 1024
 
 
 async def read_secret(ref: SecretRef, allowed: Iterable[str]) -> bytes:
-    """Return a secret; it may appear later, so that a missing one is worth another attempt."""
+    """Return a secret; a missing one is retried, because it may be added later."""
     if not may_use(ref, allowed):
         raise FailCall(
             f"{ref} is not among the secrets that this tenant may sign with: the platform team can "
@@ -24,12 +24,12 @@ async def read_secret(ref: SecretRef, allowed: Iterable[str]) -> bytes:
     else:
         secret = await asyncio.to_thread(_content, ref)
     if not secret:
-        raise RetryCall(f"the secret {ref} is not there, or empty: the request cannot be signed")
+        raise RetryCall(f"the secret {ref} is missing or empty: the request cannot be signed")
     return secret
 
 
 def _content(ref: SecretRef) -> bytes:
-    """Files of secrets often end with a line break that nobody means."""
+    """Return the content of a file, without the trailing line break that editors add."""
     try:
         with Path(ref.name).open("rb") as file:
             return file.read(LONGEST_SECRET).rstrip(b"\r\n")

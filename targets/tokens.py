@@ -1,17 +1,17 @@
-"""Tokens that prove an execution to the services it calls."""
+"""Tokens that authenticate an execution to the services it calls."""
 
 from typing import Protocol
 
 
 class TokenError(Exception):
-    """No token: the lease is gone, the tenant is not active, or none can be made."""
+    """No token: the lease is lost, the tenant is not active, or signing failed."""
 
 
 class Tokens(Protocol):
-    """Mints tokens of one execution."""
+    """Mints the tokens of one execution."""
 
     async def mint(self, audience: str) -> str:
-        """Return a fresh token for the audience; a TokenError if there can be none."""
+        """Return a new token for the audience; raise a TokenError if there is none."""
 
     def mint_plain(self, audience: str) -> str:
-        """Do so in a plain thread."""
+        """Return a new token in a plain thread."""

@@ -1,12 +1,13 @@
-"""Spans of OpenTelemetry, where its SDK is at work; elsewhere nothing of it is even loaded.
+"""OpenTelemetry spans, if its SDK is configured; otherwise OpenTelemetry is not even loaded.
 
-All attempts of an execution are in one trace, whose id is the execution's: a service that gets a
-`traceparent` from us finds the same one in each attempt, with an SDK or without.
+All attempts of an execution are in one trace, whose id is the id of the execution. A service
+receives the same trace id in the `traceparent` of each attempt, with or without an SDK.
 
-- `tenantcron.fire` and `tenantcron.claim` are batches, each a trace of its own;
+- `tenantcron.fire` and `tenantcron.claim` are batches, each with its own trace;
 - `tenantcron.execute` is an attempt, in the trace of its execution, with a link to its claim. It is
-  the current span of the handler, so that the handler's own spans come under it;
-- `tenantcron.call` is the call of an HTTP target, under its attempt, and what the target continues.
+  the current span of the handler, so it is the parent of the handler's spans;
+- `tenantcron.call` is the call of an HTTP target. Its parent is the attempt, and the target
+  continues it.
 """
 
 import sys
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
 _SDK: Final = "opentelemetry.sdk.trace"
 _LAST_64_BITS: Final = 2**64 - 1
 
-# Tells how many executions a step was about.
+# Records how many executions a step processed.
 Note = Callable[[int], None]
 
 
 def tracing() -> "Tracing | None":
-    """Return what makes spans; None if nobody has set up the SDK by now."""
+    """Return the source of spans; None if the SDK is not configured."""
     if _SDK not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 -- only then
 
     provider = trace.get_tracer_provider()
-    # Somebody has loaded the SDK and not set it up: spans would go nowhere.
+    # The SDK is loaded but not configured: spans would go nowhere.
     if isinstance(provider, trace.ProxyTracerProvider):
         return None
     return Tracing(provider.get_tracer("tenantcron"))
@@ -44,35 +45,35 @@ def tracing() -> "Tracing | None":
 
 @contextmanager
 def step(of: "Tracing | None", name: str) -> Iterator[Note]:
-    """Make a span of a step of the scheduler, if there are spans."""
+    """Open a span for a step of the scheduler, if tracing is on."""
     if of is None:
-        yield _nobody_listens
+        yield _ignore
         return
     with of.span(f"tenantcron.{name}") as span:
         yield lambda executions: span.set_attribute("tenantcron.executions", executions)
 
 
-def _nobody_listens(_: int) -> None:
-    """Where there are no spans."""
+def _ignore(_: int) -> None:
+    """Record nothing: tracing is off."""
 
 
 def new_traceparent(execution: Execution) -> str:
-    """Return the trace of an execution and a new span, where nobody keeps spans."""
+    """Return the trace id of an execution with a new span id, without an SDK."""
     return f"00-{execution.id.hex}-{token_hex(8)}-01"
 
 
 class Tracing:
-    """Makes spans."""
+    """Opens spans."""
 
     def __init__(self, tracer: "Tracer") -> None:
         self._tracer = tracer
 
     def span(self, name: str) -> "AbstractContextManager[Span]":
-        """Make a span of whatever happens inside of it."""
+        """Open a span for a `with` block."""
         return self._tracer.start_as_current_span(name)
 
     def traced(self, handler: Handler) -> Handler:
-        """Return a handler that does the same inside of a span."""
+        """Return a handler that runs inside a span."""
 
         async def run(execution: Execution) -> object:
             with self._attempt(execution):
@@ -86,12 +87,12 @@ class Tracing:
 
     @contextmanager
     def call(self, method: str, place: str) -> Iterator["Call"]:
-        """Make a span of the call of an HTTP target."""
+        """Open a span for the call of an HTTP target."""
         from opentelemetry.trace import SpanKind  # noqa: PLC0415 -- as above
 
-        said = {"http.request.method": method, "url.full": place}
+        attributes = {"http.request.method": method, "url.full": place}
         with self._tracer.start_as_current_span(
-            "tenantcron.call", kind=SpanKind.CLIENT, attributes=said
+            "tenantcron.call", kind=SpanKind.CLIENT, attributes=attributes
         ) as span:
             yield Call(span)
 
@@ -99,7 +100,7 @@ class Tracing:
         from opentelemetry import trace  # noqa: PLC0415 -- as above
 
         claim = trace.get_current_span().get_span_context()
-        # Nobody has made the span that all attempts are under: it only names their trace.
+        # The parent span of all attempts does not exist: it only sets their trace id.
         root = trace.SpanContext(
             execution.id.int,
             execution.id.int & _LAST_64_BITS or 1,
@@ -128,11 +129,11 @@ class Call:
 
     @property
     def traceparent(self) -> str:
-        """What the target continues the trace with."""
-        of = self._span.get_span_context()
-        return f"00-{of.trace_id:032x}-{of.span_id:016x}-{of.trace_flags:02x}"
+        """The header with which the target continues the trace."""
+        context = self._span.get_span_context()
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
     def answered(self, status: int | None) -> None:
-        """Take note of what the target said."""
+        """Record the status of the response."""
         if status is not None:
             self._span.set_attribute("http.response.status_code", status)

@@ -35,6 +35,7 @@ CLEAN: Final = (
     *("core/**/*", "tests/core/*"),
     *("cli/**/*",),
     *("core/**/*", "tests/core/*", "actor/**/*"),
+    *("core/**/*", "tests/core/*", "actor/**/*", "targets/**/*"),
     # Not the versions: a migration that has landed never changes.
     *("migrations/*.py", "tests/migrations/*"),
 )

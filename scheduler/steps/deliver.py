@@ -24,7 +24,7 @@ from tenantcron.targets.execution import Execution
 from tenantcron.targets.http import HttpClient, TargetRequest
 from tenantcron.targets.registry import Handler, SourceLocation
 from tenantcron.targets.responses import FailCall, ServiceResponse
-from tenantcron.targets.signals import Cancelled, Said
+from tenantcron.targets.signals import Cancelled, WithoutTraceback
 from tenantcron.targets.tokens import Tokens
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Begun = Callable[[Claimed, ScheduleSettings], Awaitable[timedelta]]
 
 
-class CallStopped(Said, Cancelled):
+class CallStopped(WithoutTraceback, Cancelled):
     """The call was cancelled. Its stack trace is of no use."""
 
 

@@ -1,34 +1,34 @@
-"""Handlers in processes of their own: `@saga("name", isolation="process")`.
+"""Handlers in their own process: `@saga("name", isolation="process")`.
 
-Three processes take part. The **scheduler** starts a **fork server** if a loaded handler wants
-isolation, and none otherwise. The fork server has imported the handler modules and nothing else: it
-has no threads, no connections and no event loop. For each attempt it forks a **child**, which runs
-the handler once and ends.
+Three processes are involved. The **scheduler** starts a **fork server** if a loaded handler
+requests isolation. The fork server only imports the handler modules: it has no threads, no
+connections and no event loop. For each attempt it forks a **child**, which runs the handler once
+and exits.
 
-- `forkserver` is the scheduler's end of the fork server, `server` is the fork server itself.
+- `forkserver` is the scheduler's side of the fork server, `server` is the fork server itself.
 - `isolated` is the handler as the executor sees it: an async function that runs a child.
-- `child` is what happens in the child, `orders` what it is given, `messages` what it sends back.
+- `child` runs in the child, `orders` is its input, `messages` is its output.
 
-How the two talk: scheduler and child share a socket. The scheduler sends one order. The child
-sends messages, one JSON document a line: log lines while it runs, requests for tokens, and at last
-how the handler ended. Everything that a handler returns or logs travels that way. JSON and not
-pickle: what comes out of a child is data, whatever the handler has done to it.
+The protocol: scheduler and child share a socket. The scheduler sends one order. The child sends
+messages, one JSON document per line: log lines, requests for tokens and logins, and finally how the
+handler ended. Results and logs of a handler use this socket, too. The format is JSON rather than
+pickle, because loading a pickle from a child could run code in the scheduler.
 
 How an attempt ends:
 
-- The child sends how the handler ended, and exits. What it raised is text by then, with its kind:
-  `Retry`, `Fail` or anything else.
-- The child is gone without that: a failed attempt. The fork server, whose child it was, knows the
+- The child sends how the handler ended, and exits. An exception is sent as text with its kind:
+  `Retry`, `Fail` or any other.
+- The child exits without that: the attempt fails. The fork server is its parent and reports the
   signal or the exit status.
 - The attempt is stopped (timeout, cancellation, shutdown): the fork server sends SIGUSR1, which
-  raises `Cancelled` in a plain handler and cancels an async one, and SIGKILL if the child is still
-  there after the grace. A child whose lease is lost gets SIGKILL at once. A child leads a process
-  group, and SIGKILL goes to the group.
-- The fork server is gone: its children die with it (PR_SET_PDEATHSIG), their attempts have failed,
-  and the next attempt starts a new server.
-- The scheduler is gone: the fork server kills its children and ends. A child that reads the end of
-  its own socket kills itself, too.
+  raises `Cancelled` in a plain handler and cancels an async one. If the child is still running
+  after the grace period, it sends SIGKILL. A child that lost its lease gets SIGKILL immediately. A
+  child leads a process group, and SIGKILL goes to the group.
+- The fork server exits: its children die with it (PR_SET_PDEATHSIG), their attempts fail, and the
+  next attempt starts a new server.
+- The scheduler exits: the fork server kills its children and exits. A child whose socket is closed
+  also kills itself.
 
-Signals that a terminal or a supervisor sends to a group of processes are ignored by the fork server
-and its children: the scheduler drains, and decides.
+The fork server and its children ignore signals that a terminal or a supervisor sends to the process
+group: the scheduler drains and decides.
 """

@@ -1,4 +1,4 @@
-"""What happens in the child: it runs one handler, sends how that ended, and is gone."""
+"""The child: it runs one handler, sends how that ended, and exits."""
 
 import asyncio
 import ctypes
@@ -44,13 +44,13 @@ from tenantcron.targets.signals import Cancelled
 from tenantcron.targets.tokens import TokenError
 
 _PR_SET_PDEATHSIG: Final = 1
-# Who goes first when the machine runs out of memory: the child, and not its scheduler.
+# The kernel kills the child before its scheduler when the machine runs out of memory.
 _OOM_SCORE: Final = 500
 _KIB: Final = 1024
 
 
 def die_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends, and before others."""
+    """Let the kernel kill this process when its parent exits, and first when out of memory."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -62,7 +62,7 @@ def die_with(parent: int) -> None:
 
 
 def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
-    """Run the handler that the scheduler orders."""
+    """Run the handler of the scheduler's order."""
     lines = connection.makefile("rb")
     order = decode(lines.readline())
     link = Link(connection, lines)
@@ -91,52 +91,52 @@ def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
 
 
 class Link:
-    """The child's end of the socket to the scheduler. Tokens and logins are asked for."""
+    """The child's end of the socket to the scheduler, which provides tokens and logins."""
 
     def __init__(self, connection: socket.socket, lines: BufferedReader) -> None:
         self._connection, self._lines = connection, lines
-        self._answers: SimpleQueue[dict[str, str]] = SimpleQueue()
-        # Threads of the handler log, too; and one asks at a time.
+        self._replies: SimpleQueue[dict[str, str]] = SimpleQueue()
+        # Threads of the handler log, too; only one of them sends a request at a time.
         self._sending, self._asking = Lock(), Lock()
 
     def send(self, message: Message) -> None:
-        """Send a message; it waits while the scheduler does not read."""
+        """Send a message; block while the scheduler does not read."""
         with self._sending:
             self._connection.sendall(encode(message))
 
     def listen(self) -> None:
-        """Take answers until the socket ends: then the scheduler is gone, and so is the lease."""
+        """Receive replies until the socket closes: then the scheduler is gone, and the lease."""
         for line in self._lines:
-            self._answers.put(json.loads(line))
+            self._replies.put(json.loads(line))
         os.killpg(0, signal.SIGKILL)
 
     async def mint(self, audience: str) -> str:
-        """Return a fresh token for the audience."""
+        """Return a new token for the audience."""
         return await asyncio.to_thread(self.mint_plain, audience)
 
     def mint_plain(self, audience: str) -> str:
-        """Do so in a plain thread."""
-        answer = self._ask(MintRequest(audience))
-        if "token" in answer:
-            return answer["token"]
-        raise TokenError(answer["error"])
+        """Return a new token in a plain thread."""
+        reply = self._ask(MintRequest(audience))
+        if "token" in reply:
+            return reply["token"]
+        raise TokenError(reply["error"])
 
     def login(self, *, repair: bool) -> dict[str, str]:
-        """Return what to log in to the database with."""
+        """Return the login for the database."""
         return self._ask(LoginRequest(repair))
 
     def _ask(self, request: MintRequest | LoginRequest) -> dict[str, str]:
         with self._asking:
             self.send(request)
-            return self._answers.get()
+            return self._replies.get()
 
 
 def _log_to(link: Link, level: str) -> None:
-    """Send the events of structlog to the scheduler, which adds the fields of the execution."""
+    """Send structlog events to the scheduler, which adds the fields of the execution."""
 
     def send(_: object, level: str, event: MutableMapping[str, object]) -> str:
         text = str(event.pop("event", ""))
-        # What JSON does not know becomes text on the way.
+        # `encode` converts types that JSON lacks to text.
         link.send(LogLine(level, text, cast("JsonObject", dict(event))))
         raise structlog.DropEvent
 
@@ -172,20 +172,20 @@ async def _in_loop(handler: Handler, execution: Execution, cancellation: Cancell
 
 
 def _raise(cancellation: Cancellation, _: int, __: FrameType | None) -> None:
-    """Interrupt a plain handler wherever it is, once; it may clean up in its `finally`."""
+    """Interrupt a plain handler once, wherever it is; it may clean up in a `finally` block."""
     if not cancellation.requested:
         cancellation.requested = True
         raise Cancelled("the execution was cancelled, or its time is up")
 
 
 def _limit_memory(memory: int | None) -> None:
-    """Limit what may be allocated from now on: private writable memory, touched or not.
+    """Limit the private writable memory that may be allocated from now on.
 
     Not RLIMIT_AS: address space that threads and libraries only reserve would count.
     """
     if memory is None:
         return
-    import resource  # noqa: PLC0415 -- not everywhere; the scheduler has checked that it is
+    import resource  # noqa: PLC0415 -- Unix only; the scheduler has checked the platform
 
     status = Path("/proc/self/status").read_text(encoding="ascii")
     used = next(line for line in status.splitlines() if line.startswith("VmData:"))
@@ -195,7 +195,7 @@ def _limit_memory(memory: int | None) -> None:
 
 
 def _lift_memory_limit(memory: int | None) -> None:
-    """What is left to do is ours, and has to work for a handler that used up all it had."""
+    """Lift the limit: sending the result must work even if the handler used all its memory."""
     if memory is None:
         return
     import resource  # noqa: PLC0415 -- as above
@@ -206,5 +206,5 @@ def _lift_memory_limit(memory: int | None) -> None:
 
 def _failure(raised: BaseException, memory: int | None) -> Failure:
     if isinstance(raised, MemoryError) and memory is not None:
-        return failure_of(raised, f"it went over its memory limit of {format_size(memory)}")
+        return failure_of(raised, f"it exceeded its memory limit of {format_size(memory)}")
     return failure_of(raised)

@@ -1,4 +1,4 @@
-"""The scheduler's end of the fork server: it starts one, asks it for children, and signals them."""
+"""The scheduler's side of the fork server: start it, fork children, and signal them."""
 
 import asyncio
 import json
@@ -17,13 +17,13 @@ from tenantcron.core.errors import UsageError
 from tenantcron.targets.isolation.messages import LONGEST_LINE
 
 _SERVER: Final = "tenantcron.targets.isolation.server"
-_PIECE: Final = 1 << 16
-# Seconds that a closed server has to kill its children and end.
-_END: Final = 5.0
+_CHUNK: Final = 1 << 16
+# Seconds for a closed server to kill its children and exit.
+_EXIT_TIMEOUT: Final = 5.0
 
 
 class Ending(NamedTuple):
-    """How a child ended: its exit status, negative for a signal, or why there is none."""
+    """How a child exited: its exit status, negative for a signal, or why there is none."""
 
     status: int | None
     error: str = ""
@@ -31,7 +31,7 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One child: a socket to talk to it, and how it ended once it has."""
+    """A child: the socket to it, and a future of how it exits."""
 
     number: int
     reader: StreamReader
@@ -40,13 +40,13 @@ class Child:
     _server: "Forkserver"
 
     def signal(self, which: signal.Signals) -> None:
-        """Signal it, unless it has ended; from any thread."""
+        """Signal the child, unless it has exited; any thread may call this."""
         self._server.signal(self.number, which)
 
 
 @dataclass(slots=True)
 class _Running:
-    """A server at work."""
+    """A running server."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
@@ -56,21 +56,21 @@ class _Running:
 
 
 class Forkserver:
-    """Forks children that have the handlers loaded; a server that is gone is started again."""
+    """Forks children that have the handlers loaded; restarts the server if it has exited."""
 
     def __init__(self, handlers: Sequence[str], modules: Sequence[str], level: str) -> None:
         self._handlers, self._modules, self._level = list(handlers), list(modules), level
         self._running: _Running | None = None
         self._number = 0
         self._starting = asyncio.Lock()
-        # The thread of the leases signals, too.
+        # The thread that renews leases signals children, too.
         self._sending = Lock()
 
     def start(self) -> frozenset[str]:
-        """Start a server and wait until it has the handlers; return their sagas."""
+        """Start a server and wait until it has loaded the handlers; return their sagas."""
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(  # noqa: S603 -- our own module, by this very Python
+            process = subprocess.Popen(  # noqa: S603 -- our own module and interpreter
                 [sys.executable, "-m", _SERVER, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -95,7 +95,7 @@ class Forkserver:
         return Child(number, reader, writer, ending, self)
 
     def signal(self, number: int, which: signal.Signals) -> None:
-        """Signal a child; without a server it is dead already."""
+        """Signal a child; without a server it has exited already."""
         if self._running is None:
             return
         line = json.dumps({"signal": int(which), "of": number}).encode() + b"\n"
@@ -103,14 +103,14 @@ class Forkserver:
             self._running.control.send(line)
 
     def close(self) -> None:
-        """End the server, which kills what is left of its children."""
+        """Stop the server, which kills its remaining children."""
         if self._running is None:
             return
         process, control = self._running.process, self._running.control
         self._gone(self._running)
         control.close()
         try:
-            process.wait(_END)
+            process.wait(_EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -124,11 +124,11 @@ class Forkserver:
         }
         with suppress(BrokenPipeError):
             control.sendall(json.dumps(configuration).encode() + b"\n")
-        answer = json.loads(control.makefile("rb").readline() or b"{}")
-        if "ready" in answer:
-            return frozenset(answer["ready"])
+        reply = json.loads(control.makefile("rb").readline() or b"{}")
+        if "ready" in reply:
+            return frozenset(reply["ready"])
         control.close()
-        why = answer.get("failed", "it ended while it imported the handlers")
+        why = reply.get("failed", "it exited while importing the handlers")
         raise UsageError(f'the process for handlers with isolation="process" cannot start: {why}')
 
     async def _server(self) -> _Running:
@@ -138,14 +138,14 @@ class Forkserver:
                 await asyncio.to_thread(self.start)
             server = self._running
             if server is None:
-                raise RuntimeError("the fork server ended while it started")
+                raise RuntimeError("the fork server exited while starting")
             loop = asyncio.get_running_loop()
             loop.add_reader(server.control, self._read, loop, server)
             return server
 
     def _read(self, loop: AbstractEventLoop, server: _Running) -> None:
         try:
-            data = server.control.recv(_PIECE)
+            data = server.control.recv(_CHUNK)
         except BlockingIOError:
             return
         except OSError:
@@ -158,26 +158,26 @@ class Forkserver:
             return
         *lines, server.rest = (server.rest + data).split(b"\n")
         for line in lines:
-            answer = json.loads(line)
-            ending = server.children.pop(answer["of"], None)
-            _tell(ending, answer.get("status"), answer.get("error"))
+            reply = json.loads(line)
+            ending = server.children.pop(reply["of"], None)
+            _set_ending(ending, reply.get("status"), reply.get("error"))
 
     def _gone(self, server: _Running) -> None:
-        """All its children die with it."""
+        """Report that the server exited, and with it all its children."""
         if self._running is server:
             self._running = None
         for ending in server.children.values():
-            _tell(ending, None, "the fork server ended")
+            _set_ending(ending, None, "the fork server exited")
         server.children.clear()
 
 
-def _tell(ending: Future[Ending] | None, status: int | None, error: str | None) -> None:
+def _set_ending(ending: Future[Ending] | None, status: int | None, error: str | None) -> None:
     if ending is not None and not ending.done() and not ending.get_loop().is_closed():
         ending.set_result(Ending(status, error or ""))
 
 
 def reason(ending: Ending, memory: str | None) -> str:
-    """Return why an attempt failed whose child ended without a word."""
+    """Return why an attempt failed whose child exited without a result."""
     limit = f" (its memory limit is {memory})" if memory else ""
     if ending.status is None:
         return f"its process is gone: {ending.error}"

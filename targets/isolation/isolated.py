@@ -1,7 +1,7 @@
-"""A handler in a process of its own, as the executor sees it: an async function.
+"""An isolated handler as the executor sees it: an async function.
 
-Stopping it is cancelling that function, as for every async handler. It ends the child before it
-ends itself, so no attempt leaves a process behind.
+Cancelling the function stops the handler, like any async handler. The function stops the child
+before it returns, so no attempt leaves a process behind.
 """
 
 import asyncio
@@ -38,37 +38,36 @@ from tenantcron.targets.tokens import TokenError
 
 log: FilteringBoundLogger = structlog.get_logger()
 
-# Seconds for a handler to clean up; less than the executor's, which gives up on a handler then.
+# Seconds for a handler to clean up; less than the executor waits before it abandons a handler.
 GRACE: Final = 4.0
 
 
 def wants_processes(handlers: Handlers) -> bool:
-    """Whether any handler runs in a process of its own."""
+    """Whether any handler runs in its own process."""
     return any(handler.process is not None for handler in handlers.by_saga.values())
 
 
 def isolate(handlers: Handlers, forkserver: Forkserver) -> Handlers:
-    """Start the fork server, and return the handlers with those isolated that want it."""
-    wanted = [handler for handler in handlers.by_saga.values() if handler.process is not None]
-    _check_platform(wanted)
-    _check_found(wanted, forkserver.start())
-    isolated = {handler.saga: _isolated(handler, forkserver) for handler in wanted}
+    """Start the fork server, and return the handlers with the isolated ones replaced."""
+    to_isolate = [handler for handler in handlers.by_saga.values() if handler.process is not None]
+    _check_platform(to_isolate)
+    _check_loaded(to_isolate, forkserver.start())
+    isolated = {handler.saga: _isolated(handler, forkserver) for handler in to_isolate}
     return replace(handlers, by_saga={**handlers.by_saga, **isolated})
 
 
-def _check_platform(wanted: list[Handler]) -> None:
-    limited = [handler.saga for handler in wanted if handler.process and handler.process.memory]
+def _check_platform(handlers: list[Handler]) -> None:
+    limited = [handler.saga for handler in handlers if handler.process and handler.process.memory]
     if limited and sys.platform != "linux":
         raise UsageError(
-            f"the memory limit of saga {limited[0]!r} cannot be set on this system, only on "
-            "Linux: leave `memory` out"
+            f"the memory limit of saga {limited[0]!r} is only supported on Linux: remove `memory`"
         )
 
 
-def _check_found(wanted: list[Handler], found: frozenset[str]) -> None:
-    """A handler that exists in this process only (declared in `__main__`) cannot be isolated."""
-    for handler in wanted:
-        if handler.saga not in found:
+def _check_loaded(handlers: list[Handler], loaded: frozenset[str]) -> None:
+    """Reject handlers that the fork server lacks, such as those declared in `__main__`."""
+    for handler in handlers:
+        if handler.saga not in loaded:
             raise UsageError(
                 f'saga {handler.saga!r} has isolation="process", and importing the modules of '
                 f"--handlers does not declare it: {handler.place}. Declare it at the top level "
@@ -90,7 +89,7 @@ async def _run(handler: Handler, forkserver: Forkserver, execution: Execution) -
     execution._cancellation.on_close = partial(child.signal, signal.SIGKILL)
     try:
         child.writer.write(encode(order_of(execution, memory)))
-        ended = await _talk(child, execution)
+        ended = await _receive(child, execution)
         _raise_failure(ended)
         if ended is None:
             shown = None if memory is None else format_size(memory)
@@ -116,14 +115,14 @@ def _raise_failure(ended: HandlerEnded | None) -> None:
 
 
 async def _stop(child: Child, execution: Execution) -> HandlerEnded | None:
-    """Let the handler clean up, unless another attempt may be running; then kill it."""
+    """Let the handler clean up, unless another attempt may be running; then kill the child."""
     ended = None
     if not execution._cancellation.closed:
         child.signal(signal.SIGUSR1)
         try:
-            # Not `asyncio.timeout`: before Python 3.11.3 it ends as a cancellation, and not as a
-            # timeout, in a task that is being cancelled.
-            ended = await asyncio.wait_for(_talk(child, execution), GRACE)
+            # Not `asyncio.timeout`: before Python 3.11.3 it raises a cancellation instead of a
+            # timeout in a task that is being cancelled.
+            ended = await asyncio.wait_for(_receive(child, execution), GRACE)
         except TimeoutError:
             log.warning("process_killed", grace=GRACE)
     child.signal(signal.SIGKILL)
@@ -131,8 +130,8 @@ async def _stop(child: Child, execution: Execution) -> HandlerEnded | None:
     return ended
 
 
-async def _talk(child: Child, execution: Execution) -> HandlerEnded | None:
-    """Take what the child sends until it has ended; None: it is gone without a word."""
+async def _receive(child: Child, execution: Execution) -> HandlerEnded | None:
+    """Process messages until the handler ends; None if the child exits without a result."""
     while True:
         try:
             line = await child.reader.readline()
@@ -143,21 +142,21 @@ async def _talk(child: Child, execution: Execution) -> HandlerEnded | None:
         message = decode(line)
         if isinstance(message, HandlerEnded):
             return message
-        await _take(message, child, execution)
+        await _process(message, child, execution)
 
 
-async def _take(message: Message, child: Child, execution: Execution) -> None:
+async def _process(message: Message, child: Child, execution: Execution) -> None:
     if isinstance(message, LogLine):
         level = logging.getLevelNamesMapping().get(message.level.upper(), logging.INFO)
         log.log(level, message.event, **message.fields)
         return
     if isinstance(message, MintRequest):
-        answer = await _token(message, execution)
+        reply = await _token(message, execution)
     elif isinstance(message, LoginRequest):
-        answer = await _login(message, execution)
+        reply = await _login(message, execution)
     else:
         return
-    child.writer.write(json.dumps(answer).encode() + b"\n")
+    child.writer.write(json.dumps(reply).encode() + b"\n")
 
 
 async def _token(request: MintRequest, execution: Execution) -> dict[str, str]:
@@ -170,5 +169,5 @@ async def _token(request: MintRequest, execution: Execution) -> dict[str, str]:
 async def _login(request: LoginRequest, execution: Execution) -> dict[str, str]:
     transactions = execution._transactions
     if not isinstance(transactions, PortableTransactions):
-        return {"error": "this execution was given no transactions"}
+        return {"error": "this execution has no transactions"}
     return await transactions.login(repair=request.repair)

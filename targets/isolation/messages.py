@@ -1,4 +1,4 @@
-"""What a child sends to the scheduler: one message a line, as JSON."""
+"""Messages of a child to the scheduler: one JSON document per line."""
 
 import json
 from datetime import timedelta
@@ -9,12 +9,12 @@ from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.targets.faults import Described, described
 from tenantcron.targets.signals import Fail, Retry
 
-# Bytes of a line. A longer log line is cut to its event; nothing else gets that long.
+# Bytes per line. A longer log line is reduced to its event; other messages are shorter.
 LONGEST_LINE: Final = 256 * 1024
 
 
 class LogLine(NamedTuple):
-    """A line of the handler's log; the scheduler adds the execution's fields."""
+    """A log line of the handler; the scheduler adds the fields of the execution."""
 
     level: str
     event: str
@@ -22,20 +22,20 @@ class LogLine(NamedTuple):
 
 
 class MintRequest(NamedTuple):
-    """The handler asks for a token and waits for the answer."""
+    """The handler requests a token and waits for the reply."""
 
     audience: str
 
 
 class LoginRequest(NamedTuple):
-    """The handler asks for its database login and waits for the answer."""
+    """The handler requests its database login and waits for the reply."""
 
-    # The login that it has was refused.
+    # The database rejected the current login.
     repair: bool
 
 
 class FailureKind(StrEnum):
-    """What a handler raised."""
+    """The kind of exception that a handler raised."""
 
     RETRY = "retry"
     FAIL = "fail"
@@ -43,7 +43,7 @@ class FailureKind(StrEnum):
 
 
 class Failure(NamedTuple):
-    """What a handler raised, as text."""
+    """The exception of a handler as text."""
 
     kind: FailureKind
     text: str
@@ -51,7 +51,7 @@ class Failure(NamedTuple):
 
 
 class HandlerEnded(NamedTuple):
-    """The handler has ended; without a failure it returned, and its result is JSON."""
+    """The handler has ended; without a failure it returned. The result is JSON."""
 
     failure: Failure | None
     result: str | None = None
@@ -61,7 +61,7 @@ Message: TypeAlias = LogLine | MintRequest | LoginRequest | HandlerEnded
 
 
 class RemoteError(Described):
-    """A handler failed in its process, or its process did."""
+    """A handler failed in its process, or the process exited."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.text)
@@ -69,7 +69,7 @@ class RemoteError(Described):
 
 
 def failure_of(error: BaseException, headline: str | None = None) -> Failure:
-    """Return what a handler raised, as text."""
+    """Describe the exception of a handler."""
     text = described(error, headline)
     match error:
         case Retry():
@@ -81,7 +81,7 @@ def failure_of(error: BaseException, headline: str | None = None) -> Failure:
 
 
 def encode(message: Message) -> bytes:
-    """Return a message as a line."""
+    """Encode a message as a line."""
     line = _line(message)
     if len(line) > LONGEST_LINE and isinstance(message, LogLine):
         return _line(LogLine(message.level, message.event[:1024], {"cut": len(line)}))
@@ -89,7 +89,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message:
-    """Read a line; a ValueError if it is no message."""
+    """Decode a line; raise a ValueError if it is not a message."""
     document = json.loads(line)
     match document:
         case {"log": str(event), "level": str(level), "fields": dict(fields)}:
@@ -108,7 +108,7 @@ def decode(line: bytes) -> Message:
 
 
 def _line(message: Message) -> bytes:
-    # What JSON does not know (ids, times) as its text.
+    # Types that JSON lacks (ids, times) become text.
     return json.dumps(_document(message), default=str).encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""What a child is given: the execution, and how it opens transactions."""
+"""Orders for a child: the execution, and how to open transactions."""
 
 import json
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from tenantcron.targets.tokens import Tokens
 
 
 class Portable(NamedTuple):
-    """How another process opens the same transactions: by a function, `module:name`.
+    """How another process opens the same transactions: with a function, `module:name`.
 
-    The function gets the arguments, who acts, and how to ask the scheduler for the login, and
-    returns `Transactions`. By its name, because what runs a handler does not know what stores.
+    The function receives the arguments, the actor, and a callable that requests the login from the
+    scheduler. It returns `Transactions`. It is a name, because `targets` does not import `store`.
     """
 
     function: str
@@ -27,27 +27,27 @@ class Portable(NamedTuple):
 
 @runtime_checkable
 class PortableTransactions(Protocol):
-    """Transactions that another process can open, too."""
+    """Transactions that another process can also open."""
 
     def portable(self) -> Portable:
-        """Return how."""
+        """Return how another process opens them."""
 
     async def login(self, *, repair: bool) -> dict[str, str]:
-        """Return what the other process logs in with, or the error."""
+        """Return the login of the other process, or the error."""
 
 
 class Ask(Protocol):
-    """Asks the scheduler for the login; with `repair`, because the last one was refused."""
+    """Requests the login from the scheduler; `repair` if the database rejected the last one."""
 
     def __call__(self, *, repair: bool) -> dict[str, str]:
-        """Return it, or the error."""
+        """Return the login, or the error."""
 
 
 Opens = Callable[[JsonObject, Actor, UUID, Ask], Transactions]
 
 
 class ExecutionDocument(TypedDict):
-    """An execution as JSON has it."""
+    """An execution as JSON."""
 
     id: str
     tenant_id: str
@@ -71,7 +71,7 @@ class Order(NamedTuple):
 
 
 def order_of(execution: Execution, memory: int | None) -> Order:
-    """Return what a child needs to run an execution."""
+    """Build the order for an execution."""
     transactions = execution._transactions
     portable = transactions.portable() if isinstance(transactions, PortableTransactions) else None
     actor = execution.actor
@@ -91,12 +91,12 @@ def order_of(execution: Execution, memory: int | None) -> Order:
 
 
 def encode(order: Order) -> bytes:
-    """Return an order as a line."""
+    """Encode an order as a line."""
     return json.dumps(order).encode() + b"\n"
 
 
 def decode(line: bytes) -> Order:
-    """Read an order; it comes from the scheduler, so it is one."""
+    """Decode an order; it comes from the scheduler, so it is valid."""
     execution, transactions, memory = json.loads(line)
     return Order(execution, None if transactions is None else Portable(*transactions), memory)
 
@@ -126,18 +126,18 @@ def execution_of(order: Order, tokens: Tokens, ask: Ask, cancellation: Cancellat
 
 def _opened(order: Order, actor: Actor, execution_id: UUID, ask: Ask) -> Transactions:
     if order.transactions is None:
-        raise RuntimeError("this execution was given no transactions")
+        raise RuntimeError("this execution has no transactions")
     opens = cast("Opens", named(order.transactions.function))
     return opens(order.transactions.arguments, actor, execution_id, ask)
 
 
 def named(address: str) -> object:
-    """Return what `module:name` names."""
+    """Import the object with the address `module:name`."""
     module, _, name = address.partition(":")
     return getattr(import_module(module), name)
 
 
 def import_all(modules: list[str]) -> None:
-    """Import modules for what they do to a process, which is to be warm."""
+    """Import modules, so that forked children have them loaded."""
     for module in modules:
         import_module(module)

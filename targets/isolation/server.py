@@ -1,8 +1,8 @@
 """The fork server: a process that has imported the handlers and forks a child for each attempt.
 
-It reads requests from its socket, one JSON document a line, a fork's with the child's end of a
-socket attached: `{"fork": 1}`, `{"signal": 10, "of": 1}`. It answers how children ended: `{"of": 1,
-"status": -9}`. When its socket ends, the scheduler is gone: it kills its children and ends.
+It reads requests from its socket, one JSON document per line: `{"fork": 1}`, with the child's end
+of a socket attached, and `{"signal": 10, "of": 1}`. It reports how children exited: `{"of": 1,
+"status": -9}`. When its socket closes, the scheduler is gone: it kills its children and exits.
 """
 
 import gc
@@ -21,24 +21,24 @@ from tenantcron.targets.isolation import child
 from tenantcron.targets.isolation.orders import import_all
 from tenantcron.targets.registry import Handlers, load_handlers
 
-# What a terminal or a supervisor sends to all processes of a group; the scheduler decides.
+# Signals that a terminal or a supervisor sends to a process group; the scheduler decides.
 _IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_PIECE: Final = 1 << 16
+_CHUNK: Final = 1 << 16
 _MOST_DESCRIPTORS: Final = 200
 
 
 class Configuration(TypedDict):
-    """What the scheduler sends first."""
+    """The first message of the scheduler."""
 
     path: list[str]
     handlers: list[str]
-    # Modules that children need besides, so that no child has to import them.
+    # Other modules that children need, imported here once.
     modules: list[str]
     level: str
 
 
 class ForkServerRequest(TypedDict, total=False):
-    """What the scheduler asks for."""
+    """A request of the scheduler."""
 
     fork: int
     signal: int
@@ -49,7 +49,7 @@ def main() -> None:
     """Serve until the scheduler is gone."""
     control = socket.socket(fileno=int(sys.argv[1]))
     for number in (*_IGNORED, signal.SIGUSR1):
-        # Not SIG_IGN, which the programs that a handler starts would inherit.
+        # Not SIG_IGN, which programs started by a handler would inherit.
         signal.signal(number, _ignore)
     configuration: Configuration = json.loads(control.makefile("rb").readline())
     sys.path[:] = configuration["path"]
@@ -59,7 +59,7 @@ def main() -> None:
         _send(control, {"failed": str(error)})
         return
     import_all(configuration["modules"])
-    # What is there is never looked through again, so it stays shared with all children.
+    # Exclude the current objects from garbage collection, so their pages stay shared with children.
     gc.collect()
     gc.freeze()
     _send(control, {"ready": list(handlers.by_saga)})
@@ -71,7 +71,7 @@ def _ignore(_: int, __: FrameType | None) -> None:
 
 
 def _send(control: socket.socket, document: dict[str, object]) -> None:
-    # The scheduler is gone: the next read says so.
+    # If the scheduler is gone, the next read detects it.
     with suppress(OSError):
         control.sendall(json.dumps(document).encode() + b"\n")
 
@@ -83,21 +83,21 @@ class _Server:
         self._control, self._handlers, self._level = control, handlers, level
         self._pids: dict[int, int] = {}
         self._rest = b""
-        # Descriptors that came with requests, in their order.
+        # Descriptors that arrived with requests, in order.
         self._descriptors: list[int] = []
         self._ends, self._signalled = os.pipe()
         for end in (self._ends, self._signalled):
             os.set_blocking(end, False)
 
     def serve(self) -> None:
-        """Follow requests until the socket ends."""
+        """Process requests until the socket closes."""
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)
         while True:
             control, ends = self._control.fileno(), self._ends
             readable, _, _ = select.select([control, ends], [], [])
             if ends in readable:
-                os.read(ends, _PIECE)
+                os.read(ends, _CHUNK)
                 self._reap()
             if control in readable and not self._read():
                 break
@@ -105,16 +105,16 @@ class _Server:
             self._signal(number, signal.SIGKILL)
 
     def _read(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._control, _PIECE, _MOST_DESCRIPTORS)
+        data, descriptors, _, _ = socket.recv_fds(self._control, _CHUNK, _MOST_DESCRIPTORS)
         if not data:
             return False
         self._descriptors += descriptors
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._follow(json.loads(line))
+            self._process(json.loads(line))
         return True
 
-    def _follow(self, request: ForkServerRequest) -> None:
+    def _process(self, request: ForkServerRequest) -> None:
         if "fork" in request:
             self._fork(request["fork"], self._descriptors.pop(0))
         else:
@@ -124,7 +124,7 @@ class _Server:
         parent = os.getpid()
         try:
             pid = os.fork()
-        except OSError as error:  # no more processes; there may be some later
+        except OSError as error:  # the process limit is reached
             os.close(descriptor)
             _send(self._control, {"of": number, "error": error.strerror})
             return
@@ -145,14 +145,14 @@ class _Server:
             child.run(socket.socket(fileno=descriptor), self._handlers, self._level)
             status = 0
         finally:
-            # Without the rest of Python's shutdown, which would wait for threads of the handler.
+            # Skip Python's shutdown, which would wait for threads of the handler.
             os._exit(status)
 
     def _signal(self, number: int, which: int) -> None:
         pid = self._pids.get(number)
         if pid is None:
-            return  # it has ended, and its id may be another process's by now
-        # A child that was just forked may not lead its group yet.
+            return  # it has exited, and another process may have its id
+        # A new child may not lead its group yet.
         with suppress(ProcessLookupError):
             os.kill(pid, which)
         if which == signal.SIGKILL:
@@ -165,7 +165,7 @@ class _Server:
             if not ended:
                 continue
             del self._pids[number]
-            # What the handler has started and left behind.
+            # Kill processes that the handler started and left running.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(status)

@@ -325,7 +325,7 @@ def test_a_scheduler_neither_logs_nor_records_a_password_of_a_url(
     # What is hidden was there: each of them failed, and said why.
     assert "no ledger at postgresql://***@127.0.0.1/db" in recorded
     assert "could not be checked" in recorded
-    assert "the target is not a URL that can be called" in recorded
+    assert "the URL of the target is invalid" in recorded
     assert "has target" in recorded
     assert "connecting to postgresql://***@127.0.0.1/db" in shown[0].err
 

@@ -57,14 +57,14 @@ def test_a_default_target_is_a_catch_all_where_targets_are_served() -> None:
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (CapabilityLimits(only=("report_*",)), "'report_*' names no sagas: write it as saga:NAME"),
-        (CapabilityLimits(only=("sage:report_*",)), "'sage:report_*' names no sagas"),
-        (CapabilityLimits(only=("saga:[ab]",)), "patterns have * and ? only"),
+        (CapabilityLimits(only=("report_*",)), "'report_*' is not a pattern of sagas: use saga:NAME"),
+        (CapabilityLimits(only=("sage:report_*",)), "'sage:report_*' is not a pattern of sagas"),
+        (CapabilityLimits(only=("saga:[ab]",)), "patterns only support * and ?"),
         (CapabilityLimits(only=("saga:invoise",)), "did you mean saga:invoice?"),
         (CapabilityLimits(only=("saga:x*",)), "there are saga:invoice, saga:report"),
         (
             CapabilityLimits(targets=("htp",)),
-            "there is no kind of target 'htp': write http, or none",
+            "there is no kind of target 'htp': use http, or none",
         ),
     ],
 )

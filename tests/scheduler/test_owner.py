@@ -122,7 +122,7 @@ class TestNoDecision:
         calls = Calls()
         attempt = await calls.executor(saying(answer)).run(claimed(), OWNED)
         assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
-        assert str(attempt.error).startswith(f"{UNDECIDED}the authoriser answered ")
+        assert str(attempt.error).startswith(f"{UNDECIDED}the authoriser returned ")
         assert shown in str(attempt.error)
         assert calls.executions == []
 

@@ -137,7 +137,7 @@ def test_whatever_ends_the_process_of_a_handler_is_a_failed_attempt_and_no_lost_
     assert {saga: (row["state"], row["reason"]) for saga, row in ended.items()} == {
         "exits": ("DEAD", "its process exited with status 137"),
         "killed": ("DEAD", "its process was killed by signal 9 (Killed)"),
-        "hungry": ("DEAD", "it went over its memory limit of 64 MiB"),
+        "hungry": ("DEAD", "it exceeded its memory limit of 64 MiB"),
         "refuses": ("DEAD", "never again"),
         "waits": ("RETRYING", "not now"),
     }
@@ -252,7 +252,7 @@ def test_a_killed_fork_server_fails_its_attempts_and_is_started_again(
         refuses = run.until_state("refuses", "DEAD")
         run.end()
 
-    assert stubborn["reason"] == "its process is gone: the fork server ended"
+    assert stubborn["reason"] == "its process is gone: the fork server exited"
     assert refuses["reason"] == "never again"
 
 

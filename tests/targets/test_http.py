@@ -238,7 +238,7 @@ async def test_an_answer_is_kept_as_text_that_the_database_takes(target: Service
 async def test_a_packed_answer_is_not_unpacked(target: Service) -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
     end = await called(target, answering(200, bomb, Content_Encoding="gzip"))
-    assert end == Ended(ServiceResponse(200, "(not shown: it is packed as gzip)"))
+    assert end == Ended(ServiceResponse(200, "(not shown: the encoding is gzip)"))
 
 
 async def test_nobody_listens() -> None:
@@ -266,7 +266,7 @@ async def test_an_answer_that_breaks_off_is_worth_another_attempt(
 ) -> None:
     end = await called(target, behaviour)
     assert isinstance(end.error, Retry)
-    assert end.reason.startswith(f"the connection broke off to {target.url}: ")
+    assert end.reason.startswith(f"lost the connection to {target.url}: ")
 
 
 async def test_what_came_before_an_answer_broke_off_is_kept(target: Service) -> None:
@@ -308,7 +308,7 @@ async def test_endless_interim_responses_end_the_call(target: Service) -> None:
 
     end = await called(target, pour)
     assert isinstance(end.error, Retry)
-    assert end.reason == f"the connection broke off to {target.url}: more than 20 interim responses"
+    assert end.reason == f"lost the connection to {target.url}: more than 20 interim responses"
     # All that fits into the buffers of the system may have been sent, and nothing after it.
     assert sent < 1_000_000
 
@@ -324,7 +324,7 @@ LONG_HEADS = {
 async def test_more_than_64_kib_before_the_body_end_the_call(target: Service, head: bytes) -> None:
     end = await called(target, writing(head))
     assert isinstance(end.error, Retry)
-    assert end.reason.startswith(f"the connection broke off to {target.url}: more than 64 KiB")
+    assert end.reason.startswith(f"lost the connection to {target.url}: more than 64 KiB")
 
 
 async def test_no_answer_in_time(target: Service) -> None:

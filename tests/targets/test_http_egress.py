@@ -66,12 +66,12 @@ class Forbidden:
         Forbidden("http://127.0.0.2:{}/run", "127.0.0.2 is not among the hosts"),
         Forbidden("http://localhost:{}/run", "localhost is not among the hosts"),
         Forbidden("https://127.0.0.1:{}/run", "127.0.0.1 is not among the hosts"),
-        Forbidden("http://user:pass@127.0.0.1:{}/run", "not a URL that can be called"),
-        Forbidden("http://2130706433:{}/run", "not a URL that can be called"),
-        Forbidden("http://0x7f.0.0.1:{}/run", "not a URL that can be called"),
-        Forbidden("http://0177.0.0.1:{}/run", "not a URL that can be called"),
-        Forbidden("http://127.1:{}/run", "not a URL that can be called"),
-        Forbidden("http://\uff11\uff12\uff17.0.0.1:{}/run", "not a URL that can be called"),
+        Forbidden("http://user:pass@127.0.0.1:{}/run", "the URL of the target is invalid"),
+        Forbidden("http://2130706433:{}/run", "the URL of the target is invalid"),
+        Forbidden("http://0x7f.0.0.1:{}/run", "the URL of the target is invalid"),
+        Forbidden("http://0177.0.0.1:{}/run", "the URL of the target is invalid"),
+        Forbidden("http://127.1:{}/run", "the URL of the target is invalid"),
+        Forbidden("http://\uff11\uff12\uff17.0.0.1:{}/run", "the URL of the target is invalid"),
         Forbidden("http://10.0.0.1:{}/run", "10.0.0.1 is not a public address: private"),
         Forbidden("http://[::ffff:10.0.0.1]:{}/run", "not a public address: private"),
         Forbidden("http://169.254.169.254:{}/run", "link-local, where clouds keep their metadata"),
@@ -169,13 +169,13 @@ async def test_where_the_first_address_does_not_answer_the_next_one_is_taken(
 
 async def test_a_name_without_an_address_is_worth_another_attempt(target: Service) -> None:
     async def fails(host: str) -> Sequence[str]:
-        raise ResolvingError(f"{host} cannot be looked up: Name or service not known")
+        raise ResolvingError(f"{host} cannot be resolved: Name or service not known")
 
     for resolve in (fails, resolving([])):
         async with calling(target.port, resolve=resolve) as caller:
             end = await ended(caller, a_request(f"http://{NAME}:{target.port}/run"))
         assert isinstance(end.error, Retry)
-        assert f"{NAME} cannot be looked up" in end.reason
+        assert f"{NAME} cannot be resolved" in end.reason
 
 
 async def test_a_resolver_that_hangs_is_not_waited_for(target: Service) -> None:
@@ -187,7 +187,7 @@ async def test_a_resolver_that_hangs_is_not_waited_for(target: Service) -> None:
         request = a_request(f"http://{NAME}:{target.port}/run", timeout=timedelta(seconds=0.1))
         end = await ended(caller, request)
     assert isinstance(end.error, Retry)
-    assert end.reason.endswith(f"{NAME} was not looked up in time")
+    assert end.reason.endswith(f"{NAME} was not resolved in time")
 
 
 async def test_proxies_and_netrc_files_of_the_environment_are_ignored(

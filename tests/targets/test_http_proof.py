@@ -134,7 +134,7 @@ async def test_a_secret_that_is_missing_is_waited_for_and_named(
     by_file = await called(target, auth=hmac_by("file", str(file)), allowed_secrets=allowed)
     for end in (by_env, empty, by_file):
         assert isinstance(end.error, Retry)
-    assert "the secret env:BILLING_HMAC is not there, or empty" in by_env.reason
+    assert "the secret env:BILLING_HMAC is missing or empty" in by_env.reason
     assert by_file.reason == f"the secret file:{file} cannot be read: No such file or directory"
     assert target.received == []
 

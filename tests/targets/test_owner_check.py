@@ -132,7 +132,7 @@ YES = b'{"allowed": true}'
         (answering(401, YES), "the policy service answered 401"),
         (answering(404, YES), "the policy service answered 404"),
         (answering(500, YES), "the policy service answered 500"),
-        (writing(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", YES), "broke off"),
+        (writing(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", YES), "lost the connection"),
         (writing(b"nonsense\r\n\r\n"), "127.0.0.1"),
     ],
 )

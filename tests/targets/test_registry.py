@@ -255,7 +255,7 @@ def test_an_authoriser_that_would_block_the_event_loop_is_refused() -> None:
     def may(_: AuthorisationRequest) -> Allowed:
         return Allowed()
 
-    with pytest.raises(SagaError, match="write `async def`"):
+    with pytest.raises(SagaError, match="use `async def`"):
         authoriser(may)  # type: ignore[type-var] # that is the mistake
 
 
@@ -293,8 +293,8 @@ def test_a_handler_runs_in_a_process_of_its_own_only_if_it_says_so(folder: Path)
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"isolation": "thread"}, "isolation='thread': write isolation=\"process\""),
-        ({"memory": "1GiB"}, "memory='1GiB': write isolation=\"process\""),
+        ({"isolation": "thread"}, "isolation='thread': use isolation=\"process\""),
+        ({"memory": "1GiB"}, "memory='1GiB': use isolation=\"process\""),
         ({"isolation": "process", "memory": "1 GB"}, "'1 GB' is not a size such as 512MiB"),
         ({"isolation": "process", "memory": 4096}, "too small: at least 16 MiB"),
     ],

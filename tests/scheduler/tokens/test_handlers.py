@@ -181,4 +181,4 @@ async def test_an_executor_without_tokens_says_so(
         Handlers.of([handler]), HandlerConnections(transactions), call_later=HandClock()
     )
 
-    assert "given none to mint" in str((await executor.run(claimed, SETTINGS)).error)
+    assert "cannot mint tokens" in str((await executor.run(claimed, SETTINGS)).error)
