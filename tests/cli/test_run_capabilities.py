@@ -57,7 +57,10 @@ def test_a_default_target_is_a_catch_all_where_targets_are_served() -> None:
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (CapabilityLimits(only=("report_*",)), "'report_*' is not a pattern of sagas: use saga:NAME"),
+        (
+            CapabilityLimits(only=("report_*",)),
+            "'report_*' is not a pattern of sagas: use saga:NAME",
+        ),
         (CapabilityLimits(only=("sage:report_*",)), "'sage:report_*' is not a pattern of sagas"),
         (CapabilityLimits(only=("saga:[ab]",)), "patterns only support * and ?"),
         (CapabilityLimits(only=("saga:invoise",)), "did you mean saga:invoice?"),
