@@ -101,7 +101,7 @@ def verify_signature(  # noqa: PLR0913 -- the parts of a request
 
 
 def _bytes(text: str) -> bytes:
-    # Frameworks decode bytes that are not UTF-8 to surrogates. Such a request is rejected and does not crash.
+    # Frameworks decode invalid UTF-8 to surrogates. Such a request is rejected and does not crash.
     return text.encode(errors="surrogatepass")
 
 
