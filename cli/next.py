@@ -21,9 +21,10 @@ from tenantcron.cron.occurrences import upcoming
 from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone
-from tenantcron.manifests.desired import Desired, DesiredSchedule
+from tenantcron.manifests.desired import Desired
 from tenantcron.manifests.files import TenantsSeen, find_files
 from tenantcron.manifests.many import Checker
+from tenantcron.schedules.schedule import DesiredSchedule
 from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.schedules.upcoming import occurrences_after
 

@@ -2,32 +2,8 @@
 
 from typing import NamedTuple
 
-from tenantcron.core.names import SagaName, ScheduleName, TenantId
-from tenantcron.cron.timetable import Timetable
-from tenantcron.schedules.settings import ScheduleSettings, write_columns
-from tenantcron.schedules.targets import HttpTarget
-
-
-class Timing(NamedTuple):
-    """A timetable in its time zone, with its settings."""
-
-    timetable: Timetable
-    timezone: str
-    settings: ScheduleSettings
-
-    @property
-    def cron(self) -> str:
-        """The timetable as it is stored, whatever form the manifest used."""
-        return write_columns(self.timetable.expression, self.settings).cron_expr
-
-
-class DesiredSchedule(NamedTuple):
-    """One schedule of a manifest; without a target a Python handler runs the saga."""
-
-    name: ScheduleName
-    saga: SagaName
-    timing: Timing
-    target: HttpTarget | None
+from tenantcron.core.names import TenantId
+from tenantcron.schedules.schedule import DesiredSchedule
 
 
 class Desired(NamedTuple):

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from tenantcron.core.names import SagaName, ScheduleName
 from tenantcron.core.words import number_of
-from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.size import judge_size
 from tenantcron.manifests.language.target_views import read_target
@@ -15,6 +14,7 @@ from tenantcron.manifests.language.timing import FORMS, NamedTimings, TimingRead
 from tenantcron.manifests.language.trigger import OURS, OneLine, read_one_line
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.view import View
+from tenantcron.schedules.schedule import DesiredSchedule, Timing
 from tenantcron.schedules.settings import SETTINGS
 
 # A saga may have these keys for another tool.

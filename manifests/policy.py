@@ -16,7 +16,6 @@ from tenantcron.core.sizes import format_size, parse_size
 from tenantcron.core.suggest import close_match
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault
 from tenantcron.manifests.language.rules import RULES, Severity
 from tenantcron.manifests.language.schemas import defaults
@@ -25,6 +24,7 @@ from tenantcron.manifests.language.target_views import read_http_target
 from tenantcron.manifests.language.timetable_rules import TimetableRules
 from tenantcron.manifests.language.timing import TimingReader
 from tenantcron.manifests.view import View
+from tenantcron.schedules.schedule import Timing
 from tenantcron.schedules.settings import TIMEOUT
 from tenantcron.schedules.targets import HttpTarget
 

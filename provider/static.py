@@ -71,7 +71,8 @@ class StaticProvider:
             return ProvidedTenant(tenant_id, 0)
         taken = {row.schedule_name for row in own.rows.get(tenant_id, ())}
         wanted = [schedule for schedule in self.schedules if schedule.tenant == tenant_id]
-        schedules = tuple(_provided(schedule) for schedule in wanted if schedule.name not in taken)
+        free = (static for static in wanted if static.definition.schedule_name not in taken)
+        schedules = tuple(map(_provided, free))
         return ProvidedTenant(tenant_id, 0, schedules, refused=_clashes(wanted, taken))
 
 
@@ -81,21 +82,23 @@ def static_provider(entries: Sequence[JsonObject]) -> StaticProvider:
 
 
 def _clashes(wanted: Iterable[StaticSchedule], taken: set[str]) -> tuple[str, ...]:
+    names = (schedule.definition.schedule_name for schedule in wanted)
     return tuple(
-        f"static schedule `{schedule.name}`: the tenant has its own schedule of this name"
-        for schedule in wanted
-        if schedule.name in taken
+        f"static schedule `{name}`: the tenant has its own schedule of this name"
+        for name in names
+        if name in taken
     )
 
 
 def _provided(schedule: StaticSchedule) -> ProvidedSchedule:
+    definition = schedule.definition
     return ProvidedSchedule(
-        schedule_id=uuid5(_NAMESPACE, f"{schedule.tenant}|{schedule.name}"),
-        schedule_name=schedule.name,
-        saga_name=schedule.saga,
-        cron_expr=schedule.cron_expr,
-        timezone=schedule.timezone,
-        enabled=schedule.enabled,
-        definition=schedule.definition,
+        schedule_id=uuid5(_NAMESPACE, f"{schedule.tenant}|{definition.schedule_name}"),
+        schedule_name=definition.schedule_name,
+        saga_name=definition.saga_name,
+        cron_expr=definition.cron_expr,
+        timezone=definition.timezone,
+        enabled=definition.enabled,
+        definition=definition.definition,
         effective_from=None,
     )

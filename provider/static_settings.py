@@ -6,12 +6,14 @@ reported at once, with the number of the entry and the key.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import (
     NAME_EXPECTED,
     TENANT_EXPECTED,
+    SagaName,
+    ScheduleName,
     TenantId,
     is_name,
     is_reserved,
@@ -24,15 +26,17 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import CronTimetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.schedules import settings
+from tenantcron.schedules.definition import Definition, define
 from tenantcron.schedules.kinds import SettingKind, WrongValueError
+from tenantcron.schedules.schedule import DesiredSchedule, Timing
 from tenantcron.schedules.settings import (
     RETRY,
     SETTINGS,
     RetryPolicy,
+    ScheduleSettings,
     conflicts,
     fill_in,
     fill_in_retry,
-    write_columns,
     write_settings,
 )
 from tenantcron.schedules.targets import write_target
@@ -44,17 +48,11 @@ _REQUIRED = ("tenant", "name", "saga", "cron")
 _LONGEST_CRON = 64
 
 
-@dataclass(frozen=True, slots=True)
-class StaticSchedule:
+class StaticSchedule(NamedTuple):
     """A valid schedule of the settings, with every default filled in."""
 
     tenant: TenantId
-    name: str
-    saga: str
-    cron_expr: str
-    timezone: str
-    enabled: bool
-    definition: JsonObject
+    definition: Definition
 
 
 class _WrongError(TenantcronError):
@@ -78,24 +76,21 @@ def read_entries(entries: Sequence[JsonObject]) -> tuple[StaticSchedule, ...]:
 def _read_entry(number: int, entry: JsonObject, problems: list[str]) -> StaticSchedule | None:
     wrong: list[str] = [f"`{key}` is missing" for key in _REQUIRED if key not in entry]
     values = _read_keys(entry, _READERS, wrong)
-    schedule = fill_in(settings.DEFAULTS, values)
-    columns = write_columns(str(values.get("cron")), schedule)
-    wrong.extend(conflict.message for conflict in conflicts(schedule))
-    if len(columns.cron_expr) > _LONGEST_CRON:
+    given = fill_in(settings.DEFAULTS, values)
+    wrong.extend(conflict.message for conflict in conflicts(given))
+    if not wrong:
+        definition = define(_desired(values, given))
+        if len(definition.cron_expr) <= _LONGEST_CRON:
+            return StaticSchedule(TenantId(str(values["tenant"])), definition)
         wrong.append(f"`cron` has more than {_LONGEST_CRON} characters")
     label = f"  entry {number} ({entry.get('tenant', '?')}/{entry.get('name', '?')})"
     problems.extend(f"{label}: {problem}" for problem in wrong)
-    if wrong:
-        return None
-    return StaticSchedule(
-        tenant=TenantId(str(values["tenant"])),
-        name=str(values["name"]),
-        saga=str(values["saga"]),
-        cron_expr=columns.cron_expr,
-        timezone=str(values.get("timezone", "UTC")),
-        enabled=columns.enabled,
-        definition=write_settings(schedule) | write_target(None),
-    )
+    return None
+
+
+def _desired(values: Mapping[str, object], given: ScheduleSettings) -> DesiredSchedule:
+    timing = Timing(parse(str(values["cron"])), str(values.get("timezone", "UTC")), given)
+    return DesiredSchedule(ScheduleName(str(values["name"])), SagaName(str(values["saga"])), timing)
 
 
 def _read_keys(
@@ -118,9 +113,9 @@ def _read_keys(
 def _duplicates(schedules: Sequence[StaticSchedule]) -> Iterator[str]:
     seen: set[tuple[str, str]] = set()
     for schedule in schedules:
-        key = schedule.tenant, schedule.name
+        key = schedule.tenant, schedule.definition.schedule_name
         if key in seen:
-            yield f"  {schedule.tenant}/{schedule.name}: duplicate `name`"
+            yield f"  {key[0]}/{key[1]}: duplicate `name`"
         seen.add(key)
 
 

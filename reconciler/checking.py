@@ -18,7 +18,8 @@ from tenantcron.manifests.desired import Desired
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import ManifestFile
 from tenantcron.manifests.many import WORTH_PROCESSES
-from tenantcron.reconciler.definition import Stored, checksum, define, document, stored
+from tenantcron.reconciler.document import Stored, checksum, document, stored
+from tenantcron.schedules.definition import define
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor

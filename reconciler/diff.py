@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import Definition, Stored
+from tenantcron.reconciler.document import Stored
+from tenantcron.schedules.definition import Definition
 
 _PLAIN_COLUMNS = tuple(one.name for one in fields(Definition) if one.name != "definition")
 

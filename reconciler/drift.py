@@ -6,8 +6,8 @@ from uuid import UUID
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject
-from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.diff import Action, ScheduleChange, diff
+from tenantcron.reconciler.document import definitions
 from tenantcron.reconciler.plan import Plan
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, manifest_versions

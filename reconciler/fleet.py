@@ -25,7 +25,7 @@ from tenantcron.manifests.files import ManifestFile
 from tenantcron.reconciler.announcing import announcing
 from tenantcron.reconciler.apply import Applier
 from tenantcron.reconciler.checking import Check, Checking
-from tenantcron.reconciler.definition import Stored
+from tenantcron.reconciler.document import Stored
 from tenantcron.reconciler.drift import find_drift
 from tenantcron.reconciler.outcome import ReconcileOutcome, Status
 from tenantcron.reconciler.plan import DesiredState, Rules, make_plan

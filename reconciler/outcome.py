@@ -9,12 +9,12 @@ from pathlib import Path
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import MANIFESTS
 from tenantcron.manifests.diagnostics import Diagnostic
-from tenantcron.reconciler.definition import Definition
 from tenantcron.reconciler.diff import Action
 from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.plan import Plan
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.state import LiveState
+from tenantcron.schedules.definition import Definition
 from tenantcron.schedules.pause import Pause, in_force
 from tenantcron.schedules.upcoming import next_executions
 from tenantcron.store.rows.schedule_cursors import CursorRow

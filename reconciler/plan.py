@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenantcron.core.names import TenantId
-from tenantcron.reconciler.definition import Definition, Document, document
 from tenantcron.reconciler.diff import ScheduleDiff, diff
+from tenantcron.reconciler.document import Document, document
 from tenantcron.reconciler.guards import (
     guard_cap,
     guard_deletes,
@@ -15,6 +15,7 @@ from tenantcron.reconciler.guards import (
 )
 from tenantcron.reconciler.refusals import RefusedError
 from tenantcron.reconciler.state import LiveState
+from tenantcron.schedules.definition import Definition
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Final
 from tenantcron.core.errors import UsageError
 from tenantcron.core.json_stream import JsonStream
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import canonical, checksum
+from tenantcron.reconciler.document import canonical, checksum
 from tenantcron.reconciler.plan_keys import PlanKeys
 
 OF_DATABASE: Final = "tenantcron-plan/2"

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypedDict, cast
 from tenantcron.core.errors import UsageError
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.manifests.files import ManifestFile, Policies
-from tenantcron.reconciler.definition import Document, checksum
+from tenantcron.reconciler.document import Document, checksum
 from tenantcron.reconciler.outcome import ReconcileOutcome, Status
 from tenantcron.reconciler.plan import ReviewedState, Rules
 from tenantcron.reconciler.plan_documents import OF_DATABASE, SealedList, not_a_plan, unseal_list

@@ -8,7 +8,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.reconciler.definition import Definition, Stored
+from tenantcron.reconciler.document import Stored
+from tenantcron.schedules.definition import Definition
 from tenantcron.schedules.pause import Pause
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import manifest_versions, schedule_cursors, tenant_schedules, tenants

@@ -1,1 +1,1 @@
-"""What a schedule is: its settings, its target, its pause and its upcoming executions."""
+"""What a schedule is: its settings, its stored form, its pause and its upcoming executions."""

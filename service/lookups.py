@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.reconciler.definition import definitions
+from tenantcron.reconciler.document import definitions
 from tenantcron.reconciler.state import LiveState
 from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, require_schedule
 from tenantcron.schedules.pause import Pause

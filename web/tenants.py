@@ -9,8 +9,8 @@ from starlette.responses import Response
 from tenantcron.core.errors import UsageError
 from tenantcron.core.labels import LabelFilter, read_filter
 from tenantcron.core.names import TenantId, is_tenant_id
-from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.diff import diff
+from tenantcron.reconciler.document import definitions
 from tenantcron.reconciler.outcome import Registered, live_schedules
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
 from tenantcron.service.lookups import seen_tenant, some_schedules, state_of

@@ -13,8 +13,8 @@ from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import in_utc, visible
-from tenantcron.reconciler.definition import Definition
 from tenantcron.scheduler.inspect.schedule_status import Situation
+from tenantcron.schedules.definition import Definition
 from tenantcron.service.responses.schedules import next_or_fault
 from tenantcron.store.rows.audit_records import PAUSE, AuditRow
 

@@ -6,10 +6,10 @@ for each of them. It is measured once.
 
 from collections.abc import Iterable, Iterator
 
-from tenantcron.manifests.desired import DesiredSchedule
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.payload import size_of
 from tenantcron.manifests.policy import Policy
+from tenantcron.schedules.schedule import DesiredSchedule
 
 
 def judge_size(

@@ -13,12 +13,12 @@ from tenantcron.core.egress import read_url
 from tenantcron.core.headers import is_reserved_header
 from tenantcron.core.secret_refs import may_use
 from tenantcron.core.words import shortened
-from tenantcron.manifests.desired import DesiredSchedule
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.secret_texts import is_secret, secrets_of_query
 from tenantcron.manifests.language.target_views import read_target
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.view import View
+from tenantcron.schedules.schedule import DesiredSchedule
 from tenantcron.schedules.targets import HttpTarget
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")

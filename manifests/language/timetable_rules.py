@@ -12,8 +12,8 @@ from tenantcron.cron.analysis import (
     restricts_both_day_fields,
 )
 from tenantcron.cron.timetable import Timetable
-from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
+from tenantcron.schedules.schedule import Timing
 from tenantcron.schedules.timetable import zoned_timetable
 
 # What the column of tenant_schedule holds.

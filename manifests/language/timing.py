@@ -16,13 +16,13 @@ from tenantcron.cron.errors import CronError
 from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone, zone_names
-from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.manifests.language.payload import judge_payload
 from tenantcron.manifests.language.timetable_rules import TimetableRules
 from tenantcron.manifests.language.translate import InvalidTimeError, translate
 from tenantcron.manifests.view import View
 from tenantcron.schedules.kinds import SettingKind, WrongValueError
+from tenantcron.schedules.schedule import Timing
 from tenantcron.schedules.settings import (
     DEFAULTS,
     RETRY,

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from tenantcron.reconciler.definition import Definition
 from tenantcron.reconciler.diff import Action, ScheduleChange
 from tenantcron.reconciler.drift import Drift
 from tenantcron.reconciler.outcome import ReconcileOutcome, Registered, Status, registered
+from tenantcron.schedules.definition import Definition
 from tenantcron.schedules.pause import Pause
 from tenantcron.service.responses.diagnostics import as_json
 from tenantcron.service.responses.shapes import (

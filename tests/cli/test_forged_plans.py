@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.fleet import Called, Shell, footprint, manifest, names, numbered
 
-from tenantcron.reconciler.definition import checksum
+from tenantcron.reconciler.document import checksum
 
 Plan = dict[str, Any]
 KEY = "11" * 31 + "12"

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from support.fleet import Called, Shell, footprint, manifest, names, numbered, query, schedules
 
-from tenantcron.reconciler.definition import checksum
+from tenantcron.reconciler.document import checksum
 
 
 @pytest.fixture

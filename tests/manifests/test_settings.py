@@ -9,8 +9,8 @@ from support.manifests import check_data, check_scheduled, codes, only_schedule,
 from tenantcron.core.names import Owner
 from tenantcron.core.values import JsonValue
 from tenantcron.cron.parse import parse
-from tenantcron.manifests.desired import Timing
 from tenantcron.manifests.language.schemas import defaults
+from tenantcron.schedules.schedule import Timing
 from tenantcron.schedules.settings import (
     CatchUp,
     Overlap,

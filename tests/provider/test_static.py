@@ -80,14 +80,7 @@ async def test_an_entry_is_equivalent_to_a_manifest_with_the_same_keys(
 
     (read,) = read_entries([ENTRY | entry])
 
-    assert read.definition == row["definition"]
-    assert (read.name, read.saga, read.cron_expr, read.timezone, read.enabled) == (
-        row["schedule_name"],
-        row["saga_name"],
-        row["cron_expr"],
-        row["timezone"],
-        row["enabled"],
-    )
+    assert read.definition.as_json() == {key: row[key] for key in read.definition.as_json()}
 
 
 @pytest.mark.parametrize(
@@ -225,4 +218,4 @@ async def test_a_tenant_whose_own_schedules_cannot_be_read_keeps_its_static_ones
 def test_a_spread_has_the_format_of_an_apply() -> None:
     (read,) = read_entries([ENTRY | {"spread": "90s"}])
 
-    assert read.definition["spread"] == "1m30s"
+    assert read.definition.definition["spread"] == "1m30s"

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import Definition, Stored, document, stored
 from tenantcron.reconciler.diff import Action, ScheduleChange, ScheduleDiff, diff
+from tenantcron.reconciler.document import Stored, document, stored
+from tenantcron.schedules.definition import Definition
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),

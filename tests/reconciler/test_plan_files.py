@@ -16,7 +16,7 @@ from tenantcron.cli.server_plans import load_plan
 from tenantcron.core.errors import UsageError
 from tenantcron.core.master_keys import parse_master_keys
 from tenantcron.manifests.files import Policies
-from tenantcron.reconciler.definition import checksum
+from tenantcron.reconciler.document import checksum
 from tenantcron.reconciler.plan_documents import OF_DATABASE, OF_SERVER
 from tenantcron.reconciler.plan_keys import PlanKeys
 from tenantcron.reconciler.planfile import saved_plan

@@ -9,10 +9,10 @@ from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.manifests.check import TenantHints, check_manifest
-from tenantcron.manifests.desired import DesiredSchedule
 from tenantcron.manifests.policy import default_policy
-from tenantcron.reconciler.definition import define
 from tenantcron.schedules import settings
+from tenantcron.schedules.definition import define
+from tenantcron.schedules.schedule import DesiredSchedule
 from tenantcron.schedules.settings import (
     DefinitionError,
     Priority,

@@ -8,10 +8,10 @@ from pathlib import Path
 from tenantcron.core.egress import Egress
 from tenantcron.core.values import JsonValue
 from tenantcron.manifests.check import Checked, TenantHints, check_manifest
-from tenantcron.manifests.desired import DesiredSchedule, Timing
 from tenantcron.manifests.document import Syntax
 from tenantcron.manifests.language.rules import RULES
 from tenantcron.manifests.policy import Policy, default_policy, load_policy
+from tenantcron.schedules.schedule import DesiredSchedule, Timing
 
 ROOT = Path(__file__).parents[2]
 GOOD = ROOT / "examples" / "manifests"

@@ -1,8 +1,8 @@
 """Two versions of a schedule side by side: what differs, and nothing else, as manifests have it."""
 
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.reconciler.definition import definitions
 from tenantcron.reconciler.diff import diff
+from tenantcron.reconciler.document import definitions
 from tenantcron.web.differences import FieldDifference, differences
 
 
