@@ -1,4 +1,4 @@
-"""The application: routes, problems, and a description of both."""
+"""The application of the API: routes, problems and the OpenAPI description."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
@@ -11,12 +11,12 @@ from starlette.routing import BaseRoute, Match, Route
 
 from tenantcron.api import executions, manifests, records, schedules, status, tenants, tokens
 from tenantcron.api.middleware import Edge
-from tenantcron.api.replies import refused
+from tenantcron.api.replies import problem_reply
 from tenantcron.api.routing import BEARER, IF_NONE_MATCH, PROBLEM_SCHEMA
 from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.work import Service
 
-_OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
+_CODE_OF_STATUS = {404: "TC703", 405: "TC712", 413: "TC706", 415: "TC713"}
 _PREFIX = "/v1"
 _V1 = (tenants, schedules, executions, manifests, records, tokens)
 
@@ -26,10 +26,10 @@ def create_app(service: Service) -> FastAPI:
     app = _Described(
         title="tenantcron",
         version=version("tenantcron"),
-        # The pages that FastAPI has for people load scripts from elsewhere.
+        # The documentation pages of FastAPI load scripts from another site.
         docs_url=None,
         redoc_url=None,
-        # A redirect names the host that the request named, which may be anyone's.
+        # A redirect would repeat the `Host` of the request, which the caller chooses.
         redirect_slashes=False,
     )
     app.state.service = service
@@ -40,22 +40,22 @@ def create_app(service: Service) -> FastAPI:
     app.include_router(status.router)
     settings = service.settings
     app.add_middleware(Edge, timeout=settings.api_timeout, hosts=settings.trusted_hosts)
-    app.add_exception_handler(RequestValidationError, _not_as_described)
-    app.add_exception_handler(HTTPException, _of_the_framework)
+    app.add_exception_handler(RequestValidationError, _validation_failed)
+    app.add_exception_handler(HTTPException, _framework_error)
     return app
 
 
 class _Described(FastAPI):
-    """FastAPI with the shape of our problems in its description."""
+    """FastAPI with our problems in its OpenAPI description."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the description."""
+        """Return the OpenAPI description."""
         if self.openapi_schema is not None:
             return self.openapi_schema
         described = super().openapi()
         schemas = described.setdefault("components", {}).setdefault("schemas", {})
         schemas["ApiProblem"] = PROBLEM_SCHEMA
-        # FastAPI describes errors of its own, which are never sent.
+        # FastAPI adds its own error types, which are never sent.
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
         described["components"]["securitySchemes"] = {"bearer": BEARER}
@@ -66,37 +66,37 @@ class _Described(FastAPI):
 
 
 def _complete(operations: dict[str, Any]) -> None:
-    """Add what holds for all operations of a path."""
+    """Add the security and the headers that all operations share."""
     for method, operation in operations.items():
         operation["security"] = [{"bearer": []}]
         if method == "get":
             operation.setdefault("parameters", []).append(IF_NONE_MATCH)
 
 
-async def _not_as_described(_: Request, error: Exception) -> Response:
-    """Tell all that is wrong with a request, and nothing of what it said: that may be a secret."""
+async def _validation_failed(_: Request, error: Exception) -> Response:
+    """Report all errors of a request without its values, which may be secrets."""
     found = error.errors() if isinstance(error, RequestValidationError) else ()
-    errors = (_wrong(*one["loc"], message=str(one["msg"])) for one in found)
-    return refused(invalid("the request is not as the API describes it", *errors))
+    errors = (_error(*entry["loc"], message=str(entry["msg"])) for entry in found)
+    return problem_reply(invalid("the request does not match the API description", *errors))
 
 
-def _wrong(where: object, *name: object, message: str) -> dict[str, str]:
-    return {"in": str(where), "name": ".".join(map(str, name)), "message": message}
+def _error(location: object, *name: object, message: str) -> dict[str, str]:
+    return {"in": str(location), "name": ".".join(map(str, name)), "message": message}
 
 
-async def _of_the_framework(request: Request, error: Exception) -> Response:
-    # What came up while FastAPI read a body is told as what it was.
+async def _framework_error(request: Request, error: Exception) -> Response:
+    # FastAPI wraps exceptions that are raised while it reads the body.
     if isinstance(error.__cause__, ApiProblem):
-        return refused(error.__cause__)
+        return problem_reply(error.__cause__)
     status_code = error.status_code if isinstance(error, HTTPException) else 500
     headers = {"Allow": _allowed(request)} if status_code == 405 else {}
-    code = _OF_STATUS.get(status_code, "TC707" if status_code < 500 else "TC714")
-    detail = "there is nothing at this address" if status_code == 404 else str(error)
-    return refused(ApiProblem(code, detail, headers=headers))
+    code = _CODE_OF_STATUS.get(status_code, "TC707" if status_code < 500 else "TC714")
+    detail = "there is no resource at this path" if status_code == 404 else str(error)
+    return problem_reply(ApiProblem(code, detail, headers=headers))
 
 
 def _allowed(request: Request) -> str:
-    """Return the methods of a path; the framework names those of the first route only."""
+    """Return all methods of a path; the framework returns those of the first route only."""
     methods: set[str] = set()
     for route in _routes(request.app.routes):
         if route.matches(request.scope)[0] is not Match.NONE:

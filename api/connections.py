@@ -1,22 +1,22 @@
-"""Connections: how many a process keeps, and how much time and room a request has to arrive.
+"""Limits on connections: their number, and the time and size of an incoming request.
 
-- **The head** (request line and headers) must be complete within `head_seconds` of the connection,
-  or of the first byte after the request before. It has at most `head_bytes`. A deadline is not
-  extended by bytes that arrive.
-- **The body** must be complete within `body_seconds` of the head. Time in which the server itself
-  does not read does not count.
-- **Trailers**, header lines after the body, are refused: they would count as headers, past the
-  bounds of the head and past proxies that check headers. So are bodies whose framing is far larger
-  than their content.
-- **Pipelined requests** that wait for the answers before them are at most `pipelined`.
-- **Connections** beyond `connections` are accepted to be refused: a request gets 503 with
-  Retry-After, and the connection is closed. A liveness probe is answered: a busy process is not
-  broken. Beyond `refused` such connections, more are closed at once, so that the process never runs
-  out of file descriptors.
+- **The head** (request line and headers) must be complete within `head_seconds` after the
+  connection opens, or after the first byte that follows the previous request. It has at most
+  `head_bytes`. Bytes that arrive do not extend the deadline.
+- **The body** must be complete within `body_seconds` after the head. Time in which the server
+  itself does not read does not count.
+- **Trailers** (header lines after the body) are rejected: they would count as headers but bypass
+  the limits of the head and proxies that check headers. Bodies whose framing is far larger than
+  their content are rejected, too.
+- **Pipelined requests**: at most `pipelined` requests wait for earlier responses.
+- **Connections** over the limit `connections` are accepted, but a request gets 503 with
+  Retry-After, and the connection is closed. Liveness probes still succeed, because a busy process
+  is not broken. Connections over the additional limit `refused` are closed at once, so that the
+  process does not run out of file descriptors.
 
-A late head or body closes the connection without a reply: its client may not even read. These
-bounds belong to the process because they protect what only it has: sockets and memory. What a
-caller may do over all processes is counted in the database (see `callers`).
+A late head or body closes the connection without a response, because its client may not read one.
+These limits are per process, because they protect its sockets and memory. The rate limit of a
+caller over all processes is counted in the database (see `callers`).
 """
 
 import asyncio
@@ -29,19 +29,19 @@ import structlog
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tenantcron.api.replies import refused
+from tenantcron.api.replies import problem_reply
 from tenantcron.service.problems import RETRY_AFTER, ApiProblem
 
 log = structlog.get_logger()
 
 LIVENESS: Final = "/healthz"
-# A flood of connections is one event, not a flood of events.
+# Seconds between two log events about too many connections.
 _LOG_EVERY: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What connections of one process may cost."""
+    """The limits on the connections of a process."""
 
     connections: int = 500
     refused: int = 100
@@ -52,16 +52,16 @@ class ConnectionLimits:
 
 
 class _RefusedRequestError(Exception):
-    """Stops the parser; the connection is closed."""
+    """Stops the HTTP parser; the connection is closed."""
 
 
 def bounded_protocol(bounds: ConnectionLimits) -> type[asyncio.Protocol]:
-    """Return the protocol that keeps the bounds."""
+    """Return the protocol class that enforces the limits."""
     return type("BoundedProtocol", (_BoundedProtocol,), {"bounds": bounds})
 
 
 class _BoundedProtocol(HttpToolsProtocol):
-    """One connection."""
+    """A connection with limits."""
 
     bounds: ClassVar[ConnectionLimits]
     _logged_at: ClassVar[float] = float("-inf")
@@ -70,10 +70,10 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._deadline: asyncio.TimerHandle | None = None
         self._in_head = True
-        # Heads that are complete, and the bytes of the one that is not.
+        # The number of complete heads, and the bytes of the incomplete one.
         self._heads = 0
         self._head_bytes = 0
-        # Bytes that came after a head, and those of them that are content.
+        # Bytes received after the head, and the part of them that is content.
         self._body_bytes = 0
         self._content_bytes = 0
 
@@ -123,7 +123,7 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            self._refuse("trailers are not taken")
+            self._refuse("trailers are not supported")
         super().on_header(name, value)
 
     def _refuse(self, why: str) -> NoReturn:
@@ -132,7 +132,7 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= self.bounds.pipelined:
-            self._refuse("too many requests wait")
+            self._refuse("too many pipelined requests")
         self._body_bytes = self._content_bytes = 0
         self._heads += 1
         self._in_head = False
@@ -145,7 +145,7 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _expect(self, seconds: float | None) -> None:
-        """Set the deadline for what comes next; None: there is none."""
+        """Set the deadline of the next part of the request; None for no deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._expire)
@@ -157,11 +157,11 @@ class _BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _refuse_head(self) -> None:
-        """Answer a head that is too large; no request exists that the application could answer."""
+        """Send a response to a head that is too large; the application has no request to handle."""
         if self.transport.is_closing():
             return
         detail = f"the request line and headers have at most {self.bounds.head_bytes:,} bytes"
-        reply = refused(ApiProblem("TC718", detail))
+        reply = problem_reply(ApiProblem("TC718", detail))
         status = HTTPStatus(reply.status_code)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
         lines += [name + b": " + value for name, value in reply.raw_headers]
@@ -172,9 +172,9 @@ class _BoundedProtocol(HttpToolsProtocol):
         if scope["path"] == LIVENESS:
             await self.config.loaded_app(scope, receive, send)
             return
-        detail = f"this process serves {self.bounds.connections} connections: try again"
+        detail = f"this process serves {self.bounds.connections} connections already: retry"
         headers = {"Retry-After": str(RETRY_AFTER), "Connection": "close"}
-        await refused(ApiProblem("TC717", detail, headers=headers))(scope, receive, send)
+        await problem_reply(ApiProblem("TC717", detail, headers=headers))(scope, receive, send)
 
     def _report(self) -> None:
         if monotonic() - type(self)._logged_at >= _LOG_EVERY:

@@ -1,4 +1,4 @@
-"""Executions: lists, single ones with their attempts, and what operators do to them."""
+"""Executions: list, show, retry and cancel."""
 
 from typing import Annotated
 from uuid import UUID
@@ -12,16 +12,20 @@ from tenantcron.api.inputs import (
     Moment,
     OptionalReason,
 )
-from tenantcron.api.pages import moment, not_a_place, page, parts
-from tenantcron.api.replies import told
+from tenantcron.api.pages import invalid_position, moment, page, position_parts
+from tenantcron.api.replies import conditional_reply
 from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, problems
-from tenantcron.api.writes import Done, write
+from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
 from tenantcron.scheduler.operate.execution_lookup import ExecutionDetails
 from tenantcron.scheduler.operate.operator import Operator
-from tenantcron.service.lookups import require_execution, seen_execution, seen_tenant
-from tenantcron.service.responses.executions import as_json, story_as_json
-from tenantcron.service.responses.shapes import ExecutionPage, ExecutionResponse, StoryResponse
+from tenantcron.service.lookups import require_execution, visible_execution, visible_tenant
+from tenantcron.service.responses.executions import as_json, details_as_json
+from tenantcron.service.responses.shapes import (
+    ExecutionDetailsResponse,
+    ExecutionPage,
+    ExecutionResponse,
+)
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history
 from tenantcron.store.rows.execution_history import ExecutionRow, Filter, Place
@@ -29,7 +33,7 @@ from tenantcron.store.rows.executions import State
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 
-ExecutionPath = Annotated[UUID, Path(description="its id")]
+ExecutionPath = Annotated[UUID, Path(description="The id of the execution.")]
 _OPERATED = problems(404, 409)
 
 
@@ -38,36 +42,38 @@ async def list_executions(
     request: Request,
     work: Reader,
     tenant: Annotated[
-        str | None, Query(pattern=f"^{TENANT_PATTERN}$", description="of this tenant")
+        str | None, Query(pattern=f"^{TENANT_PATTERN}$", description="Filter by tenant.")
     ] = None,
     schedule: Annotated[
-        str | None, Query(pattern=f"^{NAME_PATTERN}$", description="of the schedule of this name")
+        str | None, Query(pattern=f"^{NAME_PATTERN}$", description="Filter by schedule name.")
     ] = None,
-    state: Annotated[list[State] | None, Query(description="in one of these")] = None,
-    since: Annotated[Moment | None, Query(description="scheduled for then or later")] = None,
-    until: Annotated[Moment | None, Query(description="scheduled for before then")] = None,
+    state: Annotated[list[State] | None, Query(description="Filter by state.")] = None,
+    since: Annotated[Moment | None, Query(description="Scheduled at or after this time.")] = None,
+    until: Annotated[Moment | None, Query(description="Scheduled before this time.")] = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
-    """List the executions that the caller sees, the newest first."""
-    of = work.bound_to if tenant is None else seen_tenant(work, tenant)
-    wanted, place = Filter(of, schedule, tuple(state or ()), since, until), _place(after)
+    """List the executions that the caller may see, newest first."""
+    only = work.bound_to if tenant is None else visible_tenant(work, tenant)
+    filters, position = Filter(only, schedule, tuple(state or ()), since, until), _position(after)
     async with work.reading.transaction() as connection:
-        rows = await execution_history.page(connection, wanted, before=place, limit=limit + 1)
-    return told(request, page("executions", rows, limit, tell=as_json, place=_written))
+        rows = await execution_history.page(connection, filters, before=position, limit=limit + 1)
+    return conditional_reply(
+        request, page("executions", rows, limit, to_json=as_json, position=_sort_key)
+    )
 
 
-@router.get("/{execution:word}", response_model=StoryResponse, responses=READ)
+@router.get("/{execution:word}", response_model=ExecutionDetailsResponse, responses=READ)
 async def show_execution(
     request: Request,
     work: Reader,
     execution: ExecutionPath,
 ) -> Response:
-    """Show one execution with its attempts."""
+    """Get an execution with its attempts."""
     async with work.reading.transaction() as connection:
-        found = await seen_execution(connection, work, execution)
+        found = await visible_execution(connection, work, execution)
         attempts = await execution_history.attempts_of(connection, found)
-    return told(request, {**story_as_json(ExecutionDetails(found, tuple(attempts)))})
+    return conditional_reply(request, {**details_as_json(ExecutionDetails(found, tuple(attempts)))})
 
 
 @router.post(
@@ -81,12 +87,12 @@ async def retry(
     work: OperatorOf,
     execution: ExecutionPath,
 ) -> Response:
-    """Let an execution wait again that is dead, cancelled, skipped or missed."""
+    """Retry a dead, cancelled, skipped or missed execution."""
     await require_execution(work, execution)
 
-    async def step(database: Database) -> Done:
+    async def step(database: Database) -> WriteResult:
         row = await Operator(database, work.settings, work.who).retry(str(execution))
-        return Done({**as_json(row)})
+        return WriteResult({**as_json(row)})
 
     return await write(request, work, step)
 
@@ -103,27 +109,27 @@ async def cancel(
     execution: ExecutionPath,
     body: OptionalReason,
 ) -> Response:
-    """End an execution that waits; ask one that runs to stop."""
+    """Cancel a pending execution; request a running one to stop."""
     await require_execution(work, execution)
 
-    async def step(database: Database) -> Done:
+    async def step(database: Database) -> WriteResult:
         operator = Operator(database, work.settings, work.who)
-        return Done({**as_json(await operator.cancel(str(execution), body.reason))})
+        return WriteResult({**as_json(await operator.cancel(str(execution), body.reason))})
 
     return await write(request, work, step)
 
 
-def _written(row: ExecutionRow) -> list[str]:
+def _sort_key(row: ExecutionRow) -> list[str]:
     return [row.scheduled_for.isoformat(), str(row.id)]
 
 
-def _place(after: str | None) -> Place | None:
-    match parts(after):
+def _position(after: str | None) -> Place | None:
+    match position_parts(after):
         case None:
             return None
         case [str(scheduled_for), str(execution)]:
             try:
                 return Place(moment(scheduled_for), UUID(execution))
             except ValueError as error:
-                raise not_a_place() from error
-    raise not_a_place()
+                raise invalid_position() from error
+    raise invalid_position()

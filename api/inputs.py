@@ -1,4 +1,4 @@
-"""What requests may say: the parameters and bodies, checked where they come in."""
+"""Parameters and bodies of requests, with their validation."""
 
 import re
 from datetime import UTC, datetime
@@ -24,11 +24,11 @@ _LARGEST_REVISION: Final = 2**53
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_SAYS_SOMETHING: Final = r"\S"
+_NOT_BLANK: Final = r"\S"
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Without an offset it is UTC; what lies beyond all times is the last of them."""
+    """Convert a time to UTC. Without an offset it is UTC; out of range, it is clamped."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     try:
         return aware.astimezone(UTC)
@@ -36,10 +36,10 @@ def _in_utc(moment: datetime) -> datetime:
         return _FIRST if aware.year == 1 else _LAST
 
 
-def _written(value: object) -> object:
-    """Take times as they are written, and no numbers: nobody can tell seconds from milliseconds."""
+def _require_iso_format(value: object) -> object:
+    """Reject numbers, because they could be seconds or milliseconds."""
     if isinstance(value, str) and _DATE.match(value) is None:
-        raise ValueError("a time such as 2026-12-01T09:00:00Z")
+        raise ValueError("not an ISO 8601 time such as 2026-12-01T09:00:00Z")
     return value
 
 
@@ -47,21 +47,27 @@ def _clean(text: str) -> str:
     return visible(text).strip()
 
 
-Moment = Annotated[datetime, BeforeValidator(_written), AfterValidator(_in_utc)]
+Moment = Annotated[datetime, BeforeValidator(_require_iso_format), AfterValidator(_in_utc)]
 Reason = Annotated[
     str,
-    Field(min_length=1, max_length=LONGEST_REASON, pattern=_SAYS_SOMETHING),
+    Field(min_length=1, max_length=LONGEST_REASON, pattern=_NOT_BLANK),
     AfterValidator(_clean),
 ]
-TenantPath = Annotated[str, Path(pattern=f"^{TENANT_PATTERN}$", description="the tenant's id")]
-SchedulePath = Annotated[str, Path(pattern=f"^{NAME_PATTERN}$", description="its name")]
-VersionPath = Annotated[int, Path(ge=1, le=_LARGEST_INTEGER, description="its number")]
-Limit = Annotated[int, Query(ge=1, le=LARGEST, description="at most so many")]
+TenantPath = Annotated[
+    str, Path(pattern=f"^{TENANT_PATTERN}$", description="The id of the tenant.")
+]
+SchedulePath = Annotated[
+    str, Path(pattern=f"^{NAME_PATTERN}$", description="The name of the schedule.")
+]
+VersionPath = Annotated[
+    int, Path(ge=1, le=_LARGEST_INTEGER, description="The number of the version.")
+]
+Limit = Annotated[int, Query(ge=1, le=LARGEST, description="The maximum number of items.")]
 After = Annotated[
-    str | None, Query(max_length=1_000, description="`next` of the page before this one")
+    str | None, Query(max_length=1_000, description="The value of `next` in the previous page.")
 ]
 IfMatch = Annotated[
-    str | None, Header(description="the ETag that the resource must still have; else 412")
+    str | None, Header(description="The expected ETag of the resource; 412 if it changed.")
 ]
 IdempotencyKey = Annotated[
     str | None,
@@ -69,102 +75,102 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=LONGEST_KEY,
         pattern=r"^[!-~]+$",
-        description="a key of your own: the same request with the same key is done once",
+        description="A unique key; repeating a request with its key runs it once.",
     ),
 ]
 Revision = Annotated[
     int | None,
-    Query(ge=0, le=_LARGEST_REVISION, description="the revision that was planned from; else 409"),
+    Query(ge=0, le=_LARGEST_REVISION, description="The expected revision of the tenant; else 409."),
 ]
 IfNew = Annotated[
     Literal["*"] | None,
     Header(
         alias="If-None-Match",
-        description="it was planned for a tenant that was not there; else 409",
+        description="`*` if the tenant must not exist yet; else 409.",
     ),
 ]
 MaxDeletes = Annotated[
-    int | None, Query(ge=0, le=MOST_CONCURRENT, description="delete at most so many schedules")
+    int | None, Query(ge=0, le=MOST_CONCURRENT, description="The maximum number of deletes.")
 ]
 LabelQuery = Annotated[
     list[Annotated[str, Field(max_length=LONGEST_VALUE + 64)]] | None,
-    Query(max_length=MOST_LABELS, description="with all these labels: `key` or `key=value`"),
+    Query(max_length=MOST_LABELS, description="Filter by labels: `key` or `key=value`."),
 ]
 SourceRef = Annotated[
     str | None,
-    Query(max_length=LONGEST_SOURCE_REF, description="what is applied, such as a commit"),
+    Query(max_length=LONGEST_SOURCE_REF, description="The source to record, such as a commit."),
 ]
 FileName = Annotated[
     str | None,
     Query(
         min_length=1,
         max_length=LONGEST_FILE,
-        description="the manifest's file, for the places of diagnostics",
+        description="The file name of the manifest, for diagnostics.",
     ),
 ]
 DEFAULT_LIMIT: Final = DEFAULT
 
 
 class _Body(BaseModel):
-    """A body says what it may say, and nothing else."""
+    """A JSON body without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _whole(value: object) -> object:
-    """JSON knows one kind of number: 5.0 is a whole one."""
+def _to_integer(value: object) -> object:
+    """Accept 5.0 as an integer, because JSON has a single number type."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-_Whole = Annotated[int, BeforeValidator(_whole)]
+_Integer = Annotated[int, BeforeValidator(_to_integer)]
 
 
 class TenantLimitsBody(_Body):
-    """Limits of a tenant's own; null gives one back to the platform, absent leaves it."""
+    """Limits of a tenant. Null restores the platform's limit; an absent limit is unchanged."""
 
-    max_schedules: Annotated[_Whole, Field(ge=0, le=HIGHEST_LIMIT)] | None = None
-    max_concurrent: Annotated[_Whole, Field(ge=1, le=HIGHEST_LIMIT)] | None = None
+    max_schedules: Annotated[_Integer, Field(ge=0, le=HIGHEST_LIMIT)] | None = None
+    max_concurrent: Annotated[_Integer, Field(ge=1, le=HIGHEST_LIMIT)] | None = None
 
 
 class NewTenant(TenantLimitsBody):
-    """A tenant to be created."""
+    """The tenant to create."""
 
     tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN}$")]
-    # An attribute of that name would hide one of pydantic's own.
+    # An attribute named `schema` would hide one of pydantic.
     adopted: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = Field(
-        default=None, alias="schema", description="a schema that is there, to be adopted"
+        default=None, alias="schema", description="An existing schema to adopt."
     )
     labels: Annotated[dict[str, str], Field(max_length=MOST_LABELS)] | None = None
 
 
 class TenantChanges(TenantLimitsBody):
-    """Limits and labels of a tenant; a label that is null is removed, absent ones stay."""
+    """Changes of limits and labels. Null removes a label; absent labels are unchanged."""
 
     labels: Annotated[dict[str, str | None], Field(max_length=2 * MOST_LABELS)] | None = None
 
 
 class RequiredReason(_Body):
-    """Why something is done; it goes on record."""
+    """The reason of an operation, which the audit records."""
 
     reason: Reason
 
 
 class OptionalReason(_Body):
-    """Why something is done, if there is something to say."""
+    """The optional reason of an operation."""
 
     reason: Reason | None = None
 
 
 class Deprovision(RequiredReason):
-    """The end of a tenant's life; to drop its tables takes its id once more."""
+    """Deprovision a tenant. To drop its tables, repeat its id in `confirm`."""
 
     drop_schema: bool = False
     confirm: Annotated[str, Field(max_length=48)] | None = None
 
 
 class PauseRequest(RequiredReason):
-    """A pause, when it ends by itself, and whether it ends pending executions."""
+    """A pause, its optional end, and whether it cancels pending executions."""
 
-    # Not strict, because JSON has no times: this is text.
+    # Not strict, because a time in JSON is a string.
     until: Annotated[Moment, Field(strict=False)] | None = None
     cancel_pending: bool = False

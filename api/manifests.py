@@ -1,4 +1,4 @@
-"""Manifests: what applying one would change, and applying it."""
+"""Manifests: plan and apply."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ from tenantcron.api.inputs import (
     SourceRef,
     TenantPath,
 )
-from tenantcron.api.replies import done
+from tenantcron.api.replies import json_reply
 from tenantcron.api.routing import GUARDED, Deployer, Planner, problems
 from tenantcron.api.tenants import require_unchanged
-from tenantcron.api.writes import Done, write
+from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.names import TenantId
 from tenantcron.core.words import visible
 from tenantcron.manifests.files import ManifestFile
@@ -29,7 +29,7 @@ from tenantcron.reconciler.fleet import apply_all, plan_all, prepare_all
 from tenantcron.reconciler.outcome import ReconcileOutcome
 from tenantcron.reconciler.plan import ReviewedState, Rules
 from tenantcron.reconciler.sources import Prepared
-from tenantcron.service.lookups import seen_tenant
+from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.problems import ApiProblem, invalid
 from tenantcron.service.responses.outcomes import answer
 from tenantcron.service.responses.shapes import OutcomesAnswer
@@ -47,7 +47,7 @@ _SUFFIXES: Final = {_JSON: (".json",)} | dict.fromkeys(_YAML, (".yaml", ".yml"))
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
-        "description": "the manifest",
+        "description": "The manifest.",
         "content": {
             "application/yaml": {"schema": {"type": "string"}},
             _JSON: {"schema": {"type": "object"}},
@@ -68,14 +68,14 @@ async def plan(
     if_none_match: IfNew = None,
     file: FileName = None,
 ) -> Response:
-    """Tell what applying a manifest would change; nothing is written."""
-    of = seen_tenant(work, tenant)
-    # Before the slot: a body that does not come must not keep others waiting.
+    """Show what applying a manifest would change, without writing anything."""
+    of = visible_tenant(work, tenant)
+    # Read the body before taking a slot, so that a slow client does not block others.
     manifest = await _manifest(request, work, of, file)
     with work.manifest_slot():
         prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
         outcomes = await plan_all(work.reading, prepared, Rules(create_tenants, max_deletes))
-        return done(await _answer(work.reading, outcomes))
+        return json_reply(await _answer(work.reading, outcomes))
 
 
 @router.post(
@@ -96,8 +96,8 @@ async def apply(
     if_none_match: IfNew = None,
     file: FileName = None,
 ) -> Response:
-    """Bring a tenant's schedules in line with a manifest, if something differs."""
-    of = seen_tenant(work, tenant)
+    """Apply a manifest to the schedules of its tenant."""
+    of = visible_tenant(work, tenant)
     if create_tenants:
         work.require(Permission.MANAGE)
     rules = Rules(create_tenants, max_deletes)
@@ -107,11 +107,11 @@ async def apply(
     with work.manifest_slot():
         prepared = await _prepared(work, manifest, _planned_from(revision, if_none_match))
 
-        async def step(database: Database) -> Done:
+        async def step(database: Database) -> WriteResult:
             await require_unchanged(request, database, of)
             applier = Applier(database, rules, work.who, ref, create)
-            outcomes = await apply_all(applier, prepared, _nothing)
-            return Done(await _answer(database, outcomes))
+            outcomes = await apply_all(applier, prepared, _no_progress)
+            return WriteResult(await _answer(database, outcomes))
 
         return await write(request, work, step)
 
@@ -119,19 +119,19 @@ async def apply(
 async def _manifest(
     request: Request, work: Work, tenant: TenantId, file: str | None
 ) -> ManifestFile:
-    """Read the manifest of a request; it must be the tenant's that the path names."""
+    """Read the manifest of a request; it must declare the tenant of the path."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in _SUFFIXES:
         raise ApiProblem("TC713", "send application/yaml or application/json")
     name = Path(visible(file) if file else f"{tenant}{_SUFFIXES[media_type][0]}")
     if name.suffix.lower() not in _SUFFIXES[media_type]:
-        error = {"in": "query", "name": "file", "message": f"its ending does not fit {media_type}"}
-        raise invalid("the file is of another kind than the body", error)
+        error = {"in": "query", "name": "file", "message": f"must have a suffix of {media_type}"}
+        raise invalid("the suffix of `file` does not match the media type of the body", error)
     return ManifestFile(name, await request.body(), work.service.policy, tenant)
 
 
 def _planned_from(revision: int | None, if_none_match: str | None) -> ReviewedState | None:
-    """Return the state that a plan was made from, None if nobody says so."""
+    """Return the state that a plan was made from, if the request has one."""
     if if_none_match:
         return ReviewedState(None)
     return None if revision is None else ReviewedState(revision)
@@ -140,8 +140,8 @@ def _planned_from(revision: int | None, if_none_match: str | None) -> ReviewedSt
 async def _prepared(
     work: Work, manifest: ManifestFile, reviewed: ReviewedState | None
 ) -> list[Prepared]:
-    """Prepare a manifest; a plan that was reviewed counts only for the state it was made from."""
-    found = await prepare_all(work.reading, [manifest], _nothing, work.service.checking)
+    """Check a manifest and bind it to the state that its plan was made from."""
+    found = await prepare_all(work.reading, [manifest], _no_progress, work.service.checking)
     return [
         replace(source, desired=replace(source.desired, reviewed=reviewed))
         if source.desired
@@ -151,16 +151,16 @@ async def _prepared(
 
 
 async def _answer(database: Database, outcomes: Sequence[ReconcileOutcome]) -> Mapping[str, object]:
-    """Return the answer of the command line; raise it as a problem if the tenant was refused."""
+    """Return the response of plan or apply; raise it as ApiProblem if it was refused."""
     async with database.transaction() as connection:
         now = await database_time(connection)
-    # Timetables are reckoned here, which others must not wait for.
-    told = await asyncio.to_thread(answer, outcomes, now)
+    # In a thread: computing next executions would block other requests.
+    response = await asyncio.to_thread(answer, outcomes, now)
     for outcome in outcomes:
         if outcome.refusal is not None:
-            raise ApiProblem(outcome.refusal.code, outcome.refusal.message, {**told})
-    return {**told}
+            raise ApiProblem(outcome.refusal.code, outcome.refusal.message, {**response})
+    return {**response}
 
 
-def _nothing() -> None:
-    """Progress that nobody watches."""
+def _no_progress() -> None:
+    """Ignore progress."""

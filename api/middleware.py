@@ -1,10 +1,9 @@
-"""The edge: what holds for every request, whatever it is about.
+"""The middleware that handles every request.
 
-Each names one host, which is one of the trusted ones if the settings list any. Each gets a
-correlation id, which its audit records and log lines carry and its reply names. Bodies
-are read up to a limit, also those that do not say how long they are. Replies have the headers that
-keep browsers from doing anything with them. What nobody has foreseen is logged here, and the caller
-learns the id only.
+It requires one valid `Host`, which must be trusted if the settings list trusted hosts. It assigns a
+correlation id, which audit records, log lines and the response contain. It limits the size of
+bodies, including chunked ones. It adds security headers for browsers. It logs internal errors, of
+which the caller receives only the correlation id.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tenantcron.actor.context import correlation
 from tenantcron.api.connections import LIVENESS
-from tenantcron.api.replies import refused
+from tenantcron.api.replies import problem_reply
 from tenantcron.api.routing import CORRELATION
 from tenantcron.core.hosts import host_of, is_trusted
 from tenantcron.manifests.loading.source import MAX_BYTES
@@ -29,10 +28,10 @@ from tenantcron.store.connection.deadlines import budget
 
 log = structlog.get_logger()
 
-# One more than the loader takes: it says best what is wrong with a manifest that is too long.
+# One more than the loader accepts, because the loader has the better error message.
 LONGEST_BODY: Final = MAX_BYTES + 1
 _DIGITS: Final = 12
-# Orchestrators call them by address.
+# Orchestrators call the probes by IP address.
 _PROBES: Final = (LIVENESS, "/readyz")
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -45,16 +44,16 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Stands between the server and the application."""
+    """The middleware between the server and the application."""
 
     app: ASGIApp
-    # For all database calls of a request together.
+    # The total time for all database calls of a request.
     timeout: timedelta
-    # Names that it is served under; none: any.
+    # The trusted hosts; if empty, any host is accepted.
     hosts: tuple[str, ...] = ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -76,9 +75,9 @@ class Edge:
             problem = problem_of(error)
             if problem is None:
                 log.error("request_failed", path=scope["path"], exc_info=error)
-                problem = ApiProblem("TC714", "ask about the id in X-Correlation-Id")
+                problem = ApiProblem("TC714", "report the id in X-Correlation-Id to the operator")
             if not reply.begun:
-                await refused(problem)(scope, receive, reply)
+                await problem_reply(problem)(scope, receive, reply)
         log.info(
             "request",
             method=scope["method"],
@@ -89,7 +88,7 @@ class Edge:
 
 
 class _Reply:
-    """Sends a reply on, with the headers that all have."""
+    """Sends a response with the common headers."""
 
     __slots__ = ("_correlation_id", "_send", "begun", "status")
 
@@ -111,20 +110,20 @@ class _Reply:
 
 
 def _refuse_host(scope: Scope, trusted: tuple[str, ...]) -> None:
-    """Refuse a request that names no valid host, or one that is not served."""
+    """Reject a request without a valid `Host`, or with an untrusted one."""
     named = Headers(scope=scope).getlist("host")
     host = host_of(named[0]) if len(named) == 1 else None
-    # HTTP/1.0 has no `Host` header; probes of load balancers still speak it.
+    # HTTP/1.0 has no `Host` header; some load balancers still use it for probes.
     if host is None and (named or scope["http_version"] != "1.0"):
-        raise ApiProblem("TC715", "send one `Host` header with a valid name")
+        raise ApiProblem("TC715", "send one `Host` header with a valid host name")
     if not trusted or scope["path"] in _PROBES:
         return
     if host is None or not is_trusted(host, trusted):
-        raise ApiProblem("TC716", "use the name that the platform has given the server")
+        raise ApiProblem("TC716", "use a host name that the server trusts")
 
 
 def _refuse_too_long(scope: Scope) -> None:
-    """Refuse a body that says how long it is before any of it is read."""
+    """Reject a body with a too large `Content-Length` before reading it."""
     length = Headers(scope=scope).get("content-length", "0")
     if not length.isdecimal() or len(length) > _DIGITS or int(length) > LONGEST_BODY:
         raise _too_long()
@@ -145,4 +144,4 @@ def _limited(receive: Receive) -> Receive:
 
 
 def _too_long() -> ApiProblem:
-    return ApiProblem("TC706", f"a body has at most {LONGEST_BODY} bytes")
+    return ApiProblem("TC706", f"the limit of a body is {LONGEST_BODY} bytes")

@@ -1,4 +1,4 @@
-"""What was applied to a tenant, and who changed what: manifest versions and audit records."""
+"""Manifest versions and audit records of a tenant."""
 
 from contextlib import aclosing
 from typing import Annotated
@@ -13,12 +13,19 @@ from tenantcron.api.inputs import (
     TenantPath,
     VersionPath,
 )
-from tenantcron.api.pages import ResultPage, moment, not_a_place, number_place, page, parts
-from tenantcron.api.replies import told
+from tenantcron.api.pages import (
+    ResultPage,
+    invalid_position,
+    moment,
+    number_position,
+    page,
+    position_parts,
+)
+from tenantcron.api.replies import conditional_reply
 from tenantcron.api.routing import READ, Reader
 from tenantcron.core.words import visible
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
-from tenantcron.service.lookups import seen_tenant
+from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.responses.records import document_as_json, record_as_json, version_as_json
 from tenantcron.service.responses.shapes import DocumentResponse, RecordPage, VersionPage
 from tenantcron.store.rows import audit_records, manifest_versions
@@ -36,19 +43,19 @@ async def list_versions(
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
-    """List the versions of a tenant's manifest, the newest first."""
-    of, place = seen_tenant(work, tenant), number_place(after)
+    """List the versions of a tenant's manifest, newest first."""
+    of, position = visible_tenant(work, tenant), number_position(after)
     async with work.reading.transaction() as connection:
         await existing_tenant(connection, of)
-        rows = await manifest_versions.page(connection, of, before=place, limit=limit + 1)
-    return told(
+        rows = await manifest_versions.page(connection, of, before=position, limit=limit + 1)
+    return conditional_reply(
         request,
         page(
             "manifest_versions",
             rows,
             limit,
-            tell=version_as_json,
-            place=lambda row: [row.version],
+            to_json=version_as_json,
+            position=lambda row: [row.version],
         ),
     )
 
@@ -64,14 +71,14 @@ async def show_version(
     tenant: TenantPath,
     version: VersionPath,
 ) -> Response:
-    """Show one version with the schedules that it declares."""
-    of = seen_tenant(work, tenant)
+    """Get a version with the schedules that it declares."""
+    of = visible_tenant(work, tenant)
     async with work.reading.transaction() as connection:
         await existing_tenant(connection, of)
         found = await manifest_versions.find(connection, of, version)
     if found is None:
         raise UnknownError(f"tenant `{of}` has no manifest version {version}")
-    return told(request, {**document_as_json(*found)})
+    return conditional_reply(request, {**document_as_json(*found)})
 
 
 @router.get("/audit-records", response_model=RecordPage, responses=READ)
@@ -80,42 +87,42 @@ async def list_records(
     work: Reader,
     tenant: TenantPath,
     entity_type: Annotated[
-        str | None, Query(max_length=32, description="of this kind, such as schedule or pause")
+        str | None, Query(max_length=32, description="Filter by type, such as schedule or pause.")
     ] = None,
-    entity_id: Annotated[str | None, Query(max_length=255, description="of this one")] = None,
-    since: Annotated[Moment | None, Query(description="made then or later")] = None,
+    entity_id: Annotated[str | None, Query(max_length=255, description="Filter by id.")] = None,
+    since: Annotated[Moment | None, Query(description="Changed at or after this time.")] = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
-    """List who changed what of a tenant, the newest first."""
-    of, place = seen_tenant(work, tenant), _place(after)
-    wanted = AuditWanted(_plain(entity_type), _plain(entity_id), since)
+    """List the audit records of a tenant, newest first."""
+    of, position = visible_tenant(work, tenant), _position(after)
+    filters = AuditWanted(_storable(entity_type), _storable(entity_id), since)
     async with work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
         kept = await tenant_objects.has_tenant_tables(connection, row.schema_name)
         schema = row.schema_name if kept else None
-        rows = audit_records.page(connection, of, schema, wanted, before=place, limit=limit + 1)
-        shown = ResultPage("audit_records", limit, tell=record_as_json, place=_written)
+        rows = audit_records.page(connection, of, schema, filters, before=position, limit=limit + 1)
+        shown = ResultPage("audit_records", limit, to_json=record_as_json, position=_sort_key)
         async with aclosing(rows):
             async for record in rows:
                 if not shown.add(record):
                     break
-    return told(request, shown.answer())
+    return conditional_reply(request, shown.answer())
 
 
-def _plain(text: str | None) -> str | None:
-    """No record has what a database cannot hold, so what stands in for it finds none either."""
+def _storable(text: str | None) -> str | None:
+    """Escape characters that Postgres cannot store; such a filter matches no record."""
     return None if text is None else visible(text)
 
 
-def _written(row: AuditRow) -> list[str | int | bool]:
+def _sort_key(row: AuditRow) -> list[str | int | bool]:
     return [row.changed_at.isoformat(), row.in_tenant, row.id]
 
 
-def _place(after: str | None) -> AuditPlace | None:
-    match parts(after):
+def _position(after: str | None) -> AuditPlace | None:
+    match position_parts(after):
         case None:
             return None
         case [str(changed_at), bool(in_tenant), int(number)] if 0 <= number < 2**63:
             return AuditPlace(moment(changed_at), in_tenant, number)
-    raise not_a_place()
+    raise invalid_position()

@@ -1,4 +1,4 @@
-"""Replies: JSON with an ETag, and the conditions that requests can put on it."""
+"""Responses in JSON, with ETags and conditional requests."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -16,55 +16,55 @@ ANY: Final = "*"
 
 
 def etag_of(data: Mapping[str, object]) -> str:
-    """Return the fingerprint of what is told: the same words have the same one."""
-    return _etag(written(data))
+    """Return the ETag of a response; equal content has an equal ETag."""
+    return _etag(encoded(data))
 
 
-def told(request: Request, data: Mapping[str, object]) -> Response:
-    """Reply to a read: 304 without a body if the caller has it already."""
-    body = written(data)
+def conditional_reply(request: Request, data: Mapping[str, object]) -> Response:
+    """Return a response with an ETag, or 304 if `If-None-Match` has that ETag."""
+    body = encoded(data)
     etag = _etag(body)
     headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Authorization"}
-    if _names(request.headers.get("if-none-match", ""), etag, weakly=True):
+    if _matches(request.headers.get("if-none-match", ""), etag, weakly=True):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(body, media_type=JSON, headers=headers)
 
 
-def done(
+def json_reply(
     data: object, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Reply to a write."""
-    return repeated(written(data), status, headers)
+    """Return a JSON response."""
+    return stored_reply(encoded(data), status, headers)
 
 
-def repeated(body: bytes, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Reply with what has been written down already."""
+def stored_reply(body: bytes, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response whose JSON body was encoded before."""
     return Response(body, status, headers, JSON)
 
 
-def refused(problem: ApiProblem) -> Response:
-    """Reply with a problem."""
-    body = written(problem.body())
+def problem_reply(problem: ApiProblem) -> Response:
+    """Return the response of a problem."""
+    body = encoded(problem.body())
     return Response(body, problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
 def require_match(request: Request, data: Mapping[str, object]) -> None:
-    """Refuse a write whose `If-Match` names another state than the present one."""
+    """Raise ApiProblem if `If-Match` does not have the current ETag."""
     condition = request.headers.get("if-match")
-    if condition is None or _names(condition, etag_of(data), weakly=False):
+    if condition is None or _matches(condition, etag_of(data), weakly=False):
         return
-    raise ApiProblem("TC705", "it has changed since it was read: read it again and decide anew")
+    raise ApiProblem("TC705", "the resource changed since you read it: fetch it again")
 
 
-def _names(condition: str, etag: str, *, weakly: bool) -> bool:
-    named = [one.strip() for one in condition.split(",")]
+def _matches(condition: str, etag: str, *, weakly: bool) -> bool:
+    etags = [part.strip() for part in condition.split(",")]
     if weakly:
-        named = [one.removeprefix("W/") for one in named]
-    return etag in named or named == [ANY]
+        etags = [part.removeprefix("W/") for part in etags]
+    return etag in etags or etags == [ANY]
 
 
-def written(data: object) -> bytes:
-    """Write data down the one way that replies have it."""
+def encoded(data: object) -> bytes:
+    """Encode data as JSON."""
     return to_json(data)
 
 

@@ -1,4 +1,4 @@
-"""What all routes share: who asks, which problems they may be answered with, how paths are cut."""
+"""Shared by all routes: authentication, documented problems, path segments."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -14,29 +14,29 @@ from tenantcron.service.roles import Permission
 from tenantcron.service.work import Service, Work
 
 CORRELATION: Final = "correlation_id"
-# FastAPI's own type for what it adds to a description.
+# The type of FastAPI for documented responses.
 Responses = dict[int | str, dict[str, Any]]
 
 
 class _PathSegment(Convertor[str]):
-    """A part of a path up to a slash or a colon, so that `acme:suspend` is never a tenant."""
+    """A path segment up to a slash or a colon, so that `acme:suspend` is never a tenant."""
 
     regex = "[^/:]+"
 
     def convert(self, value: str) -> str:
-        """Leave it as it is: what it may be is checked where it is used."""
+        """Return the segment as it is; the route validates it."""
         return value
 
     def to_string(self, value: str) -> str:
-        """Leave it as it is."""
+        """Return the segment as it is."""
         return value
 
 
 register_url_convertor("word", _PathSegment())
 
 
-def _asking(permission: Permission) -> Callable[..., Awaitable[Work]]:
-    async def asked(
+def _authenticated(permission: Permission) -> Callable[..., Awaitable[Work]]:
+    async def authenticate(
         request: Request,
     ) -> Work:
         service: Service = request.app.state.service
@@ -45,22 +45,22 @@ def _asking(permission: Permission) -> Callable[..., Awaitable[Work]]:
         work.require(permission)
         return work
 
-    return asked
+    return authenticate
 
 
-Reader = Annotated[Work, Depends(_asking(Permission.READ))]
-Planner = Annotated[Work, Depends(_asking(Permission.PLAN))]
-OperatorOf = Annotated[Work, Depends(_asking(Permission.OPERATE))]
-Deployer = Annotated[Work, Depends(_asking(Permission.APPLY))]
-Admin = Annotated[Work, Depends(_asking(Permission.MANAGE))]
+Reader = Annotated[Work, Depends(_authenticated(Permission.READ))]
+Planner = Annotated[Work, Depends(_authenticated(Permission.PLAN))]
+OperatorOf = Annotated[Work, Depends(_authenticated(Permission.OPERATE))]
+Deployer = Annotated[Work, Depends(_authenticated(Permission.APPLY))]
+Admin = Annotated[Work, Depends(_authenticated(Permission.MANAGE))]
 
 
 async def _repeatable(idempotency_key: IdempotencyKey = None) -> None:
-    """Describe and check a header that `writes.write` reads."""
+    """Document and validate the header that `writes.write` reads."""
 
 
 async def _guarded(if_match: IfMatch = None) -> None:
-    """Describe a header that `replies.require_match` reads."""
+    """Document the header that `replies.require_match` reads."""
 
 
 REPEATABLE: Final = [Depends(_repeatable)]
@@ -70,7 +70,7 @@ _ALWAYS: Final = (401, 403, 413, 422, 429, 500, 503)
 
 
 def problems(*more: int) -> Responses:
-    """Describe the problems that a route may be answered with, besides those that all may."""
+    """Document the problems of a route, in addition to those of all routes."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": content}
@@ -78,24 +78,24 @@ def problems(*more: int) -> Responses:
     }
 
 
-UNCHANGED: Final[Responses] = {304: {"description": "the caller has it already"}}
+UNCHANGED: Final[Responses] = {304: {"description": "Not Modified"}}
 READ: Final = UNCHANGED | problems(404)
-# Described for every route, rather than declared: what is declared is checked on every request.
+# Added to the description of every route; a declared header would be parsed on every request.
 BEARER: Final = {
     "type": "http",
     "scheme": "bearer",
-    "description": "an API token (`tenantcron token create`), or an OIDC token",
+    "description": "An API token (`tenantcron token create`) or an OIDC token.",
 }
 IF_NONE_MATCH: Final = {
     "name": "if-none-match",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "the ETag that you have; 304 if nothing has changed",
+    "description": "The ETag of the cached resource; 304 if it is unchanged.",
 }
 PROBLEM_SCHEMA: Final = {
     "type": "object",
-    "description": "What went wrong, as RFC 9457 has it; some problems say more.",
+    "description": "Problem details (RFC 9457); some problems have more members.",
     "required": list(ProblemBody.__annotations__),
     "properties": {
         "type": {"type": "string"},

@@ -1,4 +1,4 @@
-"""Schedules of a tenant: lists, single ones, why one did not run, and what operators do to them."""
+"""Schedules of a tenant: list, show, why, pause, resume and trigger."""
 
 from typing import Annotated
 
@@ -13,10 +13,10 @@ from tenantcron.api.inputs import (
     SchedulePath,
     TenantPath,
 )
-from tenantcron.api.pages import page, text_place
-from tenantcron.api.replies import told
+from tenantcron.api.pages import page, text_position
+from tenantcron.api.replies import conditional_reply
 from tenantcron.api.routing import READ, REPEATABLE, OperatorOf, Reader, problems
-from tenantcron.api.writes import Done, write
+from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.names import NAME_PATTERN
 from tenantcron.reconciler.outcome import Registered, live_schedules
 from tenantcron.scheduler.inspect.schedule_status import (
@@ -26,7 +26,12 @@ from tenantcron.scheduler.inspect.schedule_status import (
 )
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
-from tenantcron.service.lookups import existing_schedule, seen_tenant, some_schedules, state_of
+from tenantcron.service.lookups import (
+    existing_schedule,
+    page_of_schedules,
+    state_of,
+    visible_tenant,
+)
 from tenantcron.service.responses.outcomes import schedule as registered_as_json
 from tenantcron.service.responses.schedules import (
     paused_as_json,
@@ -60,35 +65,39 @@ async def list_schedules(
     work: Reader,
     tenant: TenantPath,
     saga: Annotated[
-        str | None, Query(pattern=f"^{NAME_PATTERN}$", description="that run this saga")
+        str | None, Query(pattern=f"^{NAME_PATTERN}$", description="Filter by saga.")
     ] = None,
-    enabled: Annotated[bool | None, Query(description="whether their timetable counts")] = None,
+    enabled: Annotated[bool | None, Query(description="Filter by enabled or disabled.")] = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
     """List the schedules of a tenant by name, with their next executions."""
-    of, place, wanted = seen_tenant(work, tenant), text_place(after), SchedulesWanted(saga, enabled)
+    of, position, filters = (
+        visible_tenant(work, tenant),
+        text_position(after),
+        SchedulesWanted(saga, enabled),
+    )
     async with work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
         now = await database_time(connection)
-        found = await some_schedules(connection, row, wanted, place, limit + 1)
+        found = await page_of_schedules(connection, row, filters, position, limit + 1)
         paused = await schedule_cursors.pauses(connection, [of])
         faults = await schedule_cursors.faults(connection, [of])
     state = state_of(row, found, paused, faults)
-    return told(
+    return conditional_reply(
         request,
         page(
             "schedules",
             live_schedules(state, now),
             limit,
-            tell=registered_as_json,
-            place=_name,
+            to_json=registered_as_json,
+            position=_name,
         ),
     )
 
 
-def _name(one: Registered) -> list[str]:
-    return [one.definition.schedule_name]
+def _name(schedule: Registered) -> list[str]:
+    return [schedule.definition.schedule_name]
 
 
 @router.get("/{schedule:word}", response_model=SituationResponse, responses=READ)
@@ -98,11 +107,11 @@ async def show_schedule(
     tenant: TenantPath,
     schedule: SchedulePath,
 ) -> Response:
-    """Show one schedule: its timetable, where it stands, how it went."""
+    """Get a schedule with its state, last executions and last changes."""
     ref = _ref(work, tenant, schedule)
     async with work.reading.transaction() as connection:
         situation = await read_situation(connection, ref, work.settings.lease, None)
-    return told(request, {**situation_as_json(situation)})
+    return conditional_reply(request, {**situation_as_json(situation)})
 
 
 @router.get("/{schedule:word}/why", response_model=WhyResponse, responses=READ)
@@ -112,11 +121,11 @@ async def why(
     tenant: TenantPath,
     schedule: SchedulePath,
 ) -> Response:
-    """Tell why a schedule did not run, or not yet."""
+    """Explain why a schedule did not run."""
     ref = _ref(work, tenant, schedule)
     async with work.reading.transaction() as connection:
         situation = await read_situation(connection, ref, work.settings.lease, None)
-    return told(request, {**why_as_json(ref, explain(situation))})
+    return conditional_reply(request, {**why_as_json(ref, explain(situation))})
 
 
 @router.post(
@@ -132,14 +141,14 @@ async def pause(
     schedule: SchedulePath,
     body: PauseRequest,
 ) -> Response:
-    """Stop a schedule from firing; pending executions continue unless `cancel_pending`."""
+    """Pause a schedule. Pending executions still run unless `cancel_pending` is set."""
     ref = await existing_schedule(work, tenant, schedule)
 
-    async def step(database: Database) -> Done:
+    async def step(database: Database) -> WriteResult:
         paused = await _operator(work, database).pause(
             ref, body.reason, body.until, cancel_pending=body.cancel_pending
         )
-        return Done({**paused_as_json(ref, paused)})
+        return WriteResult({**paused_as_json(ref, paused)})
 
     return await write(request, work, step)
 
@@ -157,12 +166,12 @@ async def resume(
     schedule: SchedulePath,
     body: OptionalReason,
 ) -> Response:
-    """Lift a pause; nothing is fired back."""
+    """Resume a schedule. Occurrences of the pause are not fired."""
     ref = await existing_schedule(work, tenant, schedule)
 
-    async def step(database: Database) -> Done:
+    async def step(database: Database) -> WriteResult:
         resumed = await _operator(work, database).resume(ref, body.reason)
-        return Done({**resumed_as_json(ref, resumed)})
+        return WriteResult({**resumed_as_json(ref, resumed)})
 
     return await write(request, work, step)
 
@@ -180,18 +189,18 @@ async def trigger(
     schedule: SchedulePath,
     body: OptionalReason,
 ) -> Response:
-    """Run a schedule once, now, beside its timetable."""
+    """Run a schedule once, now, in addition to its timetable."""
     ref = await existing_schedule(work, tenant, schedule)
 
-    async def step(database: Database) -> Done:
+    async def step(database: Database) -> WriteResult:
         made = await _operator(work, database).trigger(ref, body.reason)
-        return Done({**triggered_as_json(ref, made)})
+        return WriteResult({**triggered_as_json(ref, made)})
 
     return await write(request, work, step)
 
 
 def _ref(work: Work, tenant: str, schedule: str) -> ScheduleRef:
-    return ScheduleRef(seen_tenant(work, tenant), schedule)
+    return ScheduleRef(visible_tenant(work, tenant), schedule)
 
 
 def _operator(work: Work, database: Database) -> Operator:

@@ -1,4 +1,4 @@
-"""Serving: opens the database, says under which conditions it serves, and serves until stopped."""
+"""The server process: sets up the service and serves until it is stopped."""
 
 import asyncio
 import signal
@@ -36,13 +36,13 @@ from tenantcron.store.schema import api_role
 log = structlog.get_logger()
 
 _SWEEP_EVERY: Final = 3600.0
-# Seconds after `drain` when a stop is forced.
+# Seconds after `drain` at which the process is ended.
 _LONGEST_STOP: Final = 9.5
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the API listens, and whether it serves callers who prove nothing."""
+    """The address of the API, and whether it serves callers without a token."""
 
     host: str
     port: int
@@ -51,20 +51,22 @@ class Address:
     def __post_init__(self) -> None:
         if self.anonymous and self.host not in LOOPBACK:
             raise UsageError(
-                f"--anonymous serves everybody who can reach {self.host}: it goes with "
-                f"--host {LOOPBACK[0]} only; make tokens with `tenantcron token create`"
+                f"--anonymous would give every client that can reach {self.host} full access: use "
+                f"--host {LOOPBACK[0]}, or create tokens with `tenantcron token create`"
             )
 
 
 async def open_service(database: Database, settings: Settings, *, anonymous: bool) -> Service:
-    """Return the service on a database, and say what it does without."""
+    """Return the service on a database; log a warning for each missing protection."""
     patient = database.patient(settings.api_timeout)
     async with database.transaction() as connection:
         usable = await api_role.is_usable(connection)
     if not usable:
-        log.warning("api_without_row_security", hint="let `tenantcron migrate` make tenantcron_api")
+        log.warning(
+            "api_without_row_security", hint="run `tenantcron migrate` to create tenantcron_api"
+        )
     if anonymous:
-        log.warning("api_anonymous", hint="everybody on this machine may do everything")
+        log.warning("api_anonymous", hint="every process on this machine has full access")
     keys = _signing_keys(patient, settings)
     return Service(
         database=patient,
@@ -85,7 +87,7 @@ async def open_service(database: Database, settings: Settings, *, anonymous: boo
 
 
 def _signing_keys(database: Database, settings: Settings) -> SigningKeys | None:
-    """Return the keys of execution tokens; None without a master key, or keys of the settings."""
+    """Return the keys of execution tokens; None if the settings have no keys."""
     material = KeyMaterial(settings)
     if material.own() is None and not material.masters():
         return None
@@ -97,12 +99,12 @@ def _issuer(settings: Settings) -> OidcIssuer | None:
     if issuer and audience and url:
         return OidcIssuer(Issuer(issuer, audience), IssuerKeySet(url))
     if issuer or audience or url:
-        raise UsageError("oidc_issuer, oidc_audience and oidc_jwks_url go together: set all three")
+        raise UsageError("set all of oidc_issuer, oidc_audience and oidc_jwks_url, or none")
     return None
 
 
 async def serve(app: ASGIApp, service: Service, address: Address) -> None:
-    """Serve an application until SIGTERM or Ctrl-C; requests that have begun are answered."""
+    """Serve an application until SIGTERM or Ctrl-C, then finish the running requests."""
     async with _sweeping(service.database):
         with service.checking:
             await _ApiServer(server_config(app, service, address), service).serve()
@@ -112,7 +114,7 @@ async def serve(app: ASGIApp, service: Service, address: Address) -> None:
 def server_config(
     app: ASGIApp, service: Service, address: Address, bounds: ConnectionLimits | None = None
 ) -> uvicorn.Config:
-    """Return how the server listens; without bounds those of the settings hold."""
+    """Return the configuration of the server; the default limits are those of the settings."""
     settings = service.settings
     return uvicorn.Config(
         app,
@@ -124,17 +126,16 @@ def server_config(
         log_config=None,
         access_log=False,
         server_header=False,
-        # Who is behind a proxy is decided by tokens, never by a header that anybody can send.
+        # Callers are identified by tokens, never by a header that any client can send.
         proxy_headers=False,
         timeout_graceful_shutdown=int(settings.drain.total_seconds()),
     )
 
 
 class _ApiServer(uvicorn.Server):
-    """Says when it serves, and stops in order on a signal.
+    """Logs its start and shuts down gracefully on a signal.
 
-    uvicorn's own would end the process where it cannot listen, and send a signal on to us
-    afterwards.
+    uvicorn itself would exit if it cannot listen, and raise the signal again after the shutdown.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
@@ -142,14 +143,14 @@ class _ApiServer(uvicorn.Server):
         self._service = service
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; a UsageError if that cannot be done there."""
+        """Start to listen; raise UsageError if the address cannot be used."""
         where = f"{self.config.host}:{self.config.port}"
         try:
             await super().startup(sockets)
         except SystemExit as end:
             why = end.__context__
-            said = why.strerror if isinstance(why, OSError) else why
-            raise UsageError(f"nothing can be served at {where}: {said}") from why
+            cause = why.strerror if isinstance(why, OSError) else why
+            raise UsageError(f"cannot listen on {where}: {cause}") from why
         log.info(
             "api_started",
             address=f"http://{where}",
@@ -158,7 +159,7 @@ class _ApiServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop serving at the first signal; the second ends the process, also after serving."""
+        """Shut down at the first signal; end the process at the second."""
         loop, signals = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
 
         def stop(number: int) -> None:
@@ -179,7 +180,7 @@ class _ApiServer(uvicorn.Server):
 
 @asynccontextmanager
 async def _sweeping(database: Database) -> AsyncIterator[None]:
-    """Delete old idempotency keys and request counts once an hour, meanwhile."""
+    """Delete old idempotency keys and request counts once an hour during the block."""
     sweeping = asyncio.create_task(_sweep(database))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tenants: lists, single ones, and for admins their life."""
+"""Tenants: list, show, create, change, suspend, resume and deprovision."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -19,14 +19,14 @@ from tenantcron.api.inputs import (
     TenantChanges,
     TenantPath,
 )
-from tenantcron.api.pages import page, text_place
-from tenantcron.api.replies import require_match, told
+from tenantcron.api.pages import page, text_position
+from tenantcron.api.replies import conditional_reply, require_match
 from tenantcron.api.routing import GUARDED, READ, REPEATABLE, Admin, Reader, problems
-from tenantcron.api.writes import Done, write
+from tenantcron.api.writes import WriteResult, write
 from tenantcron.core.labels import checked_changes, read_filter
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import schema_name
-from tenantcron.service.lookups import seen_tenant
+from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.problems import invalid
 from tenantcron.service.responses.shapes import TenantPage, TenantResponse
 from tenantcron.service.responses.tenants import tenant_as_json
@@ -45,19 +45,19 @@ _CHANGED = problems(404, 409, 412)
 async def list_tenants(
     request: Request,
     work: Reader,
-    status: Annotated[list[TenantStatus] | None, Query(description="in one of these")] = None,
+    status: Annotated[list[TenantStatus] | None, Query(description="Filter by status.")] = None,
     label: LabelQuery = None,
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
-    """List the tenants that the caller sees, by id."""
-    place = text_place(after)
+    """List the tenants that the caller may see, ordered by id."""
+    position = text_position(after)
     labels = [read_filter(text) for text in label or ()]
-    wanted = TenantsWanted(status or (), labels, work.bound_to)
+    filters = TenantsWanted(status or (), labels, work.bound_to)
     async with work.reading.transaction() as connection:
-        rows = await tenants.page(connection, wanted, after=place, limit=limit + 1)
-    told_page = page("tenants", rows, limit, tell=tenant_as_json, place=lambda row: [row.id])
-    return told(request, told_page)
+        rows = await tenants.page(connection, filters, after=position, limit=limit + 1)
+    shown = page("tenants", rows, limit, to_json=tenant_as_json, position=lambda row: [row.id])
+    return conditional_reply(request, shown)
 
 
 @router.get("/tenants/{tenant:word}", response_model=TenantResponse, responses=READ)
@@ -66,9 +66,9 @@ async def show_tenant(
     work: Reader,
     tenant: TenantPath,
 ) -> Response:
-    """Show one tenant."""
-    of = seen_tenant(work, tenant)
-    return told(request, {**tenant_as_json(await find_tenant(work.reading, of))})
+    """Get a tenant."""
+    of = visible_tenant(work, tenant)
+    return conditional_reply(request, {**tenant_as_json(await find_tenant(work.reading, of))})
 
 
 @router.post(
@@ -83,18 +83,18 @@ async def create_tenant(
     work: Admin,
     body: NewTenant,
 ) -> Response:
-    """Create a tenant, with a new schema or an adopted one."""
+    """Create a tenant, with a new or an adopted schema."""
     tenant, pattern = tenant_id(body.tenant), work.settings.schema_pattern
     schema = None if body.adopted is None else schema_name(body.adopted)
     labels = checked_changes(body.labels or {})
 
-    async def step(database: Database) -> Done:
+    async def step(database: Database) -> WriteResult:
         registry = Registry(database, work.who)
         row = await registry.create(
             tenant, _limits(body), labels=labels, schema=schema, pattern=pattern
         )
         location = {"Location": f"/v1/tenants/{tenant}"}
-        return Done({**tenant_as_json(row)}, HTTPStatus.CREATED, location)
+        return WriteResult({**tenant_as_json(row)}, HTTPStatus.CREATED, location)
 
     return await write(request, work, step)
 
@@ -111,7 +111,7 @@ async def change_tenant(
     tenant: TenantPath,
     body: TenantChanges,
 ) -> Response:
-    """Set or remove limits and labels of a tenant; what is not mentioned stays."""
+    """Change limits and labels of a tenant. Absent fields are unchanged."""
     labels = checked_changes(body.labels or {})
 
     async def change(registry: Registry, of: TenantId) -> TenantRow:
@@ -133,7 +133,7 @@ async def suspend(
     tenant: TenantPath,
     body: RequiredReason,
 ) -> Response:
-    """Keep a tenant's schedules from starting anything."""
+    """Suspend a tenant: its schedules start nothing."""
     return await _change(
         request, work, tenant, lambda registry, of: registry.suspend(of, body.reason)
     )
@@ -151,7 +151,7 @@ async def resume(
     tenant: TenantPath,
     body: OptionalReason,
 ) -> Response:
-    """Let a tenant's schedules start again; nothing is fired back."""
+    """Resume a tenant. Occurrences of the suspension are not fired."""
     return await _change(
         request, work, tenant, lambda registry, of: registry.resume(of, body.reason)
     )
@@ -169,10 +169,10 @@ async def deprovision(
     tenant: TenantPath,
     body: Deprovision,
 ) -> Response:
-    """End a tenant's life; `drop_schema` drops its tables, and its schema if it is then empty."""
+    """Deprovision a tenant. `drop_schema` drops its tables, and its schema if it is empty then."""
     if body.drop_schema and body.confirm != tenant:
-        error = {"in": "body", "name": "confirm", "message": "the tenant's id, to drop its tables"}
-        raise invalid("confirm with the tenant's id that its tables are to be dropped", error)
+        error = {"in": "body", "name": "confirm", "message": "must be the id of the tenant"}
+        raise invalid("set `confirm` to the id of the tenant to drop its tables", error)
     drops = body.drop_schema
     return await _change(
         request,
@@ -188,18 +188,18 @@ async def _change(
     tenant: str,
     change: Callable[[Registry, TenantId], Awaitable[TenantRow]],
 ) -> Response:
-    of = seen_tenant(work, tenant)
+    of = visible_tenant(work, tenant)
 
-    async def step(database: Database) -> Done:
+    async def step(database: Database) -> WriteResult:
         await require_unchanged(request, database, of)
         row = await change(Registry(database, work.who), of)
-        return Done({**tenant_as_json(row)})
+        return WriteResult({**tenant_as_json(row)})
 
     return await write(request, work, step)
 
 
 async def require_unchanged(request: Request, database: Database, tenant: TenantId) -> None:
-    """Hold `If-Match` against the tenant as it is, and let nobody change it until the end."""
+    """Check `If-Match`, and lock the tenant until the end of the transaction."""
     async with database.transaction() as connection:
         row = await tenants.lock(connection, tenant)
     if row is not None:

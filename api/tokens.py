@@ -1,8 +1,8 @@
-"""Execution tokens: whether one is still active (RFC 7662), and a fresh one in its place.
+"""Execution tokens: introspection (RFC 7662) and renewal.
 
-A receiver asks with the token itself as the bearer, or with an API token or an OIDC identity, which
-sees tokens of its own tenants. What is not active is answered alike, whatever the reason. A token
-that does not verify authenticates no caller, so it cannot ask about itself.
+A receiver authenticates with the token itself, or with an API or OIDC token, which may introspect
+tokens of its own tenants. The response is the same for all inactive tokens. A token that does not
+verify authenticates no caller, so it cannot introspect itself.
 """
 
 import hmac
@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from typing_extensions import TypedDict
 
 from tenantcron.actor.verification import InvalidTokenError, Proof
-from tenantcron.api.replies import done
+from tenantcron.api.replies import json_reply
 from tenantcron.api.routing import CORRELATION, problems
 from tenantcron.core.names import TenantId
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 _INACTIVE: Final = {"active": False}
 _MISSING: Final = "send the execution token as `Authorization: Bearer`"
-_ENDED: Final = "the token is not active: its attempt has ended, or its time is up"
+_ENDED: Final = "the token is not active: its attempt has ended, or it has expired"
 _SCHEMA: Final = {
     "type": "object",
     "required": ["token"],
@@ -46,7 +46,7 @@ _BODY: Final[dict[str, Any]] = {
 
 
 class Introspected(TypedDict):
-    """Whether a token is active, and what it says if it is."""
+    """Whether a token is active, and its claims if so."""
 
     active: bool
     token_type: NotRequired[str]
@@ -66,7 +66,7 @@ class Introspected(TypedDict):
 
 
 class RenewedToken(TypedDict):
-    """A fresh token, as RFC 6749 has it."""
+    """A new token, as in RFC 6749."""
 
     access_token: str
     token_type: str
@@ -80,12 +80,12 @@ class RenewedToken(TypedDict):
     openapi_extra=_BODY,
 )
 async def introspect(request: Request) -> Response:
-    """Say whether an execution token is active, and what it says."""
+    """Return whether an execution token is active, and its claims."""
     service: Service = request.app.state.service
     bearer = bearer_of(request)
     if bearer is None:
-        # Nobody learns anything about this server before the caller is known.
-        service.callers.nobody(request)
+        # Authenticate first: an unknown caller must learn nothing about the server.
+        service.callers.without_token(request)
     tokens, token = _live(service), await _token(request)
     is_own = _same(bearer, token)
     tenant = None if is_own else await _sees(request, service, bearer)
@@ -95,17 +95,17 @@ async def introspect(request: Request) -> Response:
         if is_own:
             # RFC 7662, section 2.1: the caller must be authorised. This token authenticates none.
             raise _refused(error) from error
-        return done(_INACTIVE)
+        return json_reply(_INACTIVE)
     checked = await tokens.check(proof, _counted_as(proof) if is_own else None)
-    service.callers.refuse_too_many(checked.usage)
+    service.callers.enforce_rate_limit(checked.usage)
     if checked.lease is None or tenant not in (None, proof.tenant):
-        return done(_INACTIVE)
-    return done(_said(proof, service.settings.issuer))
+        return json_reply(_INACTIVE)
+    return json_reply(_claims(proof, service.settings.issuer))
 
 
 @router.post("/tokens:renew", response_model=RenewedToken, responses=problems(404))
 async def renew(request: Request) -> Response:
-    """Return a fresh token in place of the one that the request presents."""
+    """Return a new token for the one in the request."""
     service: Service = request.app.state.service
     token = bearer_of(request)
     if token is None:
@@ -116,7 +116,7 @@ async def renew(request: Request) -> Response:
     except InvalidTokenError as error:
         raise _refused(error) from error
     checked = await tokens.check(proof, _counted_as(proof))
-    service.callers.refuse_too_many(checked.usage)
+    service.callers.enforce_rate_limit(checked.usage)
     renewed = None if checked.lease is None else await tokens.renew(proof, checked.lease)
     if renewed is None:
         raise unauthenticated(_ENDED)
@@ -125,7 +125,7 @@ async def renew(request: Request) -> Response:
         "token_type": "Bearer",
         "expires_in": renewed.expires_in,
     }
-    return done(fresh)
+    return json_reply(fresh)
 
 
 def _refused(error: InvalidTokenError) -> ApiProblem:
@@ -135,15 +135,17 @@ def _refused(error: InvalidTokenError) -> ApiProblem:
 
 def _live(service: Service) -> LiveTokens:
     if service.live_tokens is None:
-        raise ApiProblem("TC703", "there are no keys here: give the server the master key")
+        raise ApiProblem("TC703", "the server has no signing keys: set its master key")
     return service.live_tokens
 
 
 async def _sees(request: Request, service: Service, bearer: str | None) -> TenantId | None:
-    """Return the tenant whose tokens the caller may ask about, None for all."""
+    """Return the tenant whose tokens the caller may introspect; None for all."""
     callers = service.callers
     caller = (
-        callers.nobody(request) if bearer is None else await callers.presenting(bearer, reads=True)
+        callers.without_token(request)
+        if bearer is None
+        else await callers.with_bearer(bearer, reads=True)
     )
     work = service.work(caller, request.scope[CORRELATION])
     work.require(Permission.READ)
@@ -158,14 +160,14 @@ async def _token(request: Request) -> str:
     fields = _form(body) if kind == _FORM else _document(body)
     token = fields.get("token")
     if not isinstance(token, str) or not token:
-        raise invalid("the body has exactly one `token`, which is text")
+        raise invalid("the body must have exactly one `token`, a string")
     return token
 
 
 def _form(body: bytes) -> Mapping[str, object]:
     try:
         fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=10)
-    except ValueError:  # more fields than that
+    except ValueError:  # more than max_num_fields
         return {}
     return {name: values[0] for name, values in fields.items() if len(values) == 1}
 
@@ -189,9 +191,9 @@ def _counted_as(proof: Proof) -> str:
     return f"execution:{proof.execution}"
 
 
-def _said(proof: Proof, issuer: str) -> Introspected:
+def _claims(proof: Proof, issuer: str) -> Introspected:
     issued_at = int(proof.issued_at.timestamp())
-    said: Introspected = {
+    claims: Introspected = {
         "active": True,
         "token_type": "Bearer",
         "iss": issuer,
@@ -206,9 +208,9 @@ def _said(proof: Proof, issuer: str) -> Introspected:
         "execution": str(proof.execution),
     }
     if proof.attempt is not None:
-        said["attempt"] = proof.attempt
+        claims["attempt"] = proof.attempt
     if proof.deadline is not None:
-        said["deadline"] = int(proof.deadline.timestamp())
+        claims["deadline"] = int(proof.deadline.timestamp())
     if proof.owner is not None:
-        said["owner"] = proof.owner
-    return said
+        claims["owner"] = proof.owner
+    return claims

@@ -1,9 +1,9 @@
-"""Writes: done once, whole or not at all, and answered.
+"""Writes: atomic and idempotent.
 
-A write is one transaction. With an `Idempotency-Key` it begins by taking the key and ends by
-keeping the answer beside the work, so the two are committed together. A twin that comes meanwhile
-waits at the key: after a commit it gets the same answer, after a failure it does the work itself. A
-request that is refused changes nothing and leaves no key.
+A write is one transaction. With an `Idempotency-Key`, it first claims the key and finally stores
+the response, so that the change and its response are committed together. A concurrent duplicate
+waits for the key: after a commit it gets the stored response, after a rollback it runs itself. A
+rejected request changes nothing and stores no key.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantcron.api.replies import done, repeated, written
+from tenantcron.api.replies import encoded, json_reply, stored_reply
 from tenantcron.service.problems import ApiProblem
 from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
@@ -26,44 +26,46 @@ REPEATED = {"Idempotency-Replayed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What came of a write."""
+class WriteResult:
+    """The result of a write."""
 
     data: Mapping[str, object]
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-# The work, on a database whose transactions are parts of the one that the write is.
-Step = Callable[[Database], Awaitable[Done]]
+# The change, on a database whose transactions join the transaction of the write.
+Step = Callable[[Database], Awaitable[WriteResult]]
 
 
 async def write(request: Request, work: Work, step: Step) -> Response:
-    """Do the work of a request once, and reply."""
+    """Run the change of a request once, and return the response."""
     key = request.headers.get(KEY)
     if key is None:
         async with work.writing.transaction() as connection:
             return _reply(await step(work.writing.joining(connection)))
-    asked = await _hash(request)
+    request_hash = await _hash(request)
     async with work.writing.transaction() as connection:
-        kept = await idempotency_keys.take(connection, work.caller.key, key, asked)
+        kept = await idempotency_keys.take(connection, work.caller.key, key, request_hash)
         if kept is None:
-            return _reply(await _kept(connection, work, key, step))
-    if kept.request_hash != asked:
-        raise ApiProblem("TC708", "this key came with another request before: use a new one")
-    return repeated(kept.answer.encode(), kept.status, REPEATED)
+            return _reply(await _run_and_store(connection, work, key, step))
+    if kept.request_hash != request_hash:
+        raise ApiProblem("TC708", "the key was already used for a different request: use a new key")
+    return stored_reply(kept.answer.encode(), kept.status, REPEATED)
 
 
-async def _kept(connection: AsyncConnection, work: Work, key: str, step: Step) -> Done:
-    """Do the work and keep its answer, in one transaction."""
+async def _run_and_store(
+    connection: AsyncConnection, work: Work, key: str, step: Step
+) -> WriteResult:
+    """Run the change and store its response, in one transaction."""
     result = await step(work.writing.joining(connection))
-    caller, answer = work.caller.key, written(result.data).decode()
+    caller, answer = work.caller.key, encoded(result.data).decode()
     await idempotency_keys.keep(connection, caller, key, result.status, answer)
     return result
 
 
 async def _hash(request: Request) -> str:
-    """Return the fingerprint of all that decides what a request does."""
+    """Return the hash of everything that determines the effect of a request."""
     parts = (request.method, request.url.path, request.url.query)
     digest = sha256()
     for part in (*(text.encode() for text in parts), await request.body()):
@@ -71,5 +73,5 @@ async def _hash(request: Request) -> str:
     return digest.hexdigest()
 
 
-def _reply(result: Done) -> Response:
-    return done(result.data, result.status, result.headers)
+def _reply(result: WriteResult) -> Response:
+    return json_reply(result.data, result.status, result.headers)

@@ -28,7 +28,7 @@ from tenantcron.scheduler.operate.execution_lookup import (
     execution_details,
     id_range,
 )
-from tenantcron.service.responses.executions import as_json, story_as_json
+from tenantcron.service.responses.executions import as_json, details_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history
 from tenantcron.store.rows.execution_history import ExecutionRow, Filter
@@ -116,7 +116,7 @@ async def _show(database: Database, arguments: argparse.Namespace) -> CommandRes
     def show(console: Console) -> None:
         show_details(found, console)
 
-    return CommandResult({"execution": story_as_json(found)}, show)
+    return CommandResult({"execution": details_as_json(found)}, show)
 
 
 async def _retry(database: Database, arguments: argparse.Namespace) -> CommandResult:

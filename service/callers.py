@@ -1,16 +1,15 @@
-"""Callers: who sends a request, how they prove it, and how often they may.
+"""Callers: authentication and rate limits of requests.
 
 1. `Authorization: Bearer tc_…` is an API token. One statement finds it and counts the request.
-   Reads of a busy token share such a statement for a second at most (see `allowances`). Whatever
-   changes something asks each time: a token that was revoked a moment ago changes nothing.
-2. Any other bearer is a token of the OIDC issuer, if the settings name one.
-3. Nothing: nobody, unless the server was started with `--anonymous`, which it only does on a
-   loopback address. Such a caller acts unauthenticated. A browser on the same machine can be made
-   to send requests by any page that it shows, so requests that come from a page, or under another
-   host name, are refused.
+   Reads with a busy token share a statement for up to a second (see `rate_limits`). Each write
+   runs its own statement, so a revoked token cannot write anything.
+2. Any other bearer token is a token of the OIDC issuer, if the settings have one.
+3. A request without a token is rejected unless the server was started with `--anonymous`, which
+   requires a loopback address. Such a caller is not authenticated. Any web page can make a browser
+   on the same machine send requests, so cross-origin requests and other host names are rejected.
 
-The reply about a token that is not valid is always the same: the reason is in the log. A valid OIDC
-token without a claim that grants access is 403, and names the claim.
+The response to an invalid token is always the same; the log has the reason. A valid OIDC token
+without a claim that grants access gets 403 with the name of the claim.
 """
 
 from dataclasses import dataclass
@@ -49,17 +48,17 @@ _MISSING: Final = "send `Authorization: Bearer` with a token"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request, and what they may do."""
+    """The sender of a request and its permissions."""
 
     actor: AnyActor
     grant: Grant
-    # By which requests are counted, and idempotency keys kept apart.
+    # Identifies the caller in request counts and idempotency keys.
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class OidcIssuer:
-    """An issuer and its keys."""
+    """An OIDC issuer and its keys."""
 
     issuer: oidc.Issuer
     keys: IssuerKeySet
@@ -67,7 +66,7 @@ class OidcIssuer:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Finds out who sends a request."""
+    """Authenticates callers."""
 
     database: Database
     rate_limit: int
@@ -76,16 +75,16 @@ class Callers:
     anonymous: bool = False
 
     async def of(self, request: Request) -> Caller:
-        """Return who sends the request; a Problem if nobody does, or too often."""
+        """Return the caller; raise ApiProblem if it is not authenticated or exceeds its limit."""
         bearer = bearer_of(request)
         if bearer is None:
-            return self.nobody(request)
-        return await self.presenting(bearer, reads=request.method in _READING)
+            return self.without_token(request)
+        return await self.with_bearer(bearer, reads=request.method in _READING)
 
-    async def presenting(self, bearer: str, *, reads: bool = False) -> Caller:
-        """Return who presents a token; a Problem if it proves nobody, or comes too often.
+    async def with_bearer(self, bearer: str, *, reads: bool = False) -> Caller:
+        """Return the caller of a token; raise ApiProblem if it is invalid or over the limit.
 
-        For what only reads, a proof counts that is a second old.
+        A read may use an authentication result that is up to a second old.
         """
         try:
             if (presented := api_tokens.read_token(bearer)) is not None:
@@ -98,12 +97,12 @@ class Callers:
             log.info("token_refused", error=str(error))
             raise ApiProblem("TC702", str(error)) from error
 
-    def nobody(self, request: Request) -> Caller:
-        """Return the caller who presents nothing, if such callers are served."""
+    def without_token(self, request: Request) -> Caller:
+        """Return the anonymous caller, if the server allows one."""
         if not self.anonymous:
             raise unauthenticated(_MISSING)
-        if not is_loopback(request) or is_from_elsewhere(request):
-            raise unauthenticated("without a token only this machine itself is served")
+        if not is_loopback(request) or is_cross_origin(request):
+            raise unauthenticated("requests without a token are allowed from this machine only")
         return Caller(_ANONYMOUS, Grant(Role.ADMIN, None), "anonymous")
 
     async def _with_token(self, presented: api_tokens.PresentedToken, *, reads: bool) -> Caller:
@@ -112,7 +111,7 @@ class Callers:
         token = None if found is None else found.token
         now = datetime.now(UTC) if found is None else found.now
         caller = _caller(api_tokens.authenticate(presented, token, now), f"token:{presented.id}")
-        self.refuse_too_many(None if found is None else found.usage)
+        self.enforce_rate_limit(None if found is None else found.usage)
         return caller
 
     async def _with_oidc(self, bearer: str) -> Caller:
@@ -122,26 +121,26 @@ class Callers:
         authenticated = oidc.authenticate(bearer, key, self.issuer.issuer, datetime.now(UTC))
         caller = _caller(authenticated, authenticated.actor.id)
         async with self.database.transaction() as connection:
-            self.refuse_too_many(await api_usage.count(connection, caller.key))
+            self.enforce_rate_limit(await api_usage.count(connection, caller.key))
         return caller
 
-    def refuse_too_many(self, usage: Usage | None) -> None:
-        """Refuse a request beyond the limit of its caller."""
+    def enforce_rate_limit(self, usage: Usage | None) -> None:
+        """Reject a request over the rate limit of its caller."""
         if usage is None or usage.requests <= self.rate_limit:
             return
         wait = max(1, usage.seconds_left)
-        detail = f"{self.rate_limit} requests a minute are allowed: try again in {wait} s"
+        detail = f"the limit is {self.rate_limit} requests per minute: retry in {wait} s"
         raise ApiProblem("TC709", detail, headers={"Retry-After": str(wait)})
 
 
 def is_loopback(request: Request) -> bool:
-    """Whether a request came under a name of this machine itself."""
+    """Whether the `Host` of a request is a loopback name."""
     host = host_of(request.headers.get("host", ""))
     return host is not None and bare(host) in LOOPBACK
 
 
-def is_from_elsewhere(request: Request) -> bool:
-    """Whether a browser says that a page of another address, or port, sends a request."""
+def is_cross_origin(request: Request) -> bool:
+    """Whether the `Origin` of a request is another site."""
     origin, host = request.headers.get("origin"), request.headers.get("host")
     return origin is not None and origin not in (f"http://{host}", f"https://{host}")
 
@@ -151,7 +150,7 @@ def _caller(authenticated: AuthenticatedCaller, key: str) -> Caller:
 
 
 def bearer_of(request: Request) -> str | None:
-    """Return the bearer token of a request, None if it has none."""
+    """Return the bearer token of a request; None if there is none."""
     given = request.headers.getlist("authorization")
     if len(given) > 1:
         raise ApiProblem("TC720", "send one `Authorization` header")

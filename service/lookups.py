@@ -1,4 +1,4 @@
-"""Look-ups of what a request names, as its caller sees it; the API and the dashboard share them."""
+"""Look-ups of tenants, schedules and executions that the caller may see."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -20,21 +20,21 @@ from tenantcron.store.rows.tenants import TenantRow, TenantStatus
 from tenantcron.tenants.registry import tenant_id
 
 
-def seen_tenant(work: Work, text: str) -> TenantId:
-    """Check the tenant of a path; one that the caller may not know of does not exist."""
+def visible_tenant(work: Work, text: str) -> TenantId:
+    """Return the tenant of a path; raise UnknownError if the caller may not see it."""
     tenant = tenant_id(text)
     work.require_tenant(tenant)
     return tenant
 
 
-async def some_schedules(
+async def page_of_schedules(
     connection: AsyncConnection,
     row: TenantRow,
     wanted: SchedulesWanted,
     after: str | None,
     limit: int,
 ) -> list[ListedSchedule]:
-    """Return schedules of a tenant; a deprovisioned one may have lost its schema."""
+    """Return schedules of a tenant; a deprovisioned tenant may have no schema."""
     if row.status is TenantStatus.DEPROVISIONED:
         return []
     return await tenant_schedules.page(connection, row, wanted, after=after, limit=limit)
@@ -46,23 +46,27 @@ def state_of(
     paused: dict[UUID, Pause],
     faults: dict[TenantId, dict[str, str]],
 ) -> LiveState:
-    """Return a tenant's schedules as the reconciler tells them."""
+    """Return the schedules of a tenant as the reconciler represents them."""
     live = definitions({"schedules": [listed.columns for listed in found]})
-    named = list(zip(found, live, strict=True))
-    pauses = {of.schedule_name: paused[listed.id] for listed, of in named if listed.id in paused}
-    providers = {of.schedule_name: listed.provider for listed, of in named}
+    pairs = list(zip(found, live, strict=True))
+    pauses = {
+        definition.schedule_name: paused[listed.id]
+        for listed, definition in pairs
+        if listed.id in paused
+    }
+    providers = {definition.schedule_name: listed.provider for listed, definition in pairs}
     return LiveState(
         row, live=live, pauses=pauses, faults=faults.get(row.id, {}), providers=providers
     )
 
 
 async def existing_schedule(work: Work, tenant: str, schedule: str) -> ScheduleRef:
-    """Return a schedule that the caller sees; nothing else of a request is acted upon.
+    """Return a schedule that the caller may see.
 
-    The cursors are brought in line here, before the transaction of the write begins: that one then
-    finds nothing to follow, and holds no locks on other tenants.
+    The cursors are synced here, before the transaction of the write begins. So that transaction
+    has no cursors to sync and locks no other tenants.
     """
-    ref = ScheduleRef(seen_tenant(work, tenant), schedule)
+    ref = ScheduleRef(visible_tenant(work, tenant), schedule)
     async with work.reading.transaction() as connection:
         await require_schedule(connection, ref)
     await refresh(work.writing, TenantScheduleProvider(work.bounds))
@@ -70,14 +74,16 @@ async def existing_schedule(work: Work, tenant: str, schedule: str) -> ScheduleR
 
 
 async def require_execution(work: Work, execution: UUID) -> None:
-    """Refuse what the caller does not see; nothing else of a request is acted upon."""
+    """Raise UnknownError if the caller may not see the execution."""
     async with work.reading.transaction() as connection:
-        await seen_execution(connection, work, execution)
+        await visible_execution(connection, work, execution)
 
 
-async def seen_execution(connection: AsyncConnection, work: Work, execution: UUID) -> ExecutionRow:
-    """Return an execution; one of a tenant that the caller may not know of does not exist."""
+async def visible_execution(
+    connection: AsyncConnection, work: Work, execution: UUID
+) -> ExecutionRow:
+    """Return an execution; raise UnknownError if the caller may not see its tenant."""
     found = await execution_history.with_ids_between(connection, execution, execution, 1)
     if not found or not work.sees(found[0].tenant_id):
-        raise UnknownError(f"there is no execution {execution}, or it is not kept any more")
+        raise UnknownError(f"execution {execution} does not exist or is past its retention")
     return found[0]

@@ -1,13 +1,12 @@
-"""Slots: how many manifests one process works on at a time, for each caller and in all.
+"""Slots limit how many manifests a process checks at a time, per caller and in total.
 
-A manifest is the most expensive thing that a caller can send: hundreds of milliseconds of
-processor time. What the slots protect is the processor and the memory of this process, so they are
-counted here: a slot is free again whatever happens to its request, and a process that dies leaves
-none behind. How many requests a caller may make over all processes is counted in the database (see
-`callers`).
+A manifest is the most expensive request: it takes hundreds of milliseconds of CPU time. Slots
+protect the CPU and the memory of this process, so the process counts them: a slot is released
+whatever happens to its request, and a killed process leaves none behind. The rate limit of a caller
+over all processes is counted in the database (see `callers`).
 
-A slot is taken after the body was read, so one that never comes holds none. A caller without a free
-slot gets 429, and keeps no other caller from its own slots.
+A slot is taken after the body is read, so a body that never arrives holds none. A caller without a
+free slot gets 429 and does not use the slots of other callers.
 """
 
 from collections import Counter
@@ -17,9 +16,9 @@ from typing import Final
 
 from tenantcron.service.problems import RETRY_AFTER, ApiProblem, unavailable
 
-# As many as a command with --server sends at a time.
+# As many as the command line sends at a time with --server.
 EACH: Final = 8
-# A manifest has a mebibyte at most, and a few times that while a process works on it.
+# A manifest has at most 1 MiB and takes a few times that while it is checked.
 ALL: Final = 64
 
 
@@ -31,16 +30,16 @@ class ManifestSlots:
 
     @contextmanager
     def take(self, caller: str) -> Iterator[None]:
-        """Take a slot for the caller with this key; a Problem if none is free."""
+        """Take a slot for the caller with this key; raise ApiProblem if none is free."""
         if self._taken[caller] >= EACH:
-            detail = f"{EACH} manifests of one caller are checked at a time: wait for an answer"
+            detail = f"the limit is {EACH} manifests per caller at a time: wait for a response"
             raise ApiProblem("TC719", detail, headers={"Retry-After": str(RETRY_AFTER)})
         if self._taken.total() >= ALL:
-            raise unavailable("too many manifests are being checked: try again")
+            raise unavailable("too many manifests are being checked: retry")
         self._taken[caller] += 1
         try:
             yield
         finally:
             self._taken[caller] -= 1
-            # What is zero counts for nothing, but would be kept for each caller there ever was.
+            # Drop counts of zero, so that the counter does not grow with every caller.
             self._taken += Counter()

@@ -20,10 +20,10 @@ from tenantcron.service.problems import unavailable
 
 log = structlog.get_logger()
 
-# After that a key that the issuer has withdrawn counts no more.
+# Seconds until the keys are fetched again, which drops withdrawn keys.
 _FRESH_FOR: Final = 600.0
 _TRUSTED_FOR: Final = 3600.0
-# Tokens with made-up keys must not turn into requests to the issuer.
+# Limits the requests to the issuer that tokens with invented key ids can cause.
 _AT_MOST_EVERY: Final = 10.0
 _PATIENCE: Final = 5.0
 _LONGEST: Final = 1_000_000
@@ -32,7 +32,7 @@ _SHORTEST_RSA: Final = 2048
 
 @dataclass(slots=True)
 class IssuerKeySet:
-    """What is known of an issuer's keys. Each process fetches its own: nothing is decided by it."""
+    """The cached keys of an issuer. Each process has its own cache."""
 
     url: str = field(repr=False)
     _keys: dict[str, jwt.PyJWK] = field(default_factory=dict)
@@ -41,16 +41,16 @@ class IssuerKeySet:
     _fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def key(self, key_id: str | None) -> jwt.PyJWK:
-        """Return a key by its id; without one, the only key there is."""
+        """Return a key by its id; without an id, the only key."""
         found = self._find(key_id)
         if found is not None and self._age < _FRESH_FOR:
             return found
         async with self._fetching:
             await self._fetch()
-        # Keys that were fetched before go on to count for a while: an issuer that is away for a
-        # moment has withdrawn nothing. For ever would keep what was withdrawn alive.
+        # Cached keys stay valid for a while, because an unreachable issuer has withdrawn nothing.
+        # The time is limited, so that a withdrawn key does not stay valid forever.
         if self._age > _TRUSTED_FOR:
-            raise unavailable("the issuer of tokens does not answer: try again")
+            raise unavailable("the token issuer does not respond: retry")
         found = self._find(key_id)
         if found is None:
             raise InvalidCredentialsError("the issuer has no such key")
@@ -72,27 +72,27 @@ class IssuerKeySet:
         try:
             self._keys = _readable(await _get(self.url))
         except (httpx.HTTPError, TimeoutError, ValueError, jwt.PyJWTError) as error:
-            log.warning("issuer_away", url=_place(self.url), error=_said(error))
+            log.warning("issuer_away", url=_without_query(self.url), error=_message(error))
             return
         self._fetched_at = monotonic()
 
 
-def _place(url: str) -> str:
-    """Return what may be shown of the URL: queries hold secrets at times."""
+def _without_query(url: str) -> str:
+    """Remove the query of a URL, which may contain a secret."""
     return url.partition("?")[0]
 
 
-def _said(error: Exception) -> str:
-    """Return what went wrong; the library's own text for a status quotes the URL."""
+def _message(error: Exception) -> str:
+    """Return the message of an error; the message of httpx for a status quotes the URL."""
     if isinstance(error, httpx.HTTPStatusError):
-        return f"it answered {error.response.status_code}"
+        return f"HTTP status {error.response.status_code}"
     return f"{type(error).__name__}: {error}"
 
 
 async def _get(url: str) -> bytes:
     content = b""
     async with (
-        # However slowly it trickles in: whoever presents a token waits for it.
+        # A total timeout: the request that presented the token waits for the keys.
         asyncio.timeout(_PATIENCE),
         httpx.AsyncClient(timeout=_PATIENCE, follow_redirects=False, trust_env=False) as client,
         client.stream("GET", url) as answer,
@@ -106,7 +106,7 @@ async def _get(url: str) -> bytes:
 
 
 def _readable(content: bytes) -> dict[str, jwt.PyJWK]:
-    """Return the keys that we can use; an issuer may have others beside them."""
+    """Return the usable keys of a JWK set, which may contain others."""
     match json.loads(content):
         case {"keys": [*keys]}:
             signing = [key for key in keys if not _is_for_encryption(key)]
@@ -120,7 +120,7 @@ def _is_for_encryption(key: object) -> bool:
 
 
 def _is_strong(key: jwt.PyJWK) -> bool:
-    """A shared secret is no public key, and a short RSA key can be factored."""
+    """Whether a key is a public key, and an RSA key is long enough."""
     if isinstance(key.key, RSAPublicKey):
         return key.key.key_size >= _SHORTEST_RSA
     return key.key_type != "oct"

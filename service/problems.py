@@ -1,7 +1,7 @@
-"""Problems: from what was raised to what the caller is told, as RFC 9457 has it.
+"""Problem details of the API (RFC 9457), and the mapping from exceptions to them.
 
-`KNOWN` is the one table from errors to codes, and a code decides the status. What is in no table
-is our fault: it is logged, and the caller gets an id to ask about.
+`KNOWN` maps exceptions to codes, and a code determines the status. Any other exception is an
+internal error: it is logged, and the caller receives its correlation id.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ from tenantcron.store.connection.errors import ConflictError, DatabaseError
 from tenantcron.tenants.errors import TenantError, UnknownTenantError
 
 MEDIA_TYPE: Final = "application/problem+json"
-# So that callers who all met a slow database do not come back in the same second as before.
+# Seconds. Spreads the retries of callers that met a slow database at the same time.
 RETRY_AFTER: Final = 2
 
-# The first that fits counts.
+# The first match applies.
 KNOWN: Final[tuple[tuple[type[Exception], str], ...]] = (
     (UnknownError, "TC703"),
     (UnknownTenantError, "TC703"),
@@ -37,15 +37,15 @@ KNOWN: Final[tuple[tuple[type[Exception], str], ...]] = (
     (NoConnectionError, "TC710"),
     (UsageError, "TC707"),
 )
-# Words about the database are for those who run it.
+# Details about the database are for operators, not for callers.
 _NOT_FOR_CALLERS: Final = "TC710"
-# A statement was given up, for its time was over or somebody else held what it needed.
-_GIVEN_UP: Final = ("57014", "55P03")
+# The statement timed out, or another session held a lock that it needed.
+_TIMED_OUT: Final = ("57014", "55P03")
 _INVALID_MANIFEST: Final = "TC605"
 
 
 class ProblemBody(TypedDict):
-    """What every problem says."""
+    """The members of every problem."""
 
     type: str
     title: str
@@ -55,7 +55,7 @@ class ProblemBody(TypedDict):
 
 
 class ApiProblem(Exception):  # noqa: N818 -- the word of RFC 9457
-    """Something that the caller is told, with a code; `more` has keys of its own."""
+    """A problem with a code, sent to the caller; `more` has additional members."""
 
     def __init__(
         self,
@@ -72,53 +72,53 @@ class ApiProblem(Exception):  # noqa: N818 -- the word of RFC 9457
 
     @property
     def status(self) -> HTTPStatus:
-        """The status that it is answered with."""
+        """The HTTP status."""
         if self.code in PROBLEMS:
             return PROBLEMS[self.code].status
-        unfit = self.code == _INVALID_MANIFEST
-        return HTTPStatus.UNPROCESSABLE_ENTITY if unfit else HTTPStatus.CONFLICT
+        is_invalid = self.code == _INVALID_MANIFEST
+        return HTTPStatus.UNPROCESSABLE_ENTITY if is_invalid else HTTPStatus.CONFLICT
 
     def body(self) -> dict[str, object]:
         """Return the members of the problem."""
         rule = PROBLEMS[self.code].rule if self.code in PROBLEMS else REFUSALS[self.code]
-        told: ProblemBody = {
+        body: ProblemBody = {
             "type": f"urn:tenantcron:problem:{rule.name}",
             "title": rule.what,
             "status": self.status.value,
             "detail": self.detail,
             "code": self.code,
         }
-        return {**told, **self.more}
+        return {**body, **self.more}
 
 
 def problem_of(error: Exception) -> ApiProblem | None:
-    """Return what a caller is told about an error; None if it is not one that we know."""
+    """Return the problem of an exception; None if it is an internal error."""
     if isinstance(error, ApiProblem):
         return error
     if isinstance(error, RefusedError):
         return ApiProblem(error.code, error.message)
     if isinstance(error, CheckLostError):
-        return unavailable(f"{error}: try again")
+        return unavailable(f"{error}: retry")
     if isinstance(error, DBAPIError):
         cause = error.orig
-        given_up = isinstance(cause, psycopg.Error) and cause.sqlstate in _GIVEN_UP
-        return unavailable() if given_up else None
+        timed_out = isinstance(cause, psycopg.Error) and cause.sqlstate in _TIMED_OUT
+        return unavailable() if timed_out else None
     code = next((code for kind, code in KNOWN if isinstance(error, kind)), None)
     if code is None:
         return None
     return unavailable() if code == _NOT_FOR_CALLERS else ApiProblem(code, str(error))
 
 
-def unavailable(detail: str = "the database does not answer in time: try again") -> ApiProblem:
-    """Return the problem of a server that cannot answer now."""
+def unavailable(detail: str = "the database did not respond in time: retry") -> ApiProblem:
+    """Return the problem of a server that cannot respond now."""
     return ApiProblem("TC710", detail, headers={"Retry-After": str(RETRY_AFTER)})
 
 
 def unauthenticated(detail: str) -> ApiProblem:
-    """Return the problem of a caller who proves nothing."""
+    """Return the problem of a request that is not authenticated."""
     return ApiProblem("TC701", detail, headers={"WWW-Authenticate": 'Bearer realm="tenantcron"'})
 
 
 def invalid(detail: str, *errors: Mapping[str, object]) -> ApiProblem:
-    """Return the problem of a request that is not as described."""
+    """Return the problem of a request that does not match the API description."""
     return ApiProblem("TC707", detail, {"errors": list(errors)})

@@ -1,20 +1,21 @@
-"""Allowances: how many reads of a token a process may serve before it asks the database again.
+"""Allowances: how many reads of a token a process may serve before it queries the database again.
 
-To find a token and count a request takes a round trip and a row that is written, which is more than
-many a read itself costs. So a process takes several requests at once for a token that is busy:
+Finding a token and counting a request takes a round trip and writes a row, which costs more than
+many reads. So a process reserves several requests at once for a busy token:
 
-- **Who decides** is the database. What a process may serve was counted there before, so all
-  processes together never serve more than the limit. The proof comes with it: the token as it was.
-- **How many**: one at first, twice as many each time that they were used up within a second. Never
-  more than a tenth of what is left of the minute, so that the last requests are counted one by one,
-  and those that one process holds are hardly missed by another.
-- **How long**: a second. Then the process asks again, and gives back what it did not use. So a
-  revocation holds for reads within a second, and at once for a token that is not busy.
-- **Failures**: a process that dies has counted requests that never come, until the minute ends. A
-  connection that is lost while something is given back may give it back twice: then a few requests
-  too many are served in that minute. If the database does not answer, nothing is served on credit.
+- **Authority**: the database. A process serves only requests that were counted there before, so
+  all processes together never exceed the limit. The query also returns the token for
+  authentication.
+- **Size**: one request at first, twice as many each time the allowance is used up within a second.
+  It never exceeds a tenth of the requests left in the minute, so the last ones are counted one by
+  one.
+- **Lifetime**: one second. Then the process queries again and releases unused requests. So a
+  revocation takes effect within a second for reads, and at once for a token that is not busy.
+- **Failures**: if a process dies, its unused requests stay counted until the minute ends. If the
+  connection is lost during a release, requests may be released twice, and a few requests too many
+  are served in that minute. If the database does not respond, no request is served.
 
-Changes are proven and counted one by one: a token that was revoked changes nothing any more.
+Writes are authenticated and counted one by one, so a revoked token cannot write anything.
 """
 
 import asyncio
@@ -31,17 +32,17 @@ from tenantcron.store.rows import api_tokens
 from tenantcron.store.rows.api_tokens import TokenRequest, Unused
 from tenantcron.store.rows.api_usage import Usage
 
-# How long a proof counts for reads, in seconds.
+# Lifetime of an allowance, in seconds.
 LIFE: Final = 1.0
-# The part of a minute's rest that is taken at once, at most.
+# An allowance is at most this fraction of the requests left in the minute.
 _PART: Final = 10
-# From so many tokens on, those that were not seen for a while are forgotten.
+# With more tokens than this, idle ones are removed from memory.
 _MANY: Final = 1_000
 
 
 @dataclass(slots=True)
 class _Allowance:
-    """What a process holds for one token, and who waits for more."""
+    """The reserved requests of a token, and the number of waiting requests."""
 
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
@@ -52,7 +53,7 @@ class _Allowance:
 
 
 class Allowances:
-    """What one process may serve, by token; the secret is part of the key."""
+    """The allowances of a process by token; the secret is part of the key."""
 
     def __init__(
         self,
@@ -68,19 +69,19 @@ class Allowances:
         self._held: dict[PresentedToken, _Allowance] = {}
 
     async def change(self, presented: PresentedToken) -> TokenRequest | None:
-        """Prove and count one request, now; None if there is no such token."""
-        return await self._asked(presented, 1, None)
+        """Authenticate and count a write; None if the token does not exist."""
+        return await self._query(presented, 1, None)
 
     async def read(self, presented: PresentedToken) -> TokenRequest | None:
-        """Prove and count a request that changes nothing; None if there is no such token."""
+        """Authenticate and count a read; None if the token does not exist."""
         held = self._held.get(presented) or self._begin(presented)
-        if (found := self._served(held)) is not None:
+        if (found := self._serve(held)) is not None:
             return found
         held.waiting += 1
         try:
             async with held.asking:
-                # Whoever was ahead may have taken enough for all who wait.
-                return self._served(held) or await self._more(presented, held)
+                # The request before this one may have reserved enough for all waiting requests.
+                return self._serve(held) or await self._reserve(presented, held)
         finally:
             held.waiting -= 1
 
@@ -95,31 +96,31 @@ class Allowances:
             token: held for token, held in self._held.items() if held.waiting or held.asked_at > old
         }
 
-    def _served(self, held: _Allowance) -> TokenRequest | None:
-        """Serve one request out of what is held, if its time is not over."""
+    def _serve(self, held: _Allowance) -> TokenRequest | None:
+        """Serve a request from the allowance, if it has not expired."""
         age = self._clock() - held.asked_at
         if held.found is None or not held.left or age >= LIFE:
             return None
         held.left -= 1
         return replace(held.found, now=held.found.now + timedelta(seconds=age))
 
-    async def _more(self, presented: PresentedToken, held: _Allowance) -> TokenRequest | None:
-        """Take what is needed next, and serve one request out of it."""
-        asked_at, wanted = self._clock(), self._wanted(held)
+    async def _reserve(self, presented: PresentedToken, held: _Allowance) -> TokenRequest | None:
+        """Reserve a new allowance and serve a request from it."""
+        asked_at, size = self._clock(), self._size(held)
         unused = Unused(_window(held.found), held.left)
         held.left = 0
-        found = await self._asked(presented, wanted, unused)
+        found = await self._query(presented, size, unused)
         if found is None or found.usage is None:
-            # It proves nothing, so nothing was counted, and nobody else is to meet it here.
+            # The token is invalid, so nothing was counted and there is no allowance to keep.
             self._held.pop(presented, None)
             return found
-        allowed = max(0, wanted - max(0, found.usage.requests - self._limit))
-        held.found = replace(found, usage=_first(found.usage, wanted))
-        held.asked_at, held.taken, held.left = asked_at, wanted, max(0, allowed - 1)
+        allowed = max(0, size - max(0, found.usage.requests - self._limit))
+        held.found = replace(found, usage=_first(found.usage, size))
+        held.asked_at, held.taken, held.left = asked_at, size, max(0, allowed - 1)
         return held.found
 
-    def _wanted(self, held: _Allowance) -> int:
-        """Return how many requests to take: those that wait, or those that will come."""
+    def _size(self, held: _Allowance) -> int:
+        """Return how many requests to reserve: the waiting ones, or the expected ones."""
         age = self._clock() - held.asked_at
         used = held.taken - held.left
         usage = None if held.found is None else held.found.usage
@@ -129,7 +130,7 @@ class Allowances:
         rest = self._limit - usage.requests - held.taken
         return max(held.waiting, min(coming, rest // _PART))
 
-    async def _asked(
+    async def _query(
         self, presented: PresentedToken, requests: int, unused: Unused | None
     ) -> TokenRequest | None:
         try:
@@ -144,5 +145,5 @@ def _window(found: TokenRequest | None) -> datetime | None:
 
 
 def _first(usage: Usage, taken: int) -> Usage:
-    """Return the count as it was with the first of those that were taken."""
+    """Return the usage as of the first reserved request."""
     return replace(usage, requests=usage.requests - taken + 1)

@@ -1,4 +1,4 @@
-"""What each role may do; docs/api.md shows this table."""
+"""The permissions of each role; docs/api.md shows this table."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,7 +7,7 @@ from tenantcron.actor.grants import Grant, Role
 
 
 class Permission(StrEnum):
-    """A part of the API that somebody is trusted with."""
+    """A set of operations of the API."""
 
     READ = "read"
     PLAN = "plan"
@@ -27,7 +27,7 @@ ALLOWED: Final = {
 
 def may(grant: Grant, permission: Permission) -> bool:
     """Whether a grant includes a permission."""
-    # A tenant's life and its limits are the platform's, so nobody bound to a tenant decides them.
+    # Only the platform manages tenants, so a caller that is restricted to a tenant may not.
     if permission is Permission.MANAGE and grant.tenant is not None:
         return False
     return permission in ALLOWED[grant.role]

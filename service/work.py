@@ -1,4 +1,4 @@
-"""The service behind the API: the database as each caller sees it, and all that requests share."""
+"""The service behind the API and the dashboard: shared state, and the context of a request."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
@@ -22,31 +22,31 @@ from tenantcron.store.connection.engine import Database
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the requests of one process share."""
+    """The state that all requests of a process share."""
 
     database: Database
     settings: Settings
     policy: Policy
     callers: Callers
-    # Whether the database keeps tenants apart, too; see `store.schema.api_role`.
+    # Whether the database isolates tenants; see `store.schema.api_role`.
     row_level_security: bool
-    # How it goes, for Prometheus.
+    # Renders the metrics for Prometheus.
     metrics: Callable[[], Awaitable[bytes]]
-    # The public keys of our execution tokens; None: not told here.
+    # Returns the public keys of execution tokens; None if the server has no keys.
     key_set: Callable[[], Awaitable[Mapping[str, object]]] | None = None
-    # Whether these tokens are active, and fresh ones; None as well.
+    # Introspects and renews execution tokens; None if the server has no keys.
     live_tokens: LiveTokens | None = None
     checking: Checking = field(default_factory=lambda: Checking(serving=True))
     slots: ManifestSlots = field(default_factory=ManifestSlots)
 
     def work(self, caller: Caller, correlation_id: UUID) -> "Work":
-        """Return what one request works with."""
+        """Return the context of a request."""
         return Work(self, caller, Attribution(caller.actor, correlation_id))
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One request: who asks, what they see, and in whose name things are changed."""
+    """The context of a request: its caller, what it may see, and the attribution of changes."""
 
     service: Service
     caller: Caller
@@ -54,13 +54,13 @@ class Work:
 
     @property
     def reading(self) -> Database:
-        """The database as the caller sees it."""
+        """The database with the caller's row-level security."""
         database = self.service.database
         return database.seen_by(self.bound_to) if self.service.row_level_security else database
 
     @property
     def writing(self) -> Database:
-        """The database for changes to what `reading` has shown to be the caller's."""
+        """The database for writes to rows that `reading` has shown to the caller."""
         return self.service.database
 
     @property
@@ -70,31 +70,32 @@ class Work:
 
     @property
     def bounds(self) -> Bounds:
-        """What schedules of manifests may be."""
+        """The bounds of schedules in the policy."""
         policy = self.service.policy
         return Bounds(policy.minimum_interval, policy.max_schedules_per_tenant)
 
     @property
     def bound_to(self) -> TenantId | None:
-        """The one tenant that the caller sees; None: all."""
+        """The only tenant that the caller may see; None for all tenants."""
         return self.caller.grant.tenant
 
     def manifest_slot(self) -> AbstractContextManager[None]:
-        """Return one of the caller's slots for work on a manifest."""
+        """Take one of the caller's slots for a manifest."""
         return self.service.slots.take(self.caller.key)
 
     def require(self, permission: Permission) -> None:
-        """Refuse what the caller's role does not allow."""
+        """Raise ApiProblem if the caller's role does not have the permission."""
         if not may(self.caller.grant, permission):
             role, bound = self.caller.grant.role, self.bound_to
-            whom = f" bound to `{bound}`" if bound else ""
-            raise ApiProblem("TC702", f"the role {role}{whom} may not {permission}")
+            scope = f" in tenant `{bound}`" if bound else ""
+            detail = f"the role {role}{scope} does not have the permission `{permission}`"
+            raise ApiProblem("TC702", detail)
 
     def require_tenant(self, tenant: TenantId) -> None:
-        """Let a bound caller know of its own tenant only: any other does not exist for it."""
+        """Raise UnknownError if the caller may not see the tenant."""
         if not self.sees(tenant):
             raise UnknownError(f"tenant `{tenant}` does not exist")
 
     def sees(self, tenant: TenantId) -> bool:
-        """Whether the caller may know of a tenant."""
+        """Whether the caller may see a tenant."""
         return self.bound_to in (None, tenant)

@@ -33,7 +33,7 @@ CLEAN: Final = (
     *("Makefile", "SECURITY.md", "CONTRIBUTING.md", ".github/**/*"),
     *("tests/test_locks.py", "tests/test_supply_chain.py", "tests/test_workflows.py"),
     *("provider/**/*", "tests/provider/*", "tenants/**/*", "tests/tenants/*"),
-    *("cli/**/*",),
+    *("cli/**/*", "api/**/*", "service/**/*"),
     # Not the versions: a migration that has landed never changes.
     *("migrations/*.py", "tests/migrations/*"),
 )

@@ -16,7 +16,7 @@ from tenantcron.scheduler.operate.operator import (
     refuse_cancel,
     refuse_retry,
 )
-from tenantcron.service.lookups import require_execution, seen_execution
+from tenantcron.service.lookups import require_execution, visible_execution
 from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import audit_records, execution_history
 from tenantcron.store.rows.execution_history import ExecutionRow
@@ -40,7 +40,7 @@ async def show(request: Request, visit: Visit) -> Response:
     """Show one execution."""
     execution = _id(request)
     async with visit.work.reading.transaction() as connection:
-        row = await seen_execution(connection, visit.work, execution)
+        row = await visible_execution(connection, visit.work, execution)
         now = await database_time(connection)
         attempts = await execution_history.attempts_of(connection, row)
         tenant = await existing_tenant(connection, row.tenant_id)

@@ -18,7 +18,7 @@ from tenantcron.scheduler.inspect.schedule_status import (
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.schedules.timetable import zoned_timetable
-from tenantcron.service.lookups import existing_schedule, seen_tenant
+from tenantcron.service.lookups import existing_schedule, visible_tenant
 from tenantcron.service.problems import invalid
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
@@ -149,7 +149,7 @@ def address(ref: ScheduleRef) -> str:
 
 def _ref(request: Request, visit: Visit) -> ScheduleRef:
     tenant, schedule = request.path_params["tenant"], request.path_params["schedule"]
-    return ScheduleRef(seen_tenant(visit.work, tenant), schedule_name(schedule))
+    return ScheduleRef(visible_tenant(visit.work, tenant), schedule_name(schedule))
 
 
 async def _existing(request: Request, visit: Visit) -> ScheduleRef:

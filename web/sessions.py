@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantcron.api.routing import CORRELATION
-from tenantcron.service.callers import is_from_elsewhere, is_loopback
+from tenantcron.service.callers import is_cross_origin, is_loopback
 from tenantcron.service.problems import ApiProblem
 from tenantcron.service.roles import Permission, may
 from tenantcron.service.work import Service, Work
@@ -69,7 +69,9 @@ async def visit_of(request: Request) -> Visit:
     """Return who looks; a Problem if nobody proves anything."""
     service, session = service_of(request), request.cookies.get(SESSION)
     caller = (
-        await service.callers.presenting(session) if session else service.callers.nobody(request)
+        await service.callers.with_bearer(session)
+        if session
+        else service.callers.without_token(request)
     )
     correlation_id: UUID = request.scope[CORRELATION]
     work = service.work(caller, correlation_id)
@@ -112,7 +114,7 @@ async def form_of(request: Request) -> Mapping[str, str]:
 def _same_origin(request: Request) -> bool:
     """Whether the browser says that the form is from our own address."""
     site = request.headers.get("sec-fetch-site", "same-origin")
-    return site == "same-origin" and not is_from_elsewhere(request)
+    return site == "same-origin" and not is_cross_origin(request)
 
 
 def keep(request: Request, response: Response, name: str, value: str) -> None:

@@ -26,7 +26,7 @@ async def sign_in(request: Request) -> Response:
     if not token or len(token) > _LONGEST_TOKEN or not token.isascii():
         return _asked(request, where, unauthenticated(_INCOMPLETE))
     try:
-        await service_of(request).callers.presenting(token)
+        await service_of(request).callers.with_bearer(token)
     except ApiProblem as problem:
         return _asked(request, where, problem)
     response = RedirectResponse(_inside(where), HTTPStatus.SEE_OTHER)

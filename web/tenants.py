@@ -13,7 +13,7 @@ from tenantcron.reconciler.diff import diff
 from tenantcron.reconciler.document import definitions
 from tenantcron.reconciler.outcome import Registered, live_schedules
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
-from tenantcron.service.lookups import seen_tenant, some_schedules, state_of
+from tenantcron.service.lookups import page_of_schedules, state_of, visible_tenant
 from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import (
     execution_history,
@@ -85,11 +85,11 @@ async def _exact(connection: AsyncConnection, visit: Visit, wanted: str | None) 
 
 async def show(request: Request, visit: Visit) -> Response:
     """Show one tenant."""
-    of = seen_tenant(visit.work, request.path_params["tenant"])
+    of = visible_tenant(visit.work, request.path_params["tenant"])
     async with visit.work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
         now = await database_time(connection)
-        found = await some_schedules(connection, row, SchedulesWanted(), None, _SCHEDULES + 1)
+        found = await page_of_schedules(connection, row, SchedulesWanted(), None, _SCHEDULES + 1)
         paused = await schedule_cursors.pauses(connection, [of])
         faults = await schedule_cursors.faults(connection, [of])
         schedules = live_schedules(state_of(row, found, paused, faults), now)
@@ -126,7 +126,7 @@ def _name(one: Registered) -> str:
 
 async def show_difference(request: Request, visit: Visit) -> Response:
     """Show what changed between any two versions of a tenant's manifest."""
-    of = seen_tenant(visit.work, request.path_params["tenant"])
+    of = visible_tenant(visit.work, request.path_params["tenant"])
     numbers = [_number(request.query_params.get(name, "")) for name in ("from", "to")]
     async with visit.work.reading.transaction() as connection:
         await existing_tenant(connection, of)

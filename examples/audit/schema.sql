@@ -1,5 +1,5 @@
--- Invoices, and their history, which a trigger writes for changes from every client. The history has a
--- schema of its own: handlers may write each table in the schema of their tenant.
+-- Invoices, and their history, which a trigger writes for changes from every client. The history has its
+-- own schema: handlers may write each table in the schema of their tenant.
 
 create table invoice (
     id bigint generated always as identity primary key,

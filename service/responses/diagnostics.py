@@ -1,16 +1,16 @@
-"""Diagnostics for programs; the keys are stable."""
+"""Diagnostics as JSON; the keys are stable."""
 
 from typing import TYPE_CHECKING
 
 from tenantcron.manifests.diagnostics import Diagnostic, json_pointer
 
 if TYPE_CHECKING:
-    # `validate` is in a hurry, and does not pay for what describes the API.
+    # Not imported at run time: it would slow down the start of `validate`.
     from tenantcron.service.responses.shapes import DiagnosticResponse
 
 
 def as_json(diagnostic: Diagnostic) -> "DiagnosticResponse":
-    """Return one diagnostic as JSON has it."""
+    """Return a diagnostic as JSON."""
     problem, span = diagnostic.problem, diagnostic.problem.span
     return {
         "code": problem.code,

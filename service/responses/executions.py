@@ -1,14 +1,18 @@
-"""Executions for programs; the keys are stable."""
+"""Executions as JSON; the keys are stable."""
 
 from datetime import datetime
 
 from tenantcron.scheduler.operate.execution_lookup import ExecutionDetails
-from tenantcron.service.responses.shapes import AttemptResponse, ExecutionResponse, StoryResponse
+from tenantcron.service.responses.shapes import (
+    AttemptResponse,
+    ExecutionDetailsResponse,
+    ExecutionResponse,
+)
 from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow
 
 
 def as_json(row: ExecutionRow) -> ExecutionResponse:
-    """Return one execution."""
+    """Return an execution."""
     return {
         "id": str(row.id),
         "tenant": row.tenant_id,
@@ -36,16 +40,17 @@ def as_json(row: ExecutionRow) -> ExecutionResponse:
             "id": row.actor_id,
             "type": row.actor_type,
             "source": row.actor_source,
-            # Executions are attributed; only a token would prove anything.
+            # An execution is attributed to its actor, which no token has authenticated.
             "authenticated": False,
         },
         "correlation_id": str(row.id),
     }
 
 
-def story_as_json(details: ExecutionDetails) -> StoryResponse:
+def details_as_json(details: ExecutionDetails) -> ExecutionDetailsResponse:
     """Return an execution with its attempts."""
-    return {**as_json(details.execution), "attempts": [_attempt(one) for one in details.attempts]}
+    attempts = [_attempt(attempt) for attempt in details.attempts]
+    return {**as_json(details.execution), "attempts": attempts}
 
 
 def _attempt(attempt: AttemptRow) -> AttemptResponse:
@@ -64,5 +69,5 @@ def _attempt(attempt: AttemptRow) -> AttemptResponse:
 
 
 def iso(moment: datetime | None) -> str | None:
-    """Return a time, or nothing where there is none."""
+    """Return a time in ISO 8601, or None."""
     return None if moment is None else moment.isoformat()

@@ -1,4 +1,4 @@
-"""Outcomes of plan and apply for programs; the keys are stable."""
+"""Results of plan and apply as JSON; the keys are stable."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from tenantcron.store.rows.audit_records import Touch
 
 
 def answer(outcomes: Sequence[ReconcileOutcome], now: datetime) -> OutcomesAnswer:
-    """Return the answer for a few tenants, which counts from the given time."""
+    """Return the response for some tenants; next executions are computed from `now`."""
     return {
         "at": now.isoformat(),
         "tenants": [tenant_answer(outcome, now) for outcome in outcomes],
@@ -34,7 +34,7 @@ def answer(outcomes: Sequence[ReconcileOutcome], now: datetime) -> OutcomesAnswe
 
 
 def summary(outcome: ReconcileOutcome) -> Summary:
-    """Return what one tenant adds to the totals."""
+    """Return the summary of a tenant."""
     return {
         "tenants": 1,
         "create": outcome.count(Action.CREATE),
@@ -46,26 +46,26 @@ def summary(outcome: ReconcileOutcome) -> Summary:
 
 
 def tenant_answer(outcome: ReconcileOutcome, now: datetime) -> TenantAnswer:
-    """Return what became of one tenant."""
+    """Return the result of a tenant."""
     plan, refusal = outcome.plan, outcome.refusal
-    told: TenantAnswer = {
+    response: TenantAnswer = {
         "tenant": outcome.tenant,
         "file": outcome.file.as_posix() if outcome.file else None,
         "status": outcome.status.value,
         "manifest_version": _version(outcome),
         "revision": plan.state.revision if plan else None,
         "changes": [_change(change) for change in plan.difference.changes] if plan else [],
-        "drift": [_drift(one) for one in outcome.drift],
-        "schedules": [schedule(one) for one in registered(plan, now)] if plan else [],
-        "diagnostics": [as_json(one) for one in outcome.diagnostics],
+        "drift": [_drift(drift) for drift in outcome.drift],
+        "schedules": [schedule(found) for found in registered(plan, now)] if plan else [],
+        "diagnostics": [as_json(diagnostic) for diagnostic in outcome.diagnostics],
     }
     if refusal is not None:
-        told["error"] = {"code": refusal.code, "message": refusal.message}
-    return told
+        response["error"] = {"code": refusal.code, "message": refusal.message}
+    return response
 
 
 def _version(outcome: ReconcileOutcome) -> int | None:
-    """Return the version that holds now: a plan has not made its own yet."""
+    """Return the current version: a plan has not created its version yet."""
     plan = outcome.plan
     if plan is None:
         return None
@@ -82,14 +82,14 @@ def _change(change: ScheduleChange) -> ChangeResponse:
     }
 
 
-def _drift(one: Drift) -> DriftResponse:
-    """From `applied` to what is live: the opposite direction of a change."""
+def _drift(drift: Drift) -> DriftResponse:
+    """Return a drift, from `applied` to `live`: the opposite direction of a change."""
     return {
-        "schedule": one.change.schedule,
-        "fields": list(one.change.fields),
-        "applied": _definition(one.change.before),
-        "live": _definition(one.change.after),
-        "changed_by": _touch(one.touch),
+        "schedule": drift.change.schedule,
+        "fields": list(drift.change.fields),
+        "applied": _definition(drift.change.before),
+        "live": _definition(drift.change.after),
+        "changed_by": _touch(drift.touch),
     }
 
 
@@ -112,18 +112,18 @@ def _definition(definition: Definition | None) -> DefinitionResponse | None:
     }
 
 
-def schedule(one: Registered) -> ScheduleResponse:
-    """Return a registered schedule."""
+def schedule(found: Registered) -> ScheduleResponse:
+    """Return a schedule with its next executions."""
     return {
-        "name": one.definition.schedule_name,
-        "saga": one.definition.saga_name,
-        "cron": one.definition.cron_expr,
-        "timezone": one.definition.timezone,
-        "enabled": one.definition.enabled,
-        "paused": pause_as_json(one.pause),
-        "next_executions": [time.isoformat() for time in one.next_executions],
-        "fault": one.fault,
-        "provider": one.provider,
+        "name": found.definition.schedule_name,
+        "saga": found.definition.saga_name,
+        "cron": found.definition.cron_expr,
+        "timezone": found.definition.timezone,
+        "enabled": found.definition.enabled,
+        "paused": pause_as_json(found.pause),
+        "next_executions": [time.isoformat() for time in found.next_executions],
+        "fault": found.fault,
+        "provider": found.provider,
     }
 
 

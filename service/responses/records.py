@@ -1,4 +1,4 @@
-"""Manifest versions and audit records for programs; the keys are stable."""
+"""Manifest versions and audit records as JSON; the keys are stable."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from tenantcron.store.rows.manifest_versions import VersionRow
 
 
 def version_as_json(row: VersionRow) -> VersionResponse:
-    """Return one version of a manifest."""
+    """Return a version of a manifest."""
     return {
         "tenant": row.tenant_id,
         "version": row.version,
@@ -25,7 +25,7 @@ def document_as_json(row: VersionRow, document: Mapping[str, object]) -> Documen
 
 
 def record_as_json(row: AuditRow) -> RecordResponse:
-    """Return one audit record."""
+    """Return an audit record."""
     return {
         "entity_type": row.entity_type,
         "entity_id": row.entity_id,

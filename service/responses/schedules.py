@@ -1,4 +1,4 @@
-"""One schedule with where it stands, and what was done to it, for programs; the keys are stable."""
+"""A schedule with its state, and operations on it, as JSON; the keys are stable."""
 
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from tenantcron.store.rows.schedule_cursors import CursorRow
 
 
 def situation_as_json(situation: Situation) -> SituationResponse:
-    """Return the schedule; its first keys are those of `schedule list`."""
+    """Return a schedule; its first keys are those of `schedule list`."""
     cron, timezone = situation.timetable
     times, fault = next_or_fault(situation)
     return {
@@ -42,7 +42,7 @@ def situation_as_json(situation: Situation) -> SituationResponse:
 
 
 def next_or_fault(situation: Situation) -> tuple[tuple[datetime, ...], str | None]:
-    """Return the next executions, or why there are none that can be told."""
+    """Return the next executions, or the fault that prevents computing them."""
     fault = situation.cursor.fault if situation.cursor else None
     try:
         return situation.next_executions(), fault
@@ -51,7 +51,7 @@ def next_or_fault(situation: Situation) -> tuple[tuple[datetime, ...], str | Non
 
 
 def paused_as_json(ref: ScheduleRef, done: Paused) -> PausedResponse:
-    """Return a pause that was set."""
+    """Return the result of a pause."""
     return {
         "tenant": ref.tenant,
         "schedule": ref.schedule,
@@ -62,7 +62,7 @@ def paused_as_json(ref: ScheduleRef, done: Paused) -> PausedResponse:
 
 
 def resumed_as_json(ref: ScheduleRef, done: Resumed) -> ResumedResponse:
-    """Return a pause that was lifted."""
+    """Return the result of a resume."""
     return {
         "tenant": ref.tenant,
         "schedule": ref.schedule,
@@ -73,7 +73,7 @@ def resumed_as_json(ref: ScheduleRef, done: Resumed) -> ResumedResponse:
 
 
 def triggered_as_json(ref: ScheduleRef, done: Triggered) -> TriggeredResponse:
-    """Return an execution that was made by hand."""
+    """Return a manually triggered execution."""
     return {
         "tenant": ref.tenant,
         "schedule": ref.schedule,

@@ -1,18 +1,18 @@
-"""The shapes of answers: which keys there are, and what is behind each.
+"""The types of JSON responses.
 
-Those who make an answer, those who read one from a server and the description of the API share
-them. Nothing here may import a database driver: a command that asks a server needs none.
+The server, the command line with `--server` and the OpenAPI description share them. This module
+must not import a database driver, because `--server` needs none.
 """
 
 from collections.abc import Mapping
 from typing import Literal, NotRequired
 
-# The API describes itself by these, and pydantic takes no others on older versions of Python.
+# Pydantic requires this TypedDict on older versions of Python.
 from typing_extensions import TypedDict
 
 
 class DiagnosticResponse(TypedDict):
-    """One mistake of a manifest, with its place."""
+    """A diagnostic of a manifest, with its position."""
 
     code: str
     name: str
@@ -28,7 +28,7 @@ class DiagnosticResponse(TypedDict):
 
 
 class DefinitionResponse(TypedDict):
-    """The columns of a schedule that a manifest decides."""
+    """The columns of a schedule that a manifest defines."""
 
     schedule_name: str
     saga_name: str
@@ -39,7 +39,7 @@ class DefinitionResponse(TypedDict):
 
 
 class ChangeResponse(TypedDict):
-    """One schedule's way from what is live to what is desired."""
+    """The change of a schedule from its live to its desired definition."""
 
     action: Literal["create", "update", "delete"]
     schedule: str
@@ -49,7 +49,7 @@ class ChangeResponse(TypedDict):
 
 
 class TouchResponse(TypedDict):
-    """Who changed something last."""
+    """The actor of the last change."""
 
     id: str
     source: str
@@ -57,7 +57,7 @@ class TouchResponse(TypedDict):
 
 
 class DriftResponse(TypedDict):
-    """One schedule's way from what was applied to what is live."""
+    """The drift of a schedule from its applied to its live definition."""
 
     schedule: str
     fields: list[str]
@@ -67,7 +67,7 @@ class DriftResponse(TypedDict):
 
 
 class PauseResponse(TypedDict):
-    """An operator's word that a schedule must not fire."""
+    """The pause of a schedule, set by an operator."""
 
     at: str
     by: str | None
@@ -86,12 +86,12 @@ class ScheduleResponse(TypedDict):
     paused: PauseResponse | None
     next_executions: list[str]
     fault: str | None
-    # `tenant` for what a manifest declares.
+    # `tenant` for a schedule that a manifest declares.
     provider: str
 
 
 class ActorResponse(TypedDict):
-    """Who an execution is attributed to."""
+    """The actor of an execution."""
 
     id: str
     type: str
@@ -100,7 +100,7 @@ class ActorResponse(TypedDict):
 
 
 class ExecutionResponse(TypedDict):
-    """One execution."""
+    """An execution."""
 
     id: str
     tenant: str
@@ -129,7 +129,7 @@ class ExecutionResponse(TypedDict):
 
 
 class AttemptResponse(TypedDict):
-    """One attempt of an execution."""
+    """An attempt of an execution."""
 
     attempt: int
     outcome: str
@@ -139,19 +139,19 @@ class AttemptResponse(TypedDict):
     error: str | None
     http_status: int | None
     answer: str | None
-    # The last 64 KiB that the handler logged, and the JSON that it returned.
+    # The last 64 KiB of the handler's log, and the JSON that it returned.
     log: str | None
     result: object
 
 
-class StoryResponse(ExecutionResponse):
+class ExecutionDetailsResponse(ExecutionResponse):
     """An execution with its attempts."""
 
     attempts: list[AttemptResponse]
 
 
 class CursorResponse(TypedDict):
-    """Where the scheduler stands with a schedule."""
+    """The scheduler's position in a schedule."""
 
     schedule_id: str
     provider: str
@@ -163,7 +163,7 @@ class CursorResponse(TypedDict):
 
 
 class ChangedByResponse(TypedDict):
-    """Who made a change, and whether a token proves it."""
+    """The actor of a change, and whether a token authenticated it."""
 
     id: str
     type: str
@@ -172,7 +172,7 @@ class ChangedByResponse(TypedDict):
 
 
 class RecordResponse(TypedDict):
-    """One change, as the database has put it on record."""
+    """An audit record of a change."""
 
     entity_type: str
     entity_id: str
@@ -185,7 +185,7 @@ class RecordResponse(TypedDict):
 
 
 class SituationResponse(ScheduleResponse):
-    """A schedule with where it stands, its last executions, and who changed it last."""
+    """A schedule with its state, its last executions and its last changes."""
 
     tenant: str
     definition: Mapping[str, object]
@@ -195,7 +195,7 @@ class SituationResponse(ScheduleResponse):
 
 
 class PausedResponse(TypedDict):
-    """A pause that was set, with the pending executions that it ended and those that it kept."""
+    """The result of a pause, with the number of cancelled and of remaining pending executions."""
 
     tenant: str
     schedule: str
@@ -205,7 +205,7 @@ class PausedResponse(TypedDict):
 
 
 class ResumedResponse(TypedDict):
-    """A pause that was lifted, and how many occurrences it had kept from starting."""
+    """The result of a resume, with the number of occurrences skipped during the pause."""
 
     tenant: str
     schedule: str
@@ -215,7 +215,7 @@ class ResumedResponse(TypedDict):
 
 
 class TriggeredResponse(TypedDict):
-    """An execution that was made by hand."""
+    """A manually triggered execution."""
 
     tenant: str
     schedule: str
@@ -224,7 +224,7 @@ class TriggeredResponse(TypedDict):
 
 
 class FindingResponse(TypedDict):
-    """One reason why a schedule did not run, and what to do about it."""
+    """A reason why a schedule did not run, and what to do."""
 
     code: str
     message: str
@@ -232,7 +232,7 @@ class FindingResponse(TypedDict):
 
 
 class WhyResponse(TypedDict):
-    """Why a schedule did not run; the answer is the first finding's."""
+    """Why a schedule did not run; `answer` is the message of the first finding."""
 
     tenant: str
     schedule: str
@@ -241,7 +241,7 @@ class WhyResponse(TypedDict):
 
 
 class TenantResponse(TypedDict):
-    """One tenant."""
+    """A tenant."""
 
     tenant: str
     schema: str
@@ -260,28 +260,28 @@ class TenantResponse(TypedDict):
 
 
 class TenantPage(TypedDict):
-    """Some tenants, by id."""
+    """A page of tenants, ordered by id."""
 
     tenants: list[TenantResponse]
     next: str | None
 
 
 class SchedulePage(TypedDict):
-    """Some schedules of a tenant, by name."""
+    """A page of the schedules of a tenant, ordered by name."""
 
     schedules: list[ScheduleResponse]
     next: str | None
 
 
 class ExecutionPage(TypedDict):
-    """Some executions, the newest first."""
+    """A page of executions, newest first."""
 
     executions: list[ExecutionResponse]
     next: str | None
 
 
 class VersionResponse(TypedDict):
-    """One version of a tenant's manifest."""
+    """A version of a tenant's manifest."""
 
     tenant: str
     version: int
@@ -298,14 +298,14 @@ class DocumentResponse(VersionResponse):
 
 
 class VersionPage(TypedDict):
-    """Some versions, the newest first."""
+    """A page of manifest versions, newest first."""
 
     manifest_versions: list[VersionResponse]
     next: str | None
 
 
 class RecordPage(TypedDict):
-    """Some records of a tenant, the newest first."""
+    """A page of the audit records of a tenant, newest first."""
 
     audit_records: list[RecordResponse]
     next: str | None
@@ -319,7 +319,7 @@ class ErrorResponse(TypedDict):
 
 
 class TenantAnswer(TypedDict):
-    """What became of one tenant."""
+    """The result of a tenant."""
 
     tenant: str | None
     file: str | None
@@ -345,7 +345,7 @@ class Summary(TypedDict):
 
 
 class OutcomesAnswer(TypedDict):
-    """The answer of plan and apply."""
+    """The response of plan and apply."""
 
     at: str
     tenants: list[TenantAnswer]

@@ -1,4 +1,4 @@
-"""Tenants for programs; the keys are stable."""
+"""Tenants as JSON; the keys are stable."""
 
 from tenantcron.service.responses.executions import iso
 from tenantcron.service.responses.shapes import TenantResponse
@@ -6,7 +6,7 @@ from tenantcron.store.rows.tenants import TenantRow
 
 
 def tenant_as_json(row: TenantRow) -> TenantResponse:
-    """Return one tenant."""
+    """Return a tenant."""
     return {
         "tenant": row.id,
         "schema": row.schema_name,

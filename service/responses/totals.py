@@ -1,4 +1,4 @@
-"""Totals of plan and apply. No driver is imported here: commands that ask a server use it, too."""
+"""Totals of plan and apply. Imports no database driver, because `--server` uses it, too."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from tenantcron.service.responses.shapes import Summary
 
 
 def total(summaries: Iterable[Summary]) -> Summary:
-    """Add up the summaries of tenants."""
+    """Sum the summaries of tenants."""
     totals: Summary = {
         "tenants": 0,
         "create": 0,

@@ -1,4 +1,4 @@
-"""Why a schedule did not run, for programs; the keys are stable."""
+"""Why a schedule did not run, as JSON; the keys are stable."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,13 @@ from tenantcron.service.responses.shapes import WhyResponse
 
 
 def why_as_json(ref: ScheduleRef, reasons: Sequence[Reason]) -> WhyResponse:
-    """Return the reasons; the first of them is the answer."""
+    """Return the reasons; the first one is the answer."""
     return {
         "tenant": ref.tenant,
         "schedule": ref.schedule,
         "answer": reasons[0].message,
         "findings": [
-            {"code": one.code, "message": one.message, "hint": one.hint} for one in reasons
+            {"code": reason.code, "message": reason.message, "hint": reason.hint}
+            for reason in reasons
         ],
     }

@@ -164,7 +164,7 @@ async def test_a_page_in_a_browser_cannot_act_as_the_anonymous_caller(
 def test_anonymous_access_is_refused_on_any_other_address(tmp_path: Path) -> None:
     called = Shell(tmp_path)("serve", "--anonymous", "--host", "0.0.0.0")  # noqa: S104 -- refused
 
-    assert (called.code, "--host 127.0.0.1 only" in called.err) == (2, True)
+    assert (called.code, "use --host 127.0.0.1" in called.err) == (2, True)
 
 
 async def test_requests_beyond_the_limit_wait_for_the_next_minute_in_every_process(

@@ -66,7 +66,7 @@ def test_a_port_that_is_taken_is_told_at_once_and_nothing_is_said_to_have_starte
         called = Shell(tmp_path, database_url)("serve", "--port", port)
 
     assert called.code == 2
-    assert f"error: nothing can be served at 127.0.0.1:{port}: " in called.err
+    assert f"error: cannot listen on 127.0.0.1:{port}: " in called.err
     assert "api_started" not in called.err
 
 

@@ -282,7 +282,7 @@ async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
         for action in ("pause", "trigger"):
             refused = await page.request.post(f"{api.url}{NIGHTLY}/{action}", form=form)
             assert refused.status == 403
-            assert "may not operate" in await refused.text()
+            assert "does not have the permission" in await refused.text()
     assert cursor(database_url)["paused_at"] is None
     assert state(database_url, DEAD) == "DEAD"
 
