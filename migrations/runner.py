@@ -41,7 +41,7 @@ from tenantcron.migrations.outcome import (
 )
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.connection.locks import MigrationLock, lock_migration, wait_at_most
+from tenantcron.store.connection.locks import MigrationLock, lock_migration, set_lock_timeout
 from tenantcron.store.schema import api_role
 from tenantcron.store.schema.tables import CONTROL_SCHEMA
 from tenantcron.store.schema.tenant_tables import close_functions, ensure_control_schema
@@ -95,7 +95,7 @@ async def migrate_control(database: Database) -> ControlOutcome:
         await lock_migration(connection, MigrationLock.CONTROL)
         before = await control_version(connection)
         if before is None or before < CONTROL_VERSION:
-            await wait_at_most(connection, _PATIENCE)
+            await set_lock_timeout(connection, _PATIENCE)
             await ensure_control_schema(connection)
             await connection.run_sync(_upgrade, "control", CONTROL_SCHEMA)
             await close_functions(connection)
@@ -143,7 +143,7 @@ async def _migrate_schema(connection: AsyncConnection, schema: str) -> TenantMig
     version = await version_in(connection, schema)
     if version is not None and version >= TENANT_VERSION:
         return TenantMigrationState.CURRENT
-    await wait_at_most(connection, _PATIENCE)
+    await set_lock_timeout(connection, _PATIENCE)
     await connection.run_sync(_upgrade, "tenant", schema)
     return TenantMigrationState.MIGRATED
 

@@ -15,7 +15,7 @@ from random import Random
 
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.database_urls import DatabaseTarget
-from tenantcron.store.connection.listening import Heard, ListeningError, listening
+from tenantcron.store.connection.listening import ListeningError, Notification, listening
 from tenantcron.store.rows.tenant_sources import TENANTS_CHANGED
 from tenantcron.store.rows.tenants import SCHEDULES_CHANGED
 from tenantcron.store.steps.claiming import WORK
@@ -73,7 +73,7 @@ class Backoff:
         return Backoff(self.random, min(self.seconds * 2, LONGEST_WAIT))
 
 
-def _dispatch(heard: Heard, hints: Hints) -> None:
+def _dispatch(heard: Notification, hints: Hints) -> None:
     if heard.channel == WORK:
         hints.on_work(heard.payload)
     elif heard.channel == TENANTS_CHANGED:

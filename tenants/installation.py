@@ -26,7 +26,7 @@ from tenantcron.core.batches import batches
 from tenantcron.core.errors import TenantcronError
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import MissingRightsError
-from tenantcron.store.connection.locks import MigrationLock, lock_migration, wait_at_most
+from tenantcron.store.connection.locks import MigrationLock, lock_migration, set_lock_timeout
 from tenantcron.store.rows import tenants, workers
 from tenantcron.store.rows.tenants import TenantRow
 from tenantcron.store.schema import api_role, handler_roles, tenant_objects, tenant_tables
@@ -104,7 +104,7 @@ async def remove(
 
 async def _remove_tenants(database: Database, rows: Sequence[TenantRow]) -> None:
     async with database.transaction() as connection:
-        await wait_at_most(connection, _PATIENCE)
+        await set_lock_timeout(connection, _PATIENCE)
         for row in rows:
             await remove_tables(connection, row)
 
@@ -116,7 +116,7 @@ async def _remove_handler_roles(database: Database) -> list[KeptRole]:
     # The role that all of them are in goes last.
     for some in batches((*tenant_ids, None), _TENANTS_A_TRANSACTION):
         async with database.transaction() as connection:
-            await wait_at_most(connection, _PATIENCE)
+            await set_lock_timeout(connection, _PATIENCE)
             kept += [await handler_roles.drop(connection, tenant) for tenant in some]
     return [role for role in kept if role is not None]
 
@@ -125,7 +125,7 @@ async def _remove_control(database: Database) -> None:
     with _refusing():
         async with database.transaction() as connection:
             await lock_migration(connection, MigrationLock.CONTROL)
-            await wait_at_most(connection, _PATIENCE)
+            await set_lock_timeout(connection, _PATIENCE)
             await connection.run_sync(_downgrade)
             await tenant_tables.drop_control_schema(connection)
 

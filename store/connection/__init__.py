@@ -1,1 +1,1 @@
-"""How statements reach the database: engine, deadlines, locks, settings, errors."""
+"""Connections to the database: engine, deadlines, locks, settings, errors."""

@@ -1,8 +1,8 @@
-"""Arrays as text, for statements that take hundreds of rows at a time.
+"""Array parameters as text, for statements with hundreds of rows.
 
-psycopg would write a list item by item, at a cost of some two microseconds each; with ten columns
-that is more than everything else that firing an occurrence costs here. The text is a parameter like
-any other, cast to its type by the statement.
+psycopg adapts a list item by item, which takes about two microseconds each. With ten columns, that
+is more than all other work of firing an occurrence. The text is an ordinary parameter that the
+statement casts to the array type.
 """
 
 from collections.abc import Iterable
@@ -12,31 +12,31 @@ from uuid import UUID
 
 
 def uuids(items: Iterable[UUID]) -> str:
-    """Write ids."""
-    return "{" + ",".join([one.hex for one in items]) + "}"
+    """Format ids."""
+    return "{" + ",".join([item.hex for item in items]) + "}"
 
 
 def words(items: Iterable[str | int | float]) -> str:
-    """Write items that have no character with a meaning of its own: numbers, states."""
-    return "{" + ",".join([str(one) for one in items]) + "}"
+    """Format items that need no quoting: numbers, states."""
+    return "{" + ",".join([str(item) for item in items]) + "}"
 
 
 def numbers(items: Iterable[int | None]) -> str:
-    """Write numbers that may be missing."""
-    return "{" + ",".join(["NULL" if one is None else str(one) for one in items]) + "}"
+    """Format numbers that may be null."""
+    return "{" + ",".join(["NULL" if item is None else str(item) for item in items]) + "}"
 
 
 def times(items: Iterable[datetime | None]) -> str:
-    """Write moments."""
-    return "{" + ",".join(["NULL" if one is None else _time(one) for one in items]) + "}"
+    """Format times."""
+    return "{" + ",".join(["NULL" if item is None else _time(item) for item in items]) + "}"
 
 
 def texts(items: Iterable[str | None]) -> str:
-    """Write any text."""
-    return "{" + ",".join(["NULL" if one is None else _quoted(one) for one in items]) + "}"
+    """Format any text."""
+    return "{" + ",".join(["NULL" if item is None else _quoted(item) for item in items]) + "}"
 
 
-# The occurrences of a batch are mostly of the same moment.
+# Most occurrences of a batch have the same time.
 @lru_cache(maxsize=1024)
 def _time(moment: datetime) -> str:
     return moment.isoformat()

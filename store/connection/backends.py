@@ -1,4 +1,4 @@
-"""The server's side of a connection, where it matters."""
+"""Replacing connections whose server process has grown."""
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -7,7 +7,7 @@ _USES = "tenantcron_uses"
 
 
 def wear_out(connection: AsyncConnection, most: int) -> None:
-    """Count a use of the connection that its backend remembers; give it up after the most."""
+    """Count a use of the connection; replace it after `most` uses."""
     info = _open(connection).info
     info[_USES] = info.get(_USES, 0) + 1
     if info[_USES] >= most:
@@ -15,9 +15,9 @@ def wear_out(connection: AsyncConnection, most: int) -> None:
 
 
 def give_up(connection: AsyncConnection) -> None:
-    """Have the connection replaced by a new one after its transaction, before its next use.
+    """Replace the connection by a new one after its transaction.
 
-    For transactions that have read very many tables: a backend keeps what it knows of each.
+    For transactions that read very many tables: a backend caches the metadata of each.
     """
     _open(connection).connection.invalidate(soft=True)
 

@@ -1,13 +1,12 @@
-"""Connecting to a server whose connections are all taken.
+"""Connecting to a server that has no free connection slot.
 
-`max_connections` is shared with every other program on the server, so it can be used up for a
-moment: during a rolling upgrade, or after a failover when all clients come back at once. The
-server refuses at once then, so a connection that is needed is tried again, after longer and longer
-pauses, until the time is up that a transaction waits for a connection. The pauses are random, so
-that replicas that were refused together do not come back together.
+All programs on the server share `max_connections`, so it can be exhausted for a moment: during a
+rolling upgrade, or after a failover when all clients reconnect at once. The server then rejects the
+connection immediately. So it is retried with exponential backoff, for as long as a transaction
+waits for a connection. The backoff is random, so that rejected replicas do not retry together.
 
-A server in another language than English is not recognised: before a session exists, libpq passes
-on the text of the refusal only.
+Only messages in English are recognised: before a session exists, libpq returns the text of the
+error without a code.
 """
 
 import asyncio
@@ -18,8 +17,9 @@ from typing import Final, ParamSpec, TypeVar
 import psycopg
 
 _TOO_MANY_CONNECTIONS: Final = "53300"
-# Of PostgreSQL: for all, for superusers, for a role and for a database. The last is PgBouncer's.
-_WORDS: Final = (
+# Messages of PostgreSQL: for all users, non-superusers, a role or a database. The last is of
+# PgBouncer.
+_MESSAGES: Final = (
     "too many clients already",
     "remaining connection slots are reserved",
     "too many connections for",
@@ -33,16 +33,17 @@ T = TypeVar("T")
 
 
 def is_crowded(cause: BaseException | None) -> bool:
-    """Whether a server refused a connection because it has no more."""
+    """Whether a server rejected a connection because it has no free slot."""
     if not isinstance(cause, psycopg.Error):
         return False
-    return cause.sqlstate == _TOO_MANY_CONNECTIONS or any(words in str(cause) for words in _WORDS)
+    text = str(cause)
+    return cause.sqlstate == _TOO_MANY_CONNECTIONS or any(known in text for known in _MESSAGES)
 
 
-def persistent(connect: Callable[P, Awaitable[T]], seconds: float) -> Callable[P, Awaitable[T]]:
-    """Return a function that connects, for so long again and again if the server is crowded."""
+def with_retries(connect: Callable[P, Awaitable[T]], seconds: float) -> Callable[P, Awaitable[T]]:
+    """Return a function that connects, and retries for this long if the server has no free slot."""
 
-    async def connect_persistently(*arguments: P.args, **parameters: P.kwargs) -> T:
+    async def connect_with_retries(*arguments: P.args, **parameters: P.kwargs) -> T:
         now, pause = asyncio.get_running_loop().time, _FIRST_PAUSE
         until = now() + seconds
         while True:
@@ -54,4 +55,4 @@ def persistent(connect: Callable[P, Awaitable[T]], seconds: float) -> Callable[P
             await asyncio.sleep(uniform(pause / 2, pause))  # noqa: S311 -- not for secrets
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    return connect_persistently
+    return connect_with_retries

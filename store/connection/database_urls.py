@@ -1,4 +1,4 @@
-"""Where the database is: a URL read into connection parameters, and named without its password."""
+"""Database URLs: parsed into connection parameters, and shown without the password."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import URL_EXPECTED, URL_SCHEMES
 
-# Without the encoding, a role's own would hold: text that it lacks could be neither sent nor read.
+# Set the encoding explicitly: the default of a role may not support all characters.
 DEFAULTS = {"connect_timeout": "5", "application_name": "tenantcron", "client_encoding": "utf8"}
 # The kernel closes a connection whose other end has not acknowledged anything for about 14 s.
 # libpq would leave that to the operating system, which takes 15 minutes to two hours.
@@ -21,8 +21,8 @@ TCP_DEFAULTS = {
     "tcp_user_timeout": "12000",
 }
 _NOT_A_URL = (
-    f"the database URL cannot be read: expected {URL_EXPECTED}?parameter=value. In a password, "
-    "/ @ : % and ? are written %2F %40 %3A %25 and %3F"
+    f"the database URL cannot be parsed: expected {URL_EXPECTED}?parameter=value. In a password, "
+    "encode / @ : % and ? as %2F %40 %3A %25 and %3F"
 )
 
 
@@ -30,16 +30,16 @@ _NOT_A_URL = (
 class DatabaseTarget:
     """A database to connect to."""
 
-    # What libpq is told; it may hold a password, and a repr ends up in logs.
+    # Parameters of libpq. Hidden in the repr, which ends up in logs: they may contain a password.
     parameters: Mapping[str, str] = field(repr=False)
 
     def __str__(self) -> str:
-        """Name the place as user@host:port/database, with all hosts if there are several."""
+        """Return user@host:port/database, with all hosts if there are several."""
         user, name = self.parameters.get("user"), self.parameters.get("dbname", "")
         return f"{user + '@' if user else ''}{','.join(self._places())}/{name}"
 
     def _places(self) -> list[str]:
-        """Name the hosts with their ports; one port is for all of them."""
+        """Return the hosts with their ports; a single port applies to all hosts."""
         hosts = (self.parameters.get("host") or "localhost").split(",")
         ports = [port or "5432" for port in self.parameters.get("port", "5432").split(",")]
         ports = ports * len(hosts) if len(ports) == 1 else ports
@@ -47,7 +47,7 @@ class DatabaseTarget:
 
 
 def target_of(url: str) -> DatabaseTarget:
-    """Read a URL the way libpq does; what is wrong with it is told without quoting it."""
+    """Parse a URL as libpq does; errors do not quote it."""
     if not url.startswith(URL_SCHEMES):
         raise UsageError(_NOT_A_URL)
     try:
@@ -61,24 +61,25 @@ def target_of(url: str) -> DatabaseTarget:
 
 
 def _is_network(parameters: Mapping[str, str]) -> bool:
-    """Whether any host is not a socket; without a host libpq takes its default socket."""
+    """Whether any host is not a socket; without a host libpq uses its default socket."""
     hosts = (parameters.get("hostaddr") or parameters.get("host", "")).split(",")
     return any(host and not host.startswith(("/", "@")) for host in hosts)
 
 
 def _check(parameters: Mapping[str, str]) -> None:
-    """A password with a bare slash ends up as a port and a database name, one with a bare at sign
-    as a host: say so before it shows. A host that begins with an at sign is an abstract socket.
+    """Reject parts of a password that were parsed as something else, before they are shown.
 
-    A number that libpq would refuse at connect time is refused here, as wrong use.
+    An unencoded slash in a password turns its rest into a port and a database name, an unencoded at
+    sign into a host. A host that begins with an at sign is an abstract socket. Numbers that libpq
+    would reject when connecting are rejected here.
     """
     ports = parameters.get("port", "5432").split(",")
     numbers = all(_is_port(port) for port in ports) and all(
         _is_count(parameters.get(name, "0")) for name in ("connect_timeout", *TCP_DEFAULTS)
     )
     hosts = parameters.get("host", "").split(",")
-    torn = any("@" in host[1:] for host in hosts) or "@" in parameters.get("dbname", "")
-    if not numbers or torn:
+    is_split = any("@" in host[1:] for host in hosts) or "@" in parameters.get("dbname", "")
+    if not numbers or is_split:
         raise UsageError(_NOT_A_URL)
 
 

@@ -1,26 +1,26 @@
 """Deadlines: every database call ends in time, whatever the server does.
 
-A server can go silent without closing a connection: its machine is gone, a firewall drops packets,
-a proxy stalls. Three parties notice, each where the others cannot:
+A server can stop responding without closing a connection: its machine is gone, a firewall drops
+packets, a proxy stalls. Three timeouts detect this, each in a different case:
 
-- **The kernel**, by keepalives and `tcp_user_timeout` (see `targets`), if the other end does not
-  acknowledge packets. It takes about 14 s.
-- **The server**, by `statement_timeout`, if the statement is slow or waits for a lock. The
+- **The kernel**, with keepalives and `tcp_user_timeout` (see `database_urls`), if the other end
+  does not acknowledge packets. It takes about 14 s.
+- **The server**, with `statement_timeout`, if the statement is slow or waits for a lock. The
   connection stays usable.
-- **The client**, here, if packets are acknowledged and no answer comes. It waits a little longer
-  than the server, so it acts only if the server does not.
+- **The client**, here, if packets are acknowledged but no response arrives. It waits a little
+  longer than the server, so it acts only if the server does not.
 
-An expired connection is closed at the socket, at once. psycopg would ask the server to cancel the
-statement first, and wait up to ten seconds for its answer. Here the cancel request is sent in the
-background, because a server that is only slow would keep working and keep its locks. The same
+An expired connection is closed at the socket immediately. psycopg would ask the server to cancel
+the statement first, and wait up to ten seconds for the response. Here the cancel request is sent in
+the background, because a server that is only slow would continue and keep its locks. The same
 happens if the caller is cancelled during a statement. Rollback, return to the pool and disposal
-then find a closed connection, and need no round trip.
+then find a closed connection and need no round trip.
 
-A commit that was under way at the deadline may have happened or not, as with every lost
-connection. All steps of the scheduler can be repeated.
+A commit in progress at the deadline may or may not have succeeded, as with every lost connection.
+All steps of the scheduler can be repeated.
 
-A request of the API has one budget for all of its calls (`budget`). Time spent waiting for
-connections and inside transactions counts. Time spent on other work does not.
+A request of the API has one budget for all its calls (`budget`). Time spent waiting for connections
+and inside transactions counts. Time spent on other work does not.
 """
 
 import asyncio
@@ -44,20 +44,20 @@ from tenantcron.store.connection.hosts import Hosts
 LONGEST: Final = timedelta(minutes=10)
 # The client's deadline as a multiple of the server's.
 _MARGIN: Final = 1.2
-# A statement that takes longer is worth a look at what it waits for.
+# If a statement takes longer, its lock waits are inspected.
 SLOW_SECONDS: Final = 5.0
 _CANCEL_SECONDS: Final = 5.0
 _INTERVAL: Final = 0.1
 # For resolving names, in addition to the `connect_timeout` of each host.
 _RESOLVE_SECONDS: Final = 5.0
-# What psycopg takes a `connect_timeout` of 0 for.
+# The meaning of `connect_timeout = 0` in psycopg.
 _LONGEST_CONNECT: Final = 130
 
 T = TypeVar("T")
 
 
 class NoAnswerError(psycopg.OperationalError):
-    """The server did not answer in time. The connection is closed."""
+    """The server did not respond in time. The connection is closed."""
 
 
 class BudgetSpentError(Exception):
@@ -65,7 +65,7 @@ class BudgetSpentError(Exception):
 
 
 class BoundedConnection(psycopg.AsyncConnection[tuple[object, ...]]):
-    """A connection with a deadline for every answer. Closing it never waits for the server."""
+    """A connection with a deadline for every response. Closing it never waits for the server."""
 
     # Seconds. None: no deadline, for a caller that sets its own.
     answer_within: float | None = LONGEST.total_seconds()
@@ -75,7 +75,7 @@ class BoundedConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     async def wait(
         self, gen: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
     ) -> T:
-        """Wait for an answer. With a `timeout`, psycopg waits for notifications, not for a call."""
+        """Wait for a response. With a `timeout`, psycopg waits for notifications instead."""
         if timeout is not None:
             return await super().wait(gen, interval, timeout)
         slow = self._watch_slow()
@@ -116,7 +116,7 @@ async def connect(
     answer_within: float | None = LONGEST.total_seconds(),
     **parameters: str,
 ) -> BoundedConnection:
-    """Connect. The time for all hosts together is bounded, with the resolution of their names."""
+    """Connect. The total time for all hosts is limited, including name resolution."""
     hosts = Hosts.of(conninfo_to_dict(conninfo, **parameters))
     try:
         async with asyncio.timeout(_seconds_to_connect(hosts)):
@@ -134,13 +134,13 @@ async def connect(
 
 
 def patience(span: timedelta) -> float:
-    """Return the seconds that the client waits for what the server gives up after a span."""
+    """Return the client's timeout in seconds, for a `statement_timeout` of this span."""
     return span.total_seconds() * _MARGIN
 
 
 @contextmanager
 def budget(span: timedelta) -> Iterator[None]:
-    """Let all database calls inside share one budget of time."""
+    """Let all database calls in a `with` block share one time budget."""
     before = _budget.set(_Budget(span.total_seconds()))
     try:
         yield
@@ -150,7 +150,7 @@ def budget(span: timedelta) -> Iterator[None]:
 
 @asynccontextmanager
 async def spending() -> AsyncIterator[None]:
-    """Take the time of a call from the budget, if there is one."""
+    """Subtract the time of a call from the budget, if there is one."""
     shared = _budget.get()
     if shared is None:
         yield
@@ -170,13 +170,13 @@ async def spending() -> AsyncIterator[None]:
 
 @dataclass(slots=True)
 class _Budget:
-    """What is left."""
+    """The remaining time."""
 
     seconds: float
 
 
 _budget: ContextVar[_Budget | None] = ContextVar("tenantcron_database_budget", default=None)
-# The event loop keeps weak references only.
+# The event loop only keeps weak references.
 _cancelling: set[asyncio.Task[None]] = set()
 
 
@@ -195,7 +195,7 @@ def _cancel_in_background(pgconn: PGconn) -> None:
 
 
 async def _cancel(connection: PGcancelConn) -> None:
-    # It cannot be known whether the statement still runs, and the connection is closed either way.
+    # The statement may have ended already, and the connection is closed either way.
     with suppress(psycopg.Error, OSError, TimeoutError):
         async with asyncio.timeout(_CANCEL_SECONDS):
             connection.start()

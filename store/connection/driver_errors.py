@@ -1,4 +1,4 @@
-"""From what the driver raised to what the reader can do about it."""
+"""Translate errors of the driver into errors with instructions."""
 
 import psycopg
 from sqlalchemy.exc import DBAPIError
@@ -16,20 +16,19 @@ from tenantcron.store.connection.errors import (
     WrongPasswordError,
 )
 
-# libpq gives no code for what fails before a session exists, only text.
+# libpq has no error codes before a session exists, only text.
 _REFUSED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 _MISSING_RIGHTS = "42501"
-# A row that was to be changed has moved to another partition (an execution has ended), or two
-# transactions would have waited for each other.
+# A row to update has moved to another partition (an execution has ended), or a deadlock.
 _CONFLICTS = ("40001", "40P01")
-# A standby refuses to write (read_only_sql_transaction), and to begin a transaction that may write
-# (feature_not_supported, which means many other things in other statements).
+# A standby rejects writes (read_only_sql_transaction) and the start of a read-write transaction
+# (feature_not_supported, which has other causes in other statements).
 _READ_ONLY = "25006"
 _NO_READ_WRITE = "0A000"
 
 
 def explain(error: DBAPIError, target: DatabaseTarget) -> DatabaseError | None:
-    """Return the error to raise instead, or None if the statement itself is at fault."""
+    """Return the error to raise instead, or None if the statement itself is wrong."""
     return explain_cause(
         error.orig, target, statement=error.statement, is_lost=error.connection_invalidated
     )
@@ -38,7 +37,7 @@ def explain(error: DBAPIError, target: DatabaseTarget) -> DatabaseError | None:
 def explain_cause(
     cause: BaseException | None, target: DatabaseTarget, *, statement: str | None, is_lost: bool
 ) -> DatabaseError | None:
-    """Return what to raise instead of an error of the driver."""
+    """Return the error to raise instead of a driver error."""
     if is_read_only(cause, statement):
         return ReadOnlyError(
             f"{target} is a standby or read-only ({first_line(cause)}). The connection is closed; "
@@ -52,8 +51,8 @@ def explain_cause(
         )
     if is_lost:
         return DatabaseAwayError(
-            f"the connection to {target} was lost: {first_line(cause)}. What was in progress is "
-            "undone, unless it was being committed; run it again"
+            f"the connection to {target} was lost: {first_line(cause)}. The transaction is rolled "
+            "back, unless it was being committed; run it again"
         )
     if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
         return _not_connected(cause, target)
@@ -61,18 +60,18 @@ def explain_cause(
 
 
 def _refused(cause: BaseException | None, target: DatabaseTarget) -> DatabaseError | None:
-    """Explain what the server refuses to do although it is there."""
+    """Translate an error of a reachable server."""
     if isinstance(cause, psycopg.Error) and cause.sqlstate == _MISSING_RIGHTS:
         return MissingRightsError(f"{target}: {first_line(cause)}. Grant it, or use another role")
     if isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS:
         return ConflictError(
-            f"somebody else changed the same at the same moment ({first_line(cause)}): run it again"
+            f"another transaction changed the same rows ({first_line(cause)}): run it again"
         )
     return None
 
 
 def is_read_only(cause: BaseException | None, statement: str | None) -> bool:
-    """Whether a server refused to write because it is a standby or read-only."""
+    """Whether a server rejected a write because it is a standby or read-only."""
     if not isinstance(cause, psycopg.Error):
         return False
     begins = statement is not None and statement.startswith("BEGIN")
@@ -84,15 +83,15 @@ def _not_connected(cause: psycopg.OperationalError, target: DatabaseTarget) -> D
     needs_password = cause.pgconn is not None and cause.pgconn.needs_password
     if needs_password or any(words in text for words in _REFUSED):
         return WrongPasswordError(
-            f"{target} refuses the user or the password: check TENANTCRON_DATABASE_URL ({text})"
+            f"{target} rejects the user or the password: check TENANTCRON_DATABASE_URL ({text})"
         )
     return DatabaseAwayError(
-        f"cannot connect to {target}: {text}. Is the server running, and is "
-        "TENANTCRON_DATABASE_URL right?"
+        f"cannot connect to {target}: {text}. Check that the server is running and that "
+        "TENANTCRON_DATABASE_URL is right"
     )
 
 
 def first_line(cause: BaseException | None) -> str:
-    """The driver adds hints and further attempts on lines of their own."""
+    """Return the first line of an error; the driver adds hints and further attempts after it."""
     lines = without_credentials(str(cause)).strip().splitlines()
     return lines[0].strip() if lines else type(cause).__name__

@@ -1,20 +1,20 @@
-"""The engine: how every statement gets to the database.
+"""The engine: transactions and statements on the database.
 
-Nothing lives longer than a transaction, so that a pooling proxy that hands out server connections
-per transaction may stand in between: no named prepared statements, no SET outside a transaction,
-no session-level locks. The one LISTEN connection of the scheduler is not made here.
+No state outlives a transaction, so the database may be behind a pooler in transaction mode: no
+named prepared statements, no SET outside a transaction, no session-level locks. The scheduler's
+LISTEN connection is separate (`listening`).
 
 A transaction begins with its isolation level and all settings that our statements depend on, in one
-round trip; `pins` has the list with the reasons. The search path is `pg_catalog`, so every table,
-type and function of ours is named with its schema, and what is left unqualified is a built-in. The
-hot steps of the scheduler, which look up rows by their keys, ask for plans that fit (`by_key`).
+round trip; `pins` lists them with the reasons. The search path is `pg_catalog`, so every table,
+type and function of ours is schema-qualified, and an unqualified name is a built-in. The hot steps
+of the scheduler, which look up rows by key, request suitable plans (`by_key`).
 
-psycopg would send its own BEGIN ahead of ours, so the driver is put in autocommit mode and the
-`begin` event sends the transaction's first words. Commit and rollback stay the driver's: it looks
-at the state of the connection, not at the mode.
+psycopg would send its own BEGIN before ours, so the driver is in autocommit mode, and the `begin`
+event sends our BEGIN. The driver still commits and rolls back: it checks the state of the
+connection, not the mode.
 
-Whoever works for somebody who may not see all opens the database again with `seen_by` or
-`patient`: the same connections, and transactions that begin with a few words more.
+`seen_by` and `patient` return the database for callers with fewer rights or a deadline. It uses the
+same connections, and its transactions begin with further settings.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.store.connection import deadlines
-from tenantcron.store.connection.crowding import persistent
+from tenantcron.store.connection.crowding import with_retries
 from tenantcron.store.connection.database_urls import DatabaseTarget, target_of
 from tenantcron.store.connection.deadlines import BoundedConnection, BudgetSpentError, spending
 from tenantcron.store.connection.driver_errors import explain, explain_cause, is_read_only
@@ -46,20 +46,19 @@ from tenantcron.store.embedded.server import embedded_server
 from tenantcron.store.schema.tables import TENANT_SCHEMA
 
 OLDEST_SERVER = 14
-# At most; each is opened when it is needed and closed when it has been idle for a while. One beyond
-# the pool's size would be closed after every transaction, and a new one costs more than most
-# transactions.
+# The maximum; connections are opened on demand and closed when idle. There is no overflow: it would
+# be closed after every transaction, and opening a connection costs more than most transactions.
 _CONNECTIONS = 16
 
-# How long a transaction waits for a connection where nothing else is said.
+# How long a transaction waits for a connection by default.
 PATIENCE = timedelta(seconds=30)
-# The name under which a connection carries the words that its transactions begin with.
+# Execution option: additional statements at the start of a transaction.
 _OPENING = "tenantcron_opening"
-# And the seconds that it waits for each answer.
+# Execution option: how many seconds the client waits for each response.
 _WITHIN = "tenantcron_answer_within"
 _ON_SLOW = "tenantcron_on_slow"
-# The role that row-level security holds for, and whom it acts for. With `row_security` off, a
-# statement that it would filter fails instead.
+# The role to which row-level security applies, and the tenant it acts for. With `row_security` off,
+# a statement that it would filter fails instead.
 _SEEN_BY = SQL(
     "; SET LOCAL row_security TO on; SET LOCAL ROLE tenantcron_api;"
     " SET LOCAL tenantcron.tenant TO {}"
@@ -67,58 +66,58 @@ _SEEN_BY = SQL(
 _PATIENT = SQL("; SET LOCAL statement_timeout TO {}")
 _IMPATIENT = SQL("; SET LOCAL lock_timeout TO {}")
 _BY_KEY = "tenantcron_by_key"
-# Which pins a transaction begins with.
+# Execution option: the pins at the start of a transaction.
 _PINS = "tenantcron_pins"
 
 
 class Pins(Enum):
-    """What a transaction pins of the settings of server, database and role."""
+    """Which settings of the server, database and role a transaction overrides."""
 
     ALL = auto()
-    # The search path alone: for a statement that depends on nothing else.
+    # Only the search path, for statements that depend on nothing else.
     FEW = auto()
-    # Not even a transaction: for a statement that depends on nothing, see `glances`.
+    # No transaction at all, for statements that depend on no setting; see `glances`.
     NONE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """An open database; its engine's connections belong to the running event loop."""
+    """An open database; the connections of its engine belong to the running event loop."""
 
     engine: AsyncEngine
     target: DatabaseTarget
-    # What transactions begin with, besides what all do.
+    # Additional statements at the start of each transaction.
     opening: str = ""
-    # Seconds that the client waits for each answer; see `deadlines`.
+    # Seconds that the client waits for each response; see `deadlines`.
     answer_within: float = deadlines.LONGEST.total_seconds()
     # Called with the server's process id of a connection whose statement is slow.
     on_slow: Callable[[int], None] | None = None
-    # The transaction that others have become a part of.
+    # The outer transaction that all transactions are part of.
     joined: AsyncConnection | None = None
 
     def seen_by(self, tenant: TenantId | None) -> "Database":
         """Return the database as a request sees it: one tenant, or all with None; read only.
 
-        The role must be there, as `api_role.is_usable` tells.
+        The role must exist, see `api_role.is_usable`.
         """
-        words = _SEEN_BY.format(Literal("*" if tenant is None else str(tenant)))
-        return replace(self, opening=self.opening + words.as_string())
+        statements = _SEEN_BY.format(Literal("*" if tenant is None else str(tenant)))
+        return replace(self, opening=self.opening + statements.as_string())
 
     def patient(self, span: timedelta) -> "Database":
-        """Return the database with a deadline for each statement, kept by server and client."""
-        words = _PATIENT.format(Literal(int(span.total_seconds() * 1000)))
-        opening = self.opening + words.as_string()
+        """Return the database with a timeout per statement, enforced by server and client."""
+        statement = _PATIENT.format(Literal(int(span.total_seconds() * 1000)))
+        opening = self.opening + statement.as_string()
         return replace(self, opening=opening, answer_within=deadlines.patience(span))
 
     def impatient(self, span: timedelta) -> "Database":
-        """Return the database with statements that wait for a lock for so long at most."""
-        words = _IMPATIENT.format(Literal(int(span.total_seconds() * 1000)))
-        return replace(self, opening=self.opening + words.as_string())
+        """Return the database with a lock timeout."""
+        statement = _IMPATIENT.format(Literal(int(span.total_seconds() * 1000)))
+        return replace(self, opening=self.opening + statement.as_string())
 
     def joining(self, connection: AsyncConnection) -> "Database":
-        """Return the database with all transactions as parts of the one that the connection is in.
+        """Return the database with all transactions nested in the transaction of a connection.
 
-        What several steps do is then done whole or not at all, with what the caller adds to it.
+        Several steps are then atomic, together with the caller's own statements.
         """
         return replace(self, joined=connection)
 
@@ -127,16 +126,16 @@ class Database:
     ) -> list[tuple[object, ...]]:
         """Run one statement as a transaction in one round trip, instead of three.
 
-        The driver reads the rows when the transaction has ended and the session's own settings
-        apply again, so it cannot return times or intervals: return microseconds instead. If it has
-        to be sent again, because the server was restarted since, it must do no harm twice.
+        The driver reads the rows after the transaction, when the session's own settings apply
+        again. So a statement cannot return times or intervals: return microseconds instead. It is
+        sent again if the server was restarted, so it must be idempotent.
         """
         with self._explaining():
             async with spending():
                 try:
                     return await self._asked(statement, parameters)
                 except psycopg.OperationalError:
-                    # The other connections of the pool are as old as this one was.
+                    # The other connections of the pool are dead as well.
                     await self.engine.dispose()
                     return await self._asked(statement, parameters)
 
@@ -149,7 +148,7 @@ class Database:
     async def glance(
         self, statement: str, parameters: Mapping[str, object]
     ) -> list[tuple[object, ...]]:
-        """Run one statement without a transaction and with nothing pinned; see `glances`."""
+        """Run one statement without a transaction and without pins; see `glances`."""
         with self._explaining():
             async with spending(), self.engine.connect() as connection:
                 await connection.execution_options(**self._options(Pins.NONE, by_key=False))
@@ -166,9 +165,9 @@ class Database:
     async def transaction(
         self, *, by_key: bool = False, pins: Pins = Pins.ALL
     ) -> AsyncIterator[AsyncConnection]:
-        """One READ COMMITTED transaction: committed at the end, rolled back on an exception.
+        """Open a READ COMMITTED transaction: committed at the end, rolled back on an exception.
 
-        A connection that cannot be made or gets lost is raised as a DatabaseError.
+        Raises a DatabaseError if the connection fails or is lost.
         """
         with self._explaining():
             async with spending(), self._begun(pins, by_key=by_key) as connection:
@@ -192,7 +191,7 @@ class Database:
             if explained is None:
                 raise
             raise explained from error
-        except psycopg.Error as error:  # of `ask`, which goes past SQLAlchemy
+        except psycopg.Error as error:  # from `ask`, which bypasses SQLAlchemy
             lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
             explained = explain_cause(error, self.target, statement="BEGIN", is_lost=lost)
             if explained is None:
@@ -201,20 +200,20 @@ class Database:
         except PendingRollbackError as error:
             # A statement after the one that lost the connection.
             raise DatabaseAwayError(
-                f"the connection to {self.target} was lost. What was in progress is undone; "
+                f"the connection to {self.target} was lost. The transaction is rolled back; "
                 "run it again"
             ) from error
         except (NoConnectionError, BudgetSpentError) as error:
             raise DatabaseAwayError(
-                f"{self.target} did not answer in time: try again, and see that the server runs"
+                f"{self.target} did not respond in time: retry, or check that the server runs"
             ) from error
 
     @asynccontextmanager
     async def _begun(self, pins: Pins, *, by_key: bool) -> AsyncIterator[AsyncConnection]:
-        """A connection inside a transaction.
+        """Begin a transaction.
 
-        Its first words find out if the server was restarted since the connection was last used:
-        then all that the pool has are dead, and the second try makes a new one.
+        BEGIN fails if the server was restarted since the connection was last used. Then all
+        connections of the pool are dead, and the second try opens a new one.
         """
         if self.joined is not None:
             async with self.joined.begin_nested():
@@ -237,9 +236,9 @@ class Database:
 async def open_database(
     settings: Settings, patience: timedelta = PATIENCE
 ) -> AsyncIterator[Database]:
-    """Connect to the database of the settings, or to the embedded server if they name none.
+    """Connect to the database of the settings, or to the embedded server if they have no URL.
 
-    `patience` is how long a transaction waits for one of the connections.
+    `patience` is how long a transaction waits for a connection.
     """
     async with _target(settings) as target, _engine(target, patience) as engine:
         database = Database(engine, target)
@@ -257,9 +256,9 @@ async def lone_database(target: DatabaseTarget) -> AsyncIterator[Database]:
 def of_tenant(connection: AsyncConnection, schema: str) -> AsyncConnection:
     """Point the tables of `tables.per_tenant` at a tenant's schema, and return the connection.
 
-    It changes the connection itself, without a round trip, until the transaction ends or the next
-    call: one connection speaks for one tenant at a time. Control tables are not affected. Where it
-    was not called, statements name the placeholder schema, which no database has, and fail.
+    It changes the connection itself, without a round trip, until the end of the transaction or the
+    next call: a connection serves one tenant at a time. Control tables are not affected. Without
+    this call, statements name the placeholder schema, which does not exist, and fail.
     """
     if connection.sync_connection is None:
         raise RuntimeError("the connection is not open")
@@ -272,7 +271,7 @@ async def _target(settings: Settings) -> AsyncIterator[DatabaseTarget]:
     if settings.database_url is not None:
         yield target_of(settings.database_url)
         return
-    # Only who runs without a URL needs the extra.
+    # Only a run without a URL needs the extra.
     async with embedded_server(settings.folder) as target:
         yield target
 
@@ -283,22 +282,22 @@ async def _engine(
 ) -> AsyncIterator[AsyncEngine]:
     engine = create_async_engine(
         "postgresql+psycopg://",
-        # Not in the URL: an engine shows its URL in messages, and this holds the password.
+        # Not in the URL: an engine shows its URL in messages, and these contain the password.
         connect_args={
             **target.parameters,
             "prepare_threshold": None,
-            "async_creator_fn": persistent(deadlines.connect, patience.total_seconds()),
+            "async_creator_fn": with_retries(deadlines.connect, patience.total_seconds()),
         },
-        # Errors of statements end up in logs; payloads and the URLs of webhooks are parameters.
+        # Statement errors end up in logs; parameters include payloads and the URLs of webhooks.
         hide_parameters=True,
         isolation_level="AUTOCOMMIT",
         pool_size=connections,
         max_overflow=0,
-        # The one that was used last knows the tables and plans already; the others may rest.
+        # The last used connection has warm caches; the others may become idle and close.
         pool_use_lifo=True,
         pool_timeout=patience.total_seconds(),
         use_native_hstore=False,
-        # Three times as fast as the standard library's, and a refresh reads thousands of documents.
+        # Three times as fast as the standard library; a refresh reads thousands of documents.
         json_deserializer=from_json,
     )
     event.listen(engine.sync_engine, "begin", _begin)
@@ -320,14 +319,14 @@ async def _sent(
     driver.answer_within, driver.on_slow = answer_within, None
     script = f"{beginning(driver.pgconn.server_version)}; {statement}; COMMIT"
     try:
-        # The parameters become literals, because the protocol has none for several statements.
+        # Client-side binding: the protocol does not support parameters for several statements.
         cursor = psycopg.AsyncClientCursor(driver)
         await cursor.execute(script.encode(), parameters)
         # The last result is COMMIT's.
         await cursor.set_result(-2)
         return list(await cursor.fetchall())
     except BaseException:
-        # Somebody who waited no longer leaves a connection in the middle of something.
+        # A cancelled caller leaves the connection in an unknown state.
         await connection.invalidate()
         raise
 
@@ -342,20 +341,20 @@ def _begin(connection: Connection) -> None:
         case Pins.FEW:
             begin = beginning_with_few()
         case _:
-            # Of this connection: the server may have been upgraded since another one was made.
+            # The version of this connection: the server may have been upgraded in between.
             begin = beginning(driver.pgconn.server_version, by_key=options.get(_BY_KEY, False))
     connection.exec_driver_sql(begin + options.get(_OPENING, ""))
 
 
 def discard_read_only(context: ExceptionContext) -> None:
-    """Treat a connection to a standby as lost: it, and all others of the pool, are closed."""
+    """Treat a connection to a standby as lost, which closes all connections of the pool."""
     if is_read_only(context.original_exception, context.statement):
         context.is_disconnect = True
 
 
 def _driver(connection: object) -> BoundedConnection:
     if not isinstance(connection, BoundedConnection):
-        raise TypeError("the engine is made for psycopg")
+        raise TypeError("the engine requires psycopg")
     return connection
 
 

@@ -1,13 +1,13 @@
-"""What can be wrong with the database, in words that say what to do next.
+"""Errors of the database, with instructions.
 
-Passwords never get in here: targets are described without them, and URLs are never quoted.
+They never contain passwords: targets are shown without them, and URLs are not quoted.
 """
 
 from tenantcron.core.errors import TenantcronError
 
 
 class DatabaseError(TenantcronError):
-    """Something about the database that the reader can mend."""
+    """A problem with the database that the reader can fix."""
 
 
 class DatabaseAwayError(DatabaseError):
@@ -19,23 +19,23 @@ class ReadOnlyError(DatabaseAwayError):
 
 
 class TooManyClientsError(DatabaseAwayError):
-    """All connections of the server are taken."""
+    """The server has no free connection slot."""
 
 
 class ConflictError(DatabaseError):
-    """Somebody else changed the same rows at the same moment; nothing was done."""
+    """Another transaction changed the same rows concurrently; nothing was done."""
 
 
 class WrongPasswordError(DatabaseError):
-    """The server is there and does not accept the user or the password."""
+    """The server rejects the user or the password."""
 
 
 class ServerTooOldError(DatabaseError):
-    """The server speaks a PostgreSQL that lacks what we need."""
+    """The version of the server is not supported."""
 
 
 class MissingRightsError(DatabaseError):
-    """The role may not do what was asked."""
+    """The role lacks a privilege."""
 
 
 class MigrationMissingError(DatabaseError):
@@ -43,7 +43,7 @@ class MigrationMissingError(DatabaseError):
 
 
 class EmbeddedMissingError(DatabaseError):
-    """No database URL is set, and the extra that brings a server is not installed."""
+    """No database URL is set, and the extra with the embedded server is not installed."""
 
     def __init__(self) -> None:
         super().__init__(

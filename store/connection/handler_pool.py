@@ -1,13 +1,13 @@
-"""Connections of handlers: each belongs to one login, and is reset before it is used again.
+"""Connections of handlers: each belongs to one login and is reset before reuse.
 
-A connection is handed out only to the login that opened it, so nothing that a handler leaves behind
-in its session can reach another tenant. Among handlers of one tenant `DISCARD ALL` sees to that:
-temporary tables, settings, roles, prepared statements, cursors, advisory locks and LISTEN are gone
-when a connection goes back. If the reset fails, the connection is closed.
+The pool reuses a connection only for the login that opened it, so the session state of a handler
+never reaches another tenant. Between handlers of one tenant, `DISCARD ALL` removes temporary
+tables, settings, roles, prepared statements, cursors, advisory locks and LISTEN when a connection
+is returned. If the reset fails, the connection is closed.
 
-All logins share one limit, and each of them may use a part of it at a time, so that one tenant
-cannot take all connections. If the limit is reached, the connection that has been idle for longest
-is closed to make room. Those that are idle for a while are closed as well, except for two.
+All logins share one limit, and each login may use only a part of it at a time, so that one tenant
+cannot take all connections. If the limit is reached, the connection with the longest idle time is
+closed. Idle connections are closed after a while as well, except for two.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from tenantcron.store.schema.handler_roles import INSTEAD, HandlerRoleError, Log
 
 _USER: Final = "tenantcron_user"
 _SINCE: Final = "tenantcron_idle_since"
-# None: nothing was asked for. Without roles that is always so.
+# None: no login was requested, which is always the case without roles.
 _login: ContextVar[Login | None] = ContextVar("tenantcron_handler_login", default=None)
 
 
 @contextmanager
 def logged_in_as(login: Login | None) -> Iterator[None]:
-    """Let connections that are taken from a pool inside be of this login."""
+    """Use this login for connections that a `with` block takes from a pool."""
     before = _login.set(login)
     try:
         yield
@@ -43,8 +43,8 @@ def logged_in_as(login: Login | None) -> Iterator[None]:
         _login.reset(before)
 
 
-def keep_apart(engine: Engine, *, by_login: bool) -> None:
-    """Reset the connections of an engine on their return; let each belong to the wanted login."""
+def isolate_connections(engine: Engine, *, by_login: bool) -> None:
+    """Reset the connections of an engine on return; if `by_login`, open each as its login."""
     event.listen(engine, "reset", _reset)
     event.listen(engine, "connect", _connected)
     if by_login:
@@ -68,7 +68,7 @@ class LoginPool(Pool):
         self._size, self._share, self._timeout = pool_size, pool_share, timeout
         self._lock = threading.Lock()
         self._slots = self._new_slots()
-        # All open connections, and those that are idle in the order in which they came back.
+        # The number of open connections, and the idle ones in the order of their return.
         self._open = 0
         self._idle: list[ConnectionPoolEntry] = []
         # Whose slots the others hold.
@@ -103,7 +103,7 @@ class LoginPool(Pool):
         self._slots.release(user)
 
     def _idle_entry(self) -> ConnectionPoolEntry | None:
-        """Return an entry of the wanted login or one without a connection, None to make one."""
+        """Return an entry of the current login, or a closed one to reuse; None to create one."""
         with self._lock:
             entry = self._chosen()
             closing = [old for old in self._idle[:-KEPT] if _is_old(old)]
@@ -140,7 +140,7 @@ class LoginPool(Pool):
         )
 
     def dispose(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
             self._open -= len(idle)
@@ -162,7 +162,7 @@ class AsyncLoginPool(LoginPool):
 
 
 class _Slots(Protocol):
-    """As many as there may be connections, and a share of them for each login."""
+    """One slot per connection, of which each login may use a share."""
 
     def acquire(self, user: str | None, timeout: float) -> bool: ...
 
@@ -235,15 +235,15 @@ def _connect(
 ) -> DBAPIConnection:
     login = _login.get()
     if login is None:
-        # Otherwise a connection that got lost in a handler would be replaced by the scheduler's.
+        # Otherwise a connection lost in a handler would be replaced by one of the scheduler.
         raise HandlerRoleError("the connection was lost or closed: call connection() again")
-    # A copy: all connections that are being made share the parameters.
+    # A copy, because all connections share the parameters.
     own = {"user": login.user, "password": login.password}
     return dialect.connect(*arguments, **{**parameters, **own})
 
 
 def _connected(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    """Refuse a session of another role: a pooler may log in as one user for all."""
+    """Reject a session of another role: a pooler may use one role for all logins."""
     entry.info[_USER] = user = _user()
     if user is None:
         return
@@ -253,8 +253,8 @@ def _connected(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
     cursor.close()
     if found != user:
         raise HandlerRoleError(
-            f"the session of role {user} is one of {found}: let the pooler pass the user on. "
-            f"{INSTEAD}"
+            f"the session of role {user} belongs to {found}: configure the pooler to pass the "
+            f"user on. {INSTEAD}"
         )
 
 

@@ -1,18 +1,18 @@
 """Transactions for handlers: on the schema of one tenant, with the actor set for audit triggers.
 
-Handlers have connections of their own. They may hold one for as long as they run, and the
-scheduler's own statements, heartbeats above all, must never wait for them. Both engines are made
-by the first handler that asks.
+Handlers have separate connections. They may hold one for as long as they run, and the scheduler's
+own statements, such as heartbeats, must never wait for them. The first handler that needs an engine
+creates it.
 
-A connection logs in as the role of its tenant (`handler_roles`) and is used for no other
-(`handler_pool`). If logging in fails, the role is repaired once: it may be new, or its password
-may have been changed. A right that is missing is granted before the tenant's next transaction, if
-it may be: the platform may have created tables since.
+A connection logs in as the role of its tenant (`handler_roles`) and is used for no other tenant
+(`handler_pool`). If the login fails, the role is repaired once: it may be new, or its password may
+have changed. A missing privilege is granted before the tenant's next transaction, if it is allowed:
+the platform may have created tables since.
 
 A transaction begins with its isolation level, the settings of `pins`, the search path and the
 actor, in one round trip. The proof of its lease follows as a parameter: other sessions of the
-tenant can read the text of statements in pg_stat_activity, but not parameters. All of it ends with
-the transaction, so a pooling proxy may stand in between, as in `engine`.
+tenant can read the text of statements in pg_stat_activity, but not their parameters. All settings
+end with the transaction, so a pooler in transaction mode works, as in `engine`.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -38,7 +38,7 @@ from tenantcron.store.connection.engine import discard_read_only
 from tenantcron.store.connection.handler_pool import (
     AsyncLoginPool,
     LoginPool,
-    keep_apart,
+    isolate_connections,
     logged_in_as,
 )
 from tenantcron.store.connection.pins import beginning_for_handlers
@@ -49,14 +49,14 @@ from tenantcron.store.steps.claiming import Lease
 URL: Final = "postgresql+psycopg://"
 MOST_CONNECTIONS: Final = 20
 
-# pg_catalog is searched before the tenant's schema although it is not named.
+# pg_catalog is searched before the tenant's schema implicitly.
 _OPENING: Final = SQL("; SET LOCAL search_path TO {schema}; SELECT {settings}")
 _PROVE: Final = "SELECT pg_catalog.set_config('tenantcron.lease', %(proof)s, true)"
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerScope:
-    """Where a transaction takes place, who acts in it, and what proves that to the database."""
+    """The schema and the actor of a transaction, and the proof of its lease for the database."""
 
     tenant: TenantId
     schema: str
@@ -65,28 +65,28 @@ class HandlerScope:
 
 
 def proof_of(lease: Lease) -> str:
-    """Return what proves a lease to `tenantcron.acting`. It cannot be used as the lease itself."""
+    """Return the proof of a lease for `tenantcron.acting`. It does not reveal the lease."""
     execution_id, token = lease
     return sha256(f"{token}/{execution_id}".encode()).hexdigest()
 
 
 class Logins(Protocol):
-    """How the handlers of a tenant log in; a HandlerRoleError says why they cannot."""
+    """Provides the logins of tenants' handlers; raises a HandlerRoleError if there is none."""
 
     async def get(self, tenant: TenantId, *, repair: bool = False) -> Login:
-        """Make sure that the role is there, and return its login; a repair sets the password."""
+        """Ensure that the role exists, and return its login; a repair sets the password."""
 
     def get_plain(self, tenant: TenantId, *, repair: bool = False) -> Login:
-        """Do so in a plain thread."""
+        """Return the login in a plain thread."""
 
     def forget(self, tenant: TenantId) -> None:
         """Check the role's rights before its next login."""
 
 
 class HandlerTransactions:
-    """Opens transactions for handlers; `close` when no handler runs any more.
+    """Opens transactions for handlers; call `close` after the last handler has ended.
 
-    Without logins they are the scheduler's own, and no boundary holds.
+    Without logins they use the scheduler's role, which does not isolate tenants.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class HandlerTransactions:
 
     @asynccontextmanager
     async def begin(self, scope: HandlerScope) -> AsyncIterator[AsyncConnection]:
-        """One transaction of an async handler."""
+        """Open a transaction of an async handler."""
         with self._noticing_rights(scope):
             stack, connection = await self._begun(scope)
             async with stack:
@@ -115,27 +115,27 @@ class HandlerTransactions:
 
     @contextmanager
     def begin_plain(self, scope: HandlerScope) -> Iterator[Connection]:
-        """One transaction of a plain handler."""
+        """Open a transaction of a plain handler."""
         with self._noticing_rights(scope):
             stack, connection = self._begun_plain(scope)
             with stack:
                 yield connection
 
     async def close(self) -> None:
-        """Close all idle connections; those in use are closed when they come back."""
+        """Close all idle connections; those in use are closed when they are returned."""
         if self._engine is not None:
             await self._engine.dispose()
         if self._plain_engine is not None:
             self._plain_engine.dispose()
 
     async def _begun(self, scope: HandlerScope) -> tuple[AsyncExitStack, AsyncConnection]:
-        """Begin a transaction; its first words find out that a connection was lost while idle."""
+        """Begin a transaction; retry once if the connection was lost while idle."""
         try:
             return await self._begun_once(scope)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-        # The pool has closed all connections that are as old.
+        # The pool has closed all older connections.
         return await self._begun_once(scope)
 
     async def _begun_once(self, scope: HandlerScope) -> tuple[AsyncExitStack, AsyncConnection]:
@@ -198,7 +198,7 @@ class HandlerTransactions:
         if self._engine is None:
             self._engine = create_async_engine(
                 URL,
-                # No deadline for an answer: an execution has one, and cancels its handler.
+                # No client timeout: the execution has a deadline, which cancels its handler.
                 connect_args=_connect_args(self.target)
                 | {"async_creator_fn": partial(connect, answer_within=None)},
                 isolation_level="AUTOCOMMIT",
@@ -209,11 +209,11 @@ class HandlerTransactions:
                 use_native_hstore=False,
             )
             event.listen(self._engine.sync_engine, "handle_error", discard_read_only)
-            keep_apart(self._engine.sync_engine, by_login=self.logins is not None)
+            isolate_connections(self._engine.sync_engine, by_login=self.logins is not None)
         return self._engine
 
     def _plain(self) -> Engine:
-        # Two threads at once must not make two engines: one would never be closed.
+        # Two threads must not create two engines: one would never be closed.
         with self._lock:
             if self._plain_engine is None:
                 self._plain_engine = create_engine(
@@ -227,12 +227,12 @@ class HandlerTransactions:
                     use_native_hstore=False,
                 )
                 event.listen(self._plain_engine, "handle_error", discard_read_only)
-                keep_apart(self._plain_engine, by_login=self.logins is not None)
+                isolate_connections(self._plain_engine, by_login=self.logins is not None)
             return self._plain_engine
 
 
 def _connect_args(target: DatabaseTarget) -> dict[str, object]:
-    """Not in the URL, and no named prepared statements: the reasons stand in `engine`."""
+    """Return the connection parameters; see `engine` for the reasons."""
     return {**target.parameters, "prepare_threshold": None}
 
 
@@ -242,8 +242,8 @@ def _explaining(login: Login) -> Iterator[None]:
         yield
     except OperationalError as error:
         raise HandlerRoleError(
-            f"cannot log in as {login.user}: {first_line(error.orig)}. Let pg_hba.conf and the "
-            f"pooler admit this role with its password. {INSTEAD}"
+            f"cannot log in as {login.user}: {first_line(error.orig)}. Configure pg_hba.conf and "
+            f"the pooler to accept this role with its password. {INSTEAD}"
         ) from error
 
 
@@ -254,5 +254,5 @@ def _opening(scope: HandlerScope) -> str:
 
 
 def _setting(name: str, value: str) -> Composed:
-    # True: until the end of the transaction, so that a pooled connection keeps nothing of it.
+    # True: until the end of the transaction, so that a pooled connection does not keep it.
     return SQL("pg_catalog.set_config({}, {}, true)").format(Literal(name), Literal(value))

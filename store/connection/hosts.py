@@ -1,8 +1,8 @@
-"""Several hosts of one URL: the one that answered last is tried first.
+"""Several hosts in one URL: the host that answered last is tried first.
 
-libpq and psycopg try hosts in the order of the URL. With a silent host at the front, each new
-connection would wait for its `connect_timeout` first. Which host accepts writes is still decided by
-`target_session_attrs`, for each connection.
+libpq and psycopg try hosts in the order of the URL. If the first host does not respond, each new
+connection would wait for its `connect_timeout`. `target_session_attrs` still decides for each
+connection which host is suitable.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 _DEFAULT_PORT = "5432"
 
-# By the hosts and ports as the URL has them; shared by all connections of the process.
+# By the hosts and ports of the URL; shared by all connections of the process.
 _answered: dict[tuple[str, str], int] = {}
 
 
@@ -28,7 +28,7 @@ class Hosts:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str | int | None]) -> Self:
-        """Read them; a single port is for all hosts."""
+        """Parse the hosts; a single port applies to all."""
         names = tuple(str(parameters.get("host") or "").split(","))
         ports = tuple(str(parameters.get("port") or _DEFAULT_PORT).split(","))
         return cls(parameters, names, ports * len(names) if len(ports) == 1 else ports)
@@ -39,12 +39,12 @@ class Hosts:
 
     @property
     def _are_several(self) -> bool:
-        """Whether they can be put in another order; addresses beside names are left alone."""
+        """Whether they can be reordered; not if `hostaddr` is set in addition."""
         is_plain = len(self.names) == len(self.ports) and not self.parameters.get("hostaddr")
         return len(self.names) > 1 and is_plain
 
     def conninfo(self) -> str:
-        """Return the parameters with the host that answered last at the front."""
+        """Return the parameters with the host that answered last first."""
         first = _answered.get(self._key)
         if not self._are_several or first is None:
             return make_conninfo("", **self.parameters)
@@ -56,7 +56,7 @@ class Hosts:
         return make_conninfo("", **{**self.parameters, **moved})
 
     def remember(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
-        """Remember the host that a connection leads to."""
+        """Remember the host of a connection."""
         if not self._are_several:
             return
         reached = (connection.info.host, str(connection.info.port))

@@ -1,9 +1,9 @@
-"""Connections that have been idle for a while are closed, except for two.
+"""Close idle connections of the pool, except for two.
 
-A burst of work opens as many connections as there are steps at a time, and every idle connection
-costs the server memory and one of its `max_connections`. The pool hands out the connection that was
-used last, so the others of a burst are not used again. Whenever a connection is returned to the
-pool, those that have been idle for too long are closed. The pool opens a new one when it needs it.
+A burst of work opens one connection per concurrent step, and every idle connection costs the server
+memory and one of its `max_connections`. The pool reuses the last returned connection, so the others
+stay idle after a burst. Whenever a connection is returned to the pool, connections that have been
+idle for too long are closed. The pool opens new ones on demand.
 """
 
 from collections.abc import Callable
@@ -16,20 +16,20 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 KEPT: Final = 2
 LONGEST_IDLE: Final = 30.0
-# Seconds between two looks: a busy pool takes connections back thousands of times a second.
+# Seconds between two checks: a busy pool gets connections back thousands of times per second.
 _LOOK_EVERY: Final = 1.0
 _SINCE: Final = "tenantcron_idle_since"
 
 
 def close_idle_connections(engine: Engine, clock: Callable[[], float] = monotonic) -> None:
-    """Watch the pool of an engine, for as long as the engine lives."""
+    """Watch the pool of an engine during its lifetime."""
     watch = _Watch(clock)
     event.listen(engine, "connect", watch.connected)
     event.listen(engine, "checkin", watch.returned)
 
 
 class _Watch:
-    """Knows the connections of one pool, and since when each is idle."""
+    """The connections of one pool, and since when each is idle."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
-"""The one connection that lives longer than a transaction: it listens for notifications.
+"""The only connection that outlives a transaction: it listens for notifications.
 
-It must reach the server itself or a proxy that keeps sessions. Behind one that hands out server
-connections per transaction nothing is heard; that costs time, never schedules.
+It must connect to the server directly or through a pooler in session mode. A pooler in transaction
+mode delivers no notifications; work is then picked up later by polling, never lost.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -16,41 +16,43 @@ from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.deadlines import BoundedConnection, connect
 from tenantcron.store.connection.driver_errors import first_line
 
-# A connection can die without a word. Asking now and then finds it out.
+# A connection can die silently, so an empty query checks it after this many quiet seconds.
 _SILENCE = 15.0
 _PATIENCE = 5.0
 
 
 class ListeningError(Exception):
-    """The connection cannot be made or is lost; the text has no password in it."""
+    """The connection failed or was lost; the text contains no password."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """One notification."""
+class Notification:
+    """A received notification."""
 
     channel: str
     payload: str
 
 
 @asynccontextmanager
-async def listening(target: DatabaseTarget, *channels: str) -> AsyncIterator[AsyncIterator[Heard]]:
-    """Listen on channels; once inside the block, whatever is committed is heard."""
+async def listening(
+    target: DatabaseTarget, *channels: str
+) -> AsyncIterator[AsyncIterator[Notification]]:
+    """Listen on channels; every notification that is committed inside the block is received."""
     try:
         async with await connect(
             make_conninfo("", **target.parameters), autocommit=True, answer_within=_PATIENCE
         ) as connection:
             for channel in channels:
                 await connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
-            async with aclosing(_heard(connection)) as heard:
-                yield heard
+            async with aclosing(_notifications(connection)) as notifications:
+                yield notifications
     except (psycopg.Error, OSError) as error:
         raise ListeningError(first_line(error)) from error
 
 
-async def _heard(connection: BoundedConnection) -> AsyncGenerator[Heard]:
+async def _notifications(connection: BoundedConnection) -> AsyncGenerator[Notification]:
     while True:
         async with aclosing(connection.notifies(timeout=_SILENCE)) as notifies:
-            async for one in notifies:
-                yield Heard(one.channel, one.payload)
+            async for notify in notifies:
+                yield Notification(notify.channel, notify.payload)
         await connection.execute("SELECT")

@@ -1,8 +1,8 @@
-"""Who holds the locks that others wait for, as the server's own views show it.
+"""Sessions that hold locks for which others wait, from the server's system views.
 
-These views need no lock on our tables, so they answer although a table is locked. Statements of
-other sessions are not read: they may contain secrets. A role without `pg_read_all_stats` sees the
-process and the user of other roles' sessions, and nothing more.
+These views need no lock on our tables, so they work even if a table is locked. Statements of other
+sessions are not read: they may contain secrets. A role without `pg_read_all_stats` sees only the
+process and the user of sessions of other roles.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CROSS JOIN unnest(pg_blocking_pids(w.pid)) AS b (pid)
 LEFT JOIN pg_stat_activity AS a ON a.pid = b.pid
 WHERE w.pid = %(pid)s AND NOT w.granted
 """
-# A request that waits blocks everything that comes after it as well.
+# A waiting request for an exclusive lock also blocks all later requests.
 _EXCLUSIVE: Final = """
 SELECT l.pid, a.usename, a.application_name, a.state,
     extract(epoch FROM clock_timestamp() - a.xact_start)::float8, l.mode, l.granted, c.relname
@@ -40,7 +40,7 @@ ORDER BY l.granted DESC, c.relname, l.pid
 
 @dataclass(frozen=True, slots=True)
 class HeldLock:
-    """A lock that others wait for, and the session that holds or requests it."""
+    """A lock for which others wait, and the session that holds or requests it."""
 
     pid: int
     user: str | None
@@ -50,23 +50,23 @@ class HeldLock:
     age: float | None
     mode: str
     granted: bool
-    # None: the lock is not of a table, but of a row or a transaction.
+    # None: the lock is on a row or a transaction, not on a table.
     table: str | None
 
     @property
     def session(self) -> str:
-        """Name the session for people."""
+        """Describe the session."""
         about = [text for text in (self.user, self.application, self.state) if text]
         return f"process {self.pid}" + (f" ({', '.join(about)})" if about else "")
 
 
 async def blockers(database: Database, pid: int) -> list[HeldLock]:
-    """Return what blocks a session; nothing if it waits for no lock."""
+    """Return the locks that block a session; empty if it waits for no lock."""
     return [_lock(row) for row in await database.ask(_BLOCKERS, {"pid": pid})]
 
 
 async def exclusive_locks(database: Database) -> list[HeldLock]:
-    """Return the locks on control tables that nothing can be read under."""
+    """Return the locks on control tables that block even reads."""
     return [_lock(row) for row in await database.ask(_EXCLUSIVE, {})]
 
 

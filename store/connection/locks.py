@@ -1,28 +1,28 @@
-"""Locks on steps, which end with the transaction, so they also hold through a pooling proxy.
+"""Locks on steps. They end with the transaction, so they work through a pooler in transaction mode.
 
-A step that one process at a time may take locks a row of `tenantcron.lock`. Only the owner has
-rights on that table; other roles lock its rows by two functions, which `grants.sql` opens to
-schedulers and operators. Advisory locks would need no table. But every login may take any of them,
-so one that may only read could stop all claims.
+A step that only one process may run at a time locks a row of `tenantcron.lock`. Only the owner has
+privileges on that table; other roles lock its rows through two functions, which `grants.sql` grants
+to schedulers and operators. Advisory locks would need no table, but every login may take any of
+them, so a read-only login could block all claims.
 
-Rolling upgrade. The release before takes advisory locks instead. While a replica of it is there,
-the functions take both:
+Rolling upgrades: the previous release takes advisory locks instead. While one of its replicas is
+running, the functions take both:
 
 1. Such a replica registers in `worker`, without capabilities, before its first step. A trigger
-   locks all rows until that is committed, so no replica of this release is in a step meanwhile.
+   locks all rows until that is committed, so no replica of this release is inside a step then.
 2. A replica of this release locks its row first and looks for such workers after that. So it sees
-   every one that could be in the same step, and waits for the advisory lock as well.
+   every one that could be inside the same step, and waits for the advisory lock as well.
 3. When no such worker has been seen for an hour, the advisory lock is not taken any more. A replica
-   that stops takes itself off the list, so that is usually at once.
+   that stops removes its row, so this is usually immediate.
 
-Until then a foreign login that holds the advisory lock still stops both releases. `lock_wait` in
-the log names its session. Commands and API servers do not register. If one of the release before
-rotates keys or adds a webhook at the same moment as one of this release, both do it: there are two
+Until then a foreign login that holds the advisory lock still blocks both releases. `lock_wait` in
+the log names its session. Commands and API servers do not register. If one of the previous release
+rotates keys or adds a webhook concurrently with one of this release, both succeed: there are two
 new keys, or one webhook more than allowed.
 
 Migrations take advisory locks, because the first one has no table yet. A login that holds such a
-lock can delay a migration or `uninstall`, and nothing else. Keys come in pairs: what is locked, and
-which one of it. Other programs on the same database must not use 1952672000 to 1952672099.
+lock can only delay a migration or `uninstall`. A key is a pair: the kind of the lock, and its
+object. Other programs on the same database must not use 1952672000 to 1952672099.
 """
 
 from enum import IntEnum, StrEnum
@@ -34,10 +34,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 _TAKE = "SELECT tenantcron.take_lock(%(name)s)"
 _TRY = "SELECT tenantcron.try_lock(%(name)s)"
 _LOCK_MIGRATION = text("SELECT pg_catalog.pg_advisory_xact_lock(:what, :which)")
-# Waiting for a lock of any kind; the value goes with the transaction.
-_PATIENCE = text("SELECT pg_catalog.set_config('lock_timeout', :duration, true)")
-# Not DEFAULT, which is the role's: see `pins`.
-_AS_EVER = text("SET LOCAL lock_timeout TO 0")
+# The value ends with the transaction.
+_SET_TIMEOUT = text("SELECT pg_catalog.set_config('lock_timeout', :duration, true)")
+# Not DEFAULT, which is the default of the role: see `pins`.
+_RESET_TIMEOUT = text("SET LOCAL lock_timeout TO 0")
 
 
 class Lock(StrEnum):
@@ -46,7 +46,7 @@ class Lock(StrEnum):
     CLAIM = "claim"
     HISTORY = "history"
     SIGNING_KEYS = "signing_keys"
-    # Who puts events in order, and who counts webhooks.
+    # For ordering events, and for counting webhooks.
     OUTBOX = "outbox"
     WEBHOOKS = "webhooks"
 
@@ -59,7 +59,7 @@ class MigrationLock(IntEnum):
 
 
 async def take_lock(connection: AsyncConnection, what: Lock) -> None:
-    """Wait for a lock, until the end of the transaction."""
+    """Wait for a lock and hold it until the end of the transaction."""
     await connection.exec_driver_sql(_TAKE, {"name": what.value})
 
 
@@ -70,27 +70,27 @@ async def try_lock(connection: AsyncConnection, what: Lock) -> bool:
 
 
 async def lock_migration(connection: AsyncConnection, what: MigrationLock, name: str = "") -> None:
-    """Wait for a lock of migrations, until the end of the transaction.
+    """Wait for a lock of migrations and hold it until the end of the transaction.
 
-    Names that collide wait for each other.
+    Names with the same hash wait for each other.
     """
     first, second = key_of(what, name)
     await connection.execute(_LOCK_MIGRATION, {"what": first, "which": second})
 
 
 def key_of(what: MigrationLock, name: str) -> tuple[int, int]:
-    """Return both halves of a key, for a script that takes the lock by itself.
+    """Return both halves of a key, for a script that takes the lock itself.
 
     The second half is a signed number of 32 bits.
     """
     return int(what), crc32(name.encode()) - 2**31
 
 
-async def wait_as_ever(connection: AsyncConnection) -> None:
-    """Let the statements after this one wait for locks as those of any other transaction."""
-    await connection.execute(_AS_EVER)
+async def reset_lock_timeout(connection: AsyncConnection) -> None:
+    """Reset the lock timeout of the transaction to the default."""
+    await connection.execute(_RESET_TIMEOUT)
 
 
-async def wait_at_most(connection: AsyncConnection, duration: str) -> None:
-    """Let statements of this transaction fail that wait longer for a lock, `10s` for example."""
-    await connection.execute(_PATIENCE, {"duration": duration})
+async def set_lock_timeout(connection: AsyncConnection, duration: str) -> None:
+    """Set the lock timeout of the transaction, such as `10s`."""
+    await connection.execute(_SET_TIMEOUT, {"duration": duration})

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import DateTime, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-# The database's clock, unless a moment is given (`at`); stable, so it may be looked up in an index.
+# The database's clock, unless a time is given (`at`). It is STABLE, so an index can be used.
 NOW = func.coalesce(bindparam("at", type_=DateTime(timezone=True)), func.statement_timestamp())
 
 
@@ -16,6 +16,6 @@ async def database_time(connection: AsyncConnection) -> datetime:
 
 
 async def moment(connection: AsyncConnection, at: datetime | None) -> datetime:
-    """Return the moment that a step judges by: the given one, else the database's time."""
+    """Return the time that a step uses: the given one, else the database's time."""
     found: datetime = (await connection.execute(select(NOW), {"at": at})).scalar_one()
     return found

@@ -1,7 +1,8 @@
-"""TLS to the database: whether libpq verifies the server that it sends the password to.
+"""TLS to the database: whether libpq verifies the server before it sends the password.
 
-Below `verify-full`, a machine in between can pose as the server. `prefer`, the default of libpq,
-even goes on without TLS if the server offers none. Sockets and this machine need no TLS.
+With less than `verify-full`, an attacker on the network can impersonate the server. `prefer`, the
+default of libpq, even connects without TLS if the server offers none. Sockets and loopback
+addresses need no TLS.
 """
 
 from collections.abc import Mapping
@@ -19,17 +20,17 @@ _SYSTEM: Final = "system"
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """Hosts of a URL that are not verified, and the mode that they are connected to with."""
+    """Hosts of a URL that are not verified, and the `sslmode` of their connections."""
 
     hosts: tuple[str, ...]
     sslmode: str
 
 
 def unverified(target: DatabaseTarget) -> Unverified | None:
-    """Return what is not verified; None if every host is, or needs no TLS."""
-    # Parameters of the URL go before the environment (PGSSLMODE, PGHOST), as in libpq.
+    """Return the unverified hosts; None if every host is verified or needs no TLS."""
+    # Parameters of the URL override the environment (PGSSLMODE, PGHOST), as in libpq.
     parameters = {**_defaults(), **target.parameters}
-    # libpq verifies by the system's authorities in full, and refuses anything less.
+    # With the system's CA certificates, libpq requires full verification.
     if parameters.get("sslrootcert") == _SYSTEM:
         return None
     mode = parameters.get("sslmode") or "prefer"
@@ -41,13 +42,13 @@ def unverified(target: DatabaseTarget) -> Unverified | None:
 def _defaults() -> Mapping[str, str]:
     try:
         options = pq.Conninfo.get_defaults()
-    except MemoryError:  # what psycopg makes of a service file that cannot be read
+    except MemoryError:  # psycopg raises this for an unreadable service file
         return {}
     return {option.keyword.decode(): option.val.decode() for option in options if option.val}
 
 
 def _is_local(host: str) -> bool:
-    """Whether it is a socket or this machine; without a host libpq takes its default socket."""
+    """Whether it is a socket or this machine; without a host libpq uses its default socket."""
     if not host or host.startswith(("/", "@")) or host == "localhost":
         return True
     try:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tenantcron.store.connection.locks import Lock, take_lock, wait_at_most
+from tenantcron.store.connection.locks import Lock, set_lock_timeout, take_lock
 from tenantcron.store.connection.scripts import run_script
 
 TABLES = ("execution_past", "execution_attempt")
@@ -81,7 +81,7 @@ async def prepare(connection: AsyncConnection, now: datetime, retention: timedel
     if not _missing(wanted, await _existing(connection)):
         return []
     await take_lock(connection, Lock.HISTORY)
-    await wait_at_most(connection, _PATIENCE)
+    await set_lock_timeout(connection, _PATIENCE)
     missing = _missing(wanted, await _existing(connection))
     for table, month in missing:
         await connection.execute(_MAKE, {"table": table, "first_day": month.start.date()})
@@ -94,7 +94,7 @@ async def drop_old(connection: AsyncConnection, now: datetime, retention: timede
     A lock that cannot be had soon is an error of the database, and nothing is dropped.
     """
     await take_lock(connection, Lock.HISTORY)
-    await wait_at_most(connection, _PATIENCE)
+    await set_lock_timeout(connection, _PATIENCE)
     oldest = month_of(now - retention)
     old = sorted(
         month

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import shortened
-from tenantcron.store.connection.locks import wait_as_ever, wait_at_most
+from tenantcron.store.connection.locks import reset_lock_timeout, set_lock_timeout
 from tenantcron.store.schema.batches import Batch, read_in_batches
 from tenantcron.store.schema.tables import tenant_schedule
 
@@ -53,13 +53,13 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
             rows[row[0]].append(ScheduleRow._make(row[1:]))
 
     # Nobody waits for a tenant whose schema is being dropped.
-    await wait_at_most(connection, _PATIENCE)
+    await set_lock_timeout(connection, _PATIENCE)
     try:
         broken = await read_in_batches(connection, schemas, read)
     finally:
         # A lost connection has nothing to reset, and trying would hide the loss.
         if not connection.invalidated:
-            await wait_as_ever(connection)
+            await reset_lock_timeout(connection)
     return FleetSchedules(rows, broken | _unusable(rows))
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.connection.locks import wait_at_most
+from tenantcron.store.connection.locks import set_lock_timeout
 from tenantcron.store.steps.claiming import MOST_VERDICTS, Skipped, skipped_rows
 from tenantcron.store.steps.statements import statement
 
@@ -203,6 +203,6 @@ async def drop_waiting_index(connection: AsyncConnection) -> bool:
 
     A lock that cannot be had soon is an error of the database, and nothing is dropped.
     """
-    await wait_at_most(connection, _PATIENCE)
+    await set_lock_timeout(connection, _PATIENCE)
     found = await connection.exec_driver_sql("SELECT tenantcron.drop_waiting_index()")
     return bool(found.scalar_one())

@@ -40,7 +40,7 @@ def test_a_server_that_is_away(folder: Path) -> None:
 def test_a_wrong_password(folder: Path, database_url: str) -> None:
     url = database_url.replace("postgres@", f"{GUARDED}:hunter2@")
 
-    assert_one_clear_line(Shell(folder, url), "refuses the user or the password", "hunter2")
+    assert_one_clear_line(Shell(folder, url), "rejects the user or the password", "hunter2")
 
 
 def test_a_database_that_is_not_migrated(folder: Path, empty_database_url: str) -> None:

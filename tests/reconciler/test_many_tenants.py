@@ -12,7 +12,7 @@ from support.patience import PATIENCE
 
 from tenantcron.reconciler.outcome import Status
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.connection.listening import Heard, listening
+from tenantcron.store.connection.listening import Notification, listening
 from tenantcron.store.rows.tenants import SCHEDULES_CHANGED
 
 _PLANS = text("SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource'")
@@ -28,7 +28,7 @@ async def plans_kept(database: Database) -> int:
         return max([await connection.scalar(_PLANS) or 0 for connection in held])
 
 
-async def until_end(heard: AsyncIterator[Heard]) -> AsyncIterator[Heard]:
+async def until_end(heard: AsyncIterator[Notification]) -> AsyncIterator[Notification]:
     """Yield what is heard before the payload `end`."""
     async for hint in heard:
         if hint.payload == "end":

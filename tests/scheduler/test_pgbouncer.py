@@ -77,6 +77,7 @@ def test_a_pooler_that_logs_in_as_one_user_for_all_gives_handlers_no_connection(
     why = query(empty_database_url, "SELECT error FROM tenantcron.execution_attempt")
     assert why
     assert all(
-        "_acme is one of postgres: let the pooler pass the user on" in row["error"] for row in why
+        "_acme belongs to postgres: configure the pooler to pass the user on" in row["error"]
+        for row in why
     )
     assert query(empty_database_url, "SELECT id FROM tenant_acme.effect") == []

@@ -75,7 +75,7 @@ async def test_what_to_do_is_said_when_none_is_released(
     said = str(refused.value)
     assert "max_connections" in said
     assert "PgBouncer" in said
-    assert "Is the server running" not in said
+    assert "Check that the server is running" not in said
 
 
 def test_a_command_says_it_and_ends_with_an_error(
