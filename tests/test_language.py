@@ -24,6 +24,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 # Files whose prose is clean, as patterns of `Path.glob`.
 CLEAN: Final = (
     *("actor/**/*", "core/**/*", "targets/**/*", "tests/core/*"),
+    *("store/connection/*", "store/embedded/*", "store/schema/*"),
     *("docs/decisions/*", "docs/reliability.md"),
     *("cron/**/*", "tests/cron/*", "faults/**/*", "tests/faults/*"),
     *("bench/**/*", "tests/test_bench.py", "docs/performance.md"),

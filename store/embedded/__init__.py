@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL server: its programs, data folder, account and end."""
+"""The embedded PostgreSQL server: its programs, data folder, account and shutdown."""

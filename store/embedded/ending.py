@@ -1,9 +1,9 @@
-"""Ending a process that cannot wait any longer, without leaving an embedded server behind.
+"""Exit a process immediately, without leaving an embedded server running.
 
-An orderly stop closes everything in turn. Two cases skip that: a second signal, and a stop that
-takes longer than it may. Both end the process with `os._exit`, because threads and open requests
-could hold up an ordinary exit. Leases make that safe for executions. An embedded server would keep
-running, so it is stopped first if this process is its last user.
+A graceful shutdown closes everything in order. Two cases skip it: a second signal, and a shutdown
+that takes too long. Both exit with `os._exit`, because threads and open requests could delay an
+ordinary exit. Leases make this safe for executions. An embedded server would keep running, so it is
+stopped first if this process is its last user.
 """
 
 import os
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def end_at_once(code: int = STOPPED_AT_ONCE) -> NoReturn:
-    """End the process now."""
+    """Exit the process now."""
     # In its own thread: a signal handler may have interrupted code that holds locks.
     leaving = threading.Thread(target=leave_all, daemon=True)
     leaving.start()
@@ -32,7 +32,7 @@ def end_at_once(code: int = STOPPED_AT_ONCE) -> NoReturn:
 
 
 def end_after(seconds: float) -> None:
-    """End the process after that time, unless it has ended by itself."""
+    """Exit the process after this time, unless it has exited by then."""
 
     def force() -> None:
         log.error("stop_forced", seconds=seconds)

@@ -1,8 +1,7 @@
-"""The account that the embedded server runs under: the user's own, and for root another one.
+"""The account of the embedded server: the user's own, and another one for root.
 
-PostgreSQL refuses to run as root, which is what containers and CI run as. Then the account
-`pgserver` is made once, owns the data folder, and gets the right to pass through the folders above
-it: to pass, not to list.
+PostgreSQL refuses to run as root, but containers and CI often do. Then the account `pgserver` is
+created once. It owns the data folder and may traverse the folders above it, but not list them.
 """
 
 import os
@@ -17,12 +16,12 @@ from tenantcron.store.connection.errors import EmbeddedServerError
 
 _NAME = "pgserver"
 _MAKE = ("useradd", "--system", "--no-create-home", "--shell", "/bin/false", _NAME)
-_MAY_PASS = stat.S_IXOTH
+_MAY_TRAVERSE = stat.S_IXOTH
 _MAY_READ = stat.S_IROTH
 
 
 class Switch(TypedDict):
-    """What subprocess needs to run a program as somebody else; all None: as ourselves."""
+    """Arguments of subprocess that run a program as another user; all None: as this user."""
 
     user: int | None
     group: int | None
@@ -31,7 +30,7 @@ class Switch(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who the server runs as."""
+    """The account that the server runs as."""
 
     uid: int
     gid: int
@@ -42,67 +41,67 @@ class Account:
         return self.uid == os.geteuid()
 
     def owns(self, folder: Path) -> bool:
-        """Whether the folder is a real one of this account, and closed to others."""
+        """Whether the path is a folder that belongs to this account and is private."""
         found = folder.lstat()
         closed = stat.S_IMODE(found.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) == 0
         return stat.S_ISDIR(found.st_mode) and found.st_uid == self.uid and closed
 
     def hand_over(self, folder: Path) -> None:
-        """Make the account the owner of a folder that it can also reach."""
+        """Make the account the owner of a folder, and let it reach the folder."""
         if not self.is_own:
             os.chown(folder, self.uid, self.gid)
-            _let_pass(folder)
+            _allow_traversal(folder)
 
     def let_use(self, programs: Path) -> None:
-        """Let the account run what an installer under a strict umask kept for root."""
+        """Let the account run programs that a strict umask made private to root."""
         if self.is_own:
             return
-        _let_pass(programs)
+        _allow_traversal(programs)
         if not (programs / "postgres").stat().st_mode & _MAY_READ:
-            _let_read(programs.parent)
+            _allow_reading(programs.parent)
 
     def switch(self) -> Switch:
-        """Arguments for subprocess that make a program run as this account."""
+        """Return the arguments of subprocess that run a program as this account."""
         if self.is_own:
             return Switch(user=None, group=None, extra_groups=None)
         return Switch(user=self.uid, group=self.gid, extra_groups=())
 
 
 def server_account() -> Account:
-    """Return the own account, or the one that stands in for root."""
+    """Return the account of this process, or the server account if that is root."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
-    entry = _stand_in()
+    entry = _server_user()
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def _stand_in() -> pwd.struct_passwd:
+def _server_user() -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(_NAME)
     except KeyError:
-        _make_stand_in()
+        _create_server_user()
     return pwd.getpwnam(_NAME)
 
 
-def _make_stand_in() -> None:
+def _create_server_user() -> None:
     try:
         subprocess.run(_MAKE, check=True, capture_output=True)  # noqa: S603 -- a constant
     except (OSError, subprocess.CalledProcessError) as error:
         raise EmbeddedServerError(
-            f"the embedded server cannot run as root, and the account {_NAME} cannot be made: "
+            f"the embedded server cannot run as root, and the account {_NAME} cannot be created: "
             "run as another user, or set TENANTCRON_DATABASE_URL"
         ) from error
 
 
-def _let_pass(path: Path) -> None:
+def _allow_traversal(path: Path) -> None:
     for folder in path.parents:
-        _add(folder, _MAY_PASS)
+        _add(folder, _MAY_TRAVERSE)
 
 
-def _let_read(root: Path) -> None:
+def _allow_reading(root: Path) -> None:
     for path in (root, *root.rglob("*")):
         executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
-        _add(path, _MAY_READ | _MAY_PASS if executable else _MAY_READ)
+        _add(path, _MAY_READ | _MAY_TRAVERSE if executable else _MAY_READ)
 
 
 def _add(path: Path, rights: int) -> None:

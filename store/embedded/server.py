@@ -1,26 +1,26 @@
-"""A real PostgreSQL for a machine without one, kept under `.tenantcron/` of the working folder.
+"""A PostgreSQL server for a machine without one, in `.tenantcron/` of the working folder.
 
-Any number of processes share one server. Two lock files say who is doing what; the kernel lets go
-of both when a process dies, however it dies, so that no list of process ids can go stale:
+Any number of processes share one server. Two lock files coordinate them. The kernel releases both
+when a process dies, so there is no list of process ids that could become stale:
 
-- `lock`, exclusive: held while a process starts or stops the server, so one at a time.
-- `users`, shared: held as long as a process uses the server. Whoever leaves and can have it
-  exclusively was the last, and stops the server.
+- `lock`, exclusive: held while a process starts or stops the server.
+- `users`, shared: held while a process uses the server. A process that leaves and can lock it
+  exclusively was the last user, and stops the server.
 
-What can go wrong:
+Failures:
 
-- A process ends at the second signal: it leaves the server first (`ending`).
-- A process is killed: its locks go, the server stays. The next command finds and uses it, and stops
-  it when it leaves.
-- Killed while the folder was being set up: that happens under another name, so a half-made folder
-  is never taken for a whole one.
-- Killed while the server was starting: the next one waits for it.
-- The server is killed: PostgreSQL recovers at the next start, by itself.
-- The machine or container restarts, and the process id in `postmaster.pid` is somebody else's now:
-  the server would not start because of it, so the file is removed if nobody answers.
+- A process exits at the second signal: it leaves the server first (`ending`).
+- A process is killed: its locks are released, and the server keeps running. The next command uses
+  it, and stops it when it leaves.
+- A process is killed while it creates the folder: the folder has another name until it is complete,
+  so a partial one is never used.
+- A process is killed while the server starts: the next process waits for the server.
+- The server is killed: PostgreSQL recovers at the next start.
+- The machine or container restarts, and the process id in `postmaster.pid` belongs to another
+  process now. The server would not start, so the file is removed if no server responds.
 
-The server keeps its durable defaults (fsync), listens on a socket only, and lets in whoever may
-enter its folder: the user that started it.
+The server keeps its durable defaults (fsync) and only listens on a socket. Every user who may enter
+its folder can connect: the user that started it.
 """
 
 import asyncio
@@ -41,36 +41,36 @@ DATA = "postgres"
 
 @asynccontextmanager
 async def embedded_server(working_folder: Path) -> AsyncIterator[DatabaseTarget]:
-    """Start the server of the folder, or join it; leave it at the end, the last one stops it."""
+    """Start the server of the folder, or join it; the last user to leave stops it."""
     use = ServerUse(working_folder.resolve() / FOLDER)
     _in_use.add(use)
     try:
         yield await asyncio.to_thread(use.join)
     finally:
-        # Waits for a start that was interrupted half-way, then undoes it.
+        # Waits for an interrupted start, then undoes it.
         await asyncio.to_thread(use.leave)
         _in_use.discard(use)
 
 
 def leave_all() -> None:
-    """Leave the servers that this process uses, for an end without the usual steps."""
+    """Leave the servers that this process uses, for an immediate exit."""
     for use in tuple(_in_use):
         use.leave()
 
 
 @dataclass(slots=True, eq=False)
 class ServerUse:
-    """One user's share in the server of a folder."""
+    """The use of a folder's server by one process."""
 
     home: Path
-    # Those of another server than the extra's.
+    # The programs of the server, if not those of the extra.
     programs: Path | None = None
     _users: IO[bytes] | None = field(default=None, init=False)
-    # Leaving can overtake joining when a command is interrupted: then joining must not happen.
+    # If a command is interrupted, `leave` may run before `join`, which must then do nothing.
     _left: bool = field(default=False, init=False)
 
     def join(self) -> DatabaseTarget:
-        """Make sure that the server runs, and count as one of its users."""
+        """Ensure that the server runs, and register as one of its users."""
         cluster = cluster_in(self.home / DATA, self.programs)
         _make_home(self.home)
         with _exclusive(self.home / "lock"):
@@ -81,7 +81,7 @@ class ServerUse:
             return cluster.ensure_running()
 
     def leave(self) -> None:
-        """Stop counting as a user; stop the server if nobody is left."""
+        """Unregister as a user; stop the server if there is no other user."""
         self._left = True
         if not (self.home / "lock").exists():
             return
@@ -98,13 +98,13 @@ _in_use: set[ServerUse] = set()
 
 
 def _make_home(home: Path) -> None:
-    """Make the folder, with a .gitignore so that nobody commits the data."""
+    """Create the folder, with a .gitignore that excludes the data from commits."""
     try:
         home.mkdir(exist_ok=True)
         (home / ".gitignore").write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise EmbeddedServerError(
-            f"{home} cannot be written ({error.strerror}): run in a folder of your own, "
+            f"{home} is not writable ({error.strerror}): run in a writable folder, "
             "or set TENANTCRON_DATABASE_URL"
         ) from error
 
@@ -117,7 +117,7 @@ def _exclusive(file: Path) -> Iterator[None]:
 
 
 def _was_the_last(users: IO[bytes]) -> bool:
-    """Whether nobody else holds the shared lock; ours is gone after this, either way."""
+    """Whether no other process holds the shared lock; ours is released either way."""
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

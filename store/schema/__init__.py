@@ -1,1 +1,1 @@
-"""What the database consists of: tables, versions, tenants' schemas, roles."""
+"""The database schema: tables, versions, tenant schemas, roles."""

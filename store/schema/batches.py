@@ -1,4 +1,4 @@
-"""Statements over many tenants' schemas, some fifty of them at a time."""
+"""Statements over many tenant schemas, about fifty at a time."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -9,11 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.driver_errors import first_line
 
-# More schemas a statement cost more in planning than they save in round trips.
+# With more schemas per statement, planning costs more than the saved round trips.
 SCHEMAS_A_STATEMENT = 50
 
-# Why a schema cannot be read that somebody is dropping or altering at this moment.
-LOCKED = "somebody holds a lock on its tables"
+# Why a schema cannot be read that another session is dropping or altering.
+LOCKED = "another session holds a lock on its tables"
 
 # Tenants with their schemas.
 Batch = Sequence[tuple[TenantId, str]]
@@ -24,7 +24,7 @@ async def read_in_batches(
     schemas: Mapping[TenantId, str],
     read: Callable[[Batch], Awaitable[None]],
 ) -> dict[TenantId, str]:
-    """Read all schemas; return the tenants whose schema cannot be read, with why."""
+    """Read all schemas; return the tenants whose schema cannot be read, with the reason."""
     broken: dict[TenantId, str] = {}
     every = list(schemas.items())
     for start in range(0, len(every), SCHEMAS_A_STATEMENT):
@@ -38,7 +38,7 @@ async def _read(
     read: Callable[[Batch], Awaitable[None]],
     broken: dict[TenantId, str],
 ) -> None:
-    """Read a batch; if a schema in it is broken, halve it until that one stands alone."""
+    """Read a batch; if a schema in it is broken, bisect the batch to isolate it."""
     try:
         async with connection.begin_nested():
             await read(batch)

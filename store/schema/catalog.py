@@ -1,8 +1,8 @@
-"""What the database's own catalog says is in a schema, one line for each object.
+"""The objects of a schema according to the catalog, one line for each.
 
-The lines are the same on every supported version of PostgreSQL, so that they can be compared with a
-list that was made on another server. Texts that the server writes itself, such as the definition of
-an index, are not: they change between versions.
+The lines are the same on every supported version of PostgreSQL, so they can be compared with a list
+from another server. They contain no text that the server generates, such as the definition of an
+index, because that changes between versions.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-# The catalog has no index on the schema of a table. So tables are found by one pass over all of
-# them, and what belongs to them by their ids: a pass for each schema takes minutes for a thousand.
-# A function's text is kept as it was written. The body of one that was parsed when it was created
-# is not text, so its line says its name only.
+# The catalog has no index on the schema of a table. So one scan finds the tables of all schemas,
+# and their parts by id: a scan per schema takes minutes for a thousand schemas. The source of a
+# function is stored unchanged. A function with a parsed body has no source, so its line has no
+# digest.
 _OBJECTS: Final = """
 WITH relation AS MATERIALIZED (
     SELECT n.nspname, c.oid, c.relname, c.relkind, c.relrowsecurity
@@ -39,7 +39,7 @@ FROM relation AS r
 JOIN pg_catalog.pg_index AS i ON i.indrelid = r.oid AND i.indisvalid
 JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
 UNION ALL
--- PostgreSQL 18 has constraints for NOT NULL, too; the columns say that already.
+-- PostgreSQL 18 also has constraints for NOT NULL, which the columns show already.
 SELECT r.nspname, 'constraint ' || k.conname || ' on ' || r.relname
 FROM relation AS r
 JOIN pg_catalog.pg_constraint AS k
@@ -92,6 +92,6 @@ async def objects_of(connection: AsyncConnection, schema: str) -> list[str]:
 async def missing_objects(
     connection: AsyncConnection, schemas: Sequence[str], expected: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return which of the expected lines which schema lacks; only the catalog is read."""
+    """Return the expected lines that each schema lacks; reads only the catalog."""
     values = {"schemas": list(schemas), "expected": list(expected)}
     return [(row[0], row[1]) for row in await connection.execute(_MISSING, values)]

@@ -1,8 +1,8 @@
-"""The database roles of handlers: one login for each tenant, made when it is first needed.
+"""The database roles of handlers: one login per tenant, created on first use.
 
-A role's name and its password follow from what the database has, so all replicas agree on both
-without a word. The server only ever sees the password's SCRAM verifier. The rights of the roles are
-the business of `tenantcron.ensure_handler_role` (docs/decisions/0033).
+The name and the password of a role are derived from data in the database, so all replicas agree on
+both without communication. The server only receives the SCRAM verifier of the password.
+`tenantcron.ensure_handler_role` grants the privileges (docs/decisions/0033).
 """
 
 import hmac
@@ -25,7 +25,7 @@ from tenantcron.store.connection.errors import DatabaseError
 _LOGIN = text("SELECT tenantcron.handler_role(:tenant), secret FROM tenantcron.handler_login")
 _ENSURE = text("SELECT tenantcron.ensure_handler_role(:tenant, :verifier)")
 _DROP = text("SELECT tenantcron.drop_handler_role(:tenant)")
-# Of this installation: the name goes on with the tenant.
+# Only roles of this installation: the prefix is followed by the tenant.
 _TENANTS = text(
     "SELECT substr(r.rolname, length(g.name) + 2) FROM pg_roles AS r,"
     " (SELECT tenantcron.handler_role() AS name) AS g"
@@ -33,9 +33,7 @@ _TENANTS = text(
 )
 _NAME = text("SELECT tenantcron.handler_role(:tenant)")
 _FIND = text("SELECT rolname FROM pg_roles WHERE rolname = tenantcron.handler_role(:tenant)")
-INSTEAD = (
-    'Or set handler_role = "scheduler": handlers may then do everything that the scheduler may'
-)
+INSTEAD = 'Or set handler_role = "scheduler": handlers then have all privileges of the scheduler'
 
 
 class HandlerRoleError(DatabaseError):
@@ -44,7 +42,7 @@ class HandlerRoleError(DatabaseError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a handler's connection logs in with."""
+    """The login of a handler's connection."""
 
     user: str
     password: str = field(repr=False)
@@ -58,9 +56,9 @@ class KeptRole(NamedTuple):
 
 
 async def ensure(connection: AsyncConnection, tenant: TenantId, *, set_password: bool) -> Login:
-    """Make sure that a tenant's role is there and has its rights; return how to log in as it.
+    """Ensure that a tenant's role exists and has its privileges; return its login.
 
-    A new role gets its password in any case. A HandlerRoleError says what to do about it.
+    A new role gets its password in any case. Raises a HandlerRoleError if that is not possible.
     """
     try:
         user, secret = (await connection.execute(_LOGIN, {"tenant": tenant})).one()
@@ -74,25 +72,25 @@ async def ensure(connection: AsyncConnection, tenant: TenantId, *, set_password:
         if isinstance(error.orig, LockNotAvailable):
             raise HandlerRoleError(
                 f"the database role for the handlers of `{tenant}` is locked by another session: "
-                "see pg_locks, or try again"
+                "see pg_locks, or retry"
             ) from error
         raise
     return login
 
 
 async def find(connection: AsyncConnection, tenant: TenantId) -> str | None:
-    """Return the name of a tenant's role if it is there."""
+    """Return the name of a tenant's role if it exists."""
     name: str | None = await connection.scalar(_FIND, {"tenant": tenant})
     return name
 
 
 async def tenants_with_roles(connection: AsyncConnection) -> list[str]:
-    """Return the ids of tenants whose handlers have a role, also of those that are gone."""
+    """Return the ids of tenants whose handlers have a role, including removed tenants."""
     return list(await connection.scalars(_TENANTS))
 
 
 async def drop(connection: AsyncConnection, tenant: str | None) -> KeptRole | None:
-    """Drop a tenant's role, or with None the one that all of them are in; say if it is kept."""
+    """Drop a tenant's role, or with None the common group role; return it if it is kept."""
     reason = await connection.scalar(_DROP, {"tenant": tenant})
     if reason is None:
         return None
@@ -104,10 +102,10 @@ async def _ensured(connection: AsyncConnection, tenant: TenantId, verifier: str 
 
 
 def _verifier(login: Login) -> str:
-    """Return what the server stores in place of the password (RFC 5803).
+    """Return the verifier that the server stores instead of the password (RFC 5803).
 
-    One iteration: more of them slow down guessing, and 256 random bits cannot be guessed. They
-    would also slow down each login, by three milliseconds in which the event loop stands still.
+    One iteration is enough: more of them slow down brute force, which is impossible with 256 random
+    bits. They would also block the event loop for three milliseconds per login.
     """
     salt = token_bytes(16)
     salted = pbkdf2_hmac("sha256", login.password.encode(), salt, 1)

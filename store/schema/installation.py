@@ -1,4 +1,4 @@
-"""Which database this is."""
+"""The identity of the database."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from tenantcron.store.connection.engine import Database
 
-# The first is given by initdb and survives failovers; a server has several databases.
+# initdb sets the system identifier, which survives failovers; a server has several databases.
 _IDENTITY: Final = text(
     """
     SELECT c.system_identifier::text || '/' || d.oid
@@ -17,6 +17,6 @@ _IDENTITY: Final = text(
 
 
 async def identity(database: Database) -> str:
-    """Return what no other database has, a restored copy included."""
+    """Return an id that no other database has, not even a restored copy."""
     async with database.transaction() as connection:
         return str(await connection.scalar(_IDENTITY))

@@ -1,12 +1,12 @@
-"""All tables, declared once.
+"""The declarations of all tables.
 
-Control tables live in the schema `tenantcron`, once per database. Tenant tables are declared on the
-placeholder schema `tenant`; whoever runs a statement says whose schema is meant by
-`schema_translate_map` (see `engine.of_tenant`). A change here needs a migration: a test compares
-what these declarations create with what all migrations create.
+Control tables are in the schema `tenantcron`, once per database. Tenant tables are declared on the
+placeholder schema `tenant`; a caller selects the tenant's schema with `schema_translate_map` (see
+`engine.of_tenant`). A change here needs a migration: a test compares these declarations with the
+result of all migrations.
 
-`updated_at` is set by the application, in the statement that changes the row, so that a plan can
-tell a change by apply from one by hand.
+The application sets `updated_at` in the statement that changes the row, so that a plan can
+distinguish changes by apply from manual ones.
 """
 
 from sqlalchemy import (
@@ -56,12 +56,12 @@ def _time(name: str, *, nullable: bool = False) -> Column[object]:
 
 
 def _audit_columns() -> list[Column[object]]:
-    """The columns of both audit tables: what happened to which entity, who did it, and in what."""
+    """Return the columns of both audit tables: the entity, the operation and the actor."""
     return [
         Column("entity_type", String(32), primary_key=True),
         Column("entity_id", String(255), primary_key=True),
-        # Last in the key: what happened to an entity is asked for, and each index of a tenant's
-        # schema is made a thousand times.
+        # Last in the key, because queries are by entity. A second index would have to be created in
+        # every tenant schema.
         Column("id", BigInteger, Identity(always=True), primary_key=True),
         Column("operation", String(32), nullable=False),
         Column("changed_by", String(255), nullable=False),
@@ -82,37 +82,37 @@ tenant = Table(
     Column("schema_name", String(63), nullable=False, unique=True),
     Column("status", String(16), nullable=False, server_default="active"),
     Column("status_reason", Text, nullable=True),
-    # None: the platform's own limit holds.
+    # None: the limit of the platform applies.
     Column("max_schedules", Integer, nullable=True),
     Column("max_concurrent", Integer, nullable=True),
     Column("weight", SmallInteger, nullable=False, server_default=text("1")),
-    # Goes up in the same transaction as any change of the tenant's schedules.
+    # Incremented in the transaction of every change of the tenant's schedules.
     Column("schedule_revision", BigInteger, nullable=False, server_default=text("0")),
-    # The provider's two columns: the revision that the cursors follow, and why they cannot.
+    # Written by the provider: the revision that the cursors reflect, and why they cannot.
     Column("synced_revision", BigInteger, nullable=False, server_default=text("0")),
     Column("sync_fault", Text, nullable=True),
     Column("labels", JSONB, nullable=False, server_default=text("'{}'")),
     # The tenant source manages its status, and its weight and labels if it has them.
     Column("sourced", Boolean, nullable=False, server_default=false()),
-    # Since when the source does not have it any more.
+    # Since when the source does not contain it.
     _time("missing_since", nullable=True),
     _time("created_at"),
     _time("updated_at"),
-    # Whether the schema was there before the tenant: then it is the platform's, and never dropped.
+    # Whether the schema existed before the tenant: it belongs to the platform and is never dropped.
     Column("schema_adopted", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint("status IN ('active', 'suspended', 'deprovisioned')", name="status"),
     CheckConstraint("max_schedules >= 0", name="max_schedules"),
     CheckConstraint("max_concurrent >= 1", name="max_concurrent"),
     CheckConstraint("weight BETWEEN 1 AND 100", name="weight"),
 )
-# Finds who moved without reading all tenants.
+# Finds changed tenants without reading all tenants.
 Index(
     "tenant_moved_idx", tenant.c.id, postgresql_where=text("schedule_revision <> synced_revision")
 )
 Index("tenant_missing_idx", tenant.c.id, postgresql_where=text("missing_since IS NOT NULL"))
 
-# The labels again, for lists; a trigger keeps them. An index on `tenant.labels` would not serve the
-# API, because row-level security lets only leakproof operators reach an index.
+# A copy of the labels for lists, maintained by a trigger. The API could not use an index on
+# `tenant.labels`, because row-level security allows only leakproof operators in an index scan.
 tenant_label = Table(
     "tenant_label",
     control,
@@ -122,27 +122,27 @@ tenant_label = Table(
     Index(None, "key", "value", "tenant_id"),
 )
 
-# One row, and only where the platform's registry is the source of tenants.
+# One row, if the platform's registry is the source of tenants.
 tenant_source = Table(
     "tenant_source",
     control,
     Column("only_row", Boolean, primary_key=True, server_default=true()),
-    # What is read, as people know it.
+    # The display name of the source.
     Column("name", Text, nullable=False),
-    # Nothing starts when the last read is older than that.
+    # No execution starts if the last read is older.
     Column("max_age", Interval, nullable=False),
-    # What the source manages beside the status.
+    # What the source manages in addition to the status.
     Column("columns", ARRAY(Text), nullable=False, server_default="{}"),
-    # The registered tenants are what the source had then.
+    # The registered tenants match the source as of this time.
     _time("refreshed_at"),
-    # The refresh that has the turn: its token, and when it began, was last alive and ended.
+    # The refresh that has the turn: its token, start, last sign of life and end.
     Column("token", Uuid, nullable=True),
     _time("started_at", nullable=True),
     _time("renewed_at", nullable=True),
     _time("finished_at", nullable=True),
-    # Tenants that went missing and were kept as they are, because there were too many of them.
+    # Missing tenants that were left unchanged, because there were too many of them.
     Column("held", Integer, nullable=False, server_default=text("0")),
-    # How many problems the last refresh has found; the first of them have rows.
+    # How many problems the last refresh found; the first ones are stored.
     Column("problems", Integer, nullable=False, server_default=text("0")),
     CheckConstraint("only_row", name="only_row"),
 )
@@ -150,7 +150,7 @@ tenant_source_problem = Table(
     "tenant_source_problem",
     control,
     Column("place", Integer, primary_key=True, autoincrement=False),
-    # As the source spells it; `*` for a problem of the source itself.
+    # As in the source; `*` for a problem of the source itself.
     Column("tenant_id", Text, nullable=False),
     Column("problem", Text, nullable=False),
 )
@@ -161,9 +161,9 @@ manifest_version = Table(
     Column("id", Uuid, primary_key=True),
     Column("tenant_id", String(48), ForeignKey(tenant.c.id), nullable=False),
     Column("version", Integer, nullable=False),
-    # Of the document: two spellings of the same schedules are one version.
+    # Of the normalised document: equivalent manifests have the same version.
     Column("checksum", String(64), nullable=False),
-    # Of the manifest's bytes and the policy they were judged by: what it was made from.
+    # Of the bytes of the manifest and the policy that it was checked with.
     Column("source_checksum", String(64), nullable=False),
     Column("document", JSONB, nullable=False),
     Column("applied_by", String(255), nullable=False),
@@ -173,12 +173,12 @@ manifest_version = Table(
 )
 Index(None, manifest_version.c.source_checksum)
 
-# What happens to control rows, beside them: it outlives a tenant's schema.
+# The audit records of control tables. They outlive the schema of a tenant.
 control_audit_record = Table(
     "audit_record",
     control,
     *_audit_columns(),
-    # Whose tenant's it is; None for what concerns the cluster.
+    # None for records about the cluster.
     Column("tenant_id", String(48), nullable=True),
 )
 Index(
@@ -188,11 +188,11 @@ Index(
     control_audit_record.c.id,
     postgresql_where=text("tenant_id IS NOT NULL"),
 )
-# Records are written in the order of time, so a few pages of it tell which of them are old.
+# Records are inserted in the order of time, so a BRIN index finds the old ones.
 Index("audit_record_changed_idx", control_audit_record.c.changed_at, postgresql_using="brin")
 
-# How many executions may run at once, over all replicas. One row; what an operator sets goes
-# before what the scheduler's settings declare.
+# How many executions may run at once in the cluster. One row; an operator's values take precedence
+# over those of the scheduler's settings.
 limits = Table(
     "limits",
     control,
@@ -204,11 +204,11 @@ limits = Table(
     _time("updated_at", nullable=True),
     CheckConstraint("only_row", name="only_row"),
     CheckConstraint("declared >= 1 AND declared_per_tenant >= 1", name="declared"),
-    # An operator may stop all starts with 0.
+    # With 0, an operator stops all starts.
     CheckConstraint("operator >= 0 AND operator_per_tenant >= 0", name="operator"),
 )
 
-# What the names and passwords of the roles of handlers are made from; see `handler_roles`.
+# The names and passwords of handler roles are derived from this; see `handler_roles`.
 handler_login = Table(
     "handler_login",
     control,
@@ -223,14 +223,14 @@ handler_login = Table(
     CheckConstraint("only_row", name="only_row"),
 )
 
-# What schedules say beside their timetable. Content-addressed: cursors and executions name it by
-# its id, so that an attempt months later still runs what its occurrence was fired with.
+# Definitions of schedules without the timetable. Content-addressed: cursors and executions refer to
+# a definition by id, so that an attempt months later still uses that of its occurrence.
 schedule_definition = Table(
     "schedule_definition",
     control,
     Column("id", Uuid, primary_key=True),
     Column("definition", JSONB, nullable=False),
-    # Since when no cursor names it; kept for as long as executions may.
+    # Since when no cursor refers to it; kept for as long as executions may refer to it.
     _time("unused_since", nullable=True),
 )
 
@@ -241,16 +241,16 @@ schedule_cursor = Table(
     Column("tenant_id", String(48), ForeignKey(tenant.c.id), nullable=False),
     Column("schedule_name", String(128), nullable=False),
     Column("saga_name", String(128), nullable=False),
-    # Which provider it follows; no provider touches another's cursors.
+    # The provider that manages it; no other provider changes it.
     Column("provider", String(32), nullable=False),
     Column("cron_expr", String(64), nullable=False),
     Column("timezone", String(64), nullable=False),
     Column("tz_version", String(16), nullable=False),
     Column("enabled", Boolean, nullable=False),
     Column("definition_id", Uuid, nullable=False),
-    # Since when the timetable counts: nothing before it is ever fired.
+    # When the timetable took effect; earlier occurrences are never fired.
     _time("effective_from"),
-    # None: no occurrence lies ahead.
+    # None: there is no further occurrence.
     _time("next_run_at", nullable=True),
     _time("last_run_at", nullable=True),
     Column("consecutive_failures", Integer, nullable=False, server_default=text("0")),
@@ -258,27 +258,27 @@ schedule_cursor = Table(
     Column("paused_by", String(255), nullable=True),
     Column("paused_reason", Text, nullable=True),
     _time("paused_until", nullable=True),
-    # Why it cannot be evaluated; such a cursor is set aside until the schedule changes.
+    # Why it cannot be evaluated; such a cursor is quarantined until the schedule changes.
     Column("fault", Text, nullable=True),
-    # Where the timetable was counted from, if that is later than `effective_from`: the one before
-    # it goes on until a scheduler takes the change up.
+    # The start of the timetable, if it is later than `effective_from`: the previous timetable
+    # applies until a scheduler picks up the change.
     _time("counts_after", nullable=True),
     UniqueConstraint("tenant_id", "schedule_name"),
 )
-# Paused ones are due, too: each of their occurrences is put on record as skipped.
+# Paused cursors are due, too: each of their occurrences is recorded as skipped.
 Index(
     "schedule_cursor_due_idx",
     schedule_cursor.c.next_run_at,
     postgresql_with={"deduplicate_items": "off"},
     postgresql_where=text("enabled AND fault IS NULL AND next_run_at IS NOT NULL"),
 )
-# Finds the few that do not fire as they should without reading all.
+# Finds the few cursors that do not fire without reading all.
 Index(
     "schedule_cursor_quiet_idx",
     schedule_cursor.c.tenant_id,
     postgresql_where=text("fault IS NOT NULL OR paused_at IS NOT NULL"),
 )
-# A success ends a row of failures; whether there is one is asked for every success.
+# A success resets the count of failures, so every success checks whether there is one.
 Index(
     "schedule_cursor_failing_idx",
     schedule_cursor.c.schedule_id,
@@ -299,10 +299,10 @@ execution = Table(
     Column("state", String(16), nullable=False),
     Column("reason", Text, nullable=True),
     Column("overlap", String(16), nullable=False),
-    # 0 is critical, 3 is low.
+    # From 0 (critical) to 3 (low).
     Column("priority", SmallInteger, nullable=False),
     _time("not_before"),
-    # None: it waits for a slot for as long as it takes.
+    # None: it waits for a slot without a limit.
     _time("start_deadline", nullable=True),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
     Column("attempts_allowed", Integer, nullable=False),
@@ -312,7 +312,7 @@ execution = Table(
     Column("actor_id", String(255), nullable=False),
     Column("actor_type", String(32), nullable=False),
     Column("actor_source", String(64), nullable=False),
-    # Earlier occurrences that this row stands for besides its own: since when, and how many.
+    # Earlier occurrences that this row covers in addition to its own: the first, and how many.
     _time("covers_from", nullable=True),
     Column("missed_count", Integer, nullable=False, server_default=text("0")),
     _time("created_at"),
@@ -320,11 +320,11 @@ execution = Table(
     _time("finished_at", nullable=True),
     _time("cancel_requested_at", nullable=True),
     Column("cancel_reason", Text, nullable=True),
-    # How often a worker was lost with it, and how many of its latest attempts in a row were lost.
+    # How many workers were lost with it, and how many of its last attempts in a row were lost.
     Column("losses", Integer, nullable=False, server_default=text("0")),
     Column("suspicion", Integer, nullable=False, server_default=text("0")),
-    # What a replica needs to run it: `saga:<name>`, or the kind of its target. None: not decided
-    # yet, by a replica of the release before.
+    # What a replica needs to run it: `saga:<name>`, or the kind of its target. None: fired by a
+    # replica of the previous release and not decided yet.
     Column("requires", String(136), nullable=True),
     CheckConstraint(
         "state <> 'RUNNING' OR lease_until IS NOT NULL AND lease_token IS NOT NULL "
@@ -384,10 +384,10 @@ execution_attempt = Table(
     _time("finished_at"),
     Column("outcome", String(16), nullable=False),
     Column("error", Text, nullable=True),
-    # Of HTTP targets: what the service answered, and how that began.
+    # HTTP targets: the status of the response, and the start of its body.
     Column("http_status", Integer, nullable=True),
     Column("answer", Text, nullable=True),
-    # Of handlers: the end of what they logged, and what they returned.
+    # Handlers: the last lines of the log, and the result.
     Column("log", Text, nullable=True),
     Column("result", JSONB, nullable=True),
     CheckConstraint(
@@ -398,12 +398,12 @@ execution_attempt = Table(
     postgresql_partition_by="RANGE (scheduled_for)",
 )
 
-# One row for each step that one process at a time may take; see `locks`.
+# One row for each step that only one process may run at a time; see `locks`.
 lock = Table(
     "lock",
     control,
     Column("name", String(32), primary_key=True),
-    # The advisory lock of the same step in the release before.
+    # The advisory lock of the same step in the previous release.
     Column("advisory_key", Integer, nullable=False),
 )
 
@@ -416,17 +416,18 @@ worker = Table(
     _time("started_at"),
     _time("seen_at"),
     Column("running", Integer, nullable=False, server_default=text("0")),
-    # Handlers in threads that run on after their time was up: nobody can stop a thread.
+    # Handlers in threads that are still running after their timeout: a thread cannot be stopped.
     Column("abandoned", Integer, nullable=False, server_default=text("0")),
     Column("draining", Boolean, nullable=False, server_default=false()),
-    # Patterns of what it can run; None: a replica of the release before, which runs anything.
+    # Patterns of what it can run; None: a replica of the previous release, which runs anything.
     Column("capabilities", ARRAY(Text), nullable=True),
-    # What it could not start for want of slots, and when. Others leave it its places in the order.
+    # Executions that it could not start for lack of slots, and when. Other replicas keep their
+    # places in the queue.
     Column("wants", ARRAY(Text), nullable=True),
     _time("wants_at", nullable=True),
 )
 
-# When a replica last named something that it can run. A catch-all leaves it alone for a while.
+# When a replica last declared a capability by name. Catch-alls do not claim it for a while.
 capability = Table(
     "capability",
     control,
@@ -434,7 +435,7 @@ capability = Table(
     _time("named_at"),
 )
 
-# The timelines that the database has had, each noticed by a replica.
+# The timelines of the database, as detected by replicas.
 failover = Table(
     "failover",
     control,
@@ -460,7 +461,7 @@ failover_loss = Table(
 )
 Index("failover_loss_noticed_idx", failover_loss.c.noticed_at)
 
-# The names that schedulers run under; each has an identity in every tenant.
+# The service names of schedulers; each has an identity in every tenant.
 service = Table(
     "service",
     control,
@@ -468,8 +469,8 @@ service = Table(
     _time("declared_at"),
 )
 
-# Who calls other services for a tenant: `system:scheduler:{service}`. Triggers on `tenant` and on
-# `service` write it, so that it lives and ends with its tenant whoever changes that.
+# The identities that call other services for a tenant: `system:scheduler:{service}`. Triggers on
+# `tenant` and `service` write them, so they follow every change of the tenant.
 identity = Table(
     "identity",
     control,
@@ -489,11 +490,11 @@ signing_key = Table(
     control,
     Column("kid", String(64), primary_key=True),
     Column("algorithm", String(16), nullable=False),
-    # The private key, encrypted; None once it was taken out of use: then nobody has it.
+    # The encrypted private key; None after it was retired, when no copy exists.
     Column("sealed", LargeBinary, nullable=True),
     Column("sealed_by", String(32), nullable=True),
     _time("created_at"),
-    # Verifiers know it before it signs.
+    # It is published before it signs.
     _time("active_from"),
     _time("retired_at", nullable=True),
     CheckConstraint("algorithm IN ('EdDSA', 'ES256')", name="algorithm"),
@@ -501,7 +502,7 @@ signing_key = Table(
     CheckConstraint("sealed IS NOT NULL OR retired_at IS NOT NULL", name="retired"),
 )
 
-# What people and pipelines prove themselves with at the API; of the secret only its digest.
+# API tokens of people and pipelines; only a digest of the secret is stored.
 api_token = Table(
     "api_token",
     control,
@@ -509,7 +510,7 @@ api_token = Table(
     Column("name", String(128), nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("role", String(16), nullable=False),
-    # None: it sees all tenants.
+    # None: it has access to all tenants.
     Column("tenant_id", String(48), ForeignKey(tenant.c.id), nullable=True),
     Column("created_by", String(255), nullable=False),
     _time("created_at"),
@@ -524,18 +525,18 @@ Index(
     postgresql_where=text("revoked_at IS NULL"),
 )
 
-# How many requests a caller has made in the current window, over all processes of the API.
+# The number of requests of a caller in the current window, over all processes of the API.
 api_usage = Table(
     "api_usage",
     control,
     Column("caller", String(320), primary_key=True),
     _time("window_start"),
     Column("requests", Integer, nullable=False),
-    # A crash of the server empties it, which only begins the window anew.
+    # A crash of the server empties it, which only starts a new window.
     prefixes=["UNLOGGED"],
 )
 
-# The answers of writes that may come twice, by the caller's own key.
+# Responses of writes that may be repeated, by the caller's idempotency key.
 idempotency_key = Table(
     "idempotency_key",
     control,
@@ -544,39 +545,39 @@ idempotency_key = Table(
     Column("request_hash", String(64), nullable=False),
     # None only inside the transaction that does the work.
     Column("status", SmallInteger, nullable=True),
-    # As it was sent, to the byte.
+    # The exact bytes that were sent.
     Column("answer", Text, nullable=True),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 Index(None, idempotency_key.c.created_at)
 
-# Who is told of what happens, and where; see docs/webhooks.md.
+# The webhooks that receive events; see docs/webhooks.md.
 webhook = Table(
     "webhook",
     control,
     Column("name", String(128), primary_key=True),
     Column("url", String(2048), nullable=False),
     Column("event_types", ARRAY(Text), nullable=False),
-    # None: all tenants, also those to come.
+    # None: all tenants, including future ones.
     Column("tenant_ids", ARRAY(Text), nullable=True),
-    # Where the secret is kept that requests are signed with; None: they are not signed.
+    # The reference to the secret that signs requests; None: they are not signed.
     Column("secret_ref", String(2200), nullable=True),
     Column("in_batches", Boolean, nullable=False, server_default=false()),
     Column("created_by", String(255), nullable=False),
     _time("created_at"),
     _time("disabled_at", nullable=True),
     Column("disabled_reason", Text, nullable=True),
-    # Events that were too old before they could be delivered.
+    # Events that expired before they could be delivered.
     Column("dropped", BigInteger, nullable=False, server_default=text("0")),
     _time("dropped_at", nullable=True),
 )
 
-# Events as the triggers write them, in no order that anybody could rely on yet.
+# Events as the triggers write them; their order is not decided yet.
 outbox = Table(
     "outbox",
     control,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
-    # What receivers know it by, in every delivery.
+    # The id of the event for receivers, the same in every delivery.
     Column("event_id", Uuid, nullable=False, server_default=func.gen_random_uuid()),
     Column("tenant_id", String(48), nullable=False),
     Column("type", String(64), nullable=False),
@@ -585,7 +586,7 @@ outbox = Table(
     Column("data", JSONB, nullable=False),
 )
 
-# Where one webhook stands with one tenant's events.
+# The progress of one webhook with one tenant's events.
 webhook_lane = Table(
     "webhook_lane",
     control,
@@ -593,7 +594,7 @@ webhook_lane = Table(
     Column("tenant_id", String(48), primary_key=True),
     Column("last_placed", BigInteger, nullable=False),
     Column("last_delivered", BigInteger, nullable=False, server_default=text("0")),
-    # When somebody may take it: after a failure later, and while it is taken when the lease ends.
+    # When a replica may take it: after a backoff, or when the lease of the current replica ends.
     _time("due_at"),
     Column("lease_token", Uuid, nullable=True),
     Column("failures", Integer, nullable=False, server_default=text("0")),
@@ -606,7 +607,7 @@ Index(
     postgresql_where=text("last_placed > last_delivered"),
 )
 
-# Events in their place, one row for each webhook that wants them, until they are delivered.
+# Events in order, one row per subscribed webhook, until they are delivered.
 webhook_event = Table(
     "webhook_event",
     control,
@@ -620,7 +621,7 @@ webhook_event = Table(
     Column("data", JSONB, nullable=False),
     _time("placed_at"),
 )
-# The oldest of each webhook, for whoever asks how far behind it is, and for what is too old.
+# Finds the oldest event of each webhook, for its delay and for expiry.
 Index("webhook_event_age_idx", webhook_event.c.webhook_name, webhook_event.c.placed_at)
 
 tenant_schedule = Table(
@@ -632,12 +633,12 @@ tenant_schedule = Table(
     Column("cron_expr", String(64), nullable=False),
     Column("timezone", String(64), nullable=False),
     Column("enabled", Boolean, nullable=False, server_default=false()),
-    # A soft reference: the version lives in the control schema, and may be pruned one day.
+    # A soft reference: the version is in the control schema and may be pruned.
     Column("manifest_version_id", Uuid, nullable=False),
     Column("definition", JSONB, nullable=False),
     _time("created_at"),
     _time("updated_at"),
-    # Since when cron_expr, timezone and enabled are what they are: the scheduler counts from it.
+    # The last change of cron_expr, timezone or enabled: occurrences count from then on.
     Column("effective_from", DateTime(timezone=True), nullable=False, server_default=func.now()),
     CheckConstraint("jsonb_typeof(definition) = 'object'", name="definition"),
 )

@@ -1,7 +1,7 @@
-"""What a schema holds besides a tenant's tables, and whether it has room for them.
+"""The objects of a schema besides a tenant's tables, and whether their names are free.
 
-An adopted schema is full of other tables. tenantcron adds its own and must neither meet one of the
-same name nor take anything away with them.
+An adopted schema contains other tables. tenantcron adds its own: their names must be free, and
+removing them must not affect other objects.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.store.schema.tables import per_tenant
 from tenantcron.store.schema.versions import VERSION_TABLE
 
-# Tables, indexes and sequences share one space of names in a schema; types have another, in which
-# each table has a row type of its own name.
+# Tables, indexes and sequences share a namespace in a schema. Types have another one, in which each
+# table has a row type with its name.
 _TAKEN = text(
     "SELECT c.relname FROM pg_catalog.pg_class AS c"
     " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
@@ -35,8 +35,8 @@ _WITH_TABLES = text(
     "   AND c.relname = ANY (CAST(:names AS text[]))"
     " GROUP BY t.schema_name HAVING count(*) = cardinality(CAST(:names AS text[]))"
 )
-# Everything in a schema depends on it. What belongs to another object, as an index does to its
-# table, is not listed on its own.
+# All objects of a schema depend on it. Parts of another object, such as an index of a table, are
+# not listed.
 _OBJECTS = text(
     "SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)"
     " FROM pg_catalog.pg_depend AS d"
@@ -48,23 +48,23 @@ TENANT_TABLES = (*sorted(table.name for table in per_tenant.tables.values()), VE
 
 
 async def taken_names(connection: AsyncConnection, schema: str) -> list[str]:
-    """Return those of the names that a tenant's objects need that a schema has already."""
+    """Return the names of a tenant's objects that already exist in a schema."""
     return list(await connection.scalars(_TAKEN, {"schema": schema, "names": list(_names())}))
 
 
 async def has_tenant_tables(connection: AsyncConnection, schema: str) -> bool:
-    """Whether a tenant's tables are in the schema."""
+    """Whether the schema has a tenant's tables."""
     found = await connection.scalar(_HAS_TABLES, {"schema": schema, "names": list(TENANT_TABLES)})
     return bool(found)
 
 
 async def schemas_with_tables(connection: AsyncConnection) -> set[str]:
-    """Return the schemas of tenants, registered as such, that have a tenant's tables."""
+    """Return the schemas of registered tenants that have a tenant's tables."""
     return set(await connection.scalars(_WITH_TABLES, {"names": list(TENANT_TABLES)}))
 
 
 async def objects_in(connection: AsyncConnection, schema: str, limit: int) -> list[str]:
-    """Describe some objects of a schema, in the words of the database."""
+    """Return descriptions of some objects of a schema, as the database writes them."""
     return list(await connection.scalars(_OBJECTS, {"schema": schema, "limit": limit}))
 
 
@@ -77,6 +77,6 @@ def _names() -> tuple[str, ...]:
 def _names_of(table: Table) -> Iterator[str]:
     yield table.name
     for part in (*table.constraints, *table.indexes):
-        # The others, such as checks, have no relation of their name.
+        # Others, such as check constraints, are not relations.
         if isinstance(part, PrimaryKeyConstraint | UniqueConstraint | Index):
             yield str(part.name)

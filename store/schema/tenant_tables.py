@@ -1,7 +1,7 @@
-"""A tenant's tables, made at their newest version or taken away, with or without their schema.
+"""Create a tenant's tables at their newest version, or drop them, with or without their schema.
 
-The statements come from the declared tables and are put together once per process, so that a new
-tenant costs one round trip and no Alembic. A test holds the result against all tenant migrations.
+The statements are generated from the declared tables once per process, so a new tenant costs one
+round trip and does not load Alembic. A test compares the result with all tenant migrations.
 """
 
 from functools import cache
@@ -15,8 +15,8 @@ from tenantcron.store.connection.scripts import for_schema, run_script
 from tenantcron.store.schema.tables import CONTROL_SCHEMA, TENANT_SCHEMA, per_tenant
 from tenantcron.store.schema.versions import TENANT_VERSION
 
-# ALWAYS: a session that poses as a replica (session_replication_role) would get past an ordinary
-# trigger. A record may be deleted once it is 30 days old (docs/decisions/0034).
+# ALWAYS: a session with session_replication_role = replica would bypass an ordinary trigger. A
+# record may be deleted after 30 days (docs/decisions/0034).
 _APPEND_ONLY = """
 CREATE TRIGGER audit_record_append_only
     BEFORE UPDATE OR TRUNCATE ON {schema}.audit_record
@@ -27,7 +27,7 @@ CREATE TRIGGER audit_record_kept
 ALTER TABLE {schema}.audit_record
     ENABLE ALWAYS TRIGGER audit_record_append_only, ENABLE ALWAYS TRIGGER audit_record_kept;
 """
-# Whoever changes a schedule, by whatever means, is put on record and noticed by schedulers.
+# Every change of a schedule, including a manual one, is recorded and notifies schedulers.
 _RECORDING = """
 CREATE TRIGGER tenant_schedule_created
     AFTER INSERT ON {schema}.tenant_schedule
@@ -45,7 +45,7 @@ CREATE TRIGGER tenant_schedule_no_truncate
     BEFORE TRUNCATE ON {schema}.tenant_schedule
     FOR EACH STATEMENT EXECUTE FUNCTION tenantcron.refuse_truncate();
 """
-# What the API's role sees of it (docs/decisions/0017).
+# The rows that the role of the API sees (docs/decisions/0017).
 _SEEN = """
 ALTER TABLE {schema}.tenant_schedule ENABLE ROW LEVEL SECURITY;
 CREATE POLICY seen ON {schema}.tenant_schedule USING (tenantcron.sees_schema({name}));
@@ -53,7 +53,7 @@ ALTER TABLE {schema}.audit_record ENABLE ROW LEVEL SECURITY;
 CREATE POLICY seen ON {schema}.audit_record USING (tenantcron.sees_schema({name}));
 SELECT tenantcron.open_to_api({name});
 """
-# As Alembic would make it.
+# As Alembic would create it.
 VERSION_SCRIPT = """
 CREATE TABLE {schema}.schema_version (
     version_num VARCHAR(32) NOT NULL,
@@ -61,10 +61,10 @@ CREATE TABLE {schema}.schema_version (
 );
 """
 _CREATE_SCHEMA = "CREATE SCHEMA {schema};\n"
-# PUBLIC may execute each new function, and default privileges of one schema cannot change that. So
-# it is undone after the migrations, whichever functions they add.
+# PUBLIC may execute each new function, and default privileges of a schema cannot change that. So
+# it is revoked after the migrations.
 CLOSE_FUNCTIONS = "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenantcron FROM PUBLIC;\n"
-# Never CASCADE: what others have built on our tables is theirs (docs/decisions/0026).
+# Never CASCADE: objects that depend on our tables belong to the platform (docs/decisions/0026).
 _DROP_TABLES = """
 DROP TABLE {schema}.tenant_schedule, {schema}.audit_record, {schema}.schema_version;
 SELECT tenantcron.close_to_api({name});
@@ -74,16 +74,16 @@ _SCHEMA_EXISTS = text("SELECT true FROM pg_catalog.pg_namespace WHERE nspname = 
 
 
 async def create_tenant_schema(connection: AsyncConnection, schema: str) -> None:
-    """Create the schema with all that belongs in it, stamped with its version.
+    """Create the schema with all its objects, stamped with the version.
 
-    The control schema must be there already, as `require_migrated` tells. A schema of that name
-    is an error of the database (DuplicateSchema), never taken over.
+    The control schema must exist (`require_migrated`). An existing schema of this name is an error
+    of the database (DuplicateSchema).
     """
     await connection.run_sync(run_script, for_schema(_CREATE_SCHEMA + tenant_script(), schema))
 
 
 async def add_tenant_tables(connection: AsyncConnection, schema: str) -> None:
-    """Create the same in a schema that is there."""
+    """Create the tables in an existing schema."""
     await connection.run_sync(run_script, for_schema(tenant_script(), schema))
 
 
@@ -94,35 +94,35 @@ async def has_schema(connection: AsyncConnection, schema: str) -> bool:
 
 
 async def ensure_control_schema(connection: AsyncConnection) -> None:
-    """Create the empty control schema unless it is there; callers hold the migration's lock."""
-    # IF NOT EXISTS would ask for the right to create schemas also where there is nothing to create.
+    """Create the empty control schema unless it exists; callers hold the lock of migrations."""
+    # IF NOT EXISTS would require the privilege to create schemas even if the schema exists.
     if not await has_schema(connection, CONTROL_SCHEMA):
         await connection.run_sync(run_script, for_schema("CREATE SCHEMA {schema}", CONTROL_SCHEMA))
 
 
 async def close_functions(connection: AsyncConnection) -> None:
-    """Let only roles that were granted it execute functions of the control schema."""
+    """Allow only roles with an explicit grant to execute functions of the control schema."""
     await connection.run_sync(run_script, CLOSE_FUNCTIONS)
 
 
 async def drop_control_schema(connection: AsyncConnection) -> None:
-    """Drop the control schema, of which all migrations were undone; anything else stops it."""
+    """Drop the control schema after all migrations were undone; other objects are an error."""
     await connection.run_sync(run_script, for_schema(_DROP_CONTROL, CONTROL_SCHEMA))
 
 
 async def drop_tenant_tables(connection: AsyncConnection, schema: str) -> None:
-    """Drop the tables; what depends on them is an error (DependentObjectsStillExist)."""
+    """Drop the tables; dependent objects are an error (DependentObjectsStillExist)."""
     await connection.run_sync(run_script, for_schema(_DROP_TABLES, schema))
 
 
 async def drop_schema(connection: AsyncConnection, schema: str) -> None:
-    """Drop a schema with nothing in it; anything in it is an error of the database."""
+    """Drop an empty schema; any object in it is an error of the database."""
     await connection.run_sync(run_script, for_schema("DROP SCHEMA {schema}", schema))
 
 
 @cache
 def tenant_script() -> LiteralString:
-    """Return what creates a tenant's tables and stamps them; the schema is there already."""
+    """Return the script that creates and stamps a tenant's tables in an existing schema."""
     parts = [
         _declared(),
         _APPEND_ONLY,
@@ -131,21 +131,21 @@ def tenant_script() -> LiteralString:
         _stamp(),
         _SEEN,
     ]
-    # Nothing of it comes from outside: declared tables and the constants above.
+    # No part comes from outside: only declared tables and the constants above.
     return "\n".join(parts)
 
 
 def _declared() -> str:
-    """The declared tables as a script with `{schema}` in place of the placeholder schema."""
+    """Return the declared tables as a script with `{schema}` as their schema."""
     statements: list[CreateTable | CreateIndex] = []
     for table in per_tenant.sorted_tables:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))
         statements += [CreateTable(table), *(CreateIndex(index) for index in indexes)]
-    return ";\n".join(_written(statement) for statement in statements) + ";"
+    return ";\n".join(_compiled(statement) for statement in statements) + ";"
 
 
-def _written(statement: CreateTable | CreateIndex) -> str:
-    """SQLAlchemy quotes the braces like any odd name; here they stand for a quoted name."""
+def _compiled(statement: CreateTable | CreateIndex) -> str:
+    """Compile a statement. SQLAlchemy quotes the braces; `for_schema` adds the quotes itself."""
     compiled = statement.compile(
         dialect=make_url("postgresql+psycopg://").get_dialect()(),
         schema_translate_map={TENANT_SCHEMA: "{schema}"},

@@ -1,4 +1,4 @@
-"""Which version every tenant's schema is at, without a query per tenant."""
+"""The versions of all tenant schemas, without a query per tenant."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from tenantcron.store.schema.batches import SCHEMAS_A_STATEMENT, Batch, read_in_
 from tenantcron.store.schema.versions import TENANT_VERSION
 
 _BATCH = SCHEMAS_A_STATEMENT
-# A backend remembers every table that it has read, so it is replaced after a thousand schemas.
+# A backend caches every table that it has read, so it is replaced after a thousand schemas.
 _BATCHES_A_CONNECTION = 20
-# One row per tenant, with what is there of its schema.
+# One row per tenant, with the existing parts of its schema.
 _TENANTS = text(
     "SELECT t.id, t.schema_name, t.status, n.oid AS schema_oid, c.oid AS version_oid"
     " FROM tenantcron.tenant AS t"
@@ -33,26 +33,26 @@ TenantRow = Row[str, str, str, int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class TenantVersion:
-    """A tenant's schema and where it stands."""
+    """A tenant's schema and its version."""
 
     tenant: str
     schema: str
     # None: before the first migration.
     version: str | None
-    # Why it cannot be migrated at all.
+    # Why it cannot be migrated.
     broken: str | None = None
 
     @property
     def is_current(self) -> bool:
-        """Whether there is nothing left to migrate."""
+        """Whether there is nothing to migrate."""
         return self.version is not None and self.version >= TENANT_VERSION
 
 
 async def tenant_versions(database: Database) -> list[TenantVersion]:
     """Return the version of every tenant's schema; deprovisioned tenants without one are omitted.
 
-    A transaction keeps a lock on every table that it has read, and the server has room for a few
-    thousand locks. So each batch of schemas is read in a transaction of its own.
+    A transaction holds a lock on every table that it has read, and the server has room for a few
+    thousand locks. So each batch of schemas is read in its own transaction.
     """
     rows = await _tenants(database)
     schemas = {TenantId(row.id): row.schema_name for row in rows if row.version_oid}
@@ -65,7 +65,7 @@ async def tenant_versions(database: Database) -> list[TenantVersion]:
             if number % _BATCHES_A_CONNECTION == 0:
                 give_up(connection)
     if broken:
-        # A schema that was dropped since the first look is no failure.
+        # A schema that was dropped in the meantime is not an error.
         rows = await _tenants(database)
     return [
         TenantVersion(row.id, row.schema_name, versions.get(row.schema_name), _broken(row, broken))
@@ -111,5 +111,5 @@ def _broken(row: TenantRow, unread: Mapping[TenantId, str]) -> str | None:
     if not row.schema_oid:
         return f"its schema {row.schema_name} is missing: restore it, or deprovision the tenant"
     if not row.version_oid:
-        return f"its schema {row.schema_name} has no schema_version: tenantcron did not make it"
+        return f"its schema {row.schema_name} has no schema_version: tenantcron did not create it"
     return unread.get(TenantId(row.id))

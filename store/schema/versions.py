@@ -1,7 +1,7 @@
-"""Which version the control schema is at, and which versions this program is made for.
+"""The version of the control schema, and the versions that this program needs.
 
-A version is the name of a migration; they sort by their number. A schema that is newer than the
-program is fine: migrations are made so that the code before them can live with them.
+A version is the name of a migration; versions sort by number. A schema that is newer than the
+program is fine: migrations are compatible with the previous release.
 """
 
 from psycopg.errors import UndefinedTable
@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.connection.errors import MigrationMissingError
 
-# Tests hold these two against the newest migrations, so that nobody loads Alembic to know them.
+# Tests compare these two with the newest migrations, so that reading them does not load Alembic.
 CONTROL_VERSION = "0014_retrying"
 TENANT_VERSION = "0002_audit_retention"
-# The table in each schema that says which version the schema is at.
+# The table in each schema that contains its version.
 VERSION_TABLE = "schema_version"
 
 _READ = text("SELECT version_num FROM tenantcron.schema_version")
@@ -28,7 +28,7 @@ _EXISTS = text(
 async def require_migrated(connection: AsyncConnection) -> None:
     """Raise MigrationMissingError unless the control schema is as new as this program.
 
-    One query. After the error the transaction is of no further use.
+    It takes one query. After the error, the transaction cannot be used any more.
     """
     try:
         version: str | None = await connection.scalar(_READ)
@@ -38,7 +38,7 @@ async def require_migrated(connection: AsyncConnection) -> None:
         version = None
     if version is None:
         raise MigrationMissingError(
-            "the database has no tenantcron in it: run `tenantcron migrate`"
+            "tenantcron is not installed in the database: run `tenantcron migrate`"
         )
     if version < CONTROL_VERSION:
         raise MigrationMissingError(
@@ -48,12 +48,12 @@ async def require_migrated(connection: AsyncConnection) -> None:
 
 
 async def has_control_versions(connection: AsyncConnection) -> bool:
-    """Whether the control schema has the table of its version."""
+    """Whether the control schema has its version table."""
     return bool(await connection.scalar(_EXISTS))
 
 
 async def control_version(connection: AsyncConnection) -> str | None:
-    """Return the version of the control schema, None if it is not there or empty."""
+    """Return the version of the control schema; None if it is missing or empty."""
     if not await has_control_versions(connection):
         return None
     version: str | None = await connection.scalar(_READ)

@@ -205,7 +205,7 @@ async def test_without_the_right_to_create_roles_there_is_no_connection_and_one_
     assert str(caught.value) == (
         "there is no database role for the handlers of `night-owl`: role "
         f"weak_{number} may not create roles. Run: ALTER ROLE weak_{number} CREATEROLE. "
-        'Or set handler_role = "scheduler": handlers may then do everything that the scheduler may'
+        'Or set handler_role = "scheduler": handlers then have all privileges of the scheduler'
     )
     warned = [entry for entry in logs if entry["event"] == "handler_role_missing"]
     assert [entry["tenant"] for entry in warned] == ["acme"]
