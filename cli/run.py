@@ -30,7 +30,7 @@ from tenantcron.core.settings import (
     load_settings,
     whole_number,
 )
-from tenantcron.manifests.language.targets import judge_default_target
+from tenantcron.manifests.language.targets import check_default_target
 from tenantcron.manifests.policy import Policy, policy_in
 from tenantcron.provider.bounds import BoundedProvider, Bounds, revisit
 from tenantcron.provider.plugins import load_providers
@@ -162,7 +162,7 @@ def _capabilities(
     handlers: Handlers, policy: Policy, arguments: argparse.Namespace
 ) -> Capabilities:
     """Return the capabilities of this replica; raise an error if the default target is invalid."""
-    faults = [*judge_default_target(policy)]
+    faults = [*check_default_target(policy)]
     if faults:
         raise UsageError("\n".join(["the default_target of the policy is not valid", *faults]))
     targets = None if arguments.targets is None else tuple(arguments.targets)

@@ -1,1 +1,1 @@
-"""What people write: loading, checking and explaining tenant manifests."""
+"""The manifest language: loading, checking and explaining manifests."""

@@ -1,4 +1,4 @@
-"""Checks one manifest: bytes in, what is desired and every problem out. No database, no network."""
+"""Check a manifest: its bytes become desired schedules and problems, without a database."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ from tenantcron.manifests.normalise import normalise
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.view import View
 
-# What the loader says about single keys and numbers; all else concerns the whole document.
-_ABOUT_VALUES = frozenset({"TC011", "TC012", "TC013"})
+# Problems of single keys and numbers; all other problems of the loader concern the document.
+_VALUE_CODES = frozenset({"TC011", "TC012", "TC013"})
 
 
-class Checked(NamedTuple):
-    """The outcome for one manifest: its tenant if known, what is desired if nothing is wrong."""
+class CheckedManifest(NamedTuple):
+    """The result for one manifest: its tenant if known, its schedules if there are no errors."""
 
     tenant: TenantId | None
     tenant_span: Span
@@ -41,7 +41,7 @@ class Checked(NamedTuple):
 
 
 class TenantHints(NamedTuple):
-    """Who the manifest is for when it does not say: the caller's word, else the file's name."""
+    """The tenant of a manifest without `tenant:`: from --tenant, else from the file's name."""
 
     asked_for: str | None = None
     file_stem: str | None = None
@@ -49,11 +49,11 @@ class TenantHints(NamedTuple):
 
 def check_manifest(
     content: bytes, syntax: Syntax, policy: Policy, hints: TenantHints, now: datetime
-) -> Checked:
-    """Check a manifest; all problems come at once, in the order of the text."""
+) -> CheckedManifest:
+    """Check a manifest and return all its problems, in the order of the text."""
     loaded = load(content, syntax=syntax)
     if loaded.document is None:
-        return Checked(None, START, None, loaded.problems)
+        return CheckedManifest(None, START, None, loaded.problems)
     faults: list[Fault] = check_structure("manifest", loaded.document.data)
     view = View(loaded.document.data, (), unusable(faults))
     tenant = _tenant(view, hints, faults)
@@ -64,14 +64,14 @@ def check_manifest(
     problems = _relevant([*loaded.problems, *located])
     sound = not any(map(_is_error, problems))
     desired = Desired(tenant, schedules) if tenant is not None and sound else None
-    return Checked(tenant, loaded.document.place(("tenant",)), desired, problems)
+    return CheckedManifest(tenant, loaded.document.place(("tenant",)), desired, problems)
 
 
 def _tenant(manifest: View, hints: TenantHints, faults: list[Fault]) -> TenantId | None:
-    """Return whose manifest it is: its own word, else the caller's, else the file's name."""
-    written = manifest.get("tenant")
+    """Return the tenant: of the manifest, else of the caller, else of the file's name."""
+    entry = manifest.get("tenant")
     name = manifest.text("tenant") or hints.asked_for or hints.file_stem
-    at = written.pointer if written else ()
+    at = entry.pointer if entry else ()
     if name is None or not is_tenant_id(name):
         if manifest.faulty.isdisjoint({(), ("tenant",)}):
             hint = "add `tenant:` to the manifest, rename the file, or pass --tenant"
@@ -81,13 +81,13 @@ def _tenant(manifest: View, hints: TenantHints, faults: list[Fault]) -> TenantId
         faults.append(Fault("TC108", f"`{name}` cannot be a tenant: the name is reserved", at))
         return None
     if hints.asked_for not in (None, name):
-        message = f"the manifest is for `{name}`, asked for is `{hints.asked_for}`"
+        message = f"the manifest is for `{name}`, not for `{hints.asked_for}`"
         faults.append(Fault("TC114", message, at))
     return TenantId(name)
 
 
 def _no_tenant(name: str | None) -> str:
-    return f"`{shortened(name)}` is not {TENANT_EXPECTED}" if name else "nothing says whose it is"
+    return f"`{shortened(name)}` is not {TENANT_EXPECTED}" if name else "the manifest has no tenant"
 
 
 def _located(fault: Fault, document: Document) -> Problem:
@@ -96,7 +96,7 @@ def _located(fault: Fault, document: Document) -> Problem:
 
 
 def _bounded(faults: list[Fault]) -> Iterator[Fault]:
-    """Of each kind keep as many as the loader does: nobody reads thousands of one mistake."""
+    """Keep as many faults of each code as the loader does."""
     kept: Counter[str] = Counter()
     for fault in faults:
         kept[fault.code] += 1
@@ -107,19 +107,19 @@ def _bounded(faults: list[Fault]) -> Iterator[Fault]:
 
 
 def _relevant(problems: list[Problem]) -> tuple[Problem, ...]:
-    """Leave other tools' values alone, and doubts about a value that is refused anyway."""
-    refused = {problem.span for problem in problems if _is_error(problem)}
+    """Drop problems of other tools' values, and warnings about values that have an error."""
+    with_errors = {problem.span for problem in problems if _is_error(problem)}
     kept = (
         problem
         for problem in problems
-        if problem.code not in _ABOUT_VALUES
-        or (_is_ours(problem.pointer) and (_is_error(problem) or problem.span not in refused))
+        if problem.code not in _VALUE_CODES
+        or (_is_ours(problem.pointer) and (_is_error(problem) or problem.span not in with_errors))
     )
     return tuple(sorted(kept, key=lambda problem: (problem.span, problem.code)))
 
 
 def _is_ours(pointer: Pointer) -> bool:
-    """Whether a value stands in one of our sections rather than in another tool's."""
+    """Whether a value is in a section of tenantcron, not in one of another tool."""
     root = schema("manifest")
     if not pointer:
         return True

@@ -1,7 +1,7 @@
-"""What is said about a manifest.
+"""Faults, problems and diagnostics of a manifest.
 
-A fault is known by its pointer into the data, a problem also by its place in the text, a diagnostic
-also by its file. The checks work on data and yield faults; only the loader sees text.
+A fault has a pointer into the data, a problem also a position in the text, and a diagnostic also a
+file. The checks work on data and yield faults; only the loader sees text.
 """
 
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from tenantcron.manifests.language.rules import RULES, Rule, Severity
 
 Pointer = tuple[str | int, ...]
 
-# Of one kind of mistake in one document so many are told; nobody reads thousands.
+# Problems of one code in one document that are reported; more would only clutter the output.
 MAX_OF_ONE_CODE = 50
-AND_MORE = "more of the same kind from here on are not listed"
+AND_MORE = "further problems of this kind are not listed"
 
 
 class Span(NamedTuple):
-    """A stretch of text: lines and columns count characters from 1, the end is exclusive."""
+    """A range of text: lines and columns count characters from 1, the end is exclusive."""
 
     line: int
     column: int
@@ -28,7 +28,7 @@ START = Span(1, 1, 1, 1)
 
 
 class Fault(NamedTuple):
-    """One mistake in data; `at_key` when the key itself is wrong rather than its value."""
+    """A mistake in data; with `at_key` the key is wrong, not its value."""
 
     code: str
     message: str
@@ -38,7 +38,7 @@ class Fault(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One mistake in one document."""
+    """A mistake in a document."""
 
     code: str
     message: str
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """One mistake in one file, as every output format shows it."""
+    """A mistake in a file, as all output formats show it."""
 
     file: str
     problem: Problem
@@ -60,15 +60,15 @@ class Diagnostic(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """Whether it stops a commit."""
+        """Whether it fails `validate`."""
         return self.rule.severity
 
     @property
     def sort_key(self) -> tuple[str, Span, str, str]:
-        """Where it stands in the report: by file, by place, then by code, so that runs compare."""
+        """The order in reports: by file, position and code, so runs are comparable."""
         return (self.file, self.problem.span, self.problem.code, self.problem.message)
 
 
 def json_pointer(pointer: Pointer) -> str:
-    """Write a pointer as RFC 6901 has it."""
+    """Return a pointer in the form of RFC 6901."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in pointer)

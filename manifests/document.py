@@ -1,4 +1,4 @@
-"""From the bytes of a manifest to plain data, the place of every piece of it, and its problems."""
+"""Load the bytes of a manifest: plain data, the position of every value, and problems."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
@@ -26,30 +26,30 @@ class Document:
         self._source = source
 
     def place(self, pointer: Pointer, *, key: bool = False) -> Span:
-        """Return where the value (or its key) is written, or else its nearest existing parent.
+        """Return the position of the value (or its key), or of its nearest existing parent.
 
-        What came through an alias or a merge key is where its text is, at the anchor.
+        Values from an alias or a merge key have the position of the anchor.
         """
-        node, written_key = self._root, None
+        node, node_key = self._root, None
         for part in pointer:
             child = node.child(part)
             if child is None:
-                # The parent itself then, not its key: something is missing inside it.
+                # The parent, not its key, because something is missing inside it.
                 return self._source.span(node.start, node.end)
-            node, written_key = child, node.key_of(part)
-        place = written_key if key and written_key else node
+            node, node_key = child, node.key_of(part)
+        place = node_key if key and node_key else node
         return self._source.span(place.start, place.end)
 
 
 class Loaded(NamedTuple):
-    """A document, unless nothing sensible can be said about its data, and what is wrong with it."""
+    """A document, or None if its data cannot be checked, and its problems."""
 
     document: Document | None
     problems: tuple[Problem, ...]
 
 
 def load(content: bytes, *, syntax: Syntax) -> Loaded:
-    """Read a manifest; whatever the bytes are, the answer is a document or problems or both."""
+    """Read a manifest; any bytes result in a document, problems or both."""
     source = decode(content)
     if isinstance(source, Problem):
         return Loaded(None, (source,))
@@ -68,13 +68,13 @@ def _load_json(source: Source) -> Loaded:
 
 
 def _load_yaml(source: Source) -> Loaded:
-    """Read YAML; where one parser fails, the next more patient one decides if it is an error."""
+    """Read YAML; if a parser fails, the next, more lenient one decides whether it is an error."""
     from tenantcron.manifests.loading.yaml_events import readers  # noqa: PLC0415 - JSON never needs it
-    from tenantcron.manifests.loading.yaml_text import settle  # noqa: PLC0415 - as above
+    from tenantcron.manifests.loading.yaml_text import sanitise  # noqa: PLC0415 - as above
 
     before = Problems(source)
     try:
-        text = settle(before)
+        text = sanitise(before)
     except Unreadable as error:
         return _unreadable(before, error)
     loaded = Loaded(None, ())
@@ -95,7 +95,7 @@ def _assemble(
     builder.build(events)
     root = builder.root
     if builder.usable and (root is None or root.value is None):
-        hint = "write `sagas: []` if no schedules are meant, or delete the file"
+        hint = "write `sagas: []` if there are no schedules, or delete the file"
         problems.add("TC010", "the document is empty", (0, 0), hint=hint)
     if root is None or root.value is None or not builder.usable:
         return Loaded(None, problems.found())
@@ -103,6 +103,6 @@ def _assemble(
 
 
 def _unreadable(problems: Problems, error: Unreadable) -> Loaded:
-    """Report what stopped the reading, behind all that was found before."""
+    """Add the error that stopped the parser to the problems found before."""
     problems.add_unreadable(error)
     return Loaded(None, problems.found())

@@ -1,4 +1,4 @@
-"""Manifests on disk: finding the files, reading them, and what can only be seen across them."""
+"""Manifests on disk: find the files, read them, and check them across files."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.names import TENANT_EXPECTED, is_reserved, is_tenant_id
-from tenantcron.manifests.check import Checked, TenantHints, check_manifest
+from tenantcron.manifests.check import CheckedManifest, TenantHints, check_manifest
 from tenantcron.manifests.diagnostics import START, Diagnostic, Problem
 from tenantcron.manifests.document import Syntax
 from tenantcron.manifests.loading.source import MAX_BYTES
@@ -18,19 +18,19 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class CheckedFile(NamedTuple):
-    """One file with its outcome."""
+    """A file and the result of its check."""
 
     path: Path
-    checked: Checked
+    checked: CheckedManifest
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """The problems of this file alone."""
+        """The problems of this file."""
         return [Diagnostic(self.path.as_posix(), problem) for problem in self.checked.problems]
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the manifests among the paths; folders are searched, each file comes once."""
+    """Return the manifests of files and folders, each file once."""
     found: dict[Path, Path] = {}
     for path in paths:
         for file in _below(path) if path.is_dir() else [path]:
@@ -42,10 +42,10 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _below(folder: Path) -> list[Path]:
-    """Return the manifests in a folder; hidden folders, such as .git and .github, are not ours."""
+    """Return the manifests in a folder, except in hidden folders such as .git and .github."""
     found: list[Path] = []
     for place, folders, files in os.walk(folder):
-        # Cut off before they are entered: a virtual environment alone holds thousands of files.
+        # Do not even list hidden folders: a virtual environment has thousands of files.
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += (
             Path(place, name)
@@ -53,12 +53,12 @@ def _below(folder: Path) -> list[Path]:
             if name.lower().endswith(SUFFIXES) and not name.startswith(".")
         )
     if not found:
-        raise UsageError(f"{folder}: no manifests here ({', '.join(SUFFIXES)})")
+        raise UsageError(f"{folder}: found no manifests ({', '.join(SUFFIXES)})")
     return sorted(found)
 
 
 class Policies:
-    """Finds the policy of each file: the one given, else the nearest tenantcron.toml."""
+    """Finds the policy of each file: the given one, else the nearest tenantcron.toml."""
 
     def __init__(self, given: Path | None) -> None:
         self._given = load_policy(given) if given else None
@@ -66,7 +66,7 @@ class Policies:
         self._of_file: dict[Path, Policy] = {}
 
     def of(self, manifest: Path) -> Policy:
-        """Return the policy that holds for a manifest; each file is read once."""
+        """Return the policy of a manifest; each policy file is read once."""
         if self._given is not None:
             return self._given
         folder = manifest.parent
@@ -84,7 +84,7 @@ class Policies:
 
 
 def policy_files(manifests: Iterable[Path], given: Path | None) -> list[str]:
-    """Return the policy files that judge these manifests, relative to here where they are below."""
+    """Return the policy files of the manifests, relative to the working directory if below it."""
     if given is not None:
         return [given.as_posix()]
     folders = {manifest.parent.absolute() for manifest in manifests}
@@ -98,7 +98,7 @@ def _shown(file: Path) -> str:
 
 
 class ManifestFile(NamedTuple):
-    """A manifest on disk with all that decides what it means; `asked_for` is --tenant."""
+    """A manifest on disk with everything that determines its meaning; `asked_for` is --tenant."""
 
     path: Path
     content: bytes
@@ -106,7 +106,7 @@ class ManifestFile(NamedTuple):
     asked_for: str | None
 
     def check(self, now: datetime) -> CheckedFile:
-        """Check it."""
+        """Check the manifest."""
         syntax: Syntax = "json" if self.path.suffix.lower() == ".json" else "yaml"
         hints = TenantHints(self.asked_for, self.path.stem)
         checked = check_manifest(self.content, syntax, self.policy, hints, now)
@@ -116,7 +116,7 @@ class ManifestFile(NamedTuple):
 def read_files(
     paths: Iterable[Path], policies: Policies, asked_for: str | None
 ) -> Iterator[ManifestFile]:
-    """Read one file after the other; nothing is kept, so memory stays flat."""
+    """Read the files one after the other, without keeping them in memory."""
     if asked_for is not None and (not is_tenant_id(asked_for) or is_reserved(asked_for)):
         raise UsageError(f"--tenant {asked_for!r} is not {TENANT_EXPECTED}")
     for path in paths:
@@ -124,7 +124,7 @@ def read_files(
 
 
 def _read(file: Path) -> bytes:
-    """Read a file, one byte more than allowed at most: the loader says what is wrong with that."""
+    """Read a file, at most one byte more than allowed, which the loader then reports."""
     try:
         with file.open("rb") as stream:
             return stream.read(MAX_BYTES + 1)
@@ -133,13 +133,13 @@ def _read(file: Path) -> bytes:
 
 
 def declared_in_several(tenant: str, files: int, file: Path) -> Diagnostic:
-    """Say in one of the files of a tenant that there are others: each would undo the rest."""
+    """Return the diagnostic for a tenant with several files: each would undo the others."""
     message = f"tenant `{tenant}` is declared in {files} files"
     return Diagnostic(file.as_posix(), Problem("TC501", message, ("tenant",), START))
 
 
 class TenantsSeen:
-    """Remembers which file declares which tenant."""
+    """Tracks which file declares which tenant."""
 
     __slots__ = ("_files",)
 
@@ -147,7 +147,7 @@ class TenantsSeen:
         self._files: dict[str, Path] = {}
 
     def add(self, file: CheckedFile) -> Diagnostic | None:
-        """Note a file's tenant; return a diagnostic if another file has it already."""
+        """Add a file; return a diagnostic if another file already declares its tenant."""
         tenant = file.checked.tenant
         if tenant is None:
             return None

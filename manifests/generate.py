@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas from the models: `python -m tenantcron.manifests.generate FOLDER`."""
+"""Generate the JSON Schemas from the models: `python -m tenantcron.manifests.generate FOLDER`."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Checks many manifests on all cores; a few are checked here, for a process is not free either."""
+"""Check manifests, many of them in parallel processes."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -9,27 +9,27 @@ from typing import NamedTuple
 
 from tenantcron.manifests.files import CheckedFile, Policies, read_files
 
-# From here on the time saved is worth the processes: about two seconds' work.
+# About two seconds of work; for less, starting processes takes longer than it saves.
 WORTH_PROCESSES = 200
 _CHUNK = 50
 
 
 class Checker(NamedTuple):
-    """How manifests are checked: by which policy, for which tenant, at what time."""
+    """Checks manifests with a policy, for a tenant, at a time."""
 
     policy: Path | None
     asked_for: str | None
     now: datetime
-    # What is desired is costly to send back from another process, and few ask for it.
+    # Desired schedules are expensive to return from another process, and few callers need them.
     keeps_desired: bool = False
 
     def check_all(self, paths: Sequence[Path]) -> Iterator[CheckedFile]:
-        """Check manifests in their order."""
+        """Check manifests in order."""
         cores = os.cpu_count() or 1
         if len(paths) < WORTH_PROCESSES or cores == 1:
             yield from self._check(paths, Policies(self.policy))
             return
-        # Only here: a hook pays for no pool.
+        # Imported only here, so a hook does not pay for the pool.
         from tenantcron.core.processes import forks_safely, process_pool  # noqa: PLC0415
 
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
@@ -51,5 +51,5 @@ class Checker(NamedTuple):
 
 @cache
 def _policies_of_this_process(given: Path | None) -> Policies:
-    """Return the policies, read once in each of the processes, not for each chunk."""
+    """Return the policies, which each process reads once, not for each chunk."""
     return Policies(given)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from tenantcron.core.names import SagaName, ScheduleName
 from tenantcron.core.words import number_of
 from tenantcron.manifests.diagnostics import Fault, Pointer
-from tenantcron.manifests.language.size import judge_size
+from tenantcron.manifests.language.size import check_size
 from tenantcron.manifests.language.target_views import read_target
-from tenantcron.manifests.language.targets import judge_retention, judge_target
+from tenantcron.manifests.language.targets import check_retention, check_target
 from tenantcron.manifests.language.timing import FORMS, NamedTimings, TimingReader
-from tenantcron.manifests.language.trigger import OURS, OneLine, read_one_line
+from tenantcron.manifests.language.trigger import OURS, ShortTrigger, read_short_trigger
 from tenantcron.manifests.policy import Policy
 from tenantcron.manifests.view import View
 from tenantcron.schedules.schedule import DesiredSchedule, Timing
@@ -52,10 +52,10 @@ def normalise(manifest: View, policy: Policy, reader: TimingReader) -> tuple[Des
     reader.faults.extend(_unused(own, declared))
     reader.faults.extend(_too_many(declared, policy))
     for saga in views:
-        reader.faults.extend(judge_target(saga, policy))
+        reader.faults.extend(check_target(saga, policy))
     desired = [(_desired(entry, policy, reader), entry.at) for entry in declared]
     placed = [(schedule, at) for schedule, at in desired if schedule is not None]
-    reader.faults.extend(judge_size(placed, policy))
+    reader.faults.extend(check_size(placed, policy))
     return tuple(sorted((schedule for schedule, _ in placed), key=attrgetter("name")))
 
 
@@ -86,10 +86,10 @@ def _declared(saga: View, named: NamedTimings, reader: TimingReader) -> _Declare
 def _declared_in_one_line(
     saga: View, trigger: View, named: NamedTimings, reader: TimingReader
 ) -> _Declared | None:
-    line = read_one_line(str(trigger.value), trigger.pointer)
+    line = read_short_trigger(str(trigger.value), trigger.pointer)
     if isinstance(line, Fault):
         reader.faults.append(line)
-    if not isinstance(line, OneLine):
+    if not isinstance(line, ShortTrigger):
         return None
     if line.cron is None:
         timing = reader.find(line.name, named, trigger.pointer)
@@ -106,7 +106,7 @@ def _desired(declared: _Declared, policy: Policy, reader: TimingReader) -> Desir
     schedule = DesiredSchedule(
         ScheduleName(declared.name), SagaName(saga), declared.timing, read_target(declared.saga)
     )
-    reader.faults.extend(judge_retention(schedule, policy, declared.at))
+    reader.faults.extend(check_retention(schedule, policy, declared.at))
     return schedule
 
 

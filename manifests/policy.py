@@ -1,4 +1,4 @@
-"""The platform's policy: the `[policy]` table of a tenantcron.toml near the manifests."""
+"""The platform's policy: the `[policy]` table of a tenantcron.toml."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -48,16 +48,16 @@ class Policy(NamedTuple):
     max_timeout: timedelta
     presets: Mapping[str, Timing]
     egress: Egress
-    # Entries such as `env:BILLING_*`: what requests may be signed with.
+    # Secrets that requests may be signed with, as entries such as `env:BILLING_*`.
     allowed_secrets: tuple[str, ...]
     idempotency_retention: timedelta
-    # Tenants with a cap of their own; only the database knows them.
+    # Caps of single tenants, which only the database has.
     caps: Mapping[TenantId, int]
-    # What runs a saga that has neither a target nor a handler; None: it waits for one.
+    # Runs sagas that have neither a target nor a handler; None: they stay pending.
     default_target: HttpTarget | None = None
     # The roles in the tokens of executions, by the service that runs them.
     roles: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    # What targets may have tokens for, besides the origin of their URL.
+    # Audiences of tokens for targets, in addition to the origin of their URL.
     allowed_audiences: tuple[str, ...] = ()
     # Hosts that only one tenant may call, by its id.
     hosts_of_tenants: Mapping[TenantId, tuple[str, ...]] = MappingProxyType({})
@@ -68,7 +68,7 @@ class Policy(NamedTuple):
         return bool(self.egress.hosts) or any(self.hosts_of_tenants.values())
 
     def for_tenant(self, tenant: TenantId | None) -> "Policy":
-        """Return the policy as it holds for one tenant."""
+        """Return the policy of one tenant."""
         own = (self.caps, self.hosts_of_tenants)
         if tenant is None or not (self.allowed_secrets or any(tenant in part for part in own)):
             return self
@@ -82,13 +82,13 @@ class Policy(NamedTuple):
 
 @cache
 def default_policy() -> Policy:
-    """Return the policy that holds where no file says otherwise."""
+    """Return the policy that applies without a policy file."""
     return _read({}, "the default policy")
 
 
 def load_policy(file: Path) -> Policy:
-    """Read a policy file; everything wrong with it is said at once."""
-    import tomllib  # noqa: PLC0415 -- a run without a policy file does not pay for it
+    """Read a policy file; the error lists all its problems."""
+    import tomllib  # noqa: PLC0415 -- not needed without a policy file
 
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -99,16 +99,18 @@ def load_policy(file: Path) -> Policy:
 
 
 def _refuse_unknown_tables(document: Mapping[str, object], file: Path) -> None:
-    """A misspelt table would silently mean the defaults."""
+    """Reject unknown tables: with a misspelt table, the defaults would silently apply."""
     for name in document:
         if name not in _TABLES:
             meant = close_match(name, _TABLES)
-            hint = f"did you mean [{meant}]?" if meant else f"it has {' and '.join(_TABLES)}"
-            raise UsageError(f"{file}: there is no table or key `{name}`; {hint}")
+            hint = (
+                f"did you mean [{meant}]?" if meant else f"the tables are {' and '.join(_TABLES)}"
+            )
+            raise UsageError(f"{file}: unknown table or key `{name}`; {hint}")
 
 
 def find_policy(folder: Path) -> Path | None:
-    """Return the nearest tenantcron.toml, from the folder upwards, not beyond the repository."""
+    """Return the nearest tenantcron.toml, from the folder upwards, within the repository."""
     for place in (folder, *folder.parents):
         if (place / FILE_NAME).is_file():
             return place / FILE_NAME
@@ -118,7 +120,7 @@ def find_policy(folder: Path) -> Path | None:
 
 
 def policy_in(folder: Path, given: Path | None) -> Policy:
-    """Return the policy of a folder: the one given, else the nearest file's, else the default."""
+    """Return the policy of a folder: the given one, else of the nearest file, else the default."""
     file = given or find_policy(folder)
     return default_policy() if file is None else load_policy(file)
 
@@ -150,8 +152,8 @@ def _read(data: JsonValue, source: str) -> Policy:
 
 
 def _max_size(view: View, faults: list[Fault]) -> int:
-    written = view.text("max_size_per_tenant")
-    size = parse_size(written or str(defaults("policy")["max_size_per_tenant"]))
+    text = view.text("max_size_per_tenant")
+    size = parse_size(text or str(defaults("policy")["max_size_per_tenant"]))
     low, high = _SIZES
     if not low <= size <= high:
         message = f"`max_size_per_tenant` must be from {format_size(low)} to {format_size(high)}"
@@ -170,7 +172,7 @@ def _max_timeout(view: View, faults: list[Fault]) -> timedelta:
 def _presets(
     view: View | None, floor: timedelta, longest: timedelta, faults: list[Fault]
 ) -> dict[str, Timing]:
-    """Read the presets; warnings about them are of no use to those who write manifests."""
+    """Read the presets; authors of manifests could not act on warnings, so there are none."""
     reader = TimingReader(TimetableRules(floor, now=_BEFORE_ALL), longest, faults)
     entries = view.entries() if view else ()
     read = {name: reader.read(preset, {}) for name, preset in entries}
@@ -196,7 +198,7 @@ def _hosts_of_tenants(view: View | None) -> dict[TenantId, tuple[str, ...]]:
 
 
 def _roles(view: View | None, faults: list[Fault]) -> dict[str, tuple[str, ...]]:
-    """Read the roles of services; `service:<name>` is only for the service of that name."""
+    """Read the roles of services; only the service itself may have `service:<name>`."""
     roles: dict[str, tuple[str, ...]] = {}
     for service, listed in view.entries() if view else ():
         roles[service] = _texts(listed)
@@ -210,8 +212,8 @@ def _roles(view: View | None, faults: list[Fault]) -> dict[str, tuple[str, ...]]
 
 
 def _duration(view: View, key: str) -> timedelta:
-    written = view.duration(key)
-    return parse_duration(str(defaults("policy")[key])) if written is None else written
+    duration = view.duration(key)
+    return parse_duration(str(defaults("policy")[key])) if duration is None else duration
 
 
 def _texts(view: View | None) -> tuple[str, ...]:
@@ -226,13 +228,13 @@ def _refuse_errors(faults: list[Fault], source: str) -> None:
 
 
 def _line(fault: Fault) -> str:
-    """Word one error; it begins with its place, so sorted lines keep a table together."""
+    """Return an error as a line that begins with its pointer, so sorting groups tables."""
     hint = f" ({fault.hint})" if fault.hint else ""
     return f"  {'.'.join(map(str, fault.pointer))}: {fault.code} {fault.message}{hint}"
 
 
 def _as_json(value: TomlValue) -> JsonValue:
-    """TOML has dates and times of its own; the schedule language writes them as text."""
+    """Convert TOML dates and times to text, which the manifest language uses."""
     if isinstance(value, dict):
         return {key: _as_json(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Values of a document together with where they stand, sound ones only."""
+"""Valid values of a document with their pointers."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,8 +11,8 @@ from tenantcron.manifests.diagnostics import Pointer
 class View:
     """A value and its pointer.
 
-    What the structure check found faulty reads as absent, so the checks of meaning neither trip
-    over it nor report it again, and still see everything else.
+    A value that failed the structure check reads as absent, so later checks neither fail on it nor
+    report it again, and still see everything else.
     """
 
     __slots__ = ("faulty", "pointer", "value")
@@ -30,25 +30,25 @@ class View:
         return None if pointer in self.faulty else View(self.value[key], pointer, self.faulty)
 
     def has(self, key: str) -> bool:
-        """Whether a mapping has a sound entry; cheaper than a view of it."""
+        """Whether a mapping has a valid entry; cheaper than `get`."""
         return self._plain(key) is not None
 
     def entries(self) -> Iterator[tuple[str, "View"]]:
-        """Yield the sound entries of a mapping."""
+        """Yield the valid entries of a mapping."""
         for key in self.value if isinstance(self.value, dict) else ():
             entry = self.get(key)
             if entry is not None:
                 yield key, entry
 
     def items(self) -> Iterator["View"]:
-        """Yield the sound entries of a list."""
+        """Yield the valid entries of a list."""
         for index, item in enumerate(self.value if isinstance(self.value, list) else ()):
             pointer = (*self.pointer, index)
             if pointer not in self.faulty:
                 yield View(item, pointer, self.faulty)
 
     def _plain(self, key: str) -> JsonValue:
-        """Return the entry itself, None if it is absent or faulty; cheaper than a view of it."""
+        """Return the value of an entry, None if it is absent or faulty; cheaper than `get`."""
         if not isinstance(self.value, dict) or (
             self.faulty and (*self.pointer, key) in self.faulty
         ):

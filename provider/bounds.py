@@ -169,8 +169,8 @@ def _quarantined(
 
 def _frequency(schedule: ProvidedSchedule, gap: timedelta, floor: timedelta) -> str:
     return (
-        f"`{schedule.cron_expr}` fires {format_duration(gap)} apart at the closest, "
-        f"the platform allows {format_duration(floor)}"
+        f"the shortest gap of `{schedule.cron_expr}` is {format_duration(gap)}; "
+        f"the platform requires at least {format_duration(floor)}"
     )
 
 

@@ -31,6 +31,7 @@ CLEAN: Final = (
     *("examples/**/*", "docs/glossary.md"),
     *("tests/support/*", "tests/test_docs.py"),
     *("CHANGELOG.md", "docs/[a-lpstw]*.md", "deploy/**/*"),
+    *("manifests/**/*", "tests/manifests/*", "schedules/**/*", "tests/schedules/*"),
     *("Makefile", "SECURITY.md", "CONTRIBUTING.md", ".github/**/*"),
     *("tests/test_locks.py", "tests/test_supply_chain.py", "tests/test_workflows.py"),
     *("provider/**/*", "tests/provider/*", "tenants/**/*", "tests/tenants/*"),

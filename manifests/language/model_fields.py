@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from tenantcron.core import durations, names
 
 CLOSED = ConfigDict(extra="forbid")
-# pydantic documents the entries with valid names; this refuses all others.
+# pydantic documents the entries with valid names; this rejects all others.
 NO_OTHER_NAMES = {"additionalProperties": False}
 
 

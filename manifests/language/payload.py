@@ -1,4 +1,4 @@
-"""The payload of a schedule: plain JSON; its placeholders are replaced, never evaluated."""
+"""The payload of a schedule: JSON whose placeholders are replaced, never evaluated."""
 
 import json
 import re
@@ -20,8 +20,8 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
 
 
-def judge_payload(view: View) -> Iterator[Fault]:
-    """Yield what is wrong with a payload."""
+def check_payload(view: View) -> Iterator[Fault]:
+    """Yield the faults of a payload."""
     if _is_too_large(view.value):
         message = f"the payload has more than {LONGEST_PAYLOAD:,} bytes as JSON"
         yield Fault("TC303", message, view.pointer, "pass a reference to the data instead")
@@ -43,7 +43,7 @@ def fill(payload: JsonValue, values: dict[str, str]) -> JsonValue:
 
 
 def _is_too_large(payload: JsonValue) -> bool:
-    """Count no further than needed: aliases can make a payload far larger than its file."""
+    """Stop counting at the limit: aliases can make a payload far larger than its file."""
     size = 0
     for piece in _ENCODER.iterencode(payload):
         size += len(piece.encode())
@@ -53,7 +53,7 @@ def _is_too_large(payload: JsonValue) -> bool:
 
 
 def size_of(value: JsonValue) -> int:
-    """Return how many bytes a value has as JSON."""
+    """Return the size of a value as JSON, in bytes."""
     return len(_ENCODER.encode(value).encode())
 
 
@@ -62,23 +62,23 @@ def _unknown_placeholders(text: str, at: Pointer) -> Iterator[Fault]:
         if name not in PLACEHOLDERS:
             meant = close_match(name, PLACEHOLDERS)
             hint = f"did you mean {{{{{meant}}}}}?" if meant else f"use {', '.join(PLACEHOLDERS)}"
-            yield Fault("TC304", f"nothing fills {{{{{shortened(name)}}}}}", at, hint)
+            yield Fault("TC304", f"{{{{{shortened(name)}}}}} is not a known placeholder", at, hint)
     _, opening, rest = _PLACEHOLDER.sub(" ", text).partition("{{")
     if opening:
-        message = f"`{{{{{shortened(rest)}` begins like a placeholder and is none"
+        message = f"`{{{{{shortened(rest)}` looks like a placeholder but is not one"
         yield Fault("TC304", message, at, f"write one of {', '.join(PLACEHOLDERS)} as {{{{name}}}}")
 
 
 def _secrets(text: str, at: Pointer) -> Iterator[Fault]:
     name = next((key for key in reversed(at) if isinstance(key, str)), "")
     if is_secret_of_payload(name, text):
-        message = f"`{shortened(name)}` looks like a secret, which has no place in a manifest"
-        hint = "let the handler read it where it runs; and replace it, for it has been seen"
+        message = f"`{shortened(name)}` looks like a secret, which must not be in a manifest"
+        hint = "let the handler read it where it runs, and replace the exposed secret"
         yield Fault("TC407", message, at, hint)
 
 
 def _strings(value: JsonValue, at: Pointer) -> Iterator[tuple[str, Pointer]]:
-    """Yield every string and whole number below a value; keys are not filled.
+    """Yield every string and whole number below a value, except keys.
 
     A password can be a number. Depth is bounded by the loader.
     """

@@ -63,10 +63,10 @@ ServiceRole = Annotated[
 
 @with_config(CLOSED)
 class TenantAllowanceSpec(TypedDict, total=False):
-    """What the platform allows one tenant besides what it allows all."""
+    """Additional permissions of one tenant."""
 
     allowed_hosts: Annotated[
-        list[AllowedHost], described("Hosts that HTTP targets of this tenant may call, too.")
+        list[AllowedHost], described("Additional hosts that HTTP targets of this tenant may call.")
     ]
 
 
@@ -75,15 +75,15 @@ class PolicySpec(TypedDict, total=False):
     """The `[policy]` table of tenantcron.toml: what the platform allows its tenants."""
 
     minimum_interval: Annotated[
-        str, duration("The shortest gap between two occurrences of one schedule.", "15m")
+        str, duration("The shortest gap between two occurrences of a schedule.", "15m")
     ]
     max_schedules_per_tenant: Annotated[
-        int, described("How many schedules a tenant may have.", default=20, ge=0, le=100_000)
+        int, described("The maximum number of schedules of a tenant.", default=20, ge=0, le=100_000)
     ]
     max_size_per_tenant: Annotated[
         str,
         described(
-            "How large payloads, descriptions and targets of a tenant's schedules may be in all, "
+            "The maximum total size of payloads, descriptions and targets of a tenant's schedules, "
             "from 1KiB to 16MiB.",
             default="4MiB",
             pattern=f"^{sizes.PATTERN}$",
@@ -95,14 +95,14 @@ class PolicySpec(TypedDict, total=False):
     ]
     presets: Annotated[
         dict[Name, Cron | OneTiming],
-        described("Timetables that every tenant may use by name.", extra=NO_OTHER_NAMES),
+        described("Timetables that all tenants may use by name.", extra=NO_OTHER_NAMES),
     ]
     allowed_hosts: Annotated[
         list[AllowedHost], described("Hosts that HTTP targets may call; none by default.")
     ]
     allowed_networks: Annotated[
         list[AllowedNetwork],
-        described("Networks that hosts may be in; public addresses need no entry."),
+        described("Networks of hosts that may be called; public addresses need no entry."),
     ]
     allowed_ports: Annotated[
         list[Annotated[int, Field(ge=1, le=65_535)]],
@@ -110,17 +110,17 @@ class PolicySpec(TypedDict, total=False):
     ]
     allowed_secrets: Annotated[
         list[AllowedSecret],
-        described("Secrets that manifests may sign with, by reference; none by default."),
+        described("References of secrets that manifests may sign with; none by default."),
     ]
     allowed_audiences: Annotated[
         list[AllowedAudience],
-        described("Audiences of tokens for HTTP targets, besides the origin of their URL."),
+        described("Audiences of tokens for HTTP targets, in addition to the origin of their URL."),
     ]
     idempotency_retention: Annotated[
         str, duration("How long targets remember an idempotency key.", "24h")
     ]
     default_target: Annotated[
-        TargetSpec, described("What runs a saga that has neither a target nor a handler.")
+        TargetSpec, described("The target of sagas that have neither a target nor a handler.")
     ]
     roles: Annotated[
         dict[Name, list[ServiceRole]],
@@ -131,5 +131,5 @@ class PolicySpec(TypedDict, total=False):
     ]
     tenants: Annotated[
         dict[TenantName, TenantAllowanceSpec],
-        described("What single tenants may do besides, by their id.", extra=NO_OTHER_NAMES),
+        described("Additional permissions of single tenants, by id.", extra=NO_OTHER_NAMES),
     ]

@@ -1,4 +1,4 @@
-"""The JSON Schemas that ship with the package, read once when they are needed."""
+"""The JSON Schemas of the package, read once on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenantcron.core.values import JsonObject, JsonValue
 
 SchemaName = Literal["manifest", "policy"]
 
-# Only a type checker needs it, and building it costs more than reading the schema.
+# Only type checkers need it, and building it is slower than reading the schema.
 if TYPE_CHECKING:
     from typing import TypedDict
 
@@ -56,7 +56,7 @@ def schema_text(name: SchemaName) -> str:
 
 @cache
 def schema(name: SchemaName) -> Schema:
-    """Return the schema as data, with every reference replaced by what it refers to."""
+    """Return the schema as data, with all references resolved."""
     loaded: dict[str, JsonValue] = json.loads(schema_text(name))
     definitions = cast("JsonObject", loaded.pop("$defs"))
     done: JsonObject = {}
@@ -66,7 +66,7 @@ def schema(name: SchemaName) -> Schema:
 
 
 def _definition(name: str, definitions: JsonObject, done: JsonObject) -> JsonObject:
-    """Inline a definition, once for all who refer to it. None refers to itself."""
+    """Inline a definition once for all references. No definition refers to itself."""
     if name not in done:
         done[name] = _inlined(definitions[name], definitions, done)
     return cast("JsonObject", done[name])
@@ -81,7 +81,7 @@ def _inlined(part: JsonValue, definitions: JsonObject, done: JsonObject) -> Json
 
 
 def _inlined_object(part: JsonObject, definitions: JsonObject, done: JsonObject) -> JsonObject:
-    """Follow a reference; keywords beside it stay in force."""
+    """Resolve a reference; keywords next to it remain."""
     own = {key: _inlined(item, definitions, done) for key, item in part.items() if key != "$ref"}
     if "$ref" not in part:
         return own
@@ -91,7 +91,7 @@ def _inlined_object(part: JsonObject, definitions: JsonObject, done: JsonObject)
 
 @cache
 def defaults(name: SchemaName, definition: str | None = None) -> dict[str, str | int | bool]:
-    """Return what holds for absent keys, at the root of a schema or in one of its definitions."""
+    """Return the defaults of keys at the root of a schema or in one of its definitions."""
     root = schema(name)
     properties = (root["$defs"][definition] if definition else root)["properties"]
     return {key: part["default"] for key, part in properties.items() if "default" in part}

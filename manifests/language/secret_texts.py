@@ -1,7 +1,7 @@
-"""Tells texts that look like secrets from all others, with few false alarms.
+"""Detect texts that look like secrets, with few false positives.
 
-By the name that a text has, by how well-known keys begin, or by being long and random. Ids, hashes
-of commits, versions, media types and words are none of these.
+A text is suspicious by its name, by a well-known prefix, or because it is long and random. Ids,
+commit hashes, versions, media types and words are not.
 """
 
 import re
@@ -19,9 +19,9 @@ _KNOWN = (
     r"|(sk|pk|rk)_(live|test)_\w+|gh[pousr]_\w+|github_pat_\w+|glpat-[\w-]+|xox[abprs]-[\w-]+"
     r"|(AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]+(\.[\w-]*)?|.*-----BEGIN .*"
 )
-# Secrets inside of a longer text: keys of AWS, private keys, and passwords in URLs.
+# Secrets inside longer texts: AWS keys, private keys, and passwords in URLs.
 _INSIDE = r"\b(AKIA|ASIA)[A-Z0-9]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----|://[^\s/:@]+:[^\s/@]+@"
-# In a payload a token or a signature may be any word of the platform's; these names are plain.
+# In a payload, `token` or `signature` may be a word of the platform; these names are unambiguous.
 _PLAIN_NAME = (
     r"(.*[-_.])?(api[-_]?key|access[-_]?key|(private|secret|signing|auth)[-_]?key"
     r"|client[-_]?secret|password|passwd|pwd)"
@@ -30,17 +30,17 @@ _HEX = "[0-9a-f]{32,}"
 _LONG = "[A-Za-z0-9+/_=-]{24,}"
 _ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _COMMIT = 40
-# Bits a character: words have about 3, random text of such a length more than 4.
+# Bits per character: words have about 3, random text of such a length more than 4.
 _RANDOM, _RANDOM_HEX = 4.0, 3.0
-# What is shorter is a word or a switch, whatever its name.
+# A shorter text is a word or a flag, whatever its name.
 _SHORTEST = 8
 _SHORTEST_PASSWORD = 4
-# Of longer ones the beginning is looked at: a hook must stay quick whatever it is given.
+# Only the beginning of longer texts is checked, so a hook is fast for any input.
 _LONGEST = 512
 
 
 def is_secret(name: str, text: str) -> bool:
-    """Whether a text looks like a secret, also by the name that it has."""
+    """Whether a text looks like a secret, by its content or its name."""
     text = text[:_LONGEST]
     if _is(_KNOWN, text):
         return True
@@ -50,7 +50,7 @@ def is_secret(name: str, text: str) -> bool:
 
 
 def is_secret_of_payload(name: str, text: str) -> bool:
-    """Whether a text of a payload is a secret beyond doubt: by its name or as a well-known key."""
+    """Whether a text of a payload is certainly a secret: by its name or as a well-known key."""
     text = text[:_LONGEST]
     if _is(_PLAIN_NAME, name[:_LONGEST]) and len(text) >= _SHORTEST_PASSWORD and "{{" not in text:
         return True
@@ -58,7 +58,7 @@ def is_secret_of_payload(name: str, text: str) -> bool:
 
 
 def secrets_of_query(target: str) -> Iterator[str]:
-    """Yield the names of what looks like a secret in the query of a URL."""
+    """Yield the names of parameters in the query of a URL that look like secrets."""
     _, _, query = target.partition("?")
     for part in re.split("[&;]", query):
         name, _, text = part.partition("=")
@@ -67,7 +67,7 @@ def secrets_of_query(target: str) -> Iterator[str]:
 
 
 def _is(pattern: str, text: str) -> bool:
-    """Patterns are compiled when they are needed first: most manifests need none of them."""
+    """Match a pattern, which is compiled on first use because most manifests need none."""
     return re.fullmatch(pattern, text, re.IGNORECASE) is not None
 
 
@@ -80,7 +80,7 @@ def _is_random(text: str) -> bool:
 
 
 def _is_mixed(text: str) -> bool:
-    """Words joined by dashes have no such mixture, and paths neither."""
+    """Whether a text has letters of both cases and digits, unlike joined words and paths."""
     return all(re.search(kind, text) is not None for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 
 

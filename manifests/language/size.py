@@ -1,7 +1,7 @@
-"""How much room a tenant's schedules take up: all that can be long, as JSON in UTF-8.
+"""The size of a tenant's schedules: all parts that can be long, as JSON in UTF-8.
 
-What sagas share, such as the payload of a named schedule, is stored with each of them, and counts
-for each of them. It is measured once.
+A value that sagas share, such as the payload of a named schedule, is stored with each of them and
+counts for each of them. It is measured once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,10 +12,10 @@ from tenantcron.manifests.policy import Policy
 from tenantcron.schedules.schedule import DesiredSchedule
 
 
-def judge_size(
+def check_size(
     schedules: Iterable[tuple[DesiredSchedule, Pointer]], policy: Policy
 ) -> Iterator[Fault]:
-    """Yield what is wrong with the size of all schedules, at the first that is too many."""
+    """Yield a fault at the first schedule that exceeds the total size."""
     payloads: dict[int, int] = {}
     total, first = 0, None
     for schedule, at in schedules:

@@ -1,8 +1,8 @@
-"""Checks a document's structure against the published JSON Schema, in our own words.
+"""Check the structure of a document with the published JSON Schema, with our own messages.
 
-The schema is the one that editors use, so both find the same mistakes. This reads the keywords that
-our models produce and no others; a test holds it to jsonschema's verdict on every example. It finds
-all faults, not the first one, and goes on below a fault wherever the value still makes sense.
+Editors use the same schema and find the same mistakes. The checker supports only the keywords that
+our models produce; a test compares its verdict with jsonschema's on every example. It finds all
+faults, and continues below a fault if the value can still be checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPE_WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
-# All but float, whose values decide.
+# Without float, whose type depends on the value.
 _TYPE_NAMES = {
     type(None): "null",
     bool: "boolean",
@@ -40,17 +40,17 @@ _TYPE_NAMES = {
     dict: "object",
 }
 
-# The faults that say that a value is not what its key takes.
-_SPOILING = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107", "TC116"})
+# Codes of faults that make a value unusable.
+_UNUSABLE_CODES = frozenset({"TC101", "TC103", "TC104", "TC105", "TC106", "TC107", "TC116"})
 
 
 def check_structure(name: SchemaName, data: JsonValue, at: Pointer = ()) -> list[Fault]:
-    """Return every fault of structure in the data, which stands at the pointer."""
+    """Return every structural fault of the data at a pointer."""
     return list(_check(schema(name), data, at, Suggestions()))
 
 
 class Suggestions:
-    """Looks for what a misspelt key may mean, but not for thousands of them."""
+    """Finds the likely meaning of misspelt keys, for a limited number of keys."""
 
     __slots__ = ("left",)
 
@@ -58,14 +58,14 @@ class Suggestions:
         self.left = 50
 
     def for_key(self, key: str, known: Iterable[str]) -> str | None:
-        """Return the key that was probably meant."""
+        """Return the key that the author probably meant."""
         self.left -= 1
         return close_match(key, known) if self.left >= 0 else None
 
 
 def unusable(faults: Iterable[Fault]) -> frozenset[Pointer]:
-    """Return the pointers of values that must not be read, because of what they are."""
-    return frozenset(fault.pointer for fault in faults if fault.code in _SPOILING)
+    """Return the pointers of values that later checks must not read."""
+    return frozenset(fault.pointer for fault in faults if fault.code in _UNUSABLE_CODES)
 
 
 def _check(
@@ -75,7 +75,7 @@ def _check(
     if "anyOf" in rule:
         yield from _check_alternatives(rule, value, at, suggestions)
     elif "type" not in rule:
-        return  # anything goes: another tool's section, or a piece of a payload
+        return  # any value: a section of another tool, or part of a payload
     elif not _is_type(rule["type"], value):
         yield _wrong_type(rule, value, at)
     elif isinstance(value, dict):
@@ -89,7 +89,7 @@ def _check(
 def _check_alternatives(
     rule: Schema, value: JsonValue, at: Pointer, suggestions: Suggestions
 ) -> Iterator[Fault]:
-    """The alternatives differ in type, or are all plain values: so one of them was meant."""
+    """Check alternatives, which either differ in type or are all plain values."""
     fitting = [branch for branch in rule["anyOf"] if _is_type(branch["type"], value)]
     if isinstance(value, dict | str) and len(fitting) == 1 and "x-expects" not in rule:
         yield from _check(fitting[0], value, at, suggestions)
@@ -111,7 +111,7 @@ def _check_array(
                 yield Fault("TC106", f"{_shown(item)} is listed twice", (*at, index))
             seen.add(item)
         if item is None:
-            message = f"{_label((*at, index))} has nothing behind it"
+            message = f"{_label((*at, index))} has no value"
             yield Fault("TC104", message, (*at, index), "remove the entry")
         else:
             yield from _check(rule.get("items", {}), item, (*at, index), suggestions)
@@ -128,13 +128,13 @@ def _check_object(
         if entry is None:
             yield from _unexpected_key(rule, key, at, suggestions)
         elif item is None and ("type" in entry or "anyOf" in entry):
-            yield _nothing_behind(rule, entry, (*at, key))
+            yield _missing_value(rule, entry, (*at, key))
         else:
             yield from _check(entry, item, (*at, key), suggestions)
 
 
 def _entry_rule(rule: Schema, key: str) -> Schema | None:
-    """Return the schema of one entry of a mapping, None if no keyword speaks of it."""
+    """Return the schema of an entry of a mapping, None if no keyword applies."""
     if key in rule.get("properties", {}):
         return rule["properties"][key]
     for pattern, entry in rule.get("patternProperties", {}).items():
@@ -157,7 +157,7 @@ def _number_of_keys(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> I
 
 
 def _timetable_count(rule: Schema, value: dict[str, JsonValue], at: Pointer) -> Iterator[Fault]:
-    """`oneOf` is used for one thing only: exactly one of these keys."""
+    """Check `oneOf`, which the models use only to require exactly one timetable."""
     keys = _timetables(rule)
     present = [key for key in value if key in keys]
     if not present:
@@ -181,7 +181,7 @@ def _unexpected_key(
         message = f"{_label(at)} has no key `{shortened(key)}`"
         yield Fault("TC101", message, (*at, key), hint, at_key=True)
     elif near := close_match(key, known):
-        message = f"`{key}` is not one of our keys, but nearly `{near}`"
+        message = f"`{key}` is not a key of tenantcron, but resembles `{near}`"
         yield Fault("TC105", message, (*at, key), _did_you_mean(near), at_key=True)
 
 
@@ -193,32 +193,32 @@ def _wrong_type(
     rule: Schema, value: JsonValue, at: Pointer, types: list[str] | None = None
 ) -> Fault:
     words = " or ".join(dict.fromkeys(_TYPE_WORDS[name] for name in types or [rule["type"]]))
-    wanted = _expected(rule) if "x-expects" in rule or "enum" in rule else words
-    message = f"{_label(at)} must be {wanted}, not {_TYPE_WORDS[_type_of(value)]}"
-    return Fault("TC103", message, at, _type_hint(wanted, value))
+    expected = _expected(rule) if "x-expects" in rule or "enum" in rule else words
+    message = f"{_label(at)} must be {expected}, not {_TYPE_WORDS[_type_of(value)]}"
+    return Fault("TC103", message, at, _type_hint(expected, value))
 
 
-def _nothing_behind(parent: Schema, rule: Schema, at: Pointer) -> Fault:
-    """Say what may stand there instead of nothing, and never what would be refused next."""
+def _missing_value(parent: Schema, rule: Schema, at: Pointer) -> Fault:
+    """Report a key without a value; suggest only values that are valid."""
     ways = ["write a value"]
     if rule.get("type") == "array" and "minItems" not in rule:
-        ways.append("[] if none are meant")
+        ways.append("[] if there are none")
     if rule.get("type") == "object" and not rule.keys() & {"required", "oneOf", "minProperties"}:
-        ways.append("{} if none are meant")
+        ways.append("{} if there are none")
     needed = {*parent.get("required", ()), *_timetables(parent)}
     if at[-1] not in needed:
         ways.append("remove the key")
-    return Fault("TC104", f"{_label(at)} has nothing behind it", at, ", or ".join(ways))
+    return Fault("TC104", f"{_label(at)} has no value", at, ", or ".join(ways))
 
 
 def _timetables(rule: Schema) -> list[str]:
     return [branch["required"][0] for branch in rule.get("oneOf", ())]
 
 
-def _type_hint(wanted: str, value: JsonValue) -> str | None:
-    if isinstance(value, str) and wanted == _TYPE_WORDS["boolean"]:
+def _type_hint(expected: str, value: JsonValue) -> str | None:
+    if isinstance(value, str) and expected == _TYPE_WORDS["boolean"]:
         return "write true or false, without quotes"
-    if isinstance(value, bool | int | float) and wanted == _TYPE_WORDS["string"]:
+    if isinstance(value, bool | int | float) and expected == _TYPE_WORDS["string"]:
         return "put it in quotes"
     return None
 
@@ -264,7 +264,7 @@ def _is_type(name: str, value: JsonValue) -> bool:
 
 
 def _type_of(value: JsonValue) -> str:
-    """Name a value's JSON type; 3.0 is a whole number, as JSON Schema has it."""
+    """Return a value's JSON type; 3.0 is an integer, as in JSON Schema."""
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
     return _TYPE_NAMES[type(value)]
@@ -276,7 +276,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _label(at: Pointer) -> str:
-    """Name a place the way a person would."""
+    """Describe the place of a pointer in words."""
     if not at:
         return "the manifest"
     if isinstance(at[-1], int):

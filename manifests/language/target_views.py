@@ -1,4 +1,4 @@
-"""Reads HTTP targets from documents: of a saga, or the default target of a policy."""
+"""Read HTTP targets from documents: of a saga, or the default target of a policy."""
 
 from tenantcron.core.auth import Auth, HmacAuth, TokenAuth
 from tenantcron.core.secret_refs import SecretRef

@@ -1,7 +1,7 @@
-"""Judges where a saga may be run: URLs, hosts, headers and secrets of HTTP targets.
+"""Check URLs, hosts, headers and secrets of HTTP targets.
 
-What can be known without a network is checked here, by the rules of `core/egress.py`, by which
-calls are judged again when they are made.
+This checks what can be known without a network, with the rules of `core/egress.py`. The scheduler
+checks each call with the same rules.
 """
 
 import re
@@ -25,51 +25,51 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _AUDIENCE = re.compile(AUDIENCE_PATTERN)
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]{0,4094}[\x21-\x7e])?")
 
-# The code of each kind of refusal.
+# The code for each kind of refusal.
 _CODES = {"scheme": "TC401", "host": "TC402", "port": "TC405", "address": "TC406"}
 
 
-def judge_target(saga: View, policy: Policy) -> Iterator[Fault]:
-    """Yield what is wrong with a saga's target."""
+def check_target(saga: View, policy: Policy) -> Iterator[Fault]:
+    """Yield the faults of a saga's target."""
     target = read_target(saga)
     if target is None:
         return
     at = (*saga.pointer, "target", "http")
-    yield from _judge_url(target.url, policy, (*at, "url"))
+    yield from _check_url(target.url, policy, (*at, "url"))
     for name, value in target.headers.items():
-        yield from _judge_header(name, value, (*at, "headers", name))
-    yield from _judge_auth(target, policy, (*at, "auth"))
+        yield from _check_header(name, value, (*at, "headers", name))
+    yield from _check_auth(target, policy, (*at, "auth"))
     yield from _secrets_in_auth(saga, at)
 
 
-def judge_default_target(policy: Policy) -> Iterator[str]:
-    """Yield what is wrong with the policy's default target, which is judged like any other."""
+def check_default_target(policy: Policy) -> Iterator[str]:
+    """Yield the faults of the policy's default target, which has the same rules as any other."""
     target = policy.default_target
     if target is None:
         return
     at = ("policy", "default_target", "http")
-    faults = [*_judge_url(target.url, policy, (*at, "url"))]
+    faults = [*_check_url(target.url, policy, (*at, "url"))]
     for name, value in target.headers.items():
-        faults += _judge_header(name, value, (*at, "headers", name))
-    faults += _judge_auth(target, policy, (*at, "auth"))
+        faults += _check_header(name, value, (*at, "headers", name))
+    faults += _check_auth(target, policy, (*at, "auth"))
     for fault in faults:
         hint = f" ({fault.hint})" if fault.hint else ""
         yield f"  {'.'.join(map(str, fault.pointer))}: {fault.code} {fault.message}{hint}"
 
 
-def judge_retention(schedule: DesiredSchedule, policy: Policy, at: Pointer) -> Iterator[Fault]:
-    """Yield a fault if a retry could outlive what the target remembers."""
+def check_retention(schedule: DesiredSchedule, policy: Policy, at: Pointer) -> Iterator[Fault]:
+    """Yield a fault if a retry could come after the target has forgotten the key."""
     settings = schedule.timing.settings
     longest = settings.retry.longest(settings.timeout)
     if schedule.target is not None and longest > policy.idempotency_retention:
         message = (
-            f"retries can go on for {format_duration(longest)}, "
-            f"targets remember for {format_duration(policy.idempotency_retention)}"
+            f"retries can take {format_duration(longest)}, "
+            f"targets remember keys for {format_duration(policy.idempotency_retention)}"
         )
         yield Fault("TC404", message, at)
 
 
-def _judge_url(text: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
+def _check_url(text: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
     url = read_url(text)
     if url is None:
         hint = "write https://host/path: no user, no fragment, other characters as %XX"
@@ -81,9 +81,9 @@ def _judge_url(text: str, policy: Policy, at: Pointer) -> Iterator[Fault]:
         yield _secret_in(f"`{shortened(name)}` in the query of the URL", at)
 
 
-def _judge_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
+def _check_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
     if _TOKEN.fullmatch(name) is None:
-        yield Fault("TC403", f"`{shortened(name)}` cannot name a header", at, at_key=True)
+        yield Fault("TC403", f"`{shortened(name)}` is not a valid header name", at, at_key=True)
     elif is_reserved_header(name):
         yield Fault("TC403", f"`{name}` is reserved", at, "remove it", at_key=True)
     elif is_secret(name, value):
@@ -92,7 +92,7 @@ def _judge_header(name: str, value: str, at: Pointer) -> Iterator[Fault]:
         yield Fault("TC403", f"the value of `{shortened(name)}` must be printable ASCII", at)
 
 
-def _judge_auth(target: HttpTarget, policy: Policy, at: Pointer) -> Iterator[Fault]:
+def _check_auth(target: HttpTarget, policy: Policy, at: Pointer) -> Iterator[Fault]:
     auth, url = target.auth, read_url(target.url)
     if isinstance(auth, TokenAuth) and auth.audience is not None:
         where = (*at, "execution_token", "audience")
@@ -103,13 +103,13 @@ def _judge_auth(target: HttpTarget, policy: Policy, at: Pointer) -> Iterator[Fau
         ):
             yield Fault("TC409", refusal.message, where, refusal.hint)
     elif isinstance(auth, HmacAuth) and not may_use(auth.secret, policy.allowed_secrets):
-        message = f"{auth.secret} is not among the secrets that this tenant may sign with"
+        message = f"{auth.secret} is not a secret that this tenant may sign with"
         hint = f'the platform team can add "{auth.secret}" to allowed_secrets in the [policy] table'
         yield Fault("TC408", message, (*at, "hmac", "secret", auth.secret.kind), hint)
 
 
 def _secrets_in_auth(saga: View, at: Pointer) -> Iterator[Fault]:
-    """Look at the text as it is written: a secret in the place of a reference is a broken one."""
+    """Check the raw value: a secret instead of a reference fails the structure check."""
     match saga.value:
         case {"target": {"http": {"auth": {"hmac": {"secret": str()}}}}}:
             yield _secret_in("`secret`", (*at, "auth", "hmac", "secret"))
@@ -120,4 +120,4 @@ def _secrets_in_auth(saga: View, at: Pointer) -> Iterator[Fault]:
 
 def _secret_in(what: str, at: Pointer) -> Fault:
     hint = "sign requests instead: auth: {hmac: {secret: {env: NAME}}}, or auth: execution_token"
-    return Fault("TC407", f"{what} looks like a secret, which has no place in a manifest", at, hint)
+    return Fault("TC407", f"{what} looks like a secret, which must not be in a manifest", at, hint)

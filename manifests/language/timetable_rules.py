@@ -1,4 +1,4 @@
-"""Judges one timetable by the platform's rules."""
+"""Check a timetable with the platform's rules."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -16,18 +16,18 @@ from tenantcron.manifests.diagnostics import Fault, Pointer
 from tenantcron.schedules.schedule import Timing
 from tenantcron.schedules.timetable import zoned_timetable
 
-# What the column of tenant_schedule holds.
+# The size of the column in tenant_schedule.
 MAX_EXPRESSION = 64
 
 
 class TimetableRules(NamedTuple):
-    """What a timetable is judged by: the platform's floor, and what time it is."""
+    """The rules for timetables: the platform's minimum interval, and the current time."""
 
     floor: timedelta
     now: datetime
 
-    def judge(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
-        """Yield what is wrong with the timetable, errors and warnings."""
+    def check(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
+        """Yield the faults of a timetable, errors and warnings."""
         if never_fires(timetable):
             yield Fault(
                 "TC202", f"`{timetable.expression}` never fires", at, "correct the day or the month"
@@ -36,8 +36,8 @@ class TimetableRules(NamedTuple):
         yield from self._too_frequent(timetable, at)
         yield from self._suspicious(timetable, at)
 
-    def judge_stored(self, timing: Timing, at: Pointer) -> Iterator[Fault]:
-        """Yield what is wrong with the timetable as it is stored, in its zone."""
+    def check_stored(self, timing: Timing, at: Pointer) -> Iterator[Fault]:
+        """Yield the faults of a timetable in its stored form and its time zone."""
         if len(timing.cron) > MAX_EXPRESSION:
             message = f"the expression has {len(timing.cron)} characters"
             yield Fault("TC209", f"{message}, {MAX_EXPRESSION} are allowed", at)
@@ -51,10 +51,10 @@ class TimetableRules(NamedTuple):
         if gap is not None:
             floor = format_duration(self.floor)
             message = (
-                f"`{timetable.expression}` fires {format_duration(gap)} apart at the closest, "
-                f"the platform allows {floor}"
+                f"the shortest gap of `{timetable.expression}` is {format_duration(gap)}; "
+                f"the platform requires at least {floor}"
             )
-            yield Fault("TC301", message, at, f"`every: {floor}` is the most frequent timetable")
+            yield Fault("TC301", message, at, f"`every: {floor}` is the shortest interval allowed")
 
     def _suspicious(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
         expression = timetable.expression
@@ -62,4 +62,4 @@ class TimetableRules(NamedTuple):
             yield Fault("TC203", f"`{expression}` fires less than once a year", at)
         if restricts_both_day_fields(timetable):
             message = f"`{expression}` fires when the day of month or the weekday matches"
-            yield Fault("TC204", message, at, "restrict one of the two if both were meant to match")
+            yield Fault("TC204", message, at, "restrict only one of the two if both must match")

@@ -17,7 +17,7 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone, zone_names
 from tenantcron.manifests.diagnostics import Fault, Pointer
-from tenantcron.manifests.language.payload import judge_payload
+from tenantcron.manifests.language.payload import check_payload
 from tenantcron.manifests.language.timetable_rules import TimetableRules
 from tenantcron.manifests.language.translate import InvalidTimeError, translate
 from tenantcron.manifests.view import View
@@ -70,7 +70,7 @@ class TimingReader:
         timing = Timing(timetable, timezone, settings)
         is_new = base is None or timing.cron != base.cron
         if is_new and not any(conflicts(settings)):
-            self.faults.extend(self.rules.judge_stored(timing, _place(view)))
+            self.faults.extend(self.rules.check_stored(timing, _place(view)))
         return timing
 
     def expression(self, text: str, at: Pointer) -> Timing | None:
@@ -79,7 +79,7 @@ class TimingReader:
         if timetable is None:
             return None
         timing = Timing(timetable, "UTC", self._defaults)
-        self.faults.extend(self.rules.judge_stored(timing, at))
+        self.faults.extend(self.rules.check_stored(timing, at))
         return timing
 
     @property
@@ -134,7 +134,7 @@ class TimingReader:
         except CronError as error:
             self.faults.append(Fault("TC201", error.message, at, error.hint))
             return None
-        self.faults.extend(self.rules.judge(timetable, at))
+        self.faults.extend(self.rules.check(timetable, at))
         return timetable
 
     def _settings(self, view: View, base: ScheduleSettings) -> ScheduleSettings:
@@ -144,7 +144,7 @@ class TimingReader:
         if (retry := view.get("retry")) is not None:
             values["retry"] = fill_in_retry(base.retry, self._values(retry, RETRY))
         if (payload := view.get("payload")) is not None:
-            self.faults.extend(judge_payload(payload))
+            self.faults.extend(check_payload(payload))
         settings = fill_in(base, values)
         self.faults.extend(_judge_conflicts(settings, view))
         return settings

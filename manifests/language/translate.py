@@ -1,4 +1,4 @@
-"""Translates every form of timetable into the one that is stored: cron, `@every` or `@at`."""
+"""Translate every form of timetable into the stored form: cron, `@every` or `@at`."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -20,8 +20,8 @@ class InvalidTimeError(TenantcronError):
 
 
 def translate(timing: View, timezone: str) -> str | None:
-    """Return the timetable of a schedule as it is stored; None if its parts are not all there."""
-    # The zone's file is read only for the two forms that need it: most are cron or daily.
+    """Return the stored form of a timetable, None if it is incomplete."""
+    # The time zone is read only for the two forms that need it; most are cron or daily.
     cron, once = timing.text("cron"), timing.text("once")
     interval = timing.duration("every")
     if cron is not None:
@@ -34,20 +34,20 @@ def translate(timing: View, timezone: str) -> str | None:
 
 
 def every(interval: timedelta, place: ZoneInfo) -> str:
-    """Write an interval as cron where cron says exactly that: a divisor of the hour or the day.
+    """Write an interval as cron if it is exactly equivalent: a divisor of the hour or the day.
 
-    Cron goes by the clock on the wall, so the interval must also divide every shift of that clock:
-    `0 */2 * * *` in London is an hour apart when summer time begins.
+    Cron uses local time, so the interval must also divide every clock change of the time zone:
+    occurrences of `0 */2 * * *` in London are an hour apart when summer time begins.
     """
     cron = _cron_of(interval)
-    # The shifts come second, because finding them takes longer than reading ten timetables.
+    # The shifts come second, because finding them is slower than reading ten timetables.
     if cron is not None and all(shift % interval == timedelta(0) for shift in shifts(place)):
         return cron
     return f"@every {format_duration(interval)}"
 
 
 def _cron_of(interval: timedelta) -> str | None:
-    """Write an interval as cron, as if no clock were ever shifted."""
+    """Write an interval as cron, regardless of clock changes."""
     minutes, rest = divmod(int(interval.total_seconds()), 60)
     if rest or not minutes:
         return None
@@ -60,7 +60,7 @@ def _cron_of(interval: timedelta) -> str | None:
 
 
 def instant(text: str, place: ZoneInfo) -> datetime:
-    """Read a point in time; without an offset it is local, by the rule for fixed times."""
+    """Read a point in time; without an offset it is local, with the rule for fixed times."""
     if "." in text:
         raise InvalidTimeError(f"{shortened(text)!r} is not in whole seconds")
     try:

@@ -1,4 +1,4 @@
-"""Triggers in one line: `scheduled:<name>`, `scheduled:<name>:<cron>`, or another tool's."""
+"""The short form of triggers: `scheduled:<name>`, `scheduled:<name>:<cron>`, or another kind."""
 
 from typing import NamedTuple
 
@@ -11,26 +11,26 @@ OURS = "scheduled"
 OTHERS = ("api", "webhook", "event")
 
 
-class OneLine(NamedTuple):
-    """A schedule by name, with its cron expression if the line has one."""
+class ShortTrigger(NamedTuple):
+    """The name of a schedule, and its cron expression if the trigger has one."""
 
     name: ScheduleName
     cron: str | None
 
 
-def read_one_line(text: str, at: Pointer) -> OneLine | Fault | None:
-    """Read a trigger; None if it is another tool's."""
+def read_short_trigger(text: str, at: Pointer) -> ShortTrigger | Fault | None:
+    """Read the short form of a trigger, None if it belongs to another tool."""
     kind, _, rest = text.partition(":")
     if kind in OTHERS:
         return None
     if kind != OURS:
         meant = close_match(kind, (OURS, *OTHERS))
         hint = f"did you mean `{meant}:`?" if meant else f"use {', '.join((OURS, *OTHERS))}"
-        return Fault("TC112", f"`{shortened(kind)}` is no kind of trigger", at, hint)
+        return Fault("TC112", f"`{shortened(kind)}` is not a kind of trigger", at, hint)
     name, has_cron, cron = rest.partition(":")
     if not is_name(name):
         shown = (
             f"`{shortened(name)}` is not {NAME_EXPECTED}" if name else "the schedule has no name"
         )
         return Fault("TC107", shown, at, "write scheduled:<name> or scheduled:<name>:<cron>")
-    return OneLine(ScheduleName(name), cron if has_cron else None)
+    return ShortTrigger(ScheduleName(name), cron if has_cron else None)

@@ -1,1 +1,1 @@
-"""From text to data: events of a YAML or JSON parser, built into nodes that know their place."""
+"""Load YAML and JSON: parser events are built into nodes with positions."""

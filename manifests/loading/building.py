@@ -1,7 +1,7 @@
-"""From events to nodes: one pass, no recursion, within limits, all problems on the way.
+"""Build nodes from events: one pass, no recursion, within limits, collecting all problems.
 
-An alias shares the node of its anchor, so nothing is copied; what it would add to the document is
-counted before it is taken. Merge keys copy only the entries of one level, each counted already.
+An alias shares the node of its anchor, so nothing is copied; its size is counted before it is
+added. Merge keys copy only the entries of one level, which are already counted.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,13 +27,13 @@ _TYPES = {dict: "a mapping", list: "a list", bool: "a boolean", type(None): "nul
 
 
 class Builder:
-    """Builds the tree of one document; `usable` says whether its data can be checked further."""
+    """Builds the tree of a document; `usable` is whether its data can be checked further."""
 
     __slots__ = ("_aliased_bytes", "_anchors", "_problems", "_resolve", "_room", "_stack",
                  "_stopped", "_written", "root", "usable")  # fmt: skip
 
     def __init__(self, problems: Problems, resolve: Callable[[str], Reading]) -> None:
-        """Start with nothing; `resolve` gives unquoted scalars their meaning."""
+        """Start empty; `resolve` returns the value of an unquoted scalar."""
         self.root: Node | None = None
         self.usable = True
         self._problems = problems
@@ -41,13 +41,13 @@ class Builder:
         self._stack: list[OpenMapping | OpenSequence] = []
         self._anchors: dict[str, Node | None] = {}
         self._written = 0
-        self._room = MAX_VALUES  # for written values: aliases take from it
+        self._room = MAX_VALUES  # aliases reduce it
         self._aliased_bytes = 0
         self._stopped = False
 
     def build(self, events: Iterable[Event]) -> None:
-        """Take all events, or as many as the limits allow."""
-        takers: dict[Kind, Callable[[Event], None]] = {
+        """Process all events, or as many as the limits allow."""
+        handlers: dict[Kind, Callable[[Event], None]] = {
             "scalar": self._take_scalar,
             "alias": self._take_alias,
             "mapping": self._open,
@@ -56,12 +56,12 @@ class Builder:
             "another": self._refuse_another,
         }
         for event in events:
-            takers[event[0]](event)
+            handlers[event[0]](event)
             if self._stopped:
                 return
 
     def _take_scalar(self, event: Event) -> None:
-        """Take a scalar as a key or as a value, whichever comes now."""
+        """Add a scalar as a key or as a value, whichever is next."""
         _, start, end, text, plain, anchor, tagged = event
         if tagged:
             self._refuse_tag(event)
@@ -88,7 +88,7 @@ class Builder:
             self.root = node
 
     def _take_key(self, mapping: OpenMapping, event: Event) -> None:
-        """Take a scalar as the key of the next value."""
+        """Add a scalar as the key of the next value."""
         _, start, end, text, plain, anchor, _ = event
         value, finding = self._resolve(text) if plain else (text, None)
         if not plain:
@@ -98,7 +98,7 @@ class Builder:
         if anchor is not None:
             self._anchors[anchor] = Node(text, start, end)
         if finding and finding.code == "TC012":
-            value = 0  # it was kept as text, but it is still a number
+            value = 0  # kept as text, but still a number
         if not isinstance(value, str):
             self._report_key(event, f"the key `{one_line(text)}` is {_type_name(value)}")
         if merge:
@@ -107,28 +107,28 @@ class Builder:
             self._check_duplicate(mapping, text, event)
 
     def _check_merge(self, mapping: OpenMapping, event: Event) -> None:
-        """Report a merge key where the mapping already has one."""
+        """Report a second merge key of a mapping."""
         if mapping.merges:
-            hint = "give one `<<` a list of all that is to be merged"
-            self._report("TC004", "a second merge key in one mapping", _place(event), hint)
+            hint = "use one `<<` with a list of everything to merge"
+            self._report("TC004", "the mapping has a second merge key", _place(event), hint)
 
     def _check_duplicate(self, mapping: OpenMapping, text: str, event: Event) -> None:
         """Report a key that the mapping already has."""
         earlier = mapping.earlier(text)
         if earlier:
             line = self._problems.source.line(earlier.start)
-            message = f"the key `{one_line(text)}` is already in line {line}"
+            message = f"the key `{one_line(text)}` is already on line {line}"
             self._report("TC004", message, _place(event), "delete or rename one of the two")
 
     def _take_alias(self, event: Event) -> None:
-        """Put the anchor's own node where the alias is."""
+        """Add the node of the anchor in place of the alias."""
         _, start, end, name, *_ = event
         node = self._anchors.get(name)
         if node is None or self._is_too_much(node, event):
             if node is None:
                 self._refuse_alias(event)
             self.usable = False
-            # With no entries, so that a merge key does not complain about it again.
+            # An empty mapping, so a merge key does not report it again.
             node = Node(None, start, end)
             node.entries = {}
         else:
@@ -141,13 +141,13 @@ class Builder:
             self._attach(node)
 
     def _refuse_alias(self, event: Event) -> None:
-        """Report an alias that leads nowhere or into itself; if it is none at all, give up."""
-        from tenantcron.manifests.loading import unquoted  # noqa: PLC0415 - for bad files only
+        """Report an alias without an anchor or inside its anchor; stop if it is unquoted text."""
+        from tenantcron.manifests.loading import unquoted  # noqa: PLC0415 - only for invalid files
 
         _, start, end, name, *_ = event
         source = self._problems.source.text
         if name in self._anchors:
-            words, hint = "stands inside its own anchor", None
+            words, hint = "is inside its own anchor", None
         elif unquoted.is_meant_as_text(source, name, end):
             raise unquoted.needs_quotes(source, start)
         else:
@@ -160,7 +160,7 @@ class Builder:
         name = one_line(event[3])
         hint = "write the values out, or use a named entry under `schedules:`"
         if len(self._stack) + node.height > MAX_DEPTH:
-            message = f"`*{name}` nests over {MAX_DEPTH} levels deep"
+            message = f"`*{name}` is nested more than {MAX_DEPTH} levels deep"
             self._report("TC005", message, _place(event), hint)
         elif self._written + node.size > self._room:
             message = f"with `*{name}` the document grows beyond {MAX_VALUES:,} values"
@@ -173,7 +173,7 @@ class Builder:
         return True
 
     def _take_alias_as_key(self, mapping: OpenMapping, node: Node, event: Event) -> None:
-        """Take the string that the alias stands for as the key."""
+        """Use the string of the alias as the key."""
         text = node.value if isinstance(node.value, str) else None
         mapping.begin(Key(text, *_place(event)))
         if text is None:
@@ -190,7 +190,7 @@ class Builder:
             found = "a mapping" if kind == "mapping" else "a list"
             self._report_key(event, f"a key must be a string, not {found}")
         if len(self._stack) == MAX_DEPTH:
-            message = f"the document is nested over {MAX_DEPTH} levels deep"
+            message = f"the document is nested more than {MAX_DEPTH} levels deep"
             hint = "flatten the data, or keep it as a string"
             self._report("TC005", message, _place(event), hint)
             self._stop()
@@ -204,7 +204,7 @@ class Builder:
         self._stack.append(opening(start, anchor))
 
     def _close(self, event: Event) -> None:
-        """Finish the innermost mapping or sequence and hand it to its parent."""
+        """Finish the innermost mapping or sequence and add it to its parent."""
         opened = self._stack[-1]
         opened.node.end = event[2]
         if isinstance(opened, OpenMapping) and opened.merges and not opened.merge():
@@ -217,20 +217,20 @@ class Builder:
         self._attach(opened.node)
 
     def _attach(self, node: Node) -> None:
-        """Put a finished value where it belongs."""
+        """Add a finished value to its parent."""
         if not self._stack:
             self.root = node
             return
         parent = self._stack[-1]
         if isinstance(parent, OpenMapping) and parent.awaits_key:
-            # Already reported; its value is read for its own problems and then dropped.
+            # Already reported; the value is read for its problems and then dropped.
             parent.begin(Key(None, node.start, node.end))
         else:
             parent.add(node)
 
     def _refuse_tag(self, event: Event) -> None:
-        """Report a tag, which may be text that a person began with `!`."""
-        from tenantcron.manifests.loading import unquoted  # noqa: PLC0415 - for bad files only
+        """Report a tag, which may be text that begins with `!`."""
+        from tenantcron.manifests.loading import unquoted  # noqa: PLC0415 - only for invalid files
 
         kind, start, _, _, plain, *_ = event
         source, hint = self._problems.source.text, "remove the tag"
@@ -244,45 +244,45 @@ class Builder:
         self._report("TC006", "a second document begins here", _place(event), hint)
 
     def _clean(self, event: Event) -> str:
-        """Report what the database would refuse in a string and put stand-ins in its place."""
+        """Report and replace characters of a string that the database rejects."""
         text = event[3]
         character = first_forbidden(text)
         if character is None:
             return text
-        message = f"the string holds {describe(character)}"
+        message = f"the string contains {describe(character)}"
         self._report("TC009", message, _place(event), "remove the character")
         return without_forbidden(text)
 
     def _refuse_more(self, event: Event) -> None:
-        """Stop at the limit of written values."""
+        """Stop at the limit of values."""
         code = "TC002" if self._written > MAX_VALUES else "TC008"
         aliases = " with its aliases" if self._room < MAX_VALUES else ""
-        message = f"the document{aliases} holds more than {MAX_VALUES:,} values"
+        message = f"the document{aliases} has more than {MAX_VALUES:,} values"
         hint = "move generated data out of the manifest"
         self._report(code, message, _place(event), hint)
         self._stop()
 
     def _stop(self) -> None:
-        """Read no further: what is left cannot be judged."""
+        """Stop reading; the rest cannot be checked."""
         self._stopped = True
         self.usable = False
 
     def _report_key(self, event: Event, message: str) -> None:
-        """Report a key that is no string."""
+        """Report a key that is not a string."""
         self._report("TC011", message, _place(event), "put the key in quotes")
 
     def _report(self, code: str, message: str, place: tuple[int, int], hint: str | None) -> None:
-        """Report a problem at a place, under the pointer that is being read."""
+        """Report a problem at a position, with the current pointer."""
         parts = (opened.part for opened in self._stack)
         pointer = tuple(part for part in parts if part is not None)
         self._problems.add(code, message, place, pointer=pointer, hint=hint)
 
 
 def _place(event: Event) -> tuple[int, int]:
-    """Return where an event is written."""
+    """Return the position of an event."""
     return event[1], event[2]
 
 
 def _type_name(value: object) -> str:
-    """Name the type of a value as people call it."""
+    """Return the name of a value's type."""
     return _TYPES.get(type(value), "a number")

@@ -1,34 +1,34 @@
-"""Characters that no string of a manifest may hold, because the database refuses them later."""
+"""Characters that are not allowed in strings of a manifest, because PostgreSQL rejects them."""
 
 import re
 
 from tenantcron.core.words import shortened
 
-# C0 and C1 but for tab, line feed and carriage return; DEL; halves of surrogate pairs. Most runs
-# never need it, so `re` compiles it at its first use and not at every start.
+# C0 and C1 except tab, line feed and carriage return; DEL; halves of surrogate pairs. Most runs
+# never need it, so `re` compiles it on first use, not at every start.
 _FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
 REPLACEMENT = "\ufffd"
 _LOOKED_AT = 1_000
 
 
 def first_forbidden(text: str) -> str | None:
-    """Return the first such character, if there is one."""
+    """Return the first forbidden character of a text, if there is one."""
     match = re.search(_FORBIDDEN, text)
     return match.group() if match else None
 
 
 def without_forbidden(text: str) -> str:
-    """Return the text with a stand-in for each of them, so that later checks can go on."""
+    """Return the text with forbidden characters replaced, so later checks can continue."""
     return re.sub(_FORBIDDEN, REPLACEMENT, text)
 
 
 def one_line(text: str) -> str:
-    """Return the text for use in a message: on one line, of bearable length, all of it visible."""
+    """Return a text for a message: on one line, shortened, without invisible characters."""
     return shortened(without_forbidden(" ".join(text[:_LOOKED_AT].split())))
 
 
 def describe(character: str) -> str:
-    """Name a character that cannot be shown."""
+    """Describe a character that cannot be displayed."""
     number = f"U+{ord(character):04X}"
     if character == "\x00":
         return f"a NUL ({number})"

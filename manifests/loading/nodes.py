@@ -1,4 +1,4 @@
-"""What a document is made of: plain JSON data, and beside it where each piece of it is written."""
+"""The nodes of a document: plain JSON data with the position of each value."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from tenantcron.core.values import JsonValue
 
 
 class Key(NamedTuple):
-    """A key as it is read and where it is written; the text is None if no text stands for it."""
+    """A key and its position; the text is None if the key is not a string."""
 
     text: str | None
     start: int
@@ -15,15 +15,15 @@ class Key(NamedTuple):
 
 
 class Node:
-    """A value and where it is written; how many values and bytes it holds and how deep.
+    """A value with its position, its number of values and bytes, and its depth.
 
-    All three include what aliases stand for.
+    All three include the values of aliases.
     """
 
     __slots__ = ("bytes", "end", "entries", "height", "items", "size", "start", "value")
 
     def __init__(self, value: JsonValue, start: int, end: int) -> None:
-        """Begin with a scalar; who reads a list or a mapping adds what is in it."""
+        """Start as a scalar; `OpenSequence` and `OpenMapping` add entries."""
         self.value = value
         self.start = start
         self.end = end
@@ -34,14 +34,14 @@ class Node:
         self.entries: dict[str, tuple[Key, Node]] | None = None
 
     def child(self, part: str | int) -> "Node | None":
-        """Return the node one step down, if there is one."""
+        """Return the child node, if it exists."""
         if isinstance(part, str):
             entry = self.entries.get(part) if self.entries else None
             return entry[1] if entry else None
         return self.items[part] if self.items and 0 <= part < len(self.items) else None
 
     def key_of(self, part: str | int) -> Key | None:
-        """Return the key under which the node one step down stands, if it stands under a key."""
+        """Return the key of a child node, if it has one."""
         if not isinstance(part, str) or not self.entries:
             return None
         entry = self.entries.get(part)
@@ -49,5 +49,5 @@ class Node:
 
 
 def bytes_of(text: str) -> int:
-    """Return how long a text is in UTF-8."""
+    """Return the length of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())

@@ -1,4 +1,4 @@
-"""Mappings and sequences that are being read: they take their children one by one."""
+"""Mappings and sequences that are being read."""
 
 from tenantcron.core.values import JsonValue
 from tenantcron.manifests.loading.nodes import Key, Node, bytes_of
@@ -10,7 +10,7 @@ class OpenSequence:
     __slots__ = ("_items", "_values", "anchor", "awaits_key", "node")
 
     def __init__(self, start: int, anchor: str | None) -> None:
-        """Begin an empty one."""
+        """Start empty."""
         self.anchor = anchor
         self.awaits_key = False
         self._items: list[Node] = []
@@ -32,12 +32,12 @@ class OpenSequence:
 
 
 class OpenMapping:
-    """A mapping whose end has not been read yet; it awaits a key, and then the key's value."""
+    """A mapping whose end has not been read yet; it expects a key and then its value."""
 
     __slots__ = ("_entries", "_key", "_values", "anchor", "awaits_key", "merges", "node")
 
     def __init__(self, start: int, anchor: str | None) -> None:
-        """Begin an empty one."""
+        """Start empty."""
         self.anchor = anchor
         self.awaits_key = True
         self.merges: list[Node] = []
@@ -59,12 +59,12 @@ class OpenMapping:
         return entry[0] if entry else None
 
     def begin(self, key: Key) -> None:
-        """Take the key of the next value."""
+        """Set the key of the next value."""
         self._key = key
         self.awaits_key = False
 
     def add(self, child: Node) -> None:
-        """Put the value under its key; the first of two equal keys stays."""
+        """Add the value of the current key; the first of two equal keys wins."""
         key, self._key = self._key, None
         self.awaits_key = True
         if key is None or key.text is None:
@@ -75,7 +75,7 @@ class OpenMapping:
             self._put(key.text, key, child)
 
     def merge(self) -> bool:
-        """Take over what the merge keys name, own keys first; False if one names no mapping."""
+        """Add the entries of merge keys, own keys first; False if one is not a mapping."""
         lists = [[merged] if merged.items is None else merged.items for merged in self.merges]
         sources = [source for items in lists for source in items]
         for source in sources:
@@ -84,7 +84,7 @@ class OpenMapping:
         return all(source.entries is not None for source in sources)
 
     def _put(self, text: str, key: Key, child: Node) -> None:
-        """Add an entry unless its key is there already."""
+        """Add an entry unless its key exists."""
         if text not in self._entries:
             self._entries[text] = (key, child)
             self._values[text] = child.value
@@ -93,7 +93,7 @@ class OpenMapping:
 
 
 def _grow(parent: Node, child: Node) -> None:
-    """Count the child into the size, the bytes and the height of its parent."""
+    """Add the child to the size, the bytes and the height of its parent."""
     parent.size += child.size
     parent.bytes += child.bytes
     if child.height >= parent.height:

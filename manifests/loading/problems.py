@@ -1,4 +1,4 @@
-"""The problems of one document while it is read, bounded so that reports stay short."""
+"""The problems of a document while it is read, with a limit per code."""
 
 from collections import Counter
 
@@ -8,12 +8,12 @@ from tenantcron.manifests.loading.source import Source
 
 
 class Problems:
-    """Collects problems in the order of reading, at most fifty of one code and a last word."""
+    """Collects problems in the order of reading, with a limited number per code."""
 
     __slots__ = ("_counts", "_found", "source")
 
     def __init__(self, source: Source) -> None:
-        """Start with none; places are offsets in the source."""
+        """Start empty; positions are offsets in the source."""
         self.source = source
         self._counts: Counter[str] = Counter()
         self._found: list[Problem] = []
@@ -27,7 +27,7 @@ class Problems:
         pointer: Pointer = (),
         hint: str | None = None,
     ) -> None:
-        """Keep a problem, or after fifty of its code say once that there are more."""
+        """Add a problem, or above the limit of its code once a note that there are more."""
         self._counts[code] += 1
         if self._counts[code] > MAX_OF_ONE_CODE + 1:
             return
@@ -37,19 +37,19 @@ class Problems:
         self._found.append(Problem(code, message, pointer, span, hint))
 
     def add_unreadable(self, error: Unreadable) -> None:
-        """Keep the place where reading stopped."""
+        """Add the error that stopped reading."""
         self.add(error.code, error.message, (error.start, error.end), hint=error.hint)
 
     def is_full(self, code: str) -> bool:
-        """Whether another problem of this code would leave no trace."""
+        """Whether another problem of this code would not be listed."""
         return self._counts[code] > MAX_OF_ONE_CODE
 
     def copy(self) -> "Problems":
-        """Return the same problems, to which others can be added independently."""
+        """Return an independent copy."""
         twin = Problems(self.source)
         twin._counts, twin._found = self._counts.copy(), self._found.copy()
         return twin
 
     def found(self) -> tuple[Problem, ...]:
-        """Return what was kept."""
+        """Return the problems."""
         return tuple(self._found)

@@ -1,4 +1,4 @@
-"""From bytes to text, and from offsets in the text to lines and columns."""
+"""Decode the bytes of a file, and convert offsets to lines and columns."""
 
 import re
 from array import array
@@ -9,7 +9,7 @@ from tenantcron.manifests.diagnostics import START, Problem, Span
 MAX_BYTES = 1_048_576
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
-# The longer marks first: UTF-32's begins with UTF-16's.
+# The longer marks come first: UTF-32's begins with UTF-16's.
 _FOREIGN_MARKS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -19,23 +19,23 @@ _FOREIGN_MARKS = (
 
 
 class Source:
-    """A text whose offsets can be told as lines and columns, as editors count them."""
+    """A text whose offsets can be converted to lines and columns, as editors count them."""
 
     __slots__ = ("_starts", "text")
 
     def __init__(self, text: str) -> None:
-        """Note where each line starts."""
+        """Find the start of each line."""
         self.text = text
-        # An array, because a file of nothing but line breaks has a million of them.
+        # An array, because a file of only line breaks has a million of them.
         self._starts = array("I", [0])
         self._starts.extend(match.end() for match in _LINE_BREAK.finditer(text))
 
     def line(self, offset: int) -> int:
-        """Return the number of the line that the offset is in, from 1."""
+        """Return the line number of an offset, from 1."""
         return bisect_right(self._starts, offset)
 
     def span(self, start: int, end: int) -> Span:
-        """Return the stretch between two offsets, never beyond the end of the text."""
+        """Return the range between two offsets, within the text."""
         size = len(self.text)
         start, end = min(start, size), min(max(start, end), size)
         line, end_line = self.line(start), self.line(end)
@@ -48,9 +48,9 @@ class Source:
 
 
 def decode(content: bytes) -> Source | Problem:
-    """Read the bytes as UTF-8, or say why they cannot be read."""
+    """Decode UTF-8, or return the problem."""
     if len(content) > MAX_BYTES:
-        message = f"the file has {len(content):,} bytes; at most {MAX_BYTES:,} are read"
+        message = f"the file has {len(content):,} bytes; the limit is {MAX_BYTES:,}"
         return Problem("TC002", message, (), START, "move generated data out of the manifest")
     for mark, name in _FOREIGN_MARKS:
         if content.startswith(mark):
@@ -63,7 +63,7 @@ def decode(content: bytes) -> Source | Problem:
 
 
 def _not_utf8(content: bytes, offset: int) -> Problem:
-    """Point at the first byte that is not UTF-8."""
+    """Return the problem of the first byte that is not UTF-8."""
     before = content[:offset].decode("utf-8").removeprefix("\ufeff")
     span = Source(before + "?").span(len(before), len(before) + 1)
     message = f"byte 0x{content[offset]:02x} is not UTF-8"

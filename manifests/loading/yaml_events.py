@@ -1,49 +1,45 @@
-"""YAML as events: libyaml's parser through ruamel.yaml, and ruamel's own one behind it.
+"""Read YAML as events with libyaml's parser (through ruamel.yaml), then with ruamel's own parser.
 
-Both yield the same events under YAML 1.2, but for these differences, all settled in this file:
+Both yield the same events for YAML 1.2, except for these differences, which this file resolves:
 
-- libyaml (0.1.7 in the wheels) refuses colons inside plain scalars of flow style (`{at: 02:00}`).
-  Where it fails, it is asked again with such colons in disguise, which is still quick.
-- It refuses more that is valid (`[a?]`), and surrogate escapes, which are ours to report. So where
-  it fails again, ruamel's own parser has the last word, on texts that it can read in time.
-- ruamel's own parser refuses tabs between tokens of block style, `['a':b]`, and bad text behind a
-  closed document. That stays: without libyaml more is refused, but nothing is read otherwise.
-- A colon right behind the name of an anchor or alias belongs to the name or not: it is refused.
-- A tag before an anchor belongs to the node's place (libyaml) or does not.
-- The place of an empty value: behind the colon (libyaml) or behind the blank lines that follow it.
-- Block scalars and block collections end where the next token starts: here, where their text ends.
+- libyaml (0.1.7 in the wheels) rejects colons inside plain scalars of flow style (`{at: 02:00}`).
+  If it fails, it runs again with such colons replaced, which is still fast.
+- It rejects other valid text (`[a?]`), and surrogate escapes, which we report ourselves. So if it
+  fails again, ruamel's own parser decides, for texts that it can read in time.
+- ruamel's own parser rejects tabs between tokens of block style, `['a':b]`, and invalid text after
+  a closed document. Without libyaml more is rejected, but nothing is read differently.
+- A colon directly after the name of an anchor or alias is ambiguous, so it is rejected.
+- A tag before an anchor belongs to the node's position (libyaml) or does not.
+- An empty value is after the colon (libyaml) or after the blank lines that follow it.
+- Block scalars and block collections end where the next token starts; here, where their text ends.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from tenantcron.manifests.loading.events import Event, Kind, Unreadable
+from tenantcron.manifests.loading.events import Event, Kind, TextMark, Unreadable
 
 Reader = Callable[[str], Iterator[Event]]
 
-# The parser in Python takes some 50 microseconds a value, and quadratic time over long tags.
+# The parser in Python takes about 50 microseconds per value, and quadratic time for long tags.
 MAX_PURE = 50_000
 
 _ONLY_COMMENTS = re.compile(r"(?>\s++|#[^\r\n]*+|\.\.\.(?=\s|\Z))*+")
-# Few manifests need these, so they are compiled at their first use and not at every start.
+# Few manifests need these, so they are compiled on first use, not at every start.
 _COLON = r"(?>\s++|#[^\r\n]*+)*+:"
 _NAME = r"(?:!\S*+\s++)?[&*]([^\s,\[\]{}]*+)"
 _TOO_BIG = r"\\U(?!000[0-9a-fA-F]|0010)[0-9a-fA-F]{8}"
-# A colon that nothing follows which would make it an indicator, nor a quote or bracket precedes.
+# A colon that is no indicator: no whitespace or bracket follows, no quote or bracket precedes.
 _INNER_COLON = r"(?<=[^\s,\[\]{}\"':]):(?=[^\s,\[\]{}])"
-_DISGUISE = "\uf8ff"  # of the private use area
-
-
-class _Mark(Protocol):
-    index: int
+_COLON_SUBSTITUTE = "\uf8ff"  # in the private use area
 
 
 class _ParserEvent(Protocol):
-    """What ruamel.yaml's event classes have in common, and the fields that some of them have."""
+    """The fields of ruamel.yaml's event classes; some classes have only a part of them."""
 
-    start_mark: _Mark
-    end_mark: _Mark
+    start_mark: TextMark
+    end_mark: TextMark
     anchor: str | None
     tag: str | None
     value: str
@@ -53,14 +49,14 @@ class _ParserEvent(Protocol):
 
 
 def readers(size: int) -> tuple[Reader, ...]:
-    """Return the parsers to try on a text of that size, the quick one first."""
+    """Return the parsers to try on a text of that size, the fastest first."""
     try:
-        import ruamel.yaml.cyaml  # noqa: F401 -- only whether it is there
+        import ruamel.yaml.cyaml  # noqa: F401 -- only to check whether it exists
     except ImportError:
         return (read_pure,)
     if size > MAX_PURE:
-        return (read_quick, read_disguised)
-    return (read_quick, read_disguised, read_pure)
+        return (read_quick, read_with_substitutes)
+    return (read_quick, read_with_substitutes, read_pure)
 
 
 def read_quick(text: str) -> Iterator[Event]:
@@ -68,26 +64,26 @@ def read_quick(text: str) -> Iterator[Event]:
     return _read(text, _parse_quick(text))
 
 
-def read_disguised(text: str) -> Iterator[Event]:
-    """Read with libyaml, which does not get to see the colons inside of plain scalars."""
-    if _DISGUISE in text:
-        raise Unreadable("the text holds the disguise itself", 0, 0)
-    for event in _read(text, _parse_quick(re.sub(_INNER_COLON, _DISGUISE, text))):
-        kind, start, end, said, plain, anchor, tagged = event
-        yield kind, start, end, said.replace(_DISGUISE, ":"), plain, anchor, tagged
+def read_with_substitutes(text: str) -> Iterator[Event]:
+    """Read with libyaml, with the colons inside plain scalars replaced."""
+    if _COLON_SUBSTITUTE in text:
+        raise Unreadable("the text contains the substitute for colons", 0, 0)
+    for event in _read(text, _parse_quick(re.sub(_INNER_COLON, _COLON_SUBSTITUTE, text))):
+        kind, start, end, value, plain, anchor, tagged = event
+        yield kind, start, end, value.replace(_COLON_SUBSTITUTE, ":"), plain, anchor, tagged
 
 
 def _parse_quick(text: str) -> Iterator[_ParserEvent]:
     """Return libyaml's events."""
-    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined] # it does not export it
+    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined] # not exported
 
     return iter(CParser(text).get_event, None)
 
 
 def read_pure(text: str) -> Iterator[Event]:
-    """Read with the parser that is written in Python, if that can be done in bearable time."""
+    """Read with the parser in Python, if the text is not too long for it."""
     if len(text) > MAX_PURE:
-        message = f"without libyaml at most {MAX_PURE:,} characters of YAML are read"
+        message = f"without libyaml, YAML may have at most {MAX_PURE:,} characters"
         raise Unreadable(message, 0, 0, hint="install ruamel.yaml.clib", code="TC002")
     from ruamel.yaml import YAML
 
@@ -95,7 +91,7 @@ def read_pure(text: str) -> Iterator[Event]:
 
 
 def _read(text: str, parsed: Iterator[_ParserEvent]) -> Iterator[Event]:
-    """Translate the events of the first document and word what stops the parser."""
+    """Translate the events of the first document, and the error that stops the parser."""
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.events import DocumentEndEvent
 
@@ -110,16 +106,16 @@ def _read(text: str, parsed: Iterator[_ParserEvent]) -> Iterator[Event]:
                 yield from translator.rest(event)
                 return
     except MarkedYAMLError as error:
-        from tenantcron.manifests.loading.yaml_words import explain  # for bad files only
+        from tenantcron.manifests.loading.yaml_words import explain  # only for invalid files
 
         raise explain(text, error) from None
     except (ValueError, OverflowError):
-        # Raised bare, by an escape in a string or in a tag that stands for no character.
+        # Raised for an escape in a string or a tag that represents no character.
         raise _no_character(text, translator.reached) from None
 
 
 class _Translator:
-    """Turns ruamel's events into ours, with places that do not depend on the parser."""
+    """Translates ruamel's events, with positions that do not depend on the parser."""
 
     __slots__ = ("_flows", "_text", "reached")
 
@@ -130,7 +126,7 @@ class _Translator:
         self.reached = 0
 
     def translations(self) -> dict[type, Callable[[_ParserEvent], Event]]:
-        """Return how each class of event is translated; the others say nothing to us."""
+        """Return the translation of each relevant class of events."""
         from ruamel.yaml import events
 
         return {
@@ -143,7 +139,7 @@ class _Translator:
         }
 
     def _scalar(self, event: _ParserEvent) -> Event:
-        """Place a scalar where its text is."""
+        """Translate a scalar, with the position of its text."""
         start, end, style = event.start_mark.index, event.end_mark.index, event.style
         anchor, tagged = event.anchor, event.tag is not None
         if tagged or anchor is not None:
@@ -156,22 +152,22 @@ class _Translator:
         return "scalar", start, end, event.value, not style, anchor, tagged
 
     def _alias(self, event: _ParserEvent) -> Event:
-        """Refer to an anchor."""
+        """Translate an alias."""
         start = event.start_mark.index
         self._check_name(start)
         self.reached = event.end_mark.index
         return "alias", start, self.reached, event.anchor or "", False, None, False
 
     def _check_name(self, start: int) -> None:
-        """Refuse the names that the parsers do not agree on."""
+        """Reject names that the parsers read differently."""
         name = re.compile(_NAME).match(self._text, start)
         if name and ":" in name.group(1):
             colon = self._text.index(":", name.start(1))
-            message = "the name of an anchor or alias cannot hold a colon"
-            raise Unreadable(message, colon, colon + 1, hint="put a blank before the colon")
+            message = "the name of an anchor or alias cannot contain a colon"
+            raise Unreadable(message, colon, colon + 1, hint="put a space before the colon")
 
     def _start(self, event: _ParserEvent) -> int:
-        """Begin a node with its tag, also where an anchor follows the tag."""
+        """Return the start of a node, which includes a tag before the anchor."""
         start = event.start_mark.index
         if event.anchor is not None:
             self._check_name(start)
@@ -181,7 +177,7 @@ class _Translator:
         return start
 
     def _empty(self, start: int) -> int:
-        """Place an empty value behind its colon."""
+        """Return the position of an empty value: after its colon."""
         colon = re.compile(_COLON).match(self._text, self.reached, start)
         return colon.end() if colon else start
 
@@ -194,19 +190,19 @@ class _Translator:
         return self._opening("sequence", event)
 
     def _opening(self, kind: Kind, event: _ParserEvent) -> Event:
-        """Open either."""
+        """Open a mapping or a sequence."""
         self._flows.append(event.flow_style)
         start, self.reached = self._start(event), event.end_mark.index
         return kind, start, self.reached, "", False, event.anchor, event.tag is not None
 
     def _closing(self, event: _ParserEvent) -> Event:
-        """Close it behind its bracket or, in block style, behind its last entry."""
+        """Close it after its bracket or, in block style, after its last entry."""
         if self._flows.pop():
             self.reached = event.end_mark.index
         return "end", self.reached, self.reached, "", False, None, False
 
     def rest(self, event: _ParserEvent) -> Iterator[Event]:
-        """See to it that only comments follow the document; not by parsing what follows."""
+        """Check, without parsing, that only comments follow the document."""
         ended = event.end_mark.index
         rest = _ONLY_COMMENTS.match(self._text, ended)
         start = rest.end() if rest else ended
@@ -217,14 +213,14 @@ class _Translator:
                 "the document has ended before this line",
                 start,
                 start + 1,
-                hint="indent the line like the first key, or close what is still open before it",
+                hint="indent the line like the first key, or close the quote or bracket before it",
             )
         yield "another", start, start + 3, "", False, None, False
 
 
 def _no_character(text: str, reached: int) -> Unreadable:
-    """Point at the escape that stands for no character."""
+    """Return the error at the escape that represents no character."""
     escape = re.compile(_TOO_BIG).search(text, reached)
     start, end = escape.span() if escape else (reached, reached + 1)
-    message = "this escape stands for no character"
+    message = "this escape is not a character"
     return Unreadable(message, start, end, hint="the last one is \\U0010FFFF", code="TC009")

@@ -1,4 +1,4 @@
-"""What is settled about a YAML text before a parser sees it, so that all parsers see the same."""
+"""Sanitise YAML text before parsing, so all parsers see the same."""
 
 import re
 
@@ -6,28 +6,28 @@ from tenantcron.manifests.loading.characters import REPLACEMENT, describe
 from tenantcron.manifests.loading.events import Unreadable
 from tenantcron.manifests.loading.problems import Problems
 
-# YAML's own set, and the three line separators that YAML 1.1 and 1.2 disagree on: to a parser
-# of 1.1 they end a comment, so what a person sees as a comment could hold a key.
+# YAML's set without the three line separators on which YAML 1.1 and 1.2 disagree: a 1.1 parser ends
+# a comment there, so text that looks like a comment could contain a key.
 _PRINTABLE_ASCII = "\t\n\r\x20-\x7e"
 _PRINTABLE = _PRINTABLE_ASCII + (
     "\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
 )
 _BLANK_LINES = re.compile(r"(?>[ \t]*+(?:#[^\r\n]*+)?(?:\r\n|\r|\n))*+")
-# Few manifests need these, so they are compiled at their first use and not at every start.
+# Few manifests need these, so they are compiled on first use, not at every start.
 _DIRECTIVE = r"%([^\r\n]*+)(?:\r\n|\r|\n|\Z)"
 _YAML_1_2 = r"YAML[ \t]+1\.2[ \t]*(?:#.*)?"
 _DOCUMENT_START = r"---(?:[ \t\r\n]|\Z)"
 
 
-def settle(problems: Problems) -> str:
-    """Return the text, of the same length, with all that is already reported made harmless."""
+def sanitise(problems: Problems) -> str:
+    """Return the text, with the same length, with reported characters and directives replaced."""
     text = problems.source.text
-    return _settle_directives(_settle_characters(text, problems), problems)
+    return _sanitise_directives(_sanitise_characters(text, problems), problems)
 
 
-def _settle_characters(text: str, problems: Problems) -> str:
-    """Report characters that YAML does not allow and put stand-ins in their places."""
-    # Of the two sets the large one takes longer to compile than most manifests to read.
+def _sanitise_characters(text: str, problems: Problems) -> str:
+    """Report and replace characters that YAML does not allow."""
+    # Compiling the large set takes longer than reading most manifests.
     unprintable = re.compile(f"[^{_PRINTABLE_ASCII if text.isascii() else _PRINTABLE}]")
     if unprintable.search(text) is None:
         return text
@@ -39,8 +39,8 @@ def _settle_characters(text: str, problems: Problems) -> str:
     return unprintable.sub(REPLACEMENT, text)
 
 
-def _settle_directives(text: str, problems: Problems) -> str:
-    """Turn directives into comments: libyaml takes quadratic time over many of them."""
+def _sanitise_directives(text: str, problems: Problems) -> str:
+    """Turn directives into comments: libyaml takes quadratic time for many of them."""
     pieces: list[str] = []
     position = _after_blank_lines(text, 0)
     kept = 0
@@ -55,12 +55,12 @@ def _settle_directives(text: str, problems: Problems) -> str:
 
 
 def _directive(text: str, position: int) -> re.Match[str] | None:
-    """Return the directive that the line at the position is, if it is one."""
+    """Return the directive at a position, if there is one."""
     return re.compile(_DIRECTIVE).match(text, position) if text.startswith("%", position) else None
 
 
 def _check_directive(directive: re.Match[str], problems: Problems) -> None:
-    """Report all but the one that says what holds anyway; give up on a flood of them."""
+    """Report every directive except `%YAML 1.2`; stop if there are too many."""
     if problems.is_full("TC007"):
         raise Unreadable("too many directives", *directive.span(), code="TC007")
     if re.fullmatch(_YAML_1_2, directive.group(1)):
@@ -72,6 +72,6 @@ def _check_directive(directive: re.Match[str], problems: Problems) -> None:
 
 
 def _after_blank_lines(text: str, position: int) -> int:
-    """Return where the next line begins that is neither blank nor a comment."""
+    """Return the start of the next line that is neither blank nor a comment."""
     match = _BLANK_LINES.match(text, position)
     return match.end() if match else position

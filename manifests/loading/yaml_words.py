@@ -1,138 +1,138 @@
-"""What a YAML syntax error is called here: one sentence instead of the parser's own lines."""
+"""Messages for YAML syntax errors, which replace those of the parsers."""
 
 from typing import NamedTuple, Protocol
 
 from tenantcron.manifests.loading.characters import one_line
-from tenantcron.manifests.loading.events import Unreadable
+from tenantcron.manifests.loading.events import TextMark, Unreadable
 from tenantcron.manifests.loading.unquoted import needs_quotes
 
 
-class _Mark(Protocol):
-    index: int
-
-
 class MarkedError(Protocol):
-    """The part of ruamel.yaml's error that is used."""
+    """The fields of ruamel.yaml's error that are used."""
 
     context: str | None
-    context_mark: _Mark | None
+    context_mark: TextMark | None
     problem: str | None
-    problem_mark: _Mark | None
+    problem_mark: TextMark | None
 
 
-class _Words(NamedTuple):
-    """A sentence for all errors whose text holds the phrase."""
+class _ErrorText(NamedTuple):
+    """The message for all errors whose text contains the phrase."""
 
     phrase: str
     message: str
     hint: str | None = None
-    at_start: bool = False  # point at where it begins: the end is only where patience ran out
+    at_start: bool = False  # report it at the start; the parser stops much later
 
 
-# What stops a parser at a first character that is taken: `@`, `%` and the backtick are reserved,
-# and a name must follow `*` and `&`.
+# Phrases for a reserved first character: `@`, `%` and the backtick are reserved, and a name must
+# follow `*` and `&`.
 _RESERVED = ("that cannot start any token", "alphabetic or numeric")
-_TAB = ("a tab is not allowed here", "use blanks")
+_TAB = ("a tab is not allowed here", "use spaces for indentation")
 
-# From the special to the general. "{line}" is where the thing begins that could not be finished.
-_SENTENCES = (
-    _Words(
+# From specific to general. "{line}" is the first line of the incomplete value.
+_ERROR_TEXTS = (
+    _ErrorText(
         "mapping values are not allowed",
         "a `:` is not allowed here",
         "quote the value if the colon is part of it, and check the indentation of the line",
     ),
-    _Words(
+    _ErrorText(
         "sequence entries are not allowed",
         "a list entry cannot begin here",
-        "put each `- ` on a line of its own, indented like the entries before it",
+        "put each `- ` on a separate line, indented like the entries before it",
     ),
-    _Words("tab character", *_TAB),
-    _Words("found unexpected ':'", "a `:` is not allowed here", "put the value in quotes"),
-    _Words(
+    _ErrorText("tab character", *_TAB),
+    _ErrorText("found unexpected ':'", "a `:` is not allowed here", "quote the value"),
+    _ErrorText(
         "found unknown escape character",
-        "an unknown escape in a double-quoted string",
+        "the double-quoted string has an unknown escape",
         "write a backslash as \\\\, or use single quotes",
     ),
-    _Words(
-        "hexdecimal number",  # in the parsers' own spelling
-        "an escape with too few hexadecimal digits",
+    _ErrorText(
+        "hexdecimal number",  # the parsers' spelling
+        "the escape has too few hexadecimal digits",
         "\\x takes two digits, \\u four and \\U eight",
     ),
-    _Words(
+    _ErrorText(
         "unexpected end of stream",
         "this quote is never closed",
         at_start=True,
     ),
-    _Words(
+    _ErrorText(
         "unexpected document separator",
         "this quote is not closed before `---` or `...`",
         at_start=True,
     ),
-    _Words("expected ',' or '}'", "a `,` or the `}` of the mapping from line {line} is missing"),
-    _Words("expected ',' or ']'", "a `,` or the `]` of the list from line {line} is missing"),
-    _Words(
+    _ErrorText(
+        "expected ',' or '}'", "a `,` or the `}` of the mapping from line {line} is missing"
+    ),
+    _ErrorText("expected ',' or ']'", "a `,` or the `]` of the list from line {line} is missing"),
+    _ErrorText(
         "could not find expected ':'",
-        "this has no `:` behind it",
+        "a `:` is missing after this",
         "a key is one line, followed by `: ` and its value",
         at_start=True,
     ),
-    _Words(
+    _ErrorText(
         "expected key",
         "this does not continue the mapping from line {line}",
-        "indent all keys alike, and quote values that hold quotes, brackets or colons",
+        "indent all keys equally, and quote values that contain quotes, brackets or colons",
     ),
-    _Words(
+    _ErrorText(
         "expected '-' indicator",
         "this does not continue the list from line {line}",
-        "indent all entries alike, each with its own `- `",
+        "indent all entries equally, each with its own `- `",
     ),
-    _Words(
+    _ErrorText(
         "expected <block end>",
-        "this does not continue what begins in line {line}",
-        "indent all entries alike, and quote values that hold quotes, brackets or colons",
+        "this does not continue the value from line {line}",
+        "indent all entries equally, and quote values that contain quotes, brackets or colons",
     ),
-    _Words("node content", "a value is missing here"),
-    _Words("expected chomping or indentation", "only a number, + or - may follow `|` or `>`"),
-    _Words("indentation indicator in the range", "the indentation behind `|` or `>` is 1 to 9"),
-    _Words(
+    _ErrorText("node content", "a value is missing here"),
+    _ErrorText("expected chomping or indentation", "only a number, + or - may follow `|` or `>`"),
+    _ErrorText(
+        "indentation indicator in the range", "the indentation after `|` or `>` must be 1 to 9"
+    ),
+    _ErrorText(
         "invalid Unicode character",
-        "an escape that stands for no character",
+        "the escape is not a character",
         "write the character itself; YAML has no surrogate pairs",
     ),
-    _Words("undefined tag handle", "tags are not allowed", "remove the tag"),
+    _ErrorText("undefined tag handle", "tags are not allowed", "remove the tag"),
 )
 
 
 def explain(text: str, error: MarkedError) -> Unreadable:
-    """Say in one sentence what stopped the parser, and where."""
+    """Return the error that stopped the parser, with its position."""
     problem, context = error.problem or "", error.context or ""
     mark = error.problem_mark or error.context_mark
     start = min(mark.index if mark else 0, len(text))
     begin = error.context_mark.index if error.context_mark else start
     if any(phrase in problem for phrase in _RESERVED) and text[start : start + 1] != "\t":
         return needs_quotes(text, begin)
-    words = next((words for words in _SENTENCES if words.phrase in problem), None)
-    message, hint = (words.message, words.hint) if words else (_unworded(problem), None)
+    known = next((entry for entry in _ERROR_TEXTS if entry.phrase in problem), None)
+    message, hint = (known.message, known.hint) if known else (_parser_message(problem), None)
     if text[start : start + 1] == "\t":
         message, hint = _TAB
     message = message.replace("{line}", str(_line(text, begin)))
-    place = begin if words and words.at_start else start
+    place = begin if known and known.at_start else start
     return Unreadable(message, place, place + 1, hint=hint, code=_code(problem, context))
 
 
 def _code(problem: str, context: str) -> str:
-    """Tell errors inside tags and of impossible characters from those of syntax."""
+    """Return the code: errors in tags and of invalid characters have their own."""
     if "tag handle" in problem or context.endswith(" tag"):
         return "TC007"
     return "TC009" if "invalid Unicode character" in problem else "TC003"
 
 
-def _unworded(problem: str) -> str:
-    """Use the parser's own words, on one line."""
+def _parser_message(problem: str) -> str:
+    """Return the parser's message on one line."""
     return f"this cannot be read as YAML: {one_line(problem)}" if problem else "this is not YAML"
 
 
 def _line(text: str, offset: int) -> int:
-    """Return the number of the line of an offset."""
+    """Return the line number of an offset."""
     before = text[:offset]
     return 1 + before.count("\n") + before.count("\r") - before.count("\r\n")

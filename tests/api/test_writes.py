@@ -208,7 +208,7 @@ async def test_a_quarantined_schedule_is_listed_with_its_fault_and_not_triggered
         refused = await operator.post("/v1/tenants/acme/schedules/often:trigger", json={})
         listed = (await operator.get("/v1/tenants/acme/schedules")).json()["schedules"]
 
-    fault = "`@every 1s` fires 1s apart at the closest, the platform allows 15m"
+    fault = "the shortest gap of `@every 1s` is 1s; the platform requires at least 15m"
     assert (refused.status_code, refused.json()["code"]) == (409, "TC704")
     assert refused.json()["detail"] == f"`acme/often` is quarantined: {fault}"
     assert query(database_url, "SELECT id FROM tenantcron.execution") == []

@@ -32,12 +32,12 @@ sagas:
     trigger: "scheduled:rollup:0 2 13 * fri"
 """
 SHOWN = """\
-error[TC301] `*/14 * * * *` fires 4m apart at the closest, the platform allows 15m
+error[TC301] the shortest gap of `*/14 * * * *` is 4m; the platform requires at least 15m
  --> acme.yaml:6:15 (interval-below-floor)
   |
 6 |         cron: "*/14 * * * *"
   |               ^^^^^^^^^^^^^^
-  = help: `every: 15m` is the most frequent timetable
+  = help: `every: 15m` is the shortest interval allowed
 
 error[TC101] `scheduled` has no key `timezon`
  --> acme.yaml:7:9 (unknown-key)
@@ -51,7 +51,7 @@ warning[TC204] `0 2 13 * fri` fires when the day of month or the weekday matches
   |
 9 |     trigger: "scheduled:rollup:0 2 13 * fri"
   |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  = help: restrict one of the two if both were meant to match
+  = help: restrict only one of the two if both must match
 
 1 manifest checked: 2 errors, 1 warning
 """
@@ -228,8 +228,8 @@ def test_json_has_the_documented_keys(tmp_path: Path) -> None:
         "end_line": 6,
         "end_column": 29,
         "pointer": "/sagas/0/trigger/scheduled/cron",
-        "message": "`*/14 * * * *` fires 4m apart at the closest, the platform allows 15m",
-        "hint": "`every: 15m` is the most frequent timetable",
+        "message": "the shortest gap of `*/14 * * * *` is 4m; the platform requires at least 15m",
+        "hint": "`every: 15m` is the shortest interval allowed",
     }
 
 
@@ -256,13 +256,13 @@ def test_github_gets_one_workflow_command_per_finding(tmp_path: Path) -> None:
     first, _, last = run.stdout.splitlines()
     assert first == (
         "::error title=TC301 interval-below-floor,file=acme.yaml,line=6,endLine=6,col=15,"
-        "endColumn=29::`*/14 * * * *` fires 4m apart at the closest, the platform allows 15m"
-        "%0A`every: 15m` is the most frequent timetable"
+        "endColumn=29::the shortest gap of `*/14 * * * *` is 4m; the platform requires at least 15m"
+        "%0A`every: 15m` is the shortest interval allowed"
     )
     assert last == (
         "::warning title=TC204 both-day-fields,file=acme.yaml,line=9,endLine=9,col=14,"
         "endColumn=45::`0 2 13 * fri` fires when the day of month or the weekday matches"
-        "%0Arestrict one of the two if both were meant to match"
+        "%0Arestrict only one of the two if both must match"
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tenantcron.core.errors import UsageError
 from tenantcron.core.requirements import TargetKind
-from tenantcron.manifests.language.targets import judge_default_target
+from tenantcron.manifests.language.targets import check_default_target
 from tenantcron.manifests.policy import load_policy
 from tenantcron.targets.capabilities import Capabilities, CapabilityLimits, capabilities
 from tenantcron.targets.registry import Handler, Handlers, SagaError, SourceLocation, saga
@@ -83,9 +83,9 @@ def test_a_default_target_is_judged_like_any_other(tmp_path: Path) -> None:
     file = tmp_path / "tenantcron.toml"
     text = '[policy]\nallowed_hosts = ["engine.internal"]\ndefault_target.http.url = "{}"\n'
     file.write_text(text.format("https://engine.internal/run"), encoding="utf-8")
-    assert list(judge_default_target(load_policy(file))) == []
+    assert list(check_default_target(load_policy(file))) == []
     file.write_text(text.format("https://other.internal/run"), encoding="utf-8")
-    (fault,) = judge_default_target(load_policy(file))
+    (fault,) = check_default_target(load_policy(file))
     assert fault.startswith("  policy.default_target.http.url: TC402 ")
 
 

@@ -50,7 +50,7 @@ def test_the_examples_pass_and_the_mistakes_do_not() -> None:
     assert tenantcron("validate", MISTAKES).returncode == 1
 
 
-def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+def test_a_missing_path_is_a_usage_error(tmp_path: Path) -> None:
     run = tenantcron("validate", "none.yaml", cwd=tmp_path)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == "error: none.yaml: no such file\n"

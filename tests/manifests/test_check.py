@@ -1,4 +1,4 @@
-"""A manifest as a whole: whose it is, what is left alone, order, and bounds on time and space."""
+"""The check of a manifest: its tenant, ignored sections, order, and limits on time and memory."""
 
 import subprocess
 import sys
@@ -17,53 +17,53 @@ from tenantcron.manifests.files import find_files
 
 
 @dataclass(frozen=True)
-class Whose:
-    """Who the manifest, the caller and the file's name say it is for, and what comes of it."""
+class TenantCase:
+    """The tenant of the manifest, the caller and the file's name, and the result."""
 
-    written: str | None
+    declared: str | None
     asked_for: str | None
     file_stem: str | None
     tenant: str | None
     codes: tuple[str, ...] = ()
 
 
-WHOSE = (
-    Whose("acme", None, "other", "acme"),
-    Whose("acme", "acme", "other", "acme"),
-    Whose("acme", "umbrella", "acme", "acme", ("TC114",)),
-    Whose(None, "umbrella", "acme", "umbrella"),
-    Whose(None, None, "acme", "acme"),
-    Whose(None, None, "Acme", None, ("TC113",)),
-    Whose(None, None, "acme.prod", None, ("TC113",)),
-    Whose(None, "Acme Inc", "acme", None, ("TC113",)),
-    Whose(None, None, None, None, ("TC113",)),
-    Whose("a" * 48, None, None, "a" * 48),
-    Whose("a" * 49, None, "acme", "acme", ("TC107",)),
-    Whose("acme\\n", None, "acme", "acme", ("TC107",)),
-    Whose("", None, "acme", "acme", ("TC107",)),
-    Whose("public", None, "acme", None, ("TC108",)),
-    Whose("information_schema", None, "acme", None, ("TC108",)),
-    Whose("tenantcron", None, "acme", None, ("TC108",)),
-    Whose("pg_catalog", None, "acme", None, ("TC108",)),
-    Whose("pg_", None, "acme", None, ("TC108",)),
-    Whose("pg", None, "acme", "pg"),
-    Whose("pgx", None, "acme", "pgx"),
-    Whose("publics", None, "acme", "publics"),
-    Whose(None, None, "public", None, ("TC108",)),
-    Whose(None, "pg_temp", "acme", None, ("TC108",)),
+TENANT_CASES = (
+    TenantCase("acme", None, "other", "acme"),
+    TenantCase("acme", "acme", "other", "acme"),
+    TenantCase("acme", "umbrella", "acme", "acme", ("TC114",)),
+    TenantCase(None, "umbrella", "acme", "umbrella"),
+    TenantCase(None, None, "acme", "acme"),
+    TenantCase(None, None, "Acme", None, ("TC113",)),
+    TenantCase(None, None, "acme.prod", None, ("TC113",)),
+    TenantCase(None, "Acme Inc", "acme", None, ("TC113",)),
+    TenantCase(None, None, None, None, ("TC113",)),
+    TenantCase("a" * 48, None, None, "a" * 48),
+    TenantCase("a" * 49, None, "acme", "acme", ("TC107",)),
+    TenantCase("acme\\n", None, "acme", "acme", ("TC107",)),
+    TenantCase("", None, "acme", "acme", ("TC107",)),
+    TenantCase("public", None, "acme", None, ("TC108",)),
+    TenantCase("information_schema", None, "acme", None, ("TC108",)),
+    TenantCase("tenantcron", None, "acme", None, ("TC108",)),
+    TenantCase("pg_catalog", None, "acme", None, ("TC108",)),
+    TenantCase("pg_", None, "acme", None, ("TC108",)),
+    TenantCase("pg", None, "acme", "pg"),
+    TenantCase("pgx", None, "acme", "pgx"),
+    TenantCase("publics", None, "acme", "publics"),
+    TenantCase(None, None, "public", None, ("TC108",)),
+    TenantCase(None, "pg_temp", "acme", None, ("TC108",)),
 )
 
 
-@pytest.mark.parametrize("case", WHOSE, ids=str)
-def test_whose_manifest_it_is(case: Whose) -> None:
-    line = "" if case.written is None else f'tenant: "{case.written}"\n'
+@pytest.mark.parametrize("case", TENANT_CASES, ids=str)
+def test_the_tenant_of_a_manifest(case: TenantCase) -> None:
+    line = "" if case.declared is None else f'tenant: "{case.declared}"\n'
     checked = check(f"{line}sagas: []\n", asked_for=case.asked_for, file_stem=case.file_stem)
     assert codes(checked) == list(case.codes)
     assert checked.tenant == case.tenant
     assert (checked.desired is None) == bool(case.codes)
 
 
-def test_a_document_that_is_no_mapping_is_one_mistake_whatever_its_file_is_called() -> None:
+def test_a_document_that_is_not_a_mapping_is_one_mistake_for_any_file_name() -> None:
     assert codes(check("[]", file_stem="Not A Tenant")) == ["TC103"]
 
 
@@ -80,13 +80,13 @@ x-notes: [yes, no, on, off, 1e999]
 """
 
 
-def test_odd_values_in_sections_of_other_tools_are_none_of_our_business() -> None:
+def test_ambiguous_values_in_sections_of_other_tools_are_ignored() -> None:
     checked = check(FOREIGN)
     assert checked.problems == ()
     assert checked.desired is not None
 
 
-def test_odd_values_in_our_own_sections_are_told() -> None:
+def test_ambiguous_values_in_our_sections_are_reported() -> None:
     checked = check(
         "sagas:\n- name: a\n  trigger:\n    scheduled:\n      every: 1h\n"
         "      payload: {1: a, b: .inf, c: yes}\n"
@@ -94,18 +94,18 @@ def test_odd_values_in_our_own_sections_are_told() -> None:
     assert codes(checked) == ["TC011", "TC012", "TC013"]
 
 
-def test_a_doubt_about_a_value_that_is_refused_anyway_is_not_told() -> None:
+def test_a_warning_about_a_value_with_an_error_is_dropped() -> None:
     text = "sagas:\n- {name: a, trigger: {scheduled: {every: 1h, catch_up_window: 1_000}}}"
     assert codes(check(text)) == ["TC106"]
 
 
-def test_a_warning_does_not_keep_the_manifest_from_being_used() -> None:
+def test_a_manifest_with_a_warning_can_be_used() -> None:
     checked = check("sagas: [{name: a, trigger: 'scheduled:a:0 2 13 * fri'}]")
     assert codes(checked) == ["TC204"]
     assert checked.desired is not None
 
 
-def test_an_error_does() -> None:
+def test_a_manifest_with_an_error_cannot_be_used() -> None:
     assert check("sagas: [{name: a, trigger: 'scheduled:a:0 2 * *'}]").desired is None
 
 
@@ -124,12 +124,12 @@ def data_of_examples() -> list[JsonValue]:
         load(file.read_bytes(), syntax="json" if file.suffix == ".json" else "yaml")
         for file in files
     ]
-    return [one.document.data for one in loaded if one.document]
+    return [result.document.data for result in loaded if result.document]
 
 
 @settings(max_examples=200)
 @given(data=damaged(data_of_examples()))
-def test_whatever_is_damaged_the_answer_is_sorted_and_stable(data: JsonValue) -> None:
+def test_problems_of_damaged_manifests_are_sorted_and_stable(data: JsonValue) -> None:
     checked = check_data(data)
     keys = [(problem.span, problem.code) for problem in checked.problems]
     assert keys == sorted(keys)
@@ -138,7 +138,7 @@ def test_whatever_is_damaged_the_answer_is_sorted_and_stable(data: JsonValue) ->
 
 @dataclass(frozen=True)
 class Flood:
-    """A file under 1 MiB that makes a careless checker work for minutes."""
+    """A file under 1 MiB that would take a careless checker minutes."""
 
     name: str
     text: str
@@ -150,7 +150,7 @@ def scheduled(*entries: str) -> str:
     )
 
 
-# The processor counts whole seconds: what is not over in two is stopped.
+# The limit has a resolution of one second: after two, the process is killed.
 CPU_SECONDS = 2
 
 FLOODS = (
@@ -193,7 +193,7 @@ FLOODS = (
 
 @pytest.mark.parametrize("flood", FLOODS, ids=lambda flood: flood.name)
 @pytest.mark.parametrize("form", ["text", "json", "github", "sarif"])
-def test_a_flood_of_mistakes_is_answered_within_two_seconds(
+def test_a_flood_of_mistakes_is_reported_within_two_seconds(
     flood: Flood, form: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "acme.yaml"
@@ -209,9 +209,9 @@ def test_a_flood_of_mistakes_is_answered_within_two_seconds(
     assert len(answered.stdout) < 200_000
 
 
-def test_of_one_kind_of_mistake_fifty_are_told_and_that_there_are_more() -> None:
+def test_fifty_problems_of_one_kind_are_reported_and_that_there_are_more() -> None:
     keys = ", ".join(f"catchup{n}: 1" for n in range(200))
     checked = check("sagas:\n" + scheduled("{every: 1h, " + keys + "}"))
-    told = [problem.message for problem in checked.problems if problem.code == "TC101"]
-    assert len(told) == 51
-    assert told[-1] == "more of the same kind from here on are not listed"
+    messages = [problem.message for problem in checked.problems if problem.code == "TC101"]
+    assert len(messages) == 51
+    assert messages[-1] == "further problems of this kind are not listed"

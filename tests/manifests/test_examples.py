@@ -1,4 +1,4 @@
-"""The examples: each form of the language works, each mistake is found, each code is documented."""
+"""The examples: every form of the language works, every mistake is found, codes are documented."""
 
 import subprocess
 import sys
@@ -25,14 +25,14 @@ def checked(folder: Path) -> list[CheckedFile]:
     return [file.check(now) for file in read_files(find_files([folder]), Policies(None), None)]
 
 
-def test_the_good_examples_have_neither_errors_nor_warnings() -> None:
+def test_valid_examples_have_neither_errors_nor_warnings() -> None:
     files = checked(GOOD)
     assert len(files) >= 6
     assert [problem for file in files for problem in file.checked.problems] == []
     assert all(file.checked.desired for file in files)
 
 
-def test_the_good_examples_show_every_form_of_timetable() -> None:
+def test_valid_examples_show_every_form_of_timetable() -> None:
     text = "\n".join(file.read_text(encoding="utf-8") for file in find_files([GOOD]))
     for form in ("cron:", "every:", "daily:", "weekly:", "monthly:", "once:", "preset:", "last"):
         assert form in text
@@ -48,7 +48,7 @@ def test_the_good_examples_show_every_form_of_timetable() -> None:
     assert any(schedule.target for schedule in schedules)
 
 
-def test_a_manifest_of_a_live_platform_works_as_it_is_once_a_preset_gives_the_timetable() -> None:
+def test_a_manifest_of_an_existing_platform_works_unchanged_with_a_preset() -> None:
     (file,) = [file for file in checked(GOOD) if file.path.name == "meridian.json"]
     assert file.checked.tenant == "meridian"
     assert file.checked.desired is not None
@@ -62,7 +62,7 @@ def test_a_manifest_of_a_live_platform_works_as_it_is_once_a_preset_gives_the_ti
     [file for folder in (GOOD, MISTAKES) for file in folder.rglob("*.yaml")],
     ids=lambda file: file.name,
 )
-def test_every_yaml_example_leads_editors_to_the_schema(file: Path) -> None:
+def test_every_yaml_example_refers_editors_to_the_schema(file: Path) -> None:
     first = file.read_bytes().splitlines()[0].decode()
     mark, _, place = first.partition("$schema=")
     assert mark == "# yaml-language-server: "
@@ -70,7 +70,7 @@ def test_every_yaml_example_leads_editors_to_the_schema(file: Path) -> None:
 
 
 @pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: mistake.code)
-def test_an_example_of_a_mistake_has_that_mistake_and_no_other(mistake: Mistake) -> None:
+def test_an_example_of_a_mistake_has_only_that_mistake(mistake: Mistake) -> None:
     assert codes(mistake.check()) == [mistake.code]
 
 
@@ -91,13 +91,13 @@ def test_every_code_has_an_example(rule: Rule) -> None:
 
 
 @ALL_RULES
-def test_the_file_of_an_example_is_called_after_its_rule(rule: Rule) -> None:
+def test_the_file_of_an_example_is_named_after_its_rule(rule: Rule) -> None:
     named = [file.name.removesuffix(file.suffix) for file in MISTAKES.glob(f"{rule.code}-*")]
     assert named in ([], [f"{rule.code}-{rule.name}"])
 
 
 @ALL_RULES
-def test_every_rule_says_what_why_and_how_in_sentences(rule: Rule) -> None:
+def test_every_rule_has_what_why_and_fix_as_sentences(rule: Rule) -> None:
     for sentence in (rule.what, rule.why, rule.fix):
         assert sentence.endswith(".")
         assert len(sentence) > 15
@@ -130,7 +130,7 @@ def test_the_page_of_diagnostics_has_every_code_with_an_example(rule: Rule, page
     assert "**Example:**" in section
 
 
-def test_five_different_mistakes_are_five_findings_at_the_right_places() -> None:
+def test_five_different_mistakes_are_five_problems_at_the_right_positions() -> None:
     mistake = Mistake("five", (MISTAKES / "five-mistakes.yaml").read_bytes())
     found = [
         (problem.code, problem.span.line, problem.span.column, problem.span.end_column)
@@ -145,6 +145,6 @@ def test_five_different_mistakes_are_five_findings_at_the_right_places() -> None
     ]
 
 
-def test_warnings_are_the_rules_about_doubtful_but_possible_things() -> None:
+def test_warnings_are_the_rules_for_suspicious_but_valid_manifests() -> None:
     warnings = {rule.code for rule in RULES.values() if rule.severity is Severity.WARNING}
     assert warnings == {"TC013", "TC115", "TC203", "TC204", "TC208", "TC210"}

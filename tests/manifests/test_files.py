@@ -1,4 +1,4 @@
-"""Manifests on disk: which files are taken, each once, and what is seen across them."""
+"""Manifests on disk: which files are read, each once, and checks across files."""
 
 from pathlib import Path
 
@@ -31,16 +31,16 @@ def test_folders_are_searched_for_manifests_in_a_fixed_order(folder: Path) -> No
     assert names(find_files([folder]), folder) == ["a.yml", "b.yaml", "c.json", "deep/er/d.yaml"]
 
 
-def test_hidden_folders_can_be_named(folder: Path) -> None:
+def test_hidden_folders_can_be_passed_explicitly(folder: Path) -> None:
     found = find_files([folder / ".github", folder / ".hidden.yaml"])
     assert names(found, folder) == [".github/workflows/ci.yaml", ".hidden.yaml"]
 
 
-def test_a_file_of_any_name_can_be_named(folder: Path) -> None:
+def test_a_file_with_any_name_can_be_passed_explicitly(folder: Path) -> None:
     assert names(find_files([folder / "notes.txt"]), folder) == ["notes.txt"]
 
 
-def test_each_file_comes_once_however_it_is_named(
+def test_each_file_is_read_once_even_if_passed_under_several_paths(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
@@ -49,54 +49,57 @@ def test_each_file_comes_once_however_it_is_named(
     assert len(find_files([folder, Path("b.yaml"), Path()])) == 4
 
 
-def test_a_path_that_is_not_there_is_wrong_use(folder: Path) -> None:
+def test_a_missing_path_is_a_usage_error(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.yaml: no such file"):
         find_files([folder, folder / "none.yaml"])
 
 
-def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
-    # A folder rather than a file without permissions: tests may run as root, who reads everything.
+def test_an_unreadable_file_is_a_usage_error(tmp_path: Path) -> None:
+    # A folder instead of a file without permissions: tests may run as root.
     with pytest.raises(UsageError, match="cannot be read"):
         list(read_files([tmp_path], Policies(None), None))
 
 
-def test_json_is_read_as_json_and_all_else_as_yaml(tmp_path: Path) -> None:
+def test_json_files_are_read_as_json_and_others_as_yaml(tmp_path: Path) -> None:
     files = [tmp_path / "a.json", tmp_path / "b.yaml"]
     for file in files:
         file.write_text("sagas: []", encoding="utf-8")
     checked = [file.check(NOW) for file in read_files(files, Policies(None), None)]
-    assert [[p.code for p in one.checked.problems] for one in checked] == [["TC003"], []]
+    assert [[problem.code for problem in file.checked.problems] for file in checked] == [
+        ["TC003"],
+        [],
+    ]
 
 
-def test_the_second_and_every_further_manifest_of_a_tenant_is_told(tmp_path: Path) -> None:
+def test_every_further_manifest_of_a_tenant_is_reported(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml", "d.yaml")]
     for file, tenant in zip(files, ("x", "y", "x", "x"), strict=True):
         file.write_text(f"tenant: {tenant}\nsagas: []\n", encoding="utf-8")
     seen = TenantsSeen()
     found = [seen.add(file.check(NOW)) for file in read_files(files, Policies(None), None)]
-    told = [diagnostic.file[-6:] for diagnostic in found if diagnostic]
-    assert told == ["c.yaml", "d.yaml"]
+    reported = [diagnostic.file[-6:] for diagnostic in found if diagnostic]
+    assert reported == ["c.yaml", "d.yaml"]
     assert found[2] is not None
     assert (found[2].problem.span.line, found[2].problem.span.column) == (1, 9)
 
 
-def test_pointers_are_written_as_rfc_6901_has_them() -> None:
+def test_pointers_have_the_form_of_rfc_6901() -> None:
     assert json_pointer(()) == ""
     assert json_pointer(("sagas", 0, "a/b", "c~d", "")) == "/sagas/0/a~1b/c~0d/"
 
 
-def test_endings_count_in_capitals_too(tmp_path: Path) -> None:
+def test_file_suffixes_are_case_insensitive(tmp_path: Path) -> None:
     (tmp_path / "acme.YAML").write_text("sagas: []", encoding="utf-8")
     assert [file.name for file in find_files([tmp_path])] == ["acme.YAML"]
 
 
-def test_a_folder_without_manifests_is_wrong_use(tmp_path: Path) -> None:
+def test_a_folder_without_manifests_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
-    with pytest.raises(UsageError, match="no manifests here"):
+    with pytest.raises(UsageError, match="found no manifests"):
         find_files([tmp_path])
 
 
 @pytest.mark.parametrize("tenant", ["Acme", "pg_x", "public", "a" * 49, ""])
-def test_a_tenant_that_cannot_be_one_is_wrong_use(folder: Path, tenant: str) -> None:
+def test_an_invalid_tenant_option_is_a_usage_error(folder: Path, tenant: str) -> None:
     with pytest.raises(UsageError, match="--tenant"):
         list(read_files(find_files([folder]), Policies(None), tenant))

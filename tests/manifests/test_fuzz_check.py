@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes of the examples: a report, in every format, that can be shown."""
+"""Examples with damaged bytes get a report that can be displayed in every format."""
 
 import io
 import json
@@ -32,7 +32,7 @@ NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 @cache
 def policy_of(folder: Path) -> Policy:
-    """Read the policy that lies beside an example."""
+    """Read the policy next to an example."""
     return load_policy(next(parent / "tenantcron.toml" for parent in (folder, folder.parent)
                             if (parent / "tenantcron.toml").exists()))  # fmt: skip
 
@@ -61,12 +61,12 @@ def mutated_examples(draw: st.DrawFn) -> tuple[Path, bytes]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the damaged files are written, because the source lines are shown from there."""
+    """The folder of the damaged files, from which reports read the source lines."""
     return tmp_path_factory.mktemp("damaged")
 
 
 def check_report(path: Path, content: bytes, damaged: Path) -> None:
-    """Check one damaged example and look at all that is said about it."""
+    """Check a damaged example and its report in every format."""
     damaged.write_bytes(content)
     syntax: Syntax = "json" if path.suffix == ".json" else "yaml"
     hints = TenantHints(file_stem=path.stem)
@@ -83,7 +83,7 @@ def check_report(path: Path, content: bytes, damaged: Path) -> None:
     max_examples=250,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_a_damaged_example_gets_a_report_that_can_be_shown(
+def test_the_report_of_a_damaged_example_can_be_displayed(
     example: tuple[Path, bytes], folder: Path
 ) -> None:
     path, content = example
@@ -91,5 +91,5 @@ def test_a_damaged_example_gets_a_report_that_can_be_shown(
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_an_example_gets_a_report_that_can_be_shown(path: Path, folder: Path) -> None:
+def test_the_report_of_an_example_can_be_displayed(path: Path, folder: Path) -> None:
     check_report(path, path.read_bytes(), folder / f"whole{path.suffix}")

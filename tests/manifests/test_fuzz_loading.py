@@ -1,4 +1,4 @@
-"""Whatever the bytes: an answer, places inside the document, and data that is JSON."""
+"""Any bytes can be loaded: positions are inside the document, and the data is JSON."""
 
 import json
 from typing import Literal
@@ -47,7 +47,7 @@ SYNTAXES = st.sampled_from(["yaml", "json"])
 
 
 def check(content: bytes, syntax: Syntax) -> None:
-    """Load and look at all that comes back."""
+    """Load a document and check the result."""
     loaded = load(content, syntax=syntax)
     lines = lines_of(content)
     for problem in loaded.problems:
@@ -63,36 +63,36 @@ def check(content: bytes, syntax: Syntax) -> None:
 
 @given(content=st.binary(max_size=200), syntax=SYNTAXES)
 @settings(max_examples=600)
-def test_random_bytes_get_an_answer(content: bytes, syntax: Syntax) -> None:
+def test_random_bytes_can_be_loaded(content: bytes, syntax: Syntax) -> None:
     check(content, syntax)
 
 
 @given(text=st.text(max_size=100), syntax=SYNTAXES)
 @settings(max_examples=600)
-def test_random_text_gets_an_answer(text: str, syntax: Syntax) -> None:
+def test_random_text_can_be_loaded(text: str, syntax: Syntax) -> None:
     check(text.encode(), syntax)
 
 
 @given(content=mutations(YAML))
 @settings(max_examples=600)
-def test_mutated_yaml_gets_an_answer(content: bytes) -> None:
+def test_mutated_yaml_can_be_loaded(content: bytes) -> None:
     check(content, "yaml")
 
 
 @given(content=mutations(JSON), syntax=SYNTAXES)
 @settings(max_examples=400)
-def test_mutated_json_gets_an_answer(content: bytes, syntax: Syntax) -> None:
+def test_mutated_json_can_be_loaded(content: bytes, syntax: Syntax) -> None:
     check(content, syntax)
 
 
 @given(content=mutations(YAML))
 @settings(max_examples=150)
-def test_mutated_yaml_gets_an_answer_without_libyaml(content: bytes) -> None:
+def test_mutated_yaml_can_be_loaded_without_libyaml(content: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yaml_events, "readers", lambda _size: (yaml_events.read_pure,))
         check(content, "yaml")
 
 
-def test_the_documents_that_are_mutated_are_good() -> None:
+def test_the_documents_before_mutation_are_valid() -> None:
     assert [problem.code for problem in load(YAML, syntax="yaml").problems] == ["TC013"]
     assert load(JSON, syntax="json").problems == ()

@@ -1,4 +1,4 @@
-"""Good documents: the data, and where each piece of it is written."""
+"""Valid documents: the data, and the position of each value."""
 
 import subprocess
 import sys
@@ -59,17 +59,17 @@ def test_yaml_becomes_plain_data() -> None:
         pytest.param(("sagas", 0, "trigger", "scheduled", "at"), Span(5, 40, 5, 45), id="in flow"),
         pytest.param(("sagas", 0, "script"), Span(6, 13, 8, 13), id="a block scalar"),
         pytest.param(("sagas", 1, "name"), Span(10, 11, 10, 18), id="columns count characters"),
-        pytest.param(("empty",), Span(11, 7, 11, 7), id="nothing, behind its colon"),
+        pytest.param(("empty",), Span(11, 7, 11, 7), id="an empty value, after its colon"),
         pytest.param(("sagas", 7, "x"), Span(3, 3, 10, 18), id="missing: the nearest parent"),
         pytest.param(("sagas", "x"), Span(3, 3, 10, 18), id="a key of a list: the list"),
-        pytest.param(("sagas", -1), Span(3, 3, 10, 18), id="no counting from the end"),
+        pytest.param(("sagas", -1), Span(3, 3, 10, 18), id="no negative indexes"),
     ],
 )
-def test_a_value_has_a_place(pointer: Pointer, span: Span) -> None:
+def test_a_value_has_a_position(pointer: Pointer, span: Span) -> None:
     assert read(MANIFEST).place(pointer) == span
 
 
-def test_a_key_has_a_place() -> None:
+def test_a_key_has_a_position() -> None:
     document = read(MANIFEST)
     assert document.place(("sagas", 0, "name"), key=True) == Span(3, 5, 3, 9)
     assert document.place(("sagas", 0), key=True) == document.place(("sagas", 0))
@@ -77,7 +77,7 @@ def test_a_key_has_a_place() -> None:
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r"])
-def test_lines_are_counted_however_they_end(line_break: str) -> None:
+def test_lines_are_counted_with_any_line_ending(line_break: str) -> None:
     document = read(f"a: 1{line_break}{line_break}b: 2{line_break}")
     assert document.place(("b",)) == Span(3, 4, 3, 5)
 
@@ -86,14 +86,14 @@ def test_a_byte_order_mark_takes_no_column() -> None:
     assert read("\ufeffa: 1").place(("a",), key=True) == Span(1, 1, 1, 2)
 
 
-def test_an_alias_shows_where_its_value_is_written() -> None:
+def test_an_alias_has_the_position_of_its_anchor() -> None:
     document = read("a: &x {b: 1}\nc: *x\n")
     assert document.data == {"a": {"b": 1}, "c": {"b": 1}}
     assert document.place(("c", "b")) == Span(1, 11, 1, 12)
     assert document.place(("c",), key=True) == Span(2, 1, 2, 2)
 
 
-def test_merge_keys_add_what_is_missing_and_show_where_it_is_written() -> None:
+def test_merge_keys_add_missing_entries_with_their_positions() -> None:
     document = read("a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc:\n  <<: [*a, *b]\n  x: 0\n")
     assert document.data == {
         "a": {"x": 1, "y": 2},
@@ -116,7 +116,7 @@ def test_a_quoted_merge_key_is_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("text", "value"),
     [
         ("null", None), ("~", None), ("", None), ("NULL", None),
         ("true", True), ("False", False), ("TRUE", True),
@@ -129,26 +129,26 @@ def test_a_quoted_merge_key_is_a_key() -> None:
         ("0 2 * * *", "0 2 * * *"), ("+", "+"), (".", "."), ("0x", "0x"), ("1e", "1e"),
     ],
 )  # fmt: skip
-def test_scalars_follow_the_core_schema_of_yaml_1_2(written: str, value: JsonValue) -> None:
-    if written == "-":
-        written = '["-"]'
-    data = read(f"a: {written}").data
+def test_scalars_follow_the_core_schema_of_yaml_1_2(text: str, value: JsonValue) -> None:
+    if text == "-":
+        text = '["-"]'
+    data = read(f"a: {text}").data
     assert data == {"a": value}
     assert type(data["a"]) is type(value)
 
 
-def test_a_directive_for_yaml_1_2_is_fine() -> None:
+def test_a_directive_for_yaml_1_2_is_allowed() -> None:
     document = read("# a comment\n%YAML 1.2\n---\na: 1\n...\n# the end\n")
     assert document.place(("a",)) == Span(4, 4, 4, 5)
 
 
-def test_keys_of_our_language_are_no_booleans() -> None:
+def test_keys_of_the_manifest_language_are_not_booleans() -> None:
     assert read("weekly: {on: [mon, fri], at: 02:00}").data == {
         "weekly": {"on": ["mon", "fri"], "at": "02:00"}
     }
 
 
-def test_the_parser_is_imported_when_yaml_is_read_and_not_before() -> None:
+def test_the_parser_is_imported_only_when_yaml_is_read() -> None:
     script = (
         "import sys; from tenantcron.manifests.document import load; load(b'{}', syntax='json');"
         "early = [m for m in ('ruamel.yaml', 'pydantic', 'jsonschema') if m in sys.modules];"

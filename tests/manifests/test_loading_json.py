@@ -1,4 +1,4 @@
-"""JSON by the letter of RFC 8259: the data, the places, and what is not JSON in words."""
+"""JSON as in RFC 8259: the data, the positions, and the messages for invalid JSON."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tenantcron.manifests.diagnostics import Span
 from tenantcron.manifests.document import load
 
 
-def test_json_has_the_same_places_as_yaml() -> None:
+def test_json_has_the_same_positions_as_yaml() -> None:
     document = load(b'{"a": [1, {"b": "x\\u00e4"}],\n "c": null}', syntax="json").document
     assert document is not None
     assert document.data == {"a": [1, {"b": "xä"}], "c": None}
@@ -30,7 +30,7 @@ def test_surrogate_pairs_are_one_character() -> None:
 
 @dataclass(frozen=True)
 class Bad:
-    """A text that is not JSON, or not what a manifest may hold."""
+    """A text that is not JSON, or not allowed in a manifest."""
 
     text: str
     code: str
@@ -43,52 +43,52 @@ CASES = {
     "trailing comma in a list": Bad("[1, ]", "TC003", Span(1, 3, 1, 4), "after the last entry"),
     "missing comma": Bad('{"a": 1\n "b": 2}', "TC003", Span(2, 2, 2, 3), "a comma is missing"),
     "leading comma": Bad("[,1]", "TC003", Span(1, 2, 1, 3), "a value is missing before this comma"),
-    "comment": Bad("{ // x\n}", "TC003", Span(1, 3, 1, 4), "comments are not JSON"),
-    "comment at the end": Bad("{}\n# x", "TC003", Span(2, 1, 2, 2), "comments are not JSON"),
-    "comment behind a value": Bad("[1 /* x */]", "TC003", Span(1, 4, 1, 5), "comments are not"),
+    "comment": Bad("{ // x\n}", "TC003", Span(1, 3, 1, 4), "JSON has no comments"),
+    "comment at the end": Bad("{}\n# x", "TC003", Span(2, 1, 2, 2), "JSON has no comments"),
+    "comment behind a value": Bad("[1 /* x */]", "TC003", Span(1, 4, 1, 5), "JSON has no comments"),
     "single quotes": Bad("['a']", "TC003", Span(1, 2, 1, 3), "double quotes"),
     "single-quoted key": Bad("{'a': 1}", "TC003", Span(1, 2, 1, 3), "double quotes"),
     "bare key": Bad("{a: 1}", "TC003", Span(1, 2, 1, 3), "a key in double quotes is missing"),
-    "bare word": Bad("[abc]", "TC003", Span(1, 2, 1, 5), "`abc` is not a value in JSON"),
+    "bare word": Bad("[abc]", "TC003", Span(1, 2, 1, 5), "`abc` is not a JSON value"),
     "NaN": Bad("[NaN]", "TC003", Span(1, 2, 1, 5), "`NaN` is not JSON"),
     "infinity": Bad("[-Infinity]", "TC003", Span(1, 2, 1, 11), "`-Infinity` is not JSON"),
-    "Python's True": Bad("[True]", "TC003", Span(1, 2, 1, 6), "`True` is not a value in JSON"),
-    "leading zero": Bad("[01]", "TC003", Span(1, 2, 1, 4), "`01` is not a number in JSON"),
-    "leading plus": Bad("[+1]", "TC003", Span(1, 2, 1, 4), "`+1` is not a number in JSON"),
-    "no fraction": Bad("[1.]", "TC003", Span(1, 2, 1, 4), "`1.` is not a number in JSON"),
-    "other digits": Bad("[\u0661]", "TC003", Span(1, 2, 1, 3), "is not a value in JSON"),
-    "no colon": Bad('{"a" 1}', "TC003", Span(1, 6, 1, 7), "a `:` is missing behind the key"),
+    "Python's True": Bad("[True]", "TC003", Span(1, 2, 1, 6), "`True` is not a JSON value"),
+    "leading zero": Bad("[01]", "TC003", Span(1, 2, 1, 4), "`01` is not a JSON number"),
+    "leading plus": Bad("[+1]", "TC003", Span(1, 2, 1, 4), "`+1` is not a JSON number"),
+    "no fraction": Bad("[1.]", "TC003", Span(1, 2, 1, 4), "`1.` is not a JSON number"),
+    "other digits": Bad("[\u0661]", "TC003", Span(1, 2, 1, 3), "is not a JSON value"),
+    "no colon": Bad('{"a" 1}', "TC003", Span(1, 6, 1, 7), "a `:` is missing after the key"),
     "no value": Bad('{"a":}', "TC003", Span(1, 6, 1, 7), "a value is missing here"),
     "wrong bracket": Bad('{"a": 1]', "TC003", Span(1, 8, 1, 9), "a comma is missing before this"),
     "never closed": Bad('{"a": [1', "TC003", Span(1, 7, 1, 8), "this `[` is never closed"),
     "open string": Bad('["a', "TC003", Span(1, 2, 1, 3), "this string is never closed"),
     "line in a string": Bad('["a\n"]', "TC003", Span(1, 4, 1, 4), "a line ends inside a string"),
-    "tab in a string": Bad('["a\t"]', "TC003", Span(1, 4, 1, 5), "a tab inside a string"),
+    "tab in a string": Bad('["a\t"]', "TC003", Span(1, 4, 1, 5), "the string contains a tab"),
     "unknown escape": Bad('["\\x41"]', "TC003", Span(1, 3, 1, 5), "an unknown escape"),
     "short escape": Bad('["\\u41"]', "TC003", Span(1, 3, 1, 5), "an unknown escape"),
-    "second value": Bad("{} {}", "TC003", Span(1, 4, 1, 5), "text behind the end"),
+    "second value": Bad("{} {}", "TC003", Span(1, 4, 1, 5), "text after the end"),
     "NBSP": Bad("[1,\u00a02]", "TC003", Span(1, 4, 1, 5), "a value is missing here"),
-    "duplicate key": Bad('{"a": 1, "\\u0061": 2}', "TC004", Span(1, 10, 1, 18), "in line 1"),
-    "too deep": Bad("[" * 65, "TC005", Span(1, 65, 1, 66), "over 64 levels"),
+    "duplicate key": Bad('{"a": 1, "\\u0061": 2}', "TC004", Span(1, 10, 1, 18), "on line 1"),
+    "too deep": Bad("[" * 65, "TC005", Span(1, 65, 1, 66), "more than 64 levels"),
     "raw NUL": Bad('["\0"]', "TC009", Span(1, 3, 1, 4), "a NUL (U+0000)"),
     "NUL by escape": Bad('["\\u0000"]', "TC009", Span(1, 2, 1, 10), "a NUL (U+0000)"),
     "half a pair": Bad('["\\ud83d"]', "TC009", Span(1, 2, 1, 10), "half of a surrogate pair"),
     "raw C1": Bad('["\x9b"]', "TC009", Span(1, 2, 1, 5), "U+009B"),
     "empty": Bad(" \n", "TC010", Span(1, 1, 1, 1), "the document is empty"),
     "null": Bad("null", "TC010", Span(1, 1, 1, 1), "the document is empty"),
-    "overflow": Bad("[1e999]", "TC012", Span(1, 2, 1, 7), "larger than any reader can hold"),
+    "overflow": Bad("[1e999]", "TC012", Span(1, 2, 1, 7), "larger than any parser supports"),
     "5,000 digits": Bad(f"[{'1' * 5000}]", "TC012", Span(1, 2, 1, 5002), "64 bits"),
 }
 
 
 @pytest.mark.parametrize("bad", CASES.values(), ids=CASES.keys())
-def test_what_is_not_json_has_code_place_and_words(bad: Bad) -> None:
+def test_invalid_json_is_reported_with_code_position_and_message(bad: Bad) -> None:
     (problem,) = load(bad.text.encode(), syntax="json").problems
     assert (problem.code, problem.span) == (bad.code, bad.span)
     assert bad.words in problem.message
 
 
-def test_numbers_of_json_are_never_ambiguous() -> None:
+def test_json_numbers_are_never_ambiguous() -> None:
     assert load(b"[1e3, 1.5E3, -0, 10]", syntax="json").problems == ()
 
 
@@ -103,9 +103,7 @@ VALUES = st.recursive(
 
 @given(value=VALUES, indent=st.sampled_from([None, 0, 2]), ascii_only=st.booleans())
 @settings(max_examples=300)
-def test_what_json_writes_is_read_back(
-    value: JsonValue, indent: int | None, ascii_only: bool
-) -> None:
+def test_json_round_trips(value: JsonValue, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps([value], indent=indent, ensure_ascii=ascii_only)
     loaded = load(text.encode(), syntax="json")
     assert loaded.problems == ()

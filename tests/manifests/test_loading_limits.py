@@ -1,4 +1,4 @@
-"""Hostile documents of up to 1 MiB: two seconds of CPU and 200 MB of memory are enough."""
+"""Hostile documents of up to 1 MiB need at most two seconds of CPU and 200 MB of memory."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ MEGABYTES = 200
 
 
 def fill(unit: str, head: str = "", tail: str = "") -> bytes:
-    """Repeat the unit until the document has the largest size that is read."""
+    """Repeat the unit up to the maximum size of a document."""
     room = SIZE - len(head.encode()) - len(tail.encode())
     return (head + unit * (room // len(unit.encode())) + tail).encode()
 
@@ -52,7 +52,7 @@ YAML = {
     "%TAG": numbered("%TAG !a{}! x\n", 55_000) + b"---\na: 1", "%": fill("%\n"),
     "late %TAG": b"a: 1\n...\n" + numbered("%TAG !a{}! x\n", 55_000), "documents": fill("---\n"),
     "comments": fill("# x\n"), "line breaks": fill("\n"), "returns": fill("\r"),
-    "blanks": fill(" "),
+    "spaces": fill(" "),
     "NULs": fill("\0"), "NELs": fill("\x85"), "emoji": fill("😀"), "tags": fill("! "),
     "one tag": fill("!"), "escaped tag": fill("%41", "!"), "one anchor": fill("a", "&"),
     "flow list": fill("a,", "[", "]"), "flow mapping": fill("a: b, ", "{", "}"),
@@ -63,7 +63,7 @@ YAML = {
     "fraction": fill("1", "a: 0."), "sixties": fill("1:", "a: ", "1"), "hex": fill("f", "a: 0x"),
     "broken at the end": numbered("k{}: {{at: 1}}\n", 9_000) + b"}", "alias keys":
     b"&a a: 1\n" + b"*a : 1\n" * 100_000, "long duplicates": fill("a" * 1_000 + ": b\n"),
-    "for the patient parser": b"a: 1\n" * 9_000 + b"}", "tag for it": b"!" * 49_000 + b" }",
+    "for the lenient parser": b"a: 1\n" * 9_000 + b"}", "tag for it": b"!" * 49_000 + b" }",
     "string for it": b'"' + b"a\n" * 24_000, "values for it": b"[" + b"a," * 19_000 + b"}",
 }  # fmt: skip
 JSON = {
@@ -71,10 +71,10 @@ JSON = {
     "keys": b"{" + numbered('"a{}":1,', 80_000) + b"}", "duplicates": fill('"a":1,', "{", "}"),
     "string": fill("a", '"', '"'), "escapes": fill("\\u0041", '"', '"'), "open": fill('\\"', '"'),
     "digits": fill("1"), "fraction": fill("1", "0."), "exponent": fill("1", "1e"),
-    "blanks": fill(" "), "quotes": fill('"'), "word": fill("x"), "line breaks": fill("\n"),
+    "spaces": fill(" "), "quotes": fill('"'), "word": fill("x"), "line breaks": fill("\n"),
 }  # fmt: skip
 
-# It imports once, and then is a child of its own for each document, with the limits of that child.
+# Imports once, and then forks a child with limits for each document.
 PARENT = """
 import json, os, resource, sys, time
 from pathlib import Path
@@ -104,7 +104,7 @@ for line in sys.stdin:
 
 
 class Loader:
-    """A process that loads documents in children of its own."""
+    """A process that loads each document in a child process."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -125,7 +125,7 @@ class Loader:
         return float(answer[0])
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         self._process.communicate()
 
 
@@ -138,7 +138,7 @@ def loader() -> Iterator[Loader]:
 
 
 def measured(loader: Loader, content: bytes, syntax: str, folder: Path) -> float:
-    """Load in a process with limits of its own; return its seconds of CPU."""
+    """Load in a separate process with limits; return its seconds of CPU."""
     path = folder / "hostile"
     path.write_bytes(content)
     return loader.load(path, syntax)

@@ -1,4 +1,4 @@
-"""The two YAML parsers: one outcome, whichever of them reads the document."""
+"""The two YAML parsers return the same result."""
 
 import io
 import sys
@@ -41,7 +41,7 @@ PIECES = (
 
 
 def outcome(loaded: Loaded) -> object:
-    """Return the data, all places, and the codes and places of the problems."""
+    """Return the data, all positions, and the codes and positions of the problems."""
     found = [(problem.code, problem.span, problem.pointer) for problem in loaded.problems]
     document = loaded.document
     return found, (document.data, list(places(document, document.data))) if document else None
@@ -58,33 +58,33 @@ def places(
 
 
 def is_refused(loaded: Loaded) -> bool:
-    """Whether the text was not taken for YAML at all."""
+    """Whether the text was rejected as YAML."""
     return any(problem.code == "TC003" for problem in loaded.problems)
 
 
 def load_yaml(content: bytes) -> Loaded:
-    """Load as where libyaml is installed."""
+    """Load as if libyaml is installed."""
     return load(content, syntax="yaml")
 
 
 def is_text(loaded: Loaded) -> bool:
-    """Whether all of the document is one text. No manifest is, and the parsers differ on its end.
+    """Whether the document is a single text. The parsers differ on its end, but no manifest is one.
 
-    Where such a text is a block at the very left, the one in Python reads the marker of a next
+    If such a text is a block without indentation, the Python parser reads the marker of the next
     document as a line of it.
     """
     return loaded.document is not None and isinstance(loaded.document.data, str)
 
 
 def load_pure(content: bytes) -> Loaded:
-    """Load as where libyaml is not installed."""
+    """Load as if libyaml is not installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yaml_events, "readers", lambda _size: (read_pure,))
         return load(content, syntax="yaml")
 
 
 def assert_agreement(text: str) -> None:
-    """Check that the outcome does not depend on the parser."""
+    """Check that the result does not depend on the parser."""
     content = text.encode()
     assert outcome(load(content, syntax="yaml")) == outcome(load_pure(content))
 
@@ -105,7 +105,7 @@ def test_both_parsers_agree_on_the_manifests_of_the_examples_folder() -> None:
 @settings(max_examples=1000)
 @example(pieces=["[", "a:b", ": ", "a", "]"])
 @example(pieces=["|", "\n", "---\n"])
-def test_the_parser_in_python_may_refuse_more_but_never_reads_otherwise(pieces: list[str]) -> None:
+def test_the_python_parser_may_reject_more_but_never_reads_differently(pieces: list[str]) -> None:
     content = "".join(pieces).encode()
     full, pure = load(content, syntax="yaml"), load_pure(content)
     if is_text(full) and is_text(pure):
@@ -116,7 +116,7 @@ def test_the_parser_in_python_may_refuse_more_but_never_reads_otherwise(pieces: 
         assert is_refused(pure)
 
 
-# No "?" and ":", for ruamel writes `[?a]` and `[:a]`, which neither parser then reads as text.
+# No "?" and ":", because ruamel writes `[?a]` and `[:a]`, which neither parser reads as text.
 WORDS = st.text(st.sampled_from("abz09 -#'\"{}[],&*|>@%é😀\n"), max_size=8)
 KEYS = st.text(st.sampled_from("abcxyz"), min_size=1, max_size=4)
 TREES = st.recursive(
@@ -128,7 +128,9 @@ TREES = st.recursive(
 
 @given(tree=st.dictionaries(KEYS, TREES, min_size=1, max_size=4), flow=st.booleans())
 @settings(max_examples=100)
-def test_what_ruamel_writes_is_read_back_by_both(tree: dict[str, JsonValue], flow: bool) -> None:
+def test_output_of_ruamel_round_trips_with_both_parsers(
+    tree: dict[str, JsonValue], flow: bool
+) -> None:
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = flow
     stream = io.StringIO()
@@ -139,13 +141,13 @@ def test_what_ruamel_writes_is_read_back_by_both(tree: dict[str, JsonValue], flo
     assert_agreement(stream.getvalue())
 
 
-def test_libyaml_reads_first_where_it_is_installed() -> None:
+def test_libyaml_is_used_first_if_installed() -> None:
     assert readers(100)[0] is read_quick
     assert readers(100)[-1] is read_pure
     assert read_pure not in readers(1_000_000)
 
 
-def test_without_libyaml_the_parser_in_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libyaml_the_python_parser_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ruamel.yaml.cyaml", None)
     assert readers(100) == (read_pure,)
     document = load(b"a: {at: 02:00}", syntax="yaml").document
@@ -153,13 +155,13 @@ def test_without_libyaml_the_parser_in_python_reads(monkeypatch: pytest.MonkeyPa
     assert document.data == {"a": {"at": "02:00"}}
 
 
-def test_without_libyaml_large_files_are_refused_in_words() -> None:
+def test_without_libyaml_large_files_are_rejected_with_a_message() -> None:
     (problem,) = load_pure(b"a: 1\n" + b"#" * 60_000).problems
     assert problem.code == "TC002"
     assert "without libyaml" in problem.message
 
 
-def test_a_quoted_key_with_its_value_glued_to_it_needs_libyaml_inside_a_list() -> None:
+def test_a_quoted_key_without_a_space_before_its_value_needs_libyaml_in_a_list() -> None:
     assert load(b"['d':e]", syntax="yaml").problems == ()
     assert is_refused(load_pure(b"['d':e]"))
 
@@ -173,7 +175,7 @@ def test_tabs_between_tokens_need_libyaml(text: str) -> None:
 
 @dataclass(frozen=True)
 class Slip:
-    """A text without its quotes: what is said about it, and with which quotes it is right."""
+    """A text without quotes, its message, and its quoted form."""
 
     text: str
     place: Span
@@ -184,7 +186,7 @@ class Slip:
 SLIPS = {
     "every minute": Slip("cron: * * * * *", Span(1, 7, 1, 16), 'write cron: "* * * * *"'),
     "step": Slip("cron: */15 * * * *", Span(1, 7, 1, 19), 'write cron: "*/15 * * * *"'),
-    "comment behind it": Slip(
+    "comment after it": Slip(
         "a: 1\ncron: */5 2 * * *  # often\nb: 2", Span(2, 7, 2, 18), 'write cron: "*/5 2 * * *"'
     ),
     "step alone": Slip("minute: */15", Span(1, 9, 1, 13), 'write minute: "*/15"'),
@@ -217,18 +219,18 @@ SLIPS = {
 @pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS.keys())
 @pytest.mark.parametrize(
     ("read", "large"),
-    # The pure parser refuses large files for their size alone.
+    # The pure parser rejects large files because of their size.
     [(load_yaml, False), (load_yaml, True), (load_pure, False)],
     ids=["libyaml", "libyaml, large file", "pure"],
 )
-def test_text_that_needs_quotes_is_one_problem_which_shows_them(
+def test_text_that_needs_quotes_is_one_problem_with_the_quoted_form(
     slip: Slip, large: bool, read: Callable[[bytes], Loaded]
 ) -> None:
     padding = f"\n#{'x' * yaml_events.MAX_PURE}" if large else ""
     (problem,) = read(f"{slip.text}{padding}".encode()).problems
     first = slip.text.splitlines()[slip.place.line - 1][slip.place.column - 1]
     assert (problem.code, problem.span, problem.hint) == ("TC003", slip.place, slip.hint)
-    assert problem.message == f"a {slip.kind} that begins with `{first}` must be in quotes"
+    assert problem.message == f"a {slip.kind} that begins with `{first}` must be quoted"
 
 
 @pytest.mark.parametrize("read", [load_yaml, load_pure], ids=["libyaml", "pure"])
@@ -245,13 +247,13 @@ def test_text_that_needs_quotes_is_one_problem_which_shows_them(
         ("a: !x [b]", "TC007", "remove the tag"),
     ],
 )
-def test_what_could_be_text_gets_a_hint_at_quotes(
+def test_possible_text_gets_a_hint_to_quote_it(
     text: str, code: str, hint: str, read: Callable[[bytes], Loaded]
 ) -> None:
     (problem,) = read(text.encode()).problems
     assert (problem.code, problem.hint) == (code, hint)
 
 
-def test_several_unknown_aliases_are_a_problem_each() -> None:
+def test_each_unknown_alias_is_a_problem() -> None:
     problems = load(b"a: [*b,*c, *d]\n*e : f", syntax="yaml").problems
     assert [problem.code for problem in problems] == ["TC008"] * 4 + ["TC011"]

@@ -1,4 +1,4 @@
-"""The patterns of the loader match alike on every Python that is supported."""
+"""The loader's patterns match the same on every supported Python."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ MODULES = sorted(path.stem for path in Path(loading.__file__).parent.glob("[a-z]
 
 
 def patterns(module: str) -> Iterator[str]:
-    """Return the patterns of a module, compiled ones and those that are compiled when needed."""
+    """Return the patterns of a module, compiled or compiled on first use."""
     for value in vars(import_module(f"tenantcron.manifests.loading.{module}")).values():
         if isinstance(value, re.Pattern):
             yield value.pattern
@@ -24,7 +24,7 @@ def patterns(module: str) -> Iterator[str]:
 
 
 def possessive_groups(tokens: object) -> Iterator[object]:
-    """Return what is repeated by possessive repeats, at any depth."""
+    """Return the items of possessive repeats, at any depth."""
     if isinstance(tokens, tuple) and tokens and tokens[0] is _constants.POSSESSIVE_REPEAT:
         yield tokens[1][2]
     children = tokens if isinstance(tokens, list | tuple | _parser.SubPattern) else ()
@@ -33,7 +33,7 @@ def possessive_groups(tokens: object) -> Iterator[object]:
 
 
 def stays_where_it_failed(body: object) -> bool:
-    """Whether Python before 3.11.5 would go on from the middle of a failed repetition."""
+    """Whether Python before 3.11.5 would continue from the middle of a failed repetition."""
     items = list(body)  # type: ignore[call-overload] # a parsed pattern
     return len(items) > 1 or items[0][0] not in {
         _constants.ATOMIC_GROUP,
@@ -51,7 +51,7 @@ def test_possessive_repeats_are_of_characters_or_of_atomic_groups(module: str) -
             assert not stays_where_it_failed(body), pattern
 
 
-def test_that_check_knows_the_pattern_that_fails_on_python_3_11_2() -> None:
+def test_the_check_detects_the_pattern_that_fails_on_python_3_11_2() -> None:
     bodies = possessive_groups(_parser.parse(r'"(?:[^"\\]++|\\u[0-9a-f]{4})*+'))
     assert any(map(stays_where_it_failed, bodies))
 

@@ -1,4 +1,4 @@
-"""Bad documents: every code of the loader, its place and words, and what is left of the data."""
+"""Invalid documents: every code of the loader, its position and message, and the remaining data."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,35 +35,35 @@ CASES = {
     ),
     "two colons": Bad(b"a: b: c", "TC003", Span(1, 5, 1, 6), "a `:` is not allowed here"),
     "dedent": Bad(b" a: 1\nb: 2", "TC003", Span(2, 1, 2, 2), "ended before this line"),
-    "wrong indent": Bad(b"a:\n  - b\n c: d", "TC003", Span(3, 2, 3, 3), "begins in line 1"),
+    "wrong indent": Bad(b"a:\n  - b\n c: d", "TC003", Span(3, 2, 3, 3), "the value from line 1"),
     "open quote": Bad(b'a: 1\nb: "x', "TC003", Span(2, 4, 2, 5), "this quote is never closed"),
     "open bracket": Bad(b"a: [b", "TC003", Span(1, 6, 1, 6), "the list from line 1 is missing"),
     "open brace": Bad(b"a: {b: 1", "TC003", Span(1, 9, 1, 9), "the mapping from line 1 is"),
     "tab": Bad(b"a:\n\tb: 1", "TC003", Span(2, 1, 2, 2), "a tab is not allowed here"),
-    "at sign": Bad(b"a: @b", "TC003", Span(1, 4, 1, 6), "begins with `@` must be in quotes"),
+    "at sign": Bad(b"a: @b", "TC003", Span(1, 4, 1, 6), "begins with `@` must be quoted"),
     "escape": Bad(b'a: "\\q"', "TC003", Span(1, 6, 1, 7), "an unknown escape"),
     "short escape": Bad(b'a: "\\xZ"', "TC003", Span(1, 7, 1, 8), "too few hexadecimal digits"),
-    "no colon": Bad(b"a: 1\nb\nc: 2", "TC003", Span(2, 1, 2, 2), "this has no `:` behind it"),
+    "no colon": Bad(b"a: 1\nb\nc: 2", "TC003", Span(2, 1, 2, 2), "a `:` is missing after this"),
     "list on a line": Bad(b"a: - b", "TC003", Span(1, 4, 1, 5), "a list entry cannot begin here"),
-    "no name": Bad(b"a: *", "TC003", Span(1, 4, 1, 5), "begins with `*` must be in quotes"),
-    "colon behind an alias": Bad(b"*x: 1", "TC003", Span(1, 3, 1, 4), "cannot hold a colon"),
+    "no name": Bad(b"a: *", "TC003", Span(1, 4, 1, 5), "begins with `*` must be quoted"),
+    "colon behind an alias": Bad(b"*x: 1", "TC003", Span(1, 3, 1, 4), "cannot contain a colon"),
     "no value": Bad(b"a: [,]", "TC003", Span(1, 5, 1, 6), "a value is missing here"),
     "directive alone": Bad(b"%YAML 1.2\na: 1", "TC003", Span(2, 1, 2, 2), "must follow"),
     "duplicate key": Bad(
-        b"a: 1\nb: 2\na: 3", "TC004", Span(3, 1, 3, 2), "already in line 1", ("a",),
+        b"a: 1\nb: 2\na: 3", "TC004", Span(3, 1, 3, 2), "already on line 1", ("a",),
         {"a": 1, "b": 2},
     ),
     "duplicate in quotes": Bad(
-        b'{a: 1, "a": 2}', "TC004", Span(1, 8, 1, 11), "already in line 1", ("a",), {"a": 1}
+        b'{a: 1, "a": 2}', "TC004", Span(1, 8, 1, 11), "already on line 1", ("a",), {"a": 1}
     ),
     "two merge keys": Bad(
         b"a: &a {b: 1}\nc: {<<: *a, <<: *a}", "TC004", Span(2, 13, 2, 15), "second merge key",
         ("c", "<<"), {"a": {"b": 1}, "c": {"b": 1}},
     ),
-    "too deep": Bad(b"[" * 65, "TC005", Span(1, 65, 1, 66), "over 64 levels", (0,) * 64),
+    "too deep": Bad(b"[" * 65, "TC005", Span(1, 65, 1, 66), "more than 64 levels", (0,) * 64),
     "too deep by alias": Bad(
         b"- &a " + b"[" * 40 + b"]" * 40 + b"\n- " + b"[" * 40 + b"*a" + b"]" * 40,
-        "TC005", Span(2, 43, 2, 45), "`*a` nests over 64 levels", (1, *(0,) * 40),
+        "TC005", Span(2, 43, 2, 45), "`*a` is nested more than 64 levels", (1, *(0,) * 40),
     ),
     "two documents": Bad(
         b"a: 1\n---\nb: 2", "TC006", Span(2, 1, 2, 4), "second document", data={"a": 1}
@@ -93,7 +93,7 @@ CASES = {
         b'a: "\\ud83d"', "TC009", Span(1, 4, 1, 12), "half of a surrogate pair", ("a",),
         {"a": "\ufffd"},
     ),
-    "beyond Unicode": Bad(b'a: "\\U00110000"', "TC009", Span(1, 5, 1, 15), "no character"),
+    "beyond Unicode": Bad(b'a: "\\U00110000"', "TC009", Span(1, 5, 1, 15), "not a character"),
     "raw control": Bad(
         b"a: x\x07y", "TC009", Span(1, 5, 1, 6), "control character (U+0007)", (),
         {"a": "x\ufffdy"},
@@ -135,7 +135,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("bad", CASES.values(), ids=CASES.keys())
-def test_a_bad_document_has_one_problem_with_code_place_and_words(bad: Bad) -> None:
+def test_an_invalid_document_has_one_problem_with_code_position_and_message(bad: Bad) -> None:
     loaded = load(bad.content, syntax="yaml")
     (problem,) = loaded.problems
     assert (problem.code, problem.span, problem.pointer) == (bad.code, bad.span, bad.pointer)
@@ -145,33 +145,33 @@ def test_a_bad_document_has_one_problem_with_code_place_and_words(bad: Bad) -> N
 
 
 @pytest.mark.parametrize(
-    ("written", "value", "words"),
+    ("text", "value", "words"),
     [
-        ("yes", "yes", 'the text "yes" here, but some YAML readers take it for a boolean'),
-        ("Off", "Off", 'the text "Off" here, but some YAML readers take it for a boolean'),
-        ("010", 10, "the number 10 here, but some YAML readers take it for octal or text"),
-        ("0o17", 15, "the number 15 here, but some YAML readers take it for text"),
-        ("1e3", 1000.0, "the number 1000.0 here, but some YAML readers take it for text"),
-        ("1_000", "1_000", 'the text "1_000" here, but some YAML readers take it for a number'),
-        ("0b11", "0b11", "take it for a number"),
-        ("1:30", "1:30", "take it for a number to the base of 60"),
-        ("12:30:45", "12:30:45", "take it for a number to the base of 60"),
+        ("yes", "yes", 'the text "yes" here, but some YAML parsers read it as a boolean'),
+        ("Off", "Off", 'the text "Off" here, but some YAML parsers read it as a boolean'),
+        ("010", 10, "the number 10 here, but some YAML parsers read it as octal or text"),
+        ("0o17", 15, "the number 15 here, but some YAML parsers read it as text"),
+        ("1e3", 1000.0, "the number 1000.0 here, but some YAML parsers read it as text"),
+        ("1_000", "1_000", 'the text "1_000" here, but some YAML parsers read it as a number'),
+        ("0b11", "0b11", "read it as a number"),
+        ("1:30", "1:30", "read it as a base-60 number"),
+        ("12:30:45", "12:30:45", "read it as a base-60 number"),
     ],
 )
-def test_what_older_readers_take_otherwise_is_pointed_out(
-    written: str, value: JsonValue, words: str
+def test_scalars_that_yaml_1_1_reads_differently_are_reported(
+    text: str, value: JsonValue, words: str
 ) -> None:
-    loaded = load(f"a: {written}".encode(), syntax="yaml")
+    loaded = load(f"a: {text}".encode(), syntax="yaml")
     (problem,) = loaded.problems
     assert loaded.document is not None
     assert loaded.document.data == {"a": value}
     assert (problem.code, problem.pointer) == ("TC013", ("a",))
-    assert problem.span == Span(1, 4, 1, 4 + len(written))
+    assert problem.span == Span(1, 4, 1, 4 + len(text))
     assert words in problem.message
     assert "quote it" in (problem.hint or "")
 
 
-def test_all_problems_come_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     content = b"a: 1\na: yes\n5: .inf\nb: !x *c\nd: &e {f: '\x01'}\n---\n"
     codes = [problem.code for problem in load(content, syntax="yaml").problems]
     assert codes == ["TC009", "TC004", "TC013", "TC011", "TC012", "TC007", "TC003"]
@@ -180,7 +180,7 @@ def test_all_problems_come_at_once() -> None:
     assert codes == ["TC009", "TC004", "TC013", "TC011", "TC012", "TC008", "TC006"]
 
 
-def test_a_bomb_of_aliases_is_refused_where_it_grows_too_far() -> None:
+def test_an_alias_bomb_is_rejected_where_it_exceeds_the_limit() -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in pairwise("abcdefg")]
     loaded = load("\n".join(lines).encode(), syntax="yaml")
@@ -190,14 +190,14 @@ def test_a_bomb_of_aliases_is_refused_where_it_grows_too_far() -> None:
     assert "beyond 20,000 values" in loaded.problems[0].message
 
 
-def test_the_written_values_count_beside_the_aliases() -> None:
+def test_values_count_in_addition_to_aliases() -> None:
     content = b"- &a [" + b"1," * 9_000 + b"]\n- *a\n" + b"- 1\n" * 3_000
     loaded = load(content, syntax="yaml")
     assert loaded.document is None
     assert [problem.code for problem in loaded.problems] == ["TC008"]
 
 
-def test_a_large_string_that_is_aliased_often_is_refused_at_the_alias() -> None:
+def test_a_large_string_that_is_aliased_often_is_rejected_at_the_alias() -> None:
     content = b"- &a " + b"x" * 250_000 + b"\n" + b"- *a\n" * 49
     loaded = load(content, syntax="yaml")
     assert loaded.document is None
@@ -216,25 +216,25 @@ def test_a_large_string_that_is_aliased_often_is_refused_at_the_alias() -> None:
     ],
     ids=["more than one byte", "keys", "nested", "merged"],
 )
-def test_what_aliases_add_is_counted_in_bytes_wherever_it_is(content: str) -> None:
+def test_the_size_of_aliases_is_counted_in_bytes_everywhere(content: str) -> None:
     loaded = load(content.encode(), syntax="yaml")
     assert loaded.document is None
     assert {problem.code for problem in loaded.problems} == {"TC014"}
 
 
-def test_aliases_may_add_as_much_as_a_file_may_hold() -> None:
+def test_aliases_may_add_as_much_as_the_maximum_file_size() -> None:
     content = b"- &a " + b"x" * 262_144 + b"\n" + b"- *a\n" * 4
     assert load(content, syntax="yaml").document is not None
     assert load(b"- " + b"x" * 1_000_000, syntax="yaml").document is not None
 
 
-def test_many_problems_of_one_kind_are_cut_short() -> None:
+def test_problems_of_one_kind_are_limited() -> None:
     problems = load(b"a: 1\n" * 500, syntax="yaml").problems
     assert len(problems) == 51
     assert "not listed" in problems[-1].message
 
 
-def test_twenty_thousand_values_and_64_levels_are_fine() -> None:
+def test_twenty_thousand_values_and_64_levels_are_allowed() -> None:
     assert load(b"- 1\n" * 19_999, syntax="yaml").problems == ()
     assert load(b"[" * 64 + b"]" * 64, syntax="yaml").problems == ()
     assert load(b"#" * 1_048_571 + b"\na: 1", syntax="yaml").problems == ()

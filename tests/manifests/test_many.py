@@ -1,4 +1,4 @@
-"""Many manifests, checked in several processes."""
+"""Check many manifests in several processes."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def found(checker: Checker, files: list[Path]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def test_many_files_get_the_same_verdicts_in_the_same_order_as_a_few(tmp_path: Path) -> None:
+def test_many_files_get_the_same_results_in_the_same_order_as_a_few(tmp_path: Path) -> None:
     files, checker = write_many(tmp_path), Checker(None, None, NOW)
     one_by_one = [verdict for file in files for verdict in found(checker, [file])]
 
@@ -41,21 +41,21 @@ def test_many_files_get_the_same_verdicts_in_the_same_order_as_a_few(tmp_path: P
     assert sum(codes == ["TC301"] for _, codes in together) == len(range(0, len(files), 7))
 
 
-def test_what_is_desired_comes_back_from_other_processes_for_those_who_ask(
+def test_desired_schedules_are_returned_from_other_processes_on_request(
     tmp_path: Path,
 ) -> None:
     files = write_many(tmp_path)
 
-    kept = [one.checked.desired for one in Checker(None, None, NOW, True).check_all(files)]
-    dropped = [one.checked.desired for one in Checker(None, None, NOW).check_all(files)]
+    kept = [file.checked.desired for file in Checker(None, None, NOW, True).check_all(files)]
+    dropped = [file.checked.desired for file in Checker(None, None, NOW).check_all(files)]
 
     alone = Checker(None, None, NOW, True)
-    assert kept == [one.checked.desired for file in files for one in alone.check_all([file])]
+    assert kept == [file.checked.desired for path in files for file in alone.check_all([path])]
     assert any(kept)
     assert not any(dropped)
 
 
-def test_the_policy_holds_in_every_process(tmp_path: Path) -> None:
+def test_the_policy_applies_in_every_process(tmp_path: Path) -> None:
     files = write_many(tmp_path)
     policy = tmp_path / "own.toml"
     policy.write_text('[policy]\nminimum_interval = "5m"\n', encoding="utf-8")
@@ -63,7 +63,7 @@ def test_the_policy_holds_in_every_process(tmp_path: Path) -> None:
     assert all(codes == [] for _, codes in found(Checker(policy, None, NOW), files))
 
 
-def test_a_policy_that_cannot_be_read_is_wrong_use_also_in_another_process(
+def test_an_unreadable_policy_is_a_usage_error_in_another_process_too(
     tmp_path: Path,
 ) -> None:
     files = write_many(tmp_path)
@@ -73,7 +73,7 @@ def test_a_policy_that_cannot_be_read_is_wrong_use_also_in_another_process(
         list(Checker(None, None, NOW).check_all(files))
 
 
-def test_processes_begin_as_copies_of_this_one_only_beside_no_other_thread() -> None:
+def test_processes_are_forked_only_if_there_is_no_other_thread() -> None:
     script = (
         "import threading\n"
         "from tenantcron.core.processes import forks_safely\n"

@@ -1,4 +1,4 @@
-"""Triggers, and who is called what: sagas, schedules, references by name, and their number."""
+"""Triggers and names of sagas and schedules, references by name, and the cap."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -11,7 +11,7 @@ from tenantcron.core.values import JsonValue
 
 @dataclass(frozen=True)
 class Trigger:
-    """A trigger in one line, and what is said of it."""
+    """The short form of a trigger, and its problem."""
 
     text: str
     codes: tuple[str, ...] = ()
@@ -44,14 +44,14 @@ TRIGGERS = (
 
 
 @pytest.mark.parametrize("case", TRIGGERS, ids=lambda case: repr(case.text[:30]))
-def test_a_trigger_in_one_line(case: Trigger) -> None:
+def test_the_short_form_of_a_trigger(case: Trigger) -> None:
     checked = check_data({"sagas": [{"name": "a", "trigger": case.text}]})
     assert codes(checked) == list(case.codes)
     if case.hint is not None:
         assert checked.problems[0].hint == case.hint
 
 
-def test_triggers_of_other_kinds_make_no_schedule() -> None:
+def test_triggers_of_other_kinds_create_no_schedule() -> None:
     checked = check_data(
         {
             "sagas": [
@@ -64,7 +64,7 @@ def test_triggers_of_other_kinds_make_no_schedule() -> None:
     assert checked.desired.schedules == ()
 
 
-def test_a_name_that_nothing_defines_is_told_with_the_one_that_was_meant() -> None:
+def test_an_undefined_name_is_reported_with_a_suggestion() -> None:
     checked = check_data(
         {
             "schedules": {"nightly": "0 2 * * *"},
@@ -87,7 +87,7 @@ def sagas(*triggers: JsonValue) -> JsonValue:
     }
 
 
-def test_two_sagas_of_one_name_are_one_mistake_even_if_their_schedules_clash_too() -> None:
+def test_two_sagas_with_the_same_name_are_one_mistake_even_if_their_schedules_clash_too() -> None:
     saga: JsonValue = {"name": "a", "trigger": {"scheduled": {"every": "1h"}}}
     checked = check_data({"sagas": [saga, saga, saga]})
     assert codes(checked) == ["TC109", "TC109"]
@@ -103,12 +103,12 @@ def test_two_sagas_cannot_share_a_schedule_name() -> None:
     assert problem.pointer == ("sagas", 1, "trigger", "scheduled", "name")
 
 
-def test_the_name_of_a_saga_counts_as_its_schedules_name() -> None:
+def test_the_name_of_a_saga_is_the_default_name_of_its_schedule() -> None:
     checked = check_data(sagas({"scheduled": {"every": "1h"}}, "scheduled:saga_0:0 2 * * *"))
     assert codes(checked) == ["TC110"]
 
 
-def test_two_sagas_may_use_one_timetable_under_names_of_their_own() -> None:
+def test_two_sagas_may_use_one_timetable_under_different_names() -> None:
     checked = check_data(
         {
             "schedules": {"nightly": "0 2 * * *"},
@@ -130,7 +130,7 @@ def test_a_timetable_that_no_saga_refers_to_is_a_warning() -> None:
     assert checked.desired is not None
 
 
-def test_a_name_with_a_cron_of_its_own_does_not_refer_to_the_timetable_of_that_name() -> None:
+def test_a_name_with_a_cron_expression_does_not_refer_to_the_named_timetable() -> None:
     checked = check_data(
         {
             "schedules": {"nightly": "0 2 * * *"},
@@ -144,7 +144,7 @@ def many(count: int) -> JsonValue:
     return sagas(*(f"scheduled:s{index}:0 2 * * *" for index in range(count)))
 
 
-def test_the_cap_may_be_reached_but_not_passed() -> None:
+def test_the_cap_may_be_reached_but_not_exceeded() -> None:
     assert codes(check_data(many(20))) == []
     (problem,) = check_data(many(21)).problems
     assert (problem.code, problem.pointer) == ("TC302", ("sagas", 20, "trigger"))
@@ -152,13 +152,13 @@ def test_the_cap_may_be_reached_but_not_passed() -> None:
     assert "`tenant set --max-schedules` is in the database" in str(problem.hint)
 
 
-def test_the_cap_is_the_platforms_own() -> None:
+def test_the_platform_sets_the_cap() -> None:
     assert codes(check_data(many(3), policy=policy_with(cap=2))) == ["TC302"]
     assert codes(check_data(many(0), policy=policy_with(cap=0))) == []
     assert codes(check_data(many(1), policy=policy_with(cap=0))) == ["TC302"]
 
 
-def test_only_schedules_count_against_the_cap() -> None:
+def test_only_schedules_count_towards_the_cap() -> None:
     webhooks = sagas(*("webhook:x" for _ in range(30)), "scheduled:a:0 2 * * *")
     assert codes(check_data(webhooks, policy=policy_with(cap=1))) == []
 
@@ -176,7 +176,7 @@ def test_the_order_of_sagas_does_not_matter() -> None:
     assert all(other == first for other in desired)
 
 
-def test_the_name_beside_a_timetable_is_the_schedules_identity() -> None:
+def test_the_name_next_to_a_timetable_identifies_the_schedule() -> None:
     checked = check_data(
         {"sagas": [{"name": "a", "trigger": {"scheduled": {"name": "x", "every": "1h"}}}]}
     )
@@ -188,7 +188,7 @@ def broken(count: int) -> JsonValue:
     return sagas(*(f"scheduled:s{index}:61 2 * * *" for index in range(count)))
 
 
-def test_a_little_over_the_cap_every_other_mistake_is_reported_too() -> None:
+def test_slightly_over_the_cap_other_mistakes_are_reported_too() -> None:
     assert set(codes(check_data(broken(21)))) == {"TC201", "TC302"}
 
 
@@ -205,6 +205,6 @@ def test_far_over_the_cap_no_schedule_is_checked() -> None:
     assert "TC302" not in codes(check_data(broken(3_000), policy=policy_with(cap=3_000)))
 
 
-def test_triggers_of_others_do_not_count_however_many_there_are() -> None:
+def test_triggers_of_other_tools_never_count_towards_the_cap() -> None:
     others = sagas(*("webhook:incoming" for _ in range(500)))
     assert "TC302" not in codes(check_data(others))

@@ -30,22 +30,22 @@ def check_payload(payload: JsonValue) -> list[str]:
         {"braces": "{nonsense} } }} {", "beside": "{{{tenant}}{"},
     ],
 )
-def test_payloads_that_are_fine(payload: JsonValue) -> None:
+def test_valid_payloads(payload: JsonValue) -> None:
     assert check_payload(payload) == []
 
 
 @pytest.mark.parametrize(
     "text", ["{{firetime}}", "{{FIRE_TIME}}", "{{}}", "{{tenant.id}}", "a {{x}} b", "{{a\nb}}"]
 )
-def test_a_placeholder_that_nothing_fills_is_an_error(text: str) -> None:
+def test_an_unknown_placeholder_is_an_error(text: str) -> None:
     assert check_payload({"a": text}) == ["TC304"]
 
 
 @pytest.mark.parametrize("text", ["{{tenant}", "{{a{b}}", "{{ } }}", "{{{", "{{tenant}} {{"])
-def test_what_begins_like_a_placeholder_and_is_none_is_an_error(text: str) -> None:
+def test_an_incomplete_placeholder_is_an_error(text: str) -> None:
     (problem,) = check_scheduled({"every": "1h", "payload": {"a": text}}).problems
     assert problem.code == "TC304"
-    assert problem.message.endswith("` begins like a placeholder and is none")
+    assert problem.message.endswith("` looks like a placeholder but is not one")
 
 
 @pytest.mark.parametrize(
@@ -87,22 +87,22 @@ def test_a_secret_in_a_payload_is_an_error(payload: JsonValue) -> None:
         {"code": "SAKIAIOSFODNN7EXAMPLES"},
     ],
 )
-def test_words_that_are_no_secret_may_be_in_a_payload(payload: JsonValue) -> None:
+def test_words_that_are_not_secrets_are_allowed_in_a_payload(payload: JsonValue) -> None:
     assert check_payload(payload) == []
 
 
-def test_an_unknown_placeholder_is_found_where_it_stands() -> None:
+def test_an_unknown_placeholder_is_reported_at_its_position() -> None:
     (problem,) = check_scheduled(
         {"every": "1h", "payload": {"a": [{"b": "{{tenant}} {{firetime}}"}]}}
     ).problems
     assert problem.pointer == ("sagas", 0, "trigger", "scheduled", "payload", "a", 0, "b")
     assert (problem.message, problem.hint) == (
-        "nothing fills {{firetime}}",
+        "{{firetime}} is not a known placeholder",
         "did you mean {{fire_time}}?",
     )
 
 
-def test_a_placeholder_that_is_repeated_in_one_string_is_one_mistake() -> None:
+def test_a_repeated_placeholder_in_one_string_is_one_mistake() -> None:
     assert check_payload({"a": "{{x}} {{x}} {{y}}", "b": "{{x}}"}) == ["TC304"] * 3
 
 
@@ -112,22 +112,22 @@ def test_a_payload_is_a_mapping(payload: JsonValue) -> None:
 
 
 def payload_of(size: int, letter: str = "x") -> JsonValue:
-    """Return a payload of exactly so many bytes as JSON."""
+    """Return a payload with exactly this size as JSON."""
     room = size - len('{"a":""}')
     return {"a": letter * (room // len(letter.encode()))}
 
 
-def test_the_size_limit_may_be_reached_but_not_passed() -> None:
+def test_the_size_limit_may_be_reached_but_not_exceeded() -> None:
     assert check_payload(payload_of(LONGEST_PAYLOAD)) == []
     assert check_payload(payload_of(LONGEST_PAYLOAD + 1)) == ["TC303"]
 
 
-def test_the_size_counts_bytes_rather_than_characters() -> None:
+def test_the_size_counts_bytes_not_characters() -> None:
     assert check_payload(payload_of(LONGEST_PAYLOAD, "ü")) == []
     assert check_payload(payload_of(LONGEST_PAYLOAD + 2, "ü")) == ["TC303"]
 
 
-def test_a_payload_that_aliases_blow_up_is_too_large() -> None:
+def test_a_payload_expanded_by_aliases_is_too_large() -> None:
     text = (
         f"sagas:\n- name: a\n  x: &x {'y' * 50_000}\n  trigger:\n    scheduled:\n"
         "      every: 1h\n      payload: {a: [*x, *x, *x, *x, *x, *x]}\n"
@@ -135,7 +135,7 @@ def test_a_payload_that_aliases_blow_up_is_too_large() -> None:
     assert codes(check(text)) == ["TC303"]
 
 
-def test_filling_replaces_the_placeholders_in_every_string_and_nothing_else() -> None:
+def test_only_placeholders_in_strings_are_replaced() -> None:
     payload: JsonValue = {
         "at": "{{fire_time}}",
         "{{tenant}}": ["{{ tenant }}/{{schedule}}", 5, None, {"id": "x{{execution_id}}x"}],
@@ -146,12 +146,12 @@ def test_filling_replaces_the_placeholders_in_every_string_and_nothing_else() ->
     }
 
 
-def test_what_is_filled_in_is_not_looked_at_again() -> None:
+def test_replaced_values_are_not_evaluated_again() -> None:
     assert fill("{{tenant}}", {**VALUES, "tenant": "{{schedule}}"}) == "{{schedule}}"
     assert fill("{{tenant}}", {**VALUES, "tenant": r"\1"}) == r"\1"
 
 
-def test_a_payload_that_is_valid_can_be_filled() -> None:
+def test_placeholders_of_a_valid_payload_can_be_replaced() -> None:
     payload = {"a": "{{ fire_time }} {{schedule}} { } }} {"}
     schedule = only_schedule(check_scheduled({"every": "1h", "payload": dict(payload)}))
     filled = fill(schedule.timing.settings.payload, VALUES)

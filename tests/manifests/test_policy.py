@@ -1,4 +1,4 @@
-"""The policy file: what it may say, where it is found, and what is said about a bad one."""
+"""The policy file: its keys, where it is found, and its errors."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +21,7 @@ def policy_file(folder: Path, text: str) -> Path:
     return file
 
 
-def test_without_a_file_the_documented_defaults_hold() -> None:
+def test_without_a_file_the_documented_defaults_apply() -> None:
     policy = default_policy()
     assert policy.minimum_interval == timedelta(minutes=15)
     assert policy.max_schedules_per_tenant == 20
@@ -35,7 +35,7 @@ def test_without_a_file_the_documented_defaults_hold() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[settings]\nlease = '60s'\n", "[policy]\n"])
-def test_a_file_that_says_nothing_of_the_policy_is_the_default(tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_policy_table_means_the_defaults(tmp_path: Path, text: str) -> None:
     assert load_policy(policy_file(tmp_path, text)) == default_policy()
 
 
@@ -78,7 +78,7 @@ def test_every_key_of_the_policy_is_read(tmp_path: Path) -> None:
     assert policy.presets["nightly"].settings.timeout == timedelta(minutes=15)
 
 
-def test_zero_is_a_value_too(tmp_path: Path) -> None:
+def test_zero_is_a_valid_value(tmp_path: Path) -> None:
     text = (
         "[policy]\nminimum_interval = '0s'\nidempotency_retention = '0s'\n"
         "max_schedules_per_tenant = 0\n"
@@ -91,7 +91,7 @@ def test_zero_is_a_value_too(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Bad:
-    """A policy, and a line of what is said about it."""
+    """A policy, and a line of its error."""
 
     text: str
     line: str
@@ -154,7 +154,9 @@ BAD = (
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.text[:50])
-def test_a_bad_policy_is_refused_with_the_place_and_the_reason(tmp_path: Path, bad: Bad) -> None:
+def test_an_invalid_policy_is_rejected_with_the_key_and_the_reason(
+    tmp_path: Path, bad: Bad
+) -> None:
     file = policy_file(tmp_path, f"[policy]\n{bad.text}\n")
     with pytest.raises(UsageError) as caught:
         load_policy(file)
@@ -163,20 +165,20 @@ def test_a_bad_policy_is_refused_with_the_place_and_the_reason(tmp_path: Path, b
     assert any(line.strip().startswith(bad.line.strip()) for line in rest), rest
 
 
-def test_everything_wrong_with_a_policy_is_said_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_policy_are_reported_at_once(tmp_path: Path) -> None:
     file = policy_file(tmp_path, "[policy]\nminimum_interval = 1\nextra = 1\nallowed_hosts = 1\n")
     with pytest.raises(UsageError) as caught:
         load_policy(file)
     assert len(str(caught.value).splitlines()) == 4
 
 
-def test_the_presets_are_held_to_the_policys_own_floor(tmp_path: Path) -> None:
+def test_presets_must_comply_with_the_minimum_interval(tmp_path: Path) -> None:
     text = "[policy]\nminimum_interval = '1m'\npresets = { often = '*/5 * * * *' }\n"
     assert load_policy(policy_file(tmp_path, text)).presets["often"].cron == "*/5 * * * *"
 
 
 @pytest.mark.parametrize("content", [b"[policy", b"\xff\xfe", b"policy = [1"])
-def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_toml_is_rejected(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "tenantcron.toml"
     file.write_bytes(content)
     with pytest.raises(UsageError, match="the policy cannot be read"):
@@ -187,17 +189,15 @@ def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> N
     ("text", "hint"),
     [
         ("[polcy]\nminimum_interval = '1h'\n", r"`polcy`; did you mean \[policy\]\?"),
-        ("minimum_interval = '1h'\n", "`minimum_interval`; it has policy and settings"),
+        ("minimum_interval = '1h'\n", "`minimum_interval`; the tables are policy and settings"),
     ],
 )
-def test_what_stands_outside_of_the_tables_does_not_silently_mean_the_defaults(
-    tmp_path: Path, text: str, hint: str
-) -> None:
+def test_keys_outside_the_tables_are_rejected(tmp_path: Path, text: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
         load_policy(policy_file(tmp_path, text))
 
 
-def test_the_errors_of_a_policy_come_in_the_order_of_their_places(tmp_path: Path) -> None:
+def test_the_errors_of_a_policy_are_sorted_by_key(tmp_path: Path) -> None:
     presets = "presets = {b = 'nonsense', a = 'nonsense'}\n"
     file = policy_file(tmp_path, f"[policy]\n{presets}minimum_interval = 1\nallowed_hosts = 1\n")
     with pytest.raises(UsageError) as caught:
@@ -207,17 +207,17 @@ def test_the_errors_of_a_policy_come_in_the_order_of_their_places(tmp_path: Path
     assert places == [f"policy.{key}" for key in keys]
 
 
-def test_a_policy_that_is_no_table_is_refused(tmp_path: Path) -> None:
+def test_a_policy_that_is_not_a_table_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the policy is not valid"):
         load_policy(policy_file(tmp_path, "policy = 5"))
 
 
-def test_a_policy_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_policy_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the policy cannot be read"):
         load_policy(tmp_path / "none.toml")
 
 
-def test_the_policy_next_to_the_manifest_comes_first(tmp_path: Path) -> None:
+def test_the_policy_in_the_folder_of_the_manifest_comes_first(tmp_path: Path) -> None:
     policy_file(tmp_path, "")
     near = policy_file(tmp_path / "a", "")
     assert find_policy(tmp_path / "a") == near
@@ -238,7 +238,7 @@ def test_the_policy_at_the_root_of_the_repository_is_found(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("is_worktree", [False, True])
-def test_a_policy_beyond_the_repository_is_none_of_ours(tmp_path: Path, is_worktree: bool) -> None:
+def test_a_policy_outside_the_repository_is_ignored(tmp_path: Path, is_worktree: bool) -> None:
     policy_file(tmp_path, "")
     (tmp_path / "repo" / "a").mkdir(parents=True)
     git = tmp_path / "repo" / ".git"
@@ -246,7 +246,7 @@ def test_a_policy_beyond_the_repository_is_none_of_ours(tmp_path: Path, is_workt
     assert find_policy(tmp_path / "repo" / "a") is None
 
 
-def test_each_manifest_is_judged_by_the_policy_near_it(tmp_path: Path) -> None:
+def test_each_manifest_is_checked_with_its_nearest_policy(tmp_path: Path) -> None:
     policy_file(tmp_path, "[policy]\nmax_schedules_per_tenant = 1\n")
     policy_file(tmp_path / "b", "[policy]\nmax_schedules_per_tenant = 2\n")
     policies = Policies(None)
@@ -257,18 +257,18 @@ def test_each_manifest_is_judged_by_the_policy_near_it(tmp_path: Path) -> None:
     assert caps == [1, 2, 2]
 
 
-def test_the_policy_that_is_given_wins(tmp_path: Path) -> None:
+def test_a_given_policy_takes_precedence(tmp_path: Path) -> None:
     policy_file(tmp_path, "[policy]\nmax_schedules_per_tenant = 1\n")
     given = policy_file(tmp_path / "given", "[policy]\nmax_schedules_per_tenant = 7\n")
     assert Policies(given).of(tmp_path / "m.yaml").max_schedules_per_tenant == 7
 
 
-def test_a_floor_of_zero_allows_every_timetable(tmp_path: Path) -> None:
+def test_a_minimum_interval_of_zero_allows_every_timetable(tmp_path: Path) -> None:
     policy = load_policy(policy_file(tmp_path, "[policy]\nminimum_interval = '0s'\n"))
     assert codes(check_data(manifest({"every": "1s"}), policy=policy)) == []
 
 
-def test_a_host_of_one_tenant_is_refused_to_all_others(tmp_path: Path) -> None:
+def test_a_host_of_one_tenant_is_rejected_for_all_others(tmp_path: Path) -> None:
     text = """
     [policy]
     allowed_hosts = ["billing.internal"]
@@ -296,7 +296,7 @@ def test_a_host_of_one_tenant_is_refused_to_all_others(tmp_path: Path) -> None:
         ("[policy]\nallowed_hosts = ['a.test']\n", True),
     ],
 )
-def test_a_policy_says_whether_any_host_may_be_called(
+def test_a_policy_knows_whether_any_host_may_be_called(
     tmp_path: Path, text: str, expected: bool
 ) -> None:
     assert load_policy(policy_file(tmp_path, text)).calls_hosts is expected

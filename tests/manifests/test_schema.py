@@ -1,4 +1,4 @@
-"""The published JSON Schemas: current, valid, and of one mind with the models and our check."""
+"""The published JSON Schemas are current and valid, and agree with the models and our checker."""
 
 import json
 import tomllib
@@ -34,7 +34,7 @@ SETTINGS = settings(max_examples=400)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_checked_in_schema_is_what_the_models_generate(name: SchemaName) -> None:
+def test_the_committed_schema_matches_the_models(name: SchemaName) -> None:
     assert schema_text(name) == generate.render()[f"{name}.schema.json"]
 
 
@@ -52,16 +52,16 @@ def test_every_key_has_a_description_for_the_editor(name: SchemaName) -> None:
 
 
 @pytest.mark.parametrize("data", GOOD_MANIFESTS)
-def test_all_judges_accept_the_good_examples(data: JsonValue) -> None:
+def test_all_validators_accept_the_valid_examples(data: JsonValue) -> None:
     assert set(verdicts("manifest", data).values()) == {True}
 
 
-def test_all_judges_accept_the_policy_of_the_examples() -> None:
+def test_all_validators_accept_the_policy_of_the_examples() -> None:
     assert set(verdicts("policy", GOOD_POLICY).values()) == {True}
 
 
 @pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: mistake.code)
-def test_all_judges_agree_on_the_mistakes(mistake: Mistake) -> None:
+def test_all_validators_agree_on_the_mistakes(mistake: Mistake) -> None:
     data = data_of(mistake.content, mistake.syntax)
     assert len(set(verdicts("manifest", data).values())) == 1
 
@@ -74,7 +74,7 @@ STRUCTURAL = ("TC101", "TC102", "TC103", "TC104", "TC106", "TC107", "TC111")
     [mistake for mistake in mistakes() if mistake.code in STRUCTURAL],
     ids=lambda mistake: mistake.code,
 )
-def test_all_judges_refuse_the_mistakes_of_structure(mistake: Mistake) -> None:
+def test_all_validators_reject_the_structural_mistakes(mistake: Mistake) -> None:
     data = data_of(mistake.content, mistake.syntax)
     assert set(verdicts("manifest", data).values()) == {False}
 
@@ -92,13 +92,13 @@ def test_all_judges_refuse_the_mistakes_of_structure(mistake: Mistake) -> None:
 @example(data={"tenant": "acme\n", "sagas": []})
 @example(data={"schedules": {"nightly\n": "0 2 * * *"}, "sagas": []})
 @example(data={"x-anything": None, "sagas": []})
-def test_all_judges_agree_on_damaged_manifests(data: JsonValue) -> None:
-    said = verdicts("manifest", data)
-    assert len(set(said.values())) == 1, (said, data)
+def test_all_validators_agree_on_damaged_manifests(data: JsonValue) -> None:
+    results = verdicts("manifest", data)
+    assert len(set(results.values())) == 1, (results, data)
 
 
 @SETTINGS
 @given(data=damaged([GOOD_POLICY]))
-def test_all_judges_agree_on_damaged_policies(data: JsonValue) -> None:
-    said = verdicts("policy", data)
-    assert len(set(said.values())) == 1, (said, data)
+def test_all_validators_agree_on_damaged_policies(data: JsonValue) -> None:
+    results = verdicts("policy", data)
+    assert len(set(results.values())) == 1, (results, data)

@@ -1,4 +1,4 @@
-"""The settings of a schedule: defaults, limits, and what a named timetable hands down."""
+"""The settings of a schedule: defaults, limits, and inheritance from a named timetable."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -51,14 +51,14 @@ FULL: dict[str, JsonValue] = {
 }
 
 
-def test_a_schedule_that_says_nothing_has_the_documented_defaults() -> None:
+def test_a_schedule_without_settings_has_the_documented_defaults() -> None:
     schedule = only_schedule(check_scheduled({"every": "1h"}))
     assert schedule.timing.settings == DEFAULTS
     assert schedule.timing.timezone == "UTC"
     assert (schedule.name, schedule.saga, schedule.target) == ("reconcile", "reconcile", None)
 
 
-def test_every_setting_can_be_said() -> None:
+def test_every_setting_can_be_set() -> None:
     settings = only_schedule(check_scheduled({"every": "1h", **FULL})).timing.settings
     assert settings == ScheduleSettings(
         description="Invoices",
@@ -103,13 +103,13 @@ def test_an_owner_is_a_user_and_an_id(owner: str) -> None:
         "user:mária",
     ],
 )
-def test_what_is_no_owner_is_told_with_how_to_write_one(owner: str) -> None:
+def test_an_invalid_owner_is_reported_with_the_right_form(owner: str) -> None:
     (problem,) = check_scheduled({"every": "1h", "owner": owner}).problems
     assert (problem.code, problem.hint) == ("TC116", "write it as user:maria")
     assert problem.pointer[-1] == "owner"
 
 
-def test_an_owner_is_handed_down_by_a_named_timetable_and_can_be_another() -> None:
+def test_an_owner_is_inherited_from_a_named_timetable_and_can_be_overridden() -> None:
     checked = check_data(
         {
             "tenant": "acme",
@@ -124,11 +124,11 @@ def test_an_owner_is_handed_down_by_a_named_timetable_and_can_be_another() -> No
         }
     )
     assert checked.desired is not None
-    owners = [one.timing.settings.owner for one in checked.desired.schedules]
+    owners = [schedule.timing.settings.owner for schedule in checked.desired.schedules]
     assert owners == ["user:maria", "user:joan"]
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:
+def test_an_integer_may_have_a_decimal_point() -> None:
     scheduled: JsonValue = {"every": "1h", "auto_pause_after": 3.0, "retry": {"max_attempts": 2.0}}
     settings = only_schedule(check_scheduled(scheduled)).timing.settings
     assert (settings.auto_pause_after, settings.retry.max_attempts) == (3, 2)
@@ -137,7 +137,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
 
 @dataclass(frozen=True)
 class Limit:
-    """The lowest and the highest value of a duration, and values just beyond."""
+    """The minimum and the maximum of a duration, and values just beyond them."""
 
     key: str
     fine: tuple[str, ...]
@@ -163,7 +163,7 @@ def test_durations_have_limits(limit: Limit) -> None:
 
 
 @pytest.mark.parametrize("key", ["backoff", "max_backoff"])
-def test_the_waits_between_attempts_have_limits(key: str) -> None:
+def test_backoffs_have_limits(key: str) -> None:
     def retrying(value: str) -> JsonValue:
         return {"every": "2d", "retry": {key: value, "max_attempts": 20}}
 
@@ -172,7 +172,7 @@ def test_the_waits_between_attempts_have_limits(key: str) -> None:
     assert codes(check_scheduled(retrying("9999d999999h"))) == ["TC305"]
 
 
-def test_the_first_wait_is_not_longer_than_the_longest() -> None:
+def test_the_backoff_is_not_longer_than_the_maximum() -> None:
     def waits(**retry: str) -> list[str]:
         return codes(check_scheduled({"every": "2d", "retry": {**retry}}))
 
@@ -181,7 +181,7 @@ def test_the_first_wait_is_not_longer_than_the_longest() -> None:
     assert waits(backoff="10m") == []
 
 
-def test_waits_of_any_length_can_be_added_up() -> None:
+def test_backoffs_of_any_length_can_be_added_up() -> None:
     waits: JsonValue = {
         "backoff": "9999d999999h",
         "max_backoff": "9999d999999h",
@@ -190,7 +190,7 @@ def test_waits_of_any_length_can_be_added_up() -> None:
     assert codes(check_scheduled({"every": "2d", "retry": waits})) == ["TC305", "TC305"]
 
 
-def test_the_longest_time_of_all_attempts_counts_every_wait_and_every_timeout() -> None:
+def test_the_longest_duration_of_all_attempts_includes_every_backoff_and_timeout() -> None:
     retry = RetryPolicy(5, timedelta(seconds=1), timedelta(seconds=5))
     waits = timedelta(seconds=1 + 2 + 4 + 5)
     assert retry.longest(timedelta(minutes=1)) == timedelta(minutes=5) + waits
@@ -220,11 +220,11 @@ def by_preset(**settings: JsonValue) -> Timing:
     return only_schedule(check_scheduled(scheduled, policy=PRESETS)).timing
 
 
-def test_a_preset_hands_down_its_timetable_its_zone_and_its_settings() -> None:
+def test_a_schedule_inherits_timetable_time_zone_and_settings_of_a_preset() -> None:
     assert by_preset() == NIGHTLY
 
 
-def test_settings_beside_a_preset_override_its_own_one_by_one() -> None:
+def test_settings_next_to_a_preset_override_single_settings() -> None:
     timing = by_preset(timezone="Asia/Tokyo", priority="high", retry={"max_attempts": 9})
     assert timing.timetable == NIGHTLY.timetable
     assert timing.timezone == "Asia/Tokyo"
@@ -234,7 +234,7 @@ def test_settings_beside_a_preset_override_its_own_one_by_one() -> None:
     )
 
 
-def test_a_payload_replaces_that_of_the_preset_as_a_whole() -> None:
+def test_a_payload_replaces_the_entire_payload_of_the_preset() -> None:
     assert by_preset(payload={"b": 2}).settings.payload == {"b": 2}
     assert by_preset(payload={}).settings.payload == {}
 
@@ -246,7 +246,7 @@ def test_false_and_zero_override_too() -> None:
     assert settings.catch_up_window == timedelta(0)
 
 
-def test_a_spread_is_judged_against_the_timetable_of_the_preset() -> None:
+def test_a_spread_is_checked_with_the_timetable_of_the_preset() -> None:
     policy = policy_with(presets={"often": NIGHTLY._replace(timetable=parse("*/15 * * * *"))})
     (problem,) = check_scheduled({"preset": "often", "spread": "15m"}, policy=policy).problems
     assert (problem.code, problem.pointer[-1]) == ("TC306", "spread")
@@ -263,7 +263,7 @@ def test_a_schedule_of_the_manifest_hides_a_preset_of_the_same_name() -> None:
     assert only_schedule(checked).timing.cron == "0 3 * * *"
 
 
-def test_a_schedule_of_the_manifest_may_build_on_the_preset_of_its_own_name() -> None:
+def test_a_schedule_of_the_manifest_may_extend_the_preset_of_the_same_name() -> None:
     checked = check_data(
         {
             "schedules": {"nightly": {"preset": "nightly", "timezone": "Asia/Tokyo"}},
@@ -288,7 +288,7 @@ def test_schedules_of_the_manifest_cannot_refer_to_each_other() -> None:
     assert codes(checked) == ["TC206", "TC206"]
 
 
-def test_the_defaults_of_the_schema_are_those_in_force() -> None:
+def test_the_defaults_of_the_schema_are_the_effective_ones() -> None:
     documented = {
         key: value
         for key, value in defaults("manifest", "Timing").items()
@@ -300,13 +300,13 @@ def test_the_defaults_of_the_schema_are_those_in_force() -> None:
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [("1h", []), ("1h1s", ["TC307"])])
-def test_a_timeout_above_the_platforms_maximum_is_refused(
+def test_a_timeout_above_the_platforms_maximum_is_rejected(
     timeout: str, expected: list[str]
 ) -> None:
     assert codes(check_scheduled({"every": "1d", "timeout": timeout})) == expected
 
 
-def test_a_preset_cannot_carry_a_longer_timeout_into_a_schedule() -> None:
+def test_a_preset_cannot_give_a_schedule_a_longer_timeout() -> None:
     checked = check_data(
         {
             "schedules": {"long": {"every": "1d", "timeout": "2h"}},

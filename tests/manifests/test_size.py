@@ -1,4 +1,4 @@
-"""The size of a tenant's schedules, which is what the database keeps of them."""
+"""The size of a tenant's schedules, as the database stores them."""
 
 from support.manifests import check_data, codes, policy_with
 
@@ -8,7 +8,7 @@ KIB = 1024
 
 
 def sharing(count: int, payload: JsonValue) -> dict[str, JsonValue]:
-    """Return sagas whose schedules take their payload from one named entry, without any alias."""
+    """Return sagas whose schedules share the payload of one named entry, without an alias."""
     sagas: list[JsonValue] = [
         {"name": f"s{number}", "trigger": {"scheduled": {"name": f"s{number}", "preset": "large"}}}
         for number in range(count)
@@ -27,13 +27,13 @@ def test_a_payload_that_many_schedules_share_counts_for_each() -> None:
     assert problem.message == "the schedules have 4,301,031 bytes, 4,194,304 are allowed"
 
 
-def test_the_platform_decides_on_the_size() -> None:
+def test_the_platform_sets_the_size_limit() -> None:
     payload: JsonValue = {"text": "x" * KIB}
     assert codes(check_data(sharing(3, payload), policy=policy_with(size=4 * KIB))) == []
     assert codes(check_data(sharing(4, payload), policy=policy_with(size=4 * KIB))) == ["TC308"]
 
 
-def test_all_that_tenants_write_at_length_counts() -> None:
+def test_payloads_descriptions_and_targets_count() -> None:
     header: JsonValue = {"X-Note": "x" * KIB}
     target: JsonValue = {
         "http": {"url": "https://billing.internal/" + "a" * KIB, "headers": header}
@@ -45,6 +45,6 @@ def test_all_that_tenants_write_at_length_counts() -> None:
     assert problem.code == "TC308"
 
 
-def test_the_size_is_that_of_the_json_in_utf8() -> None:
+def test_the_size_is_measured_as_json_in_utf8() -> None:
     payload: JsonValue = {"text": "é" * KIB}
     assert codes(check_data(sharing(1, payload), policy=policy_with(size=2 * KIB))) == ["TC308"]

@@ -1,4 +1,4 @@
-"""Structure: keys, types, names and sections, told apart from what belongs to other tools."""
+"""The structure of a manifest: keys, types, names, and sections of other tools."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from tenantcron.schedules.settings import SETTINGS
 
 @dataclass(frozen=True)
 class Case:
-    """A manifest, and the one problem that it must have."""
+    """A manifest, and its only problem."""
 
     name: str
     data: JsonValue
@@ -32,21 +32,21 @@ CASES = (
         "sagas null",
         {"sagas": None},
         "TC104",
-        "`sagas` has nothing behind it",
-        "write a value, or [] if none are meant",
+        "`sagas` has no value",
+        "write a value, or [] if there are none",
     ),
     Case(
         "schedules null",
         {"sagas": [], "schedules": None},
         "TC104",
-        "`schedules` has nothing behind it",
-        "write a value, or {} if none are meant, or remove the key",
+        "`schedules` has no value",
+        "write a value, or {} if there are none, or remove the key",
     ),
     Case(
         "a saga null",
         {"sagas": [None]},
         "TC104",
-        "entry 1 of `sagas` has nothing behind it",
+        "entry 1 of `sagas` has no value",
         "remove the entry",
     ),
     Case("sagas a mapping", {"sagas": {}}, "TC103", "`sagas` must be a list, not a mapping"),
@@ -204,7 +204,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_mistake_of_structure_is_told_in_plain_words(case: Case) -> None:
+def test_a_structural_mistake_has_a_plain_message(case: Case) -> None:
     problems = [p for p in check_data(case.data).problems if not p.code.startswith("TC4")]
     (problem,) = problems
     assert (problem.code, problem.message) == (case.code, case.message)
@@ -213,7 +213,7 @@ def test_a_mistake_of_structure_is_told_in_plain_words(case: Case) -> None:
 
 
 @pytest.mark.parametrize("key", ["saga", "sagsa", "Sagas", "sagass"])
-def test_a_near_miss_of_sagas_is_an_error_that_names_what_was_meant(key: str) -> None:
+def test_a_misspelt_sagas_section_is_an_error_with_a_suggestion(key: str) -> None:
     problems = check_data({key: []}).problems
     assert sorted(problem.code for problem in problems) == ["TC102", "TC105"]
     assert "did you mean `sagas`?" in [problem.hint for problem in problems]
@@ -222,12 +222,12 @@ def test_a_near_miss_of_sagas_is_an_error_that_names_what_was_meant(key: str) ->
 @pytest.mark.parametrize(
     "key", ["schedule", "Schedules", "shedules", "tennant", "Tenant", "metdata", "versoin"]
 )
-def test_a_near_miss_of_an_optional_section_is_an_error(key: str) -> None:
+def test_a_misspelt_optional_section_is_an_error(key: str) -> None:
     assert codes(check_data({"sagas": [], key: {}})) == ["TC105"]
 
 
 @pytest.mark.parametrize("key", ["triger", "targets", "nme", "Trigger"])
-def test_a_near_miss_inside_a_saga_is_an_error(key: str) -> None:
+def test_a_misspelt_key_of_a_saga_is_an_error(key: str) -> None:
     assert codes(check_data(saga(**{key: {}}))) == ["TC105"]
 
 
@@ -247,23 +247,23 @@ def test_a_near_miss_inside_a_saga_is_an_error(key: str) -> None:
         "$schema",
     ],
 )
-def test_sections_of_other_tools_are_left_alone(key: str) -> None:
+def test_sections_of_other_tools_are_ignored(key: str) -> None:
     assert codes(check_data({"sagas": [], key: None})) == []
 
 
 @pytest.mark.parametrize("key", ["script", "filter", "description", "steps", "timeout", "x-owner"])
-def test_other_keys_of_a_saga_are_left_alone(key: str) -> None:
+def test_other_keys_of_a_saga_are_ignored(key: str) -> None:
     assert codes(check_data(saga(**{key: None}))) == []
 
 
 @pytest.mark.parametrize("version", ["1.0", 1.0, 1])
-def test_the_version_may_be_written_without_quotes(version: JsonValue) -> None:
+def test_the_version_may_be_unquoted(version: JsonValue) -> None:
     assert codes(check_data({"version": version, "sagas": []})) == []
 
 
 @dataclass(frozen=True)
 class NameCase:
-    """A name of a saga, and whether it may be one."""
+    """The name of a saga, and whether it is valid."""
 
     name: str
     is_good: bool
@@ -297,7 +297,7 @@ def test_names_are_plain_lower_case(case: NameCase) -> None:
     assert codes(checked) == (["TC210"] if case.is_good else ["TC107"])
 
 
-def test_of_two_timetables_the_second_one_written_is_marked() -> None:
+def test_of_two_timetables_the_second_one_is_reported() -> None:
     checked = check(
         'sagas:\n- name: a\n  trigger:\n    scheduled: {daily: {at: "02:00"}, cron: x}\n'
     )
@@ -311,7 +311,7 @@ def test_three_timetables_are_two_mistakes() -> None:
     assert codes(checked) == ["TC111", "TC111"]
 
 
-def test_checking_goes_on_below_and_beside_a_mistake() -> None:
+def test_checks_continue_below_and_next_to_a_mistake() -> None:
     data: JsonValue = {
         "version": 3,
         "tenant": 5,
@@ -326,7 +326,7 @@ def test_checking_goes_on_below_and_beside_a_mistake() -> None:
     )
 
 
-def test_one_place_is_not_reported_twice_for_one_mistake() -> None:
+def test_a_mistake_is_reported_once_per_position() -> None:
     assert codes(check("sagas:\n- {name: a, trigger: {scheduled: {every: 1h, enabled: yes}}}")) == [
         "TC103"
     ]
@@ -338,7 +338,7 @@ def test_a_missing_key_is_reported_at_the_mapping_that_lacks_it() -> None:
     assert (problem.span.line, problem.span.column) == (2, 5)
 
 
-def test_long_values_do_not_drown_the_message() -> None:
+def test_long_values_are_shortened_in_messages() -> None:
     long = "x" * 5_000
     unknown = f"{{{{{long}}}}}"
     data: JsonValue = {

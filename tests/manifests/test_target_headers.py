@@ -1,4 +1,4 @@
-"""Headers that a target may be sent, and secrets that must not stand in them."""
+"""Headers of a target, and secrets that they must not contain."""
 
 from dataclasses import dataclass
 from time import process_time
@@ -12,7 +12,7 @@ from tenantcron.core.values import JsonValue
 
 @dataclass(frozen=True)
 class Header:
-    """A header, and whether it may be sent."""
+    """A header, and whether it is allowed."""
 
     name: str
     value: str
@@ -57,7 +57,7 @@ def test_headers(header: Header) -> None:
     assert found == ([] if header.is_good else ["TC403"])
 
 
-def test_a_value_of_a_header_is_a_string() -> None:
+def test_the_value_of_a_header_is_a_string() -> None:
     assert check_http(url="https://billing.internal/", headers={"X-Team": 5}) == ["TC103"]
 
 
@@ -101,7 +101,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: f"{text.name}-{text.value[:12]}")
-def test_secrets_are_told_from_other_values(text: Text) -> None:
+def test_secrets_are_distinguished_from_other_values(text: Text) -> None:
     found = check_http(url="https://billing.internal/", headers={text.name: text.value})
     assert found == (["TC407"] if text.is_secret else [])
 
@@ -119,8 +119,8 @@ def test_the_diagnostic_of_a_secret_does_not_repeat_it() -> None:
 
 
 @pytest.mark.parametrize("piece", ["a", "eyJa.", "-", "sk_live_", "0f", "token."])
-def test_long_values_are_judged_quickly(piece: str) -> None:
-    """A second would be a thousand times what it takes; a slip in a pattern takes hours."""
+def test_long_values_are_checked_quickly(piece: str) -> None:
+    """A second is a thousand times what is needed; a mistake in a pattern takes hours."""
     began = process_time()
     check_http(url="https://billing.internal/", headers={"X-Team": piece * 100_000})
     assert process_time() - began < 5

@@ -1,4 +1,4 @@
-"""Targets: URLs that can be called safely, hosts that may be called, and how calls are proven."""
+"""Targets: safe URLs, allowed hosts, and authentication."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -131,7 +131,7 @@ def test_no_host_may_be_called_by_default() -> None:
     assert check_http((), url="https://billing.internal/") == ["TC402"]
 
 
-def test_plain_http_needs_an_entry_that_says_so() -> None:
+def test_plain_http_needs_an_explicit_entry() -> None:
     data = manifest({"every": "1h"}, target={"http": {"url": "http://billing.internal/"}})
     (problem,) = check_data(data, policy=POLICY).problems
     assert problem.code == "TC401"
@@ -140,12 +140,12 @@ def test_plain_http_needs_an_entry_that_says_so() -> None:
     assert check_http(("http://*.internal",), url="https://a.internal/") == ["TC402"]
 
 
-def test_entries_of_the_policy_may_be_in_capitals() -> None:
+def test_entries_of_the_policy_are_case_insensitive() -> None:
     assert check_http(("Billing.Internal", "*.GRID.internal"), url="https://billing.internal") == []
     assert check_http(("*.GRID.internal",), url="https://a.grid.internal") == []
 
 
-def test_a_host_that_is_not_allowed_is_told_with_the_entry_to_add() -> None:
+def test_a_forbidden_host_is_reported_with_the_entry_to_add() -> None:
     data = manifest({"every": "1h"}, target={"http": {"url": "http://a.example:81/x"}})
     (problem,) = check_data(data, policy=POLICY).problems
     assert problem.hint == (
@@ -161,11 +161,11 @@ def test_a_url_has_at_most_2048_characters() -> None:
 
 
 @pytest.mark.parametrize("url", ["https://10.0.0.2/", "https://169.254.169.254/latest"])
-def test_an_address_of_a_network_that_the_policy_does_not_name(url: str) -> None:
+def test_an_address_outside_the_allowed_networks(url: str) -> None:
     assert check_http(url=url) == ["TC406"]
 
 
-def test_the_diagnostic_of_an_address_names_the_line_to_add() -> None:
+def test_the_diagnostic_of_an_address_shows_the_line_to_add() -> None:
     data = manifest({"every": "1h"}, target={"http": {"url": "https://10.0.0.2/"}})
     (problem,) = check_data(data, policy=POLICY).problems
     assert problem.message == "10.0.0.2 is not a public address: private"
@@ -177,7 +177,7 @@ def test_the_diagnostic_of_an_address_names_the_line_to_add() -> None:
 
 @dataclass(frozen=True)
 class Port:
-    """A URL, the ports of a policy, and whether the one may be called by the other."""
+    """A URL, the ports of a policy, and whether the policy allows the URL."""
 
     url: str
     ports: tuple[int, ...] | None
@@ -206,7 +206,7 @@ def test_ports(case: Port) -> None:
     assert codes(check_data(data, policy=policy)) == ([] if case.is_good else ["TC405"])
 
 
-def test_the_diagnostic_of_a_port_names_the_line_to_write() -> None:
+def test_the_diagnostic_of_a_port_shows_the_line_to_write() -> None:
     policy = policy_with(hosts=("billing.internal",))
     data = manifest({"every": "1h"}, target={"http": {"url": "https://billing.internal:8443"}})
     (problem,) = check_data(data, policy=policy).problems
@@ -227,13 +227,13 @@ GOOD_AUTH: tuple[JsonValue, ...] = (
 
 
 @pytest.mark.parametrize("auth", GOOD_AUTH, ids=str)
-def test_auth_that_may_be_used(auth: JsonValue) -> None:
+def test_allowed_auth(auth: JsonValue) -> None:
     assert check_http(url="https://billing.internal/", auth=auth) == []
 
 
 @dataclass(frozen=True)
 class BadAuth:
-    """An auth section, and what is said about it."""
+    """An auth section, and its problems."""
 
     auth: JsonValue
     codes: list[str]
@@ -266,11 +266,11 @@ BAD_AUTH = (
 
 
 @pytest.mark.parametrize("case", BAD_AUTH, ids=lambda case: str(case.auth))
-def test_auth_that_is_refused(case: BadAuth) -> None:
+def test_rejected_auth(case: BadAuth) -> None:
     assert check_http(url="https://billing.internal/", auth=case.auth) == case.codes
 
 
-def test_the_diagnostic_of_a_secret_that_may_not_be_used_names_the_entry_to_add() -> None:
+def test_the_diagnostic_of_a_forbidden_secret_shows_the_entry_to_add() -> None:
     http: JsonValue = {"url": "https://billing.internal/", "auth": SIGNED}
     data = manifest({"every": "1h"}, target={"http": http})
     (problem,) = check_data(data, policy=policy_with(hosts=("billing.internal",))).problems
@@ -281,7 +281,7 @@ def test_the_diagnostic_of_a_secret_that_may_not_be_used_names_the_entry_to_add(
     assert problem.pointer[-3:] == ("hmac", "secret", "env")
 
 
-def test_the_diagnostic_of_an_audience_names_the_entry_to_add() -> None:
+def test_the_diagnostic_of_an_audience_shows_the_entry_to_add() -> None:
     auth: JsonValue = {"execution_token": {"audience": "https://payroll.internal"}}
     http: JsonValue = {"url": "https://billing.internal/", "auth": auth}
     data = manifest({"every": "1h"}, target={"http": http})
@@ -294,7 +294,7 @@ def test_the_diagnostic_of_an_audience_names_the_entry_to_add() -> None:
     assert problem.pointer[-2:] == ("execution_token", "audience")
 
 
-def test_a_target_is_judged_whatever_triggers_its_saga() -> None:
+def test_a_target_is_checked_for_every_kind_of_trigger() -> None:
     data: JsonValue = {
         "sagas": [
             {"name": "a", "trigger": "webhook:x", "target": {"http": {"url": "https://evil.com"}}}
@@ -303,7 +303,7 @@ def test_a_target_is_judged_whatever_triggers_its_saga() -> None:
     assert codes(check_data(data)) == ["TC402"]
 
 
-def test_a_target_is_kept_with_its_defaults() -> None:
+def test_a_target_is_stored_with_its_defaults() -> None:
     data = manifest({"every": "1h"}, target={"http": {"url": "https://billing.internal/run"}})
     target = only_schedule(check_data(data, policy=POLICY)).target
     assert target is not None
@@ -312,7 +312,7 @@ def test_a_target_is_kept_with_its_defaults() -> None:
 
 @dataclass(frozen=True)
 class Retention:
-    """Timeouts and attempts against what a target remembers."""
+    """Timeouts and attempts, and whether they end before the target forgets the key."""
 
     timeout: str
     max_attempts: int

@@ -1,4 +1,4 @@
-"""Timetables: how each form is stored, and what the platform's rules say of it."""
+"""Timetables: the stored form of each, and the platform's rules."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,9 +21,9 @@ FLOOR_OF_A_SECOND = policy_with(floor=timedelta(seconds=1))
 
 @dataclass(frozen=True)
 class Translation:
-    """A timetable as it is written, and as it is stored."""
+    """A timetable of a manifest, and its stored form."""
 
-    written: dict[str, JsonValue]
+    declared: dict[str, JsonValue]
     stored: str
 
 
@@ -42,7 +42,7 @@ TRANSLATIONS = (
     Translation({"every": "90m"}, "@every 1h30m"),
     Translation({"every": "5h"}, "@every 5h"),
     Translation({"every": "6h"}, "0 */6 * * *"),
-    # By the clock on the wall only where every shift of that clock is a multiple of the interval.
+    # In local time only if every clock change is a multiple of the interval.
     Translation({"every": "1h", "timezone": "Europe/London"}, "0 * * * *"),
     Translation({"every": "2h", "timezone": "Europe/London"}, "@every 2h"),
     Translation({"every": "24h", "timezone": "Europe/London"}, "@every 1d"),
@@ -77,25 +77,25 @@ TRANSLATIONS = (
 )
 
 
-@pytest.mark.parametrize("case", TRANSLATIONS, ids=lambda case: str(case.written))
+@pytest.mark.parametrize("case", TRANSLATIONS, ids=lambda case: str(case.declared))
 def test_every_form_is_stored_as_cron_or_every_or_at(case: Translation) -> None:
-    schedule = only_schedule(check_scheduled(dict(case.written), policy=FLOOR_OF_A_SECOND))
+    schedule = only_schedule(check_scheduled(dict(case.declared), policy=FLOOR_OF_A_SECOND))
     assert schedule.timing.cron == case.stored
 
 
-def test_a_single_time_that_the_clock_skips_happens_at_the_first_instant_after_the_gap() -> None:
+def test_a_skipped_single_time_fires_at_the_first_instant_after_the_gap() -> None:
     scheduled: JsonValue = {"once": "2027-03-28T01:30:00", "timezone": "Europe/London"}
     assert only_schedule(check_scheduled(scheduled)).timing.cron == "@at 2027-03-28T01:00:00Z"
 
 
-def test_a_single_time_that_comes_twice_happens_the_first_time() -> None:
+def test_a_repeated_single_time_fires_the_first_time() -> None:
     scheduled: JsonValue = {"once": "2027-10-31T01:30:00", "timezone": "Europe/London"}
     assert only_schedule(check_scheduled(scheduled)).timing.cron == "@at 2027-10-31T00:30:00Z"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A timetable, and the codes that it gets."""
+    """A timetable, and the codes of its problems."""
 
     scheduled: dict[str, JsonValue]
     codes: tuple[str, ...] = ()
@@ -149,27 +149,27 @@ JUDGED = (
 
 
 @pytest.mark.parametrize("case", JUDGED, ids=lambda case: str(case.scheduled)[:60])
-def test_timetables_are_judged_exactly(case: Judged) -> None:
+def test_timetables_are_checked_exactly(case: Judged) -> None:
     assert codes(check_scheduled(dict(case.scheduled))) == list(case.codes)
 
 
-def test_the_floor_is_the_platforms_own() -> None:
+def test_the_platform_sets_the_minimum_interval() -> None:
     two_hours = policy_with(floor=timedelta(hours=2))
     assert codes(check_scheduled({"every": "2h"}, policy=two_hours)) == []
     assert codes(check_scheduled({"every": "1h"}, policy=two_hours)) == ["TC301"]
     assert codes(check_scheduled({"every": "30s"}, policy=FLOOR_OF_A_SECOND)) == []
 
 
-def test_a_floor_that_is_broken_is_told_with_the_gap_and_the_limit() -> None:
+def test_a_violated_minimum_interval_is_reported_with_the_gap_and_the_limit() -> None:
     (problem,) = check_scheduled({"cron": "*/14 * * * *"}).problems
     assert problem.message == (
-        "`*/14 * * * *` fires 4m apart at the closest, the platform allows 15m"
+        "the shortest gap of `*/14 * * * *` is 4m; the platform requires at least 15m"
     )
-    assert problem.hint == "`every: 15m` is the most frequent timetable"
+    assert problem.hint == "`every: 15m` is the shortest interval allowed"
     assert problem.pointer == ("sagas", 0, "trigger", "scheduled", "cron")
 
 
-def test_an_unknown_zone_is_told_with_the_one_that_was_meant() -> None:
+def test_an_unknown_time_zone_is_reported_with_a_suggestion() -> None:
     (problem,) = check_scheduled({"every": "1h", "timezone": "Europe/Londn"}).problems
     assert (problem.message, problem.hint) == (
         "`Europe/Londn` is not a time zone",
@@ -177,13 +177,13 @@ def test_an_unknown_zone_is_told_with_the_one_that_was_meant() -> None:
     )
 
 
-def test_every_one_line_form_is_judged_too() -> None:
+def test_the_short_form_is_checked_too() -> None:
     assert codes(check("sagas: [{name: a, trigger: 'scheduled:a:*/5 * * * *'}]")) == ["TC301"]
     assert codes(check("sagas: [{name: a, trigger: 'scheduled:a:nonsense'}]")) == ["TC201"]
     assert codes(check("sagas: [{name: a, trigger: 'scheduled:a:'}]")) == ["TC201"]
 
 
-def test_schedules_take_a_cron_expression_alone() -> None:
+def test_a_named_schedule_may_be_only_a_cron_expression() -> None:
     checked = check_data(
         {
             "schedules": {"nightly": "0 2 * * *"},
@@ -194,7 +194,7 @@ def test_schedules_take_a_cron_expression_alone() -> None:
     assert (timing.cron, timing.timezone) == ("0 2 * * *", "UTC")
 
 
-def test_a_broken_named_timetable_is_reported_where_it_stands_and_only_there() -> None:
+def test_an_invalid_named_timetable_is_reported_once_at_its_definition() -> None:
     checked = check_data(
         {
             "schedules": {"nightly": "0 2 * *"},
@@ -208,5 +208,5 @@ def test_a_broken_named_timetable_is_reported_where_it_stands_and_only_there() -
     assert (problem.code, problem.pointer) == ("TC201", ("schedules", "nightly"))
 
 
-def test_now_is_a_parameter() -> None:
+def test_the_current_time_is_a_parameter() -> None:
     assert codes(check_scheduled({"once": f"{NOW:%Y-%m-%dT%H:%M:%SZ}"})) == ["TC208"]

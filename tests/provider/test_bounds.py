@@ -38,8 +38,8 @@ async def test_a_schedule_below_the_minimum_interval_is_skipped_and_reported(fle
     done = await refresh(fleet.database, provider, retry_broken=True)
     assert done.created == 1
     assert done.broken == {
-        "acme": "schedule `fast`: `*/5 * * * *` fires 5m apart at the closest, the platform "
-        "allows 15m"
+        "acme": "schedule `fast`: the shortest gap of `*/5 * * * *` is 5m; the platform requires "
+        "at least 15m"
     }
 
 

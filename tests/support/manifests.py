@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tenantcron.core.egress import Egress
 from tenantcron.core.values import JsonValue
-from tenantcron.manifests.check import Checked, TenantHints, check_manifest
+from tenantcron.manifests.check import CheckedManifest, TenantHints, check_manifest
 from tenantcron.manifests.document import Syntax
 from tenantcron.manifests.language.rules import RULES
 from tenantcron.manifests.policy import Policy, default_policy, load_policy
@@ -26,19 +26,19 @@ def check(
     syntax: Syntax = "yaml",
     asked_for: str | None = None,
     file_stem: str | None = "acme",
-) -> Checked:
+) -> CheckedManifest:
     """Check one manifest."""
     content = text if isinstance(text, bytes) else text.encode()
     hints = TenantHints(asked_for, file_stem)
     return check_manifest(content, syntax, policy or default_policy(), hints, NOW)
 
 
-def check_data(data: JsonValue, *, policy: Policy | None = None) -> Checked:
+def check_data(data: JsonValue, *, policy: Policy | None = None) -> CheckedManifest:
     """Check a manifest given as data."""
     return check(json.dumps(data), syntax="json", policy=policy)
 
 
-def codes(checked: Checked) -> list[str]:
+def codes(checked: CheckedManifest) -> list[str]:
     """Return the codes of all problems, in order."""
     return [problem.code for problem in checked.problems]
 
@@ -79,12 +79,12 @@ def manifest(scheduled: JsonValue, **saga: JsonValue) -> dict[str, JsonValue]:
     return {"sagas": [{"name": "reconcile", "trigger": trigger, **saga}]}
 
 
-def check_scheduled(scheduled: JsonValue, *, policy: Policy | None = None) -> Checked:
+def check_scheduled(scheduled: JsonValue, *, policy: Policy | None = None) -> CheckedManifest:
     """Check one schedule in its full form."""
     return check_data(manifest(scheduled), policy=policy)
 
 
-def only_schedule(checked: Checked) -> DesiredSchedule:
+def only_schedule(checked: CheckedManifest) -> DesiredSchedule:
     """Return the only schedule of a valid manifest."""
     assert checked.desired is not None, checked.problems
     (schedule,) = checked.desired.schedules
@@ -105,7 +105,7 @@ class Mistake:
         """The option for the only rule that needs one to be broken."""
         return "umbrella" if self.code == "TC114" else None
 
-    def check(self) -> Checked:
+    def check(self) -> CheckedManifest:
         """Check it with the policy of the examples."""
         policy = load_policy(MISTAKES / "tenantcron.toml")
         return check(
