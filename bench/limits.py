@@ -45,6 +45,7 @@ COLUMNS = {
     "definition_id": "uuid",
     "scheduled_for": "timestamptz",
     "state": "text",
+    "reason_code": "text",
     "reason": "text",
     "overlap": "text",
     "priority": "smallint",

@@ -50,8 +50,8 @@ CHECKS = (
 # A handler that was started from a lost claim may end this long after the failover.
 DELIVERED_WITHIN = timedelta(seconds=15)
 _ENDED = {"SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"}
-# Prefix of the reason of an execution that was blamed for the loss of its workers.
-_BLAMED = "killed its worker"
+# The code of the reason of an execution that was blamed for the loss of its workers.
+_BLAMED = "killed_worker"
 _SLACK = timedelta(milliseconds=50)
 # Seconds; the interval between two heartbeats.
 _TOLERATED_STALL = LEASE / 3
@@ -140,7 +140,7 @@ class Checker:
         """Check that only a killer is blamed for its worker, and that a loss is not an attempt."""
         for row in self._rows(schedule):
             self.findings.examine("blame")
-            is_blamed = row["state"] == "DEAD" and (row["reason"] or "").startswith(_BLAMED)
+            is_blamed = row["state"] == "DEAD" and row["reason_code"] == _BLAMED
             if is_blamed != (schedule.saga == POISON and not self.kills_workers):
                 self.findings.add("blame", _describe(row))
             attempts = self.evidence.attempts.get(row["id"], [])
@@ -323,7 +323,8 @@ def _covers(row: DictRow, time: datetime) -> bool:
 
 def _describe(row: DictRow) -> str:
     cover = f" with {row['missed_count']} since {row['covers_from']}" if row["covers_from"] else ""
-    reason = f" ({row['reason']})" if row["reason"] else ""
+    why = [row[name] for name in ("reason_code", "reason") if row[name]]
+    reason = f" ({': '.join(why)})" if why else ""
     return (
         f"{row['tenant_id']}/{row['schedule_name']} {row['id']} for {row['scheduled_for']}{cover}:"
         f" {row['state']}{reason}, attempt {row['attempt']}"

@@ -14,8 +14,8 @@ from faults.testbed import Testbed
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXECUTIONS = """
-SELECT id, tenant_id, schedule_name, schedule_id, scheduled_for, state, reason, covers_from,
-    missed_count, attempt, attempts_allowed, losses, worker_id, started_at, finished_at
+SELECT id, tenant_id, schedule_name, schedule_id, scheduled_for, state, reason_code, reason,
+    covers_from, missed_count, attempt, attempts_allowed, losses, worker_id, started_at, finished_at
 FROM tenantcron.execution WHERE schedule_name <> 'ancient'
 """
 _ATTEMPTS = """

@@ -42,6 +42,7 @@ from tenantcron.provider.protocol import (
     ProvidedTenant,
     ScheduleProvider,
 )
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.connection import times
 from tenantcron.store.connection.backends import wear_out
 from tenantcron.store.connection.engine import Database
@@ -281,10 +282,10 @@ async def _end_waiting(
 ) -> Counter[tuple[State, str]]:
     """End pending executions of removed or disabled schedules; running ones may finish."""
     skip_waiting = partial(executions.skip_waiting, connection)
-    removed = await skip_waiting(changes.gone, "schedule removed", at, manual=True)
+    removed = await skip_waiting(changes.gone, ReasonCode.REMOVED, at, manual=True)
     kept = (*changes.changed, *changes.renamed)
     disabled = [row.schedule_id for row in kept if not row.enabled]
-    return removed + await skip_waiting(disabled, "schedule disabled", at)
+    return removed + await skip_waiting(disabled, ReasonCode.DISABLED, at)
 
 
 def _definitions(batch: Iterable[ProvidedTenant], changes: Changes) -> dict[UUID, JsonObject]:

@@ -6,6 +6,10 @@ does neither. A pause ends by itself at `until`. An occurrence at that very mome
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+# The reason of a pause that the scheduler sets.
+AUTO_PAUSED: Final = "auto:consecutive_failures"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject
+from tenantcron.schedules.reasons import reason_text
 from tenantcron.store.rows.outbox import Event
 from tenantcron.store.rows.webhooks import GONE, Webhook
 from tenantcron.targets.http import HttpClient, RequestCredentials, signed, timestamp
@@ -131,8 +132,17 @@ def as_cloud_event(tenant: TenantId, event: Event) -> JsonObject:
         # Padded, so that sorting as text sorts by number.
         "sequence": f"{event.place:020}",
         "tenant": tenant,
-        "data": event.data,
+        "data": _in_words(event.data),
     }
+
+
+def _in_words(data: JsonObject) -> JsonObject:
+    """Return the data of an event with its reason as a sentence."""
+    match data:
+        case {"reason_code": str(code), "reason": str() | None as detail}:
+            return {**data, "reason": reason_text(code, detail)}
+        case _:
+            return data
 
 
 def _check(status: int | None) -> None:

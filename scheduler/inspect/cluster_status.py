@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.names import TenantId
 from tenantcron.provider.align import UNREADABLE
 from tenantcron.scheduler.inspect.schedule_status import alive, without_runner
+from tenantcron.schedules.pause import AUTO_PAUSED
 from tenantcron.store.connection import times
 from tenantcron.store.rows import (
     execution_history,
@@ -37,8 +38,6 @@ from tenantcron.store.rows.workers import WorkerRow
 from tenantcron.store.steps import requirements
 from tenantcron.store.steps.requirements import Pending
 
-# The reason of an automatic pause, as `finish.sql` writes it.
-AUTO_PAUSED = "auto:consecutive_failures"
 OVERDUE = timedelta(minutes=5)
 NOT_FOLLOWED = timedelta(minutes=2)
 # Losses are reported for this long.

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.requirements import described
 from tenantcron.core.words import in_utc
-from tenantcron.scheduler.inspect.cluster_status import AUTO_PAUSED, OVERDUE
+from tenantcron.scheduler.inspect.cluster_status import OVERDUE
 from tenantcron.scheduler.inspect.schedule_status import Situation, without_runner
+from tenantcron.schedules.pause import AUTO_PAUSED
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.rows.execution_history import WAITING, ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.tenants import TenantStatus
-from tenantcron.store.steps.requirements import NO_RUNNER
 from tenantcron.store.steps.suspects import ALONE
 
 
@@ -257,25 +258,27 @@ def _overdue(situation: Situation) -> Iterator[Reason]:
         )
 
 
-# By how the reason of a row begins; what no line fits has no better advice than the row itself.
-_HINTS = {
-    "paused": "It was paused then; `tenantcron schedule show` tells if it still is.",
-    "concurrency limit": "`tenantcron limits --max-concurrent N` raises the limit; `start_within` "
-    "in the manifest lets it wait for a slot.",
-    "tenant concurrency limit": "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
+# By the code of a row's reason; the other codes have no better advice than the row itself.
+_HINTS: dict[str | None, str] = {
+    ReasonCode.PAUSED: "It was paused then; `tenantcron schedule show` tells if it still is.",
+    ReasonCode.LIMIT: "`tenantcron limits --max-concurrent N` raises the limit; `start_within` in "
+    "the manifest lets it wait for a slot.",
+    ReasonCode.TENANT_LIMIT: "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
     "`start_within` in the manifest lets it wait for a slot.",
-    "tenant ": "The tenant was not active then; `tenantcron tenant show` tells if it is now.",
-    NO_RUNNER: "No replica had a handler for it, or served its target; `tenantcron health` lists "
-    "what has no runner now.",
-    "statuses of tenants": "The tenant source could not be read then; `tenantcron health` shows if "
-    "it can be now.",
-    "still running": "The execution before it took too long; `overlap: queue` in the manifest lets "
-    "it wait.",
-    "owner ": "Its owner was refused; another `owner` in the manifest, or the right for this one, "
-    "lets it run.",
-    "replaced": "`overlap: cancel_running` ends it for the next one; `queue` would let both run.",
-    "missed": "No scheduler ran then; `catch_up` and `catch_up_window` in the manifest decide what "
-    "is made up for.",
+    ReasonCode.TENANT_INACTIVE: "The tenant was not active then; `tenantcron tenant show` tells if "
+    "it is now.",
+    ReasonCode.NO_RUNNER: "No replica had a handler for it, or served its target; `tenantcron "
+    "health` lists what has no runner now.",
+    ReasonCode.SOURCE_STALE: "The tenant source could not be read then; `tenantcron health` shows "
+    "if it can be now.",
+    ReasonCode.STILL_RUNNING: "The execution before it took too long; `overlap: queue` in the "
+    "manifest lets it wait.",
+    ReasonCode.OWNER_REFUSED: "Its owner was refused; another `owner` in the manifest, or the "
+    "right for this one, lets it run.",
+    ReasonCode.REPLACED: "`overlap: cancel_running` ends it for the next one; `queue` would let "
+    "both run.",
+    ReasonCode.NO_SCHEDULER: "No scheduler ran then; `start_within`, `catch_up` and "
+    "`catch_up_window` in the manifest decide what is made up for.",
 }
 _VERBS = {
     State.SUCCEEDED: "It did run",
@@ -317,8 +320,8 @@ def _advice(row: ExecutionRow, situation: Situation) -> str:
         return f"{show}."
     if row.state in (State.DEAD, State.CANCELLED):
         return f"{show}; {retry}."
-    known = [hint for start, hint in _HINTS.items() if (row.reason or "").startswith(start)]
-    return f"{known[0]} {retry}." if known else f"{show}; {retry}."
+    hint = _HINTS.get(row.reason_code)
+    return f"{hint} {retry}." if hint else f"{show}; {retry}."
 
 
 def _timetable(situation: Situation) -> Iterator[Reason]:

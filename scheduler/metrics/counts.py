@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.scheduler.steps.reasons import ReasonKind, why_ended, why_unstarted
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.claiming import Claim
 from tenantcron.store.steps.finishing import Ended, Finished
@@ -23,6 +23,36 @@ DURATIONS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 36
 # From an immediate start to a catch-up after an hour.
 LATENESS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 3600.0)
 REFRESHES: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0)
+_DEADLY: Final = (
+    ReasonCode.FAILED,
+    ReasonCode.TIMED_OUT,
+    ReasonCode.KILLED_WORKER,
+    ReasonCode.INTERRUPTED,
+    ReasonCode.KEY_FORGOTTEN,
+    ReasonCode.UNREADABLE,
+)
+_UNSTARTED: Final = (
+    ReasonCode.LIMIT,
+    ReasonCode.TENANT_LIMIT,
+    ReasonCode.TENANT_INACTIVE,
+    ReasonCode.SOURCE_STALE,
+    ReasonCode.PAUSED,
+    ReasonCode.DISABLED,
+    ReasonCode.REMOVED,
+    ReasonCode.STILL_RUNNING,
+    ReasonCode.REPLACED,
+    ReasonCode.NO_SCHEDULER,
+    ReasonCode.NO_RUNNER,
+)
+# All that can be counted, so that a count is there before the first execution ends like that.
+ENDS: Final[tuple[tuple[State, str | None], ...]] = (
+    (State.SUCCEEDED, None),
+    *((State.DEAD, code) for code in _DEADLY),
+    *((State.SKIPPED, code) for code in (*_UNSTARTED, ReasonCode.OWNER_REFUSED)),
+    (State.MISSED, ReasonCode.NO_SCHEDULER),
+    (State.CANCELLED, ReasonCode.CANCELLED),
+    *((State.CANCELLED, code) for code in _UNSTARTED),
+)
 
 
 class DurationHistogram:
@@ -71,7 +101,7 @@ class Counts:
     """The counters of one process since it started."""
 
     fired: int = 0
-    ended: Counter[tuple[State, ReasonKind]] = field(default_factory=Counter)
+    ended: Counter[tuple[State, str | None]] = field(default_factory=Counter)
     durations: dict[AttemptOutcome, DurationHistogram] = field(default_factory=_durations)
     lateness: DurationHistogram = field(default_factory=lambda: DurationHistogram(LATENESS))
     refreshes: DurationHistogram = field(default_factory=lambda: DurationHistogram(REFRESHES))
@@ -92,25 +122,25 @@ class Counts:
         if claim.lateness:
             self.lateness.add(claim.lateness)
         for execution in claim.skipped:
-            self.ended[execution.state, why_unstarted(execution.reason)] += 1
+            self.ended[execution.state, execution.reason_code] += 1
 
     def note_unstarted(self, ended: Mapping[tuple[State, str], int]) -> None:
-        """Count executions that ended without a start, by state and reason."""
-        for (state, reason), number in ended.items():
-            self.ended[state, why_unstarted(reason)] += number
+        """Count executions that ended without a start, by state and code of the reason."""
+        for (state, code), number in ended.items():
+            self.ended[state, code] += number
 
     def note_ended(self, ended: Iterable[Ended], finished: Finished) -> None:
         """Count the recorded attempts of a batch, and the executions that they ended."""
         # Executions of one claim have the same start, so grouping leaves few entries.
         alike = Counter(
-            (attempt.state, attempt.outcome, attempt.reason, attempt.claimed.started_at)
+            (attempt.state, attempt.outcome, attempt.reason_code, attempt.claimed.started_at)
             for attempt in _recorded(ended, finished)
         )
-        for (state, outcome, reason, started_at), number in alike.items():
+        for (state, outcome, code, started_at), number in alike.items():
             seconds = _seconds(started_at, finished.at)
             self.durations[AttemptOutcome(outcome)].add_times(seconds, number)
             if state is not State.RETRYING:
-                self.ended[state, why_ended(state, outcome, reason)] += number
+                self.ended[state, code] += number
         self.results_refused += len(finished.refused)
 
 

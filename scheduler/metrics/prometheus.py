@@ -26,15 +26,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.inspect.audit_findings import AuditCode
-from tenantcron.scheduler.inspect.cluster_status import AUTO_PAUSED, OVERDUE
+from tenantcron.scheduler.inspect.cluster_status import OVERDUE
 from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE, alive, without_runner
-from tenantcron.scheduler.metrics.counts import Counts, DurationHistogram
+from tenantcron.scheduler.metrics.counts import ENDS, Counts, DurationHistogram
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.fire import RANKS
 from tenantcron.scheduler.steps.idempotency_retention import Retention
-from tenantcron.scheduler.steps.reasons import ENDS
 from tenantcron.scheduler.tokens.token_minting import MintCounts, MintFailure
+from tenantcron.schedules.pause import AUTO_PAUSED
 from tenantcron.schedules.settings import Priority
 from tenantcron.store.connection import times
 from tenantcron.store.connection.engine import Database
@@ -77,13 +77,15 @@ class Metric(NamedTuple):
         return Family(self.full_name.removesuffix("_total"), self.help, self.type.value)
 
 
+# The label of executions that succeeded.
+NO_REASON: Final = "none"
 _COUNTER, _GAUGE, _HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
 
 FIRED = Metric("executions_fired_total", _COUNTER, "Executions created for occurrences.")
 ENDED = Metric(
     "executions_total",
     _COUNTER,
-    "Ended executions, by state and kind of reason.",
+    "Ended executions, by state and code of the reason.",
     ("state", "reason"),
 )
 DURATION = Metric("execution_duration_seconds", _HISTOGRAM, "Duration of attempts.", ("outcome",))
@@ -277,7 +279,9 @@ def _process_metrics(process: Process) -> Iterator[Family]:
     counts, margin = process.counts, process.retention.margin
     yield _one(FIRED, counts.fired)
     ended = {**dict.fromkeys(ENDS, 0), **counts.ended}
-    yield _each(ENDED, {(state, kind): number for (state, kind), number in ended.items()})
+    yield _each(
+        ENDED, {(state, code or NO_REASON): number for (state, code), number in ended.items()}
+    )
     yield _histogram(
         DURATION, {(outcome,): counts.durations[outcome] for outcome in AttemptOutcome}
     )

@@ -46,6 +46,7 @@ from tenantcron.scheduler.operate.execution_lookup import find_execution, locked
 from tenantcron.scheduler.steps.definitions import Definitions, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import DueOccurrences, due
 from tenantcron.scheduler.steps.fire import RANKS, new_execution
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.schedules.settings import Overlap, ScheduleSettings
 from tenantcron.store.connection import times
 from tenantcron.store.connection.engine import Database
@@ -131,7 +132,9 @@ class Operator:
                 connection, found.schedule_id, by=by, reason=reason, until=until, at=at
             )
             stopped = [found.schedule_id] if cancel_pending else []
-            ended = await executions.skip_waiting(connection, stopped, f"paused: {reason}", at)
+            ended = await executions.skip_waiting(
+                connection, stopped, ReasonCode.PAUSED, at, detail=reason
+            )
             unfinished = await execution_history.unfinished_of(
                 connection, ref.tenant, found.schedule_id
             )

@@ -4,7 +4,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from tenantcron.core.durations import format_duration
 from tenantcron.core.names import Owner
+from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.authorising import CheckError
 from tenantcron.targets.calls import Raised
@@ -12,7 +14,7 @@ from tenantcron.targets.faults import described, headline_of, storable
 from tenantcron.targets.isolation.messages import FailureKind, RemoteError
 from tenantcron.targets.output import Output
 from tenantcron.targets.responses import ServiceResponse
-from tenantcron.targets.signals import Fail, Retry
+from tenantcron.targets.signals import Fail, Retry, WithoutTraceback
 
 
 class AttemptOutcome(StrEnum):
@@ -37,16 +39,23 @@ class Stop(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-# The text for people if there is no better one.
-WORDS: Final = {
-    AttemptOutcome.SUCCEEDED: None,
-    AttemptOutcome.FAILED: "failed",
-    AttemptOutcome.TIMED_OUT: "timed out",
-    AttemptOutcome.LOST: "worker lost",
-    AttemptOutcome.INTERRUPTED: "interrupted by shutdown",
-    AttemptOutcome.CANCELLED: "cancelled",
-    AttemptOutcome.REFUSED: "its owner may not do this",
+# The reason of an execution after such an attempt, unless something else decides it.
+CODES: Final = {
+    AttemptOutcome.FAILED: ReasonCode.FAILED,
+    AttemptOutcome.TIMED_OUT: ReasonCode.TIMED_OUT,
+    AttemptOutcome.LOST: ReasonCode.WORKER_LOST,
+    AttemptOutcome.INTERRUPTED: ReasonCode.INTERRUPTED,
+    AttemptOutcome.CANCELLED: ReasonCode.CANCELLED,
+    AttemptOutcome.REFUSED: ReasonCode.OWNER_REFUSED,
 }
+
+
+class KeyForgotten(WithoutTraceback, Fail):
+    """The call is not made: its target may have forgotten the idempotency key."""
+
+    def __init__(self, keeps: timedelta) -> None:
+        self.detail = format_duration(keeps)
+        super().__init__(reason_text(ReasonCode.KEY_FORGOTTEN, self.detail) or "")
 
 
 class Attempt(NamedTuple):
@@ -66,6 +75,8 @@ class Attempt(NamedTuple):
     # The end of the handler's log, and its return value as JSON.
     log: str | None = None
     result: str | None = None
+    # Code and detail of the reason, if the outcome and the error do not tell them.
+    why: tuple[ReasonCode, str] | None = None
 
     def with_output(self, output: Output) -> "Attempt":
         """Return the attempt with the output of its handler. Only a success has a result."""
@@ -89,6 +100,10 @@ def ended(claimed: Claimed, raised: Raised) -> Attempt:
             final = failure.kind is FailureKind.FAIL
             error = described(raised)
             return Attempt(claimed, AttemptOutcome.FAILED, error, failure.after, final)
+        case KeyForgotten(detail=detail):
+            why = ReasonCode.KEY_FORGOTTEN, detail
+            error = described(raised)
+            return Attempt(claimed, AttemptOutcome.FAILED, error, final=True, why=why)
         case Fail():
             return Attempt(claimed, AttemptOutcome.FAILED, described(raised), final=True)
         case _:
@@ -98,7 +113,7 @@ def ended(claimed: Claimed, raised: Raised) -> Attempt:
 def stopped(claimed: Claimed, stop: Stop, why: str, raised: Raised) -> Attempt:
     """Return the attempt of a handler that was stopped. What it raised shows where it was."""
     outcome = AttemptOutcome(stop.value)
-    headline = why or WORDS[outcome] or outcome.value
+    headline = why or reason_text(CODES[outcome], None) or outcome.value
     error = storable(headline) if raised is None else described(raised, headline)
     return Attempt(claimed, outcome, error)
 

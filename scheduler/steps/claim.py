@@ -161,5 +161,6 @@ def report_skipped(executions: Sequence[Skipped]) -> None:
             tenant=skipped.tenant_id,
             schedule=skipped.schedule_name,
             execution=str(skipped.id),
+            reason_code=skipped.reason_code,
             reason=skipped.reason,
         )

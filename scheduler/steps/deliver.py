@@ -13,8 +13,8 @@ from tenantcron.core.clock import Clock
 from tenantcron.core.egress import read_url
 from tenantcron.core.names import Owner
 from tenantcron.manifests.policy import Policy
-from tenantcron.scheduler.steps.attempts import Attempt
-from tenantcron.scheduler.steps.idempotency_retention import first_of_series, forgotten, series_of
+from tenantcron.scheduler.steps.attempts import Attempt, KeyForgotten
+from tenantcron.scheduler.steps.idempotency_retention import first_of_series, series_of
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.connection.engine import Database
@@ -23,7 +23,7 @@ from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.http import HttpClient, TargetRequest
 from tenantcron.targets.registry import Handler, SourceLocation
-from tenantcron.targets.responses import FailCall, ServiceResponse
+from tenantcron.targets.responses import ServiceResponse
 from tenantcron.targets.signals import Cancelled, WithoutTraceback
 from tenantcron.targets.tokens import Tokens
 
@@ -104,7 +104,7 @@ class Deliveries:
             return
         keeps = self.policy.idempotency_retention
         if await self.begun(claimed, settings) + settings.timeout > keeps:
-            raise FailCall(forgotten(keeps))
+            raise KeyForgotten(keeps)
 
 
 def begun_in(database: Database, clock: Clock) -> Begun:

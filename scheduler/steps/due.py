@@ -27,6 +27,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tenantcron.actor.model import CATCH_UP, CRON_SCHEDULER
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings
 from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.executions import State
@@ -41,7 +42,8 @@ class PlannedExecution(NamedTuple):
 
     scheduled_for: datetime
     state: State
-    reason: str | None
+    reason_code: ReasonCode | None
+    detail: str | None
     source: str
     not_before: datetime
     start_deadline: datetime | None
@@ -103,12 +105,12 @@ def _planned(
 ) -> Iterator[PlannedExecution]:
     paused, times = _split_pause(cursor, times)
     if paused:
-        yield _unstarted(paused, State.SKIPPED, _why_paused(cursor))
+        yield _unstarted(paused, State.SKIPPED, ReasonCode.PAUSED, cursor.paused_reason)
     on_time = times[-1:] if times and now - times[-1] <= LATE else []
     late = times[: len(times) - len(on_time)]
     given_up, caught_up = _split_late(settings, late, now)
     if given_up:
-        yield _unstarted(given_up, State.MISSED, _why_missed(settings))
+        yield _unstarted(given_up, State.MISSED, ReasonCode.NO_SCHEDULER, _why_missed(settings))
     if settings.catch_up is CatchUp.ALL:
         for time in (*caught_up, *on_time):
             yield _starting(cursor, settings, [time], now)
@@ -135,20 +137,20 @@ def _split_late(
     return [time for time in late if time < oldest], [time for time in late if time >= oldest]
 
 
-def _why_paused(cursor: DueCursor) -> str:
-    return f"paused: {cursor.paused_reason}" if cursor.paused_reason else "paused"
-
-
 def _why_missed(settings: ScheduleSettings) -> str:
     if settings.catch_up is CatchUp.NONE:
-        return "missed while no scheduler ran, and catch_up is none"
-    return "missed while no scheduler ran, for longer than catch_up_window"
+        return "catch_up is none"
+    return "longer ago than catch_up_window"
 
 
-def _unstarted(times: Sequence[datetime], state: State, reason: str) -> PlannedExecution:
+def _unstarted(
+    times: Sequence[datetime], state: State, reason_code: ReasonCode, detail: str | None
+) -> PlannedExecution:
     """Return the row that covers occurrences that do not start."""
     latest = times[-1]
-    return PlannedExecution(latest, state, reason, CRON_SCHEDULER, latest, None, *_cover(times))
+    return PlannedExecution(
+        latest, state, reason_code, detail, CRON_SCHEDULER, latest, None, *_cover(times)
+    )
 
 
 def _starting(
@@ -161,6 +163,7 @@ def _starting(
     return PlannedExecution(
         latest,
         State.PENDING,
+        None,
         None,
         CATCH_UP if is_late else CRON_SCHEDULER,
         not_before,

@@ -17,10 +17,11 @@ from structlog.typing import FilteringBoundLogger
 
 from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.steps.attempts import WORDS, Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.definitions import Definition, Readable, UnreadableError
 from tenantcron.scheduler.steps.idempotency_retention import PlannedRetry
 from tenantcron.scheduler.steps.retry import Settled, settle, settle_loss
+from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows import audit_records
 from tenantcron.store.rows.executions import State
@@ -95,7 +96,7 @@ def _report_loss(expired: Expired, ended: Ended) -> None:
 
 def _lost(expired: Expired) -> Attempt:
     outcome = AttemptOutcome.CANCELLED if expired.cancel_requested else AttemptOutcome.LOST
-    return Attempt(expired.claimed, outcome, WORDS[AttemptOutcome.LOST])
+    return Attempt(expired.claimed, outcome, reason_text(ReasonCode.WORKER_LOST, None))
 
 
 async def _finish(
@@ -159,7 +160,7 @@ async def _settle(
 
 
 def _succeeded(attempt: Attempt) -> Ended:
-    ended = Ended(attempt.claimed, State.SUCCEEDED, None, _AT_ONCE, "SUCCEEDED", None, 0)
+    ended = Ended(attempt.claimed, State.SUCCEEDED, None, None, _AT_ONCE, "SUCCEEDED", None, 0)
     return _with_output(ended, attempt)
 
 
@@ -185,11 +186,11 @@ class _AttemptDecision(NamedTuple):
 
 def _judged(attempt: Attempt, definition: Definition, replica: Replica) -> _AttemptDecision:
     if isinstance(definition, UnreadableError):
-        return _AttemptDecision(attempt, Settled("DEAD", str(definition)))
+        return _AttemptDecision(attempt, Settled("DEAD", ReasonCode.UNREADABLE, str(definition)))
     settings = definition.settings
     suspicion = _suspicion(attempt, definition)
     if attempt.outcome is AttemptOutcome.LOST:
-        settled = settle_loss(attempt, kills(suspicion), replica.settings.kills_allowed)
+        settled = settle_loss(kills(suspicion), replica.settings.kills_allowed)
     else:
         settled = settle(attempt, settings, replica.random)
     # A handler may retry as long as its manifest says, unless it puts the next attempt off.
@@ -210,7 +211,8 @@ def _ended(judged: _AttemptDecision, settled: Settled) -> Ended:
     ended = Ended(
         claimed=attempt.claimed,
         state=State(settled.state),
-        reason=settled.reason,
+        reason_code=settled.reason_code,
+        detail=settled.detail,
         wait=settled.wait,
         outcome=attempt.outcome.value,
         error=attempt.error,
@@ -251,6 +253,12 @@ def _report(ended: Sequence[Ended], finished: Finished) -> None:
         log.error("schedule_auto_paused", tenant=name[0], schedule=name[1])
 
 
+def _why(ended: Ended) -> dict[str, str]:
+    if ended.reason_code is None or ended.reason is None:
+        return {}
+    return {"reason_code": ended.reason_code, "reason": ended.reason}
+
+
 def _fields(ended: Ended) -> dict[str, str | int]:
     claimed = ended.claimed
     return {
@@ -259,5 +267,5 @@ def _fields(ended: Ended) -> dict[str, str | int]:
         "saga": claimed.saga_name,
         "execution": str(claimed.id),
         "attempt": claimed.attempt,
-        **({"reason": ended.reason} if ended.reason else {}),
+        **_why(ended),
     }

@@ -29,6 +29,7 @@ from tenantcron.cron.zones import tz_version
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.definitions import Definition, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due
+from tenantcron.schedules.reasons import reason_text
 from tenantcron.schedules.settings import Overlap, Priority, ScheduleSettings
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows.executions import State
@@ -197,7 +198,8 @@ def new_execution(
         schedule_id=schedule_id,
         scheduled_for=planned.scheduled_for,
         state=planned.state,
-        reason=planned.reason,
+        reason_code=planned.reason_code,
+        detail=planned.detail,
         overlap=_overlap(settings, planned),
         priority=RANKS[settings.priority],
         not_before=planned.not_before,
@@ -221,8 +223,10 @@ def _count(replica: Replica, batch: _Batch, inserted: int) -> None:
     replica.counts.fired += inserted
     if inserted < len(batch.executions):
         return  # some existed before, and finding out which is not worth a query
-    unstarted = (row for row in batch.executions if row.state is not State.PENDING)
-    replica.counts.note_unstarted(Counter((row.state, row.reason or "") for row in unstarted))
+    ended: Counter[tuple[State, str]] = Counter(
+        (row.state, row.reason_code) for row in batch.executions if row.reason_code is not None
+    )
+    replica.counts.note_unstarted(ended)
 
 
 def _report(taken: Taken, batch: _Batch) -> None:
@@ -245,7 +249,8 @@ def _report(taken: Taken, batch: _Batch) -> None:
             since=_iso(row.covers_from or row.scheduled_for),
             until=_iso(row.scheduled_for),
             count=row.missed_count + 1,
-            reason=row.reason,
+            reason_code=row.reason_code,
+            reason=reason_text(row.reason_code, row.detail),
         )
     log.debug("fired", cursors=len(batch.moves), executions=len(batch.executions))
 

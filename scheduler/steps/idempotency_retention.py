@@ -8,7 +8,7 @@ retries an execution that has ended.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 from typing import Final
@@ -20,6 +20,7 @@ from tenantcron.core.clock import Clock
 from tenantcron.core.durations import format_duration
 from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.retry import LONGEST_REASON, Settled
+from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.store.rows import execution_attempts
 from tenantcron.store.rows.execution_attempts import Series
@@ -93,16 +94,9 @@ class Retention:
             )
 
     def _too_late(self, retry: PlannedRetry) -> Settled:
-        why = f"{forgotten(self.keeps)} (the attempt before it: {retry.settled.reason})"
-        return replace(retry.settled, state="DEAD", reason=why[:LONGEST_REASON], wait=timedelta(0))
-
-
-def forgotten(keeps: timedelta) -> str:
-    """Return why there is no other attempt."""
-    return (
-        f"another attempt would come when the target may have forgotten the idempotency key, "
-        f"which it remembers for {format_duration(keeps)}"
-    )
+        before = reason_text(retry.settled.reason_code, retry.settled.detail)
+        detail = f"{format_duration(self.keeps)} (the attempt before it: {before})"
+        return Settled("DEAD", ReasonCode.KEY_FORGOTTEN, detail[:LONGEST_REASON])
 
 
 def first_of_series(claimed: Claimed, settings: ScheduleSettings) -> int:

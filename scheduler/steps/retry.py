@@ -14,7 +14,8 @@ from random import Random
 from typing import Final, Literal
 
 from tenantcron.core.words import number_of
-from tenantcron.scheduler.steps.attempts import WORDS, Attempt, AttemptOutcome
+from tenantcron.scheduler.steps.attempts import CODES, Attempt, AttemptOutcome
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.schedules.settings import RetryPolicy, ScheduleSettings
 
 SettledState = Literal["SUCCEEDED", "RETRYING", "DEAD", "SKIPPED", "CANCELLED"]
@@ -27,32 +28,33 @@ _AT_ONCE: Final = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The state to write, why (one line for people), and how long a RETRYING one waits."""
+    """The state to write, why (code and one line of detail), and how long a RETRYING one waits."""
 
     state: SettledState
-    reason: str | None = None
+    reason_code: ReasonCode | None = None
+    detail: str | None = None
     wait: timedelta = _AT_ONCE
 
 
 def settle(attempt: Attempt, settings: ScheduleSettings, random: Random) -> Settled:
     """Decide what follows from an attempt that its worker reports."""
-    reason = _reason(attempt)
     if attempt.outcome is AttemptOutcome.SUCCEEDED:
         return Settled("SUCCEEDED")
+    why = attempt.why or (CODES[attempt.outcome], _detail(attempt))
     if attempt.outcome is AttemptOutcome.CANCELLED:
-        return Settled("CANCELLED", reason)
+        return Settled("CANCELLED", *why)
     if attempt.outcome is AttemptOutcome.REFUSED:
-        return Settled("SKIPPED", reason)
+        return Settled("SKIPPED", *why)
     if attempt.final or attempt.claimed.attempt >= attempt.claimed.attempts_allowed:
-        return Settled("DEAD", reason)
-    return Settled("RETRYING", reason, _wait(attempt, settings.retry, random))
+        return Settled("DEAD", *why)
+    return Settled("RETRYING", *why, _wait(attempt, settings.retry, random))
 
 
-def settle_loss(attempt: Attempt, blamed: int, kills_allowed: int) -> Settled:
+def settle_loss(blamed: int, kills_allowed: int) -> Settled:
     """Decide what follows from an attempt that was lost with its worker."""
     if blamed >= kills_allowed:
-        return Settled("DEAD", f"killed its worker {number_of(blamed, 'time')}")
-    return Settled("RETRYING", _reason(attempt))
+        return Settled("DEAD", ReasonCode.KILLED_WORKER, number_of(blamed, "time"))
+    return Settled("RETRYING", ReasonCode.WORKER_LOST)
 
 
 def _wait(attempt: Attempt, retry: RetryPolicy, random: Random) -> timedelta:
@@ -69,9 +71,8 @@ def _longest_wait(retry: RetryPolicy, attempts_used: int) -> float:
     return min(retry.max_backoff.total_seconds(), retry.backoff.total_seconds() * 2.0**doublings)
 
 
-def _reason(attempt: Attempt) -> str | None:
+def _detail(attempt: Attempt) -> str | None:
     lines = (attempt.error or "").strip().splitlines()
-    reason = lines[0] if lines else WORDS[attempt.outcome]
-    if reason is None or len(reason) <= LONGEST_REASON:
-        return reason
-    return f"{reason[: LONGEST_REASON - 1]}…"
+    if not lines or len(lines[0]) <= LONGEST_REASON:
+        return lines[0] if lines else None
+    return f"{lines[0][: LONGEST_REASON - 1]}…"

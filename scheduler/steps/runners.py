@@ -94,7 +94,7 @@ class RunnerWatch:
             if not missing:
                 return
             ended = await requirements.end_without_runner(connection, missing, replica.clock())
-        replica.counts.note_unstarted(Counter((row.state, row.reason) for row in ended))
+        replica.counts.note_unstarted(Counter((row.state, row.reason_code) for row in ended))
         report_skipped(ended)
 
     async def _alive(self, connection: AsyncConnection) -> tuple[WorkerRow, ...]:

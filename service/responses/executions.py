@@ -20,6 +20,7 @@ def as_json(row: ExecutionRow) -> ExecutionResponse:
         "saga": row.saga_name,
         "scheduled_for": row.scheduled_for.isoformat(),
         "state": row.state.value,
+        "reason_code": row.reason_code,
         "reason": row.reason,
         "attempt": row.attempt,
         "attempts_allowed": row.attempts_allowed,

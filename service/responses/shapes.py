@@ -108,6 +108,7 @@ class ExecutionResponse(TypedDict):
     saga: str
     scheduled_for: str
     state: str
+    reason_code: str | None
     reason: str | None
     attempt: int
     attempts_allowed: int

@@ -36,6 +36,12 @@ def texts(items: Iterable[str | None]) -> str:
     return "{" + ",".join(["NULL" if item is None else _quoted(item) for item in items]) + "}"
 
 
+def rare_texts(items: Iterable[str | None]) -> str:
+    """Format texts that are nearly always missing: `unnest` pads a short array with nulls."""
+    found = list(items)
+    return texts(found) if any(found) else "{}"
+
+
 # Most occurrences of a batch have the same time.
 @lru_cache(maxsize=1024)
 def _time(moment: datetime) -> str:

@@ -5,7 +5,7 @@ that operators change rows with are in `executions`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
+from tenantcron.schedules.reasons import reason_text
 from tenantcron.store.connection.times import NOW
 from tenantcron.store.rows.executions import State, state_of, stored_states
 from tenantcron.store.schema.tables import execution, execution_attempt
@@ -48,6 +49,7 @@ class ExecutionRow:
     definition_id: UUID
     scheduled_for: datetime
     state: State
+    # In words.
     reason: str | None
     overlap: str
     priority: int
@@ -71,6 +73,9 @@ class ExecutionRow:
     suspicion: int
     # What a replica needs to run it; None: the release before has made it, no claim has seen it.
     requires: str | None
+    # See `schedules.reasons`; None: the release before has written the reason, or there is none.
+    reason_code: str | None = None
+    cancel_reason_code: str | None = None
 
 
 _COLUMNS = [_row[name] for name in ExecutionRow.__dataclass_fields__]
@@ -337,6 +342,6 @@ async def latest_of(
 
 
 def _read(row: Sequence[object]) -> ExecutionRow:
-    columns = list(row)
-    columns[7] = state_of(str(columns[7]))
-    return ExecutionRow(*columns)  # type: ignore[arg-type] # as `_COLUMNS`
+    read = ExecutionRow(*row)  # type: ignore[arg-type] # as `_COLUMNS`
+    words = reason_text(read.reason_code, read.reason)
+    return replace(read, state=state_of(read.state), reason=words)

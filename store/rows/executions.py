@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import AnyActor
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.steps import suspects
 
 # Changing it would fire every occurrence that is being fired a second time.
@@ -72,7 +73,8 @@ _SKIP_WAITING = """
 UPDATE tenantcron.execution
 SET
     state = CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
-    reason = %(reason)s,
+    reason_code = %(reason_code)s,
+    reason = %(detail)s,
     finished_at = coalesce(%(at)s::timestamptz, statement_timestamp())
 WHERE
     schedule_id = ANY(%(schedule_ids)s::uuid[]) AND state IN ('PENDING', 'RETRYING', 'FAILED')
@@ -81,12 +83,13 @@ RETURNING state
 """
 
 
-async def skip_waiting(
+async def skip_waiting(  # noqa: PLR0913 -- one statement, and all that it needs
     connection: AsyncConnection,
     schedule_ids: Sequence[UUID],
-    reason: str,
+    reason_code: ReasonCode,
     at: datetime | None,
     *,
+    detail: str | None = None,
     manual: bool = False,
 ) -> Counter[tuple[State, str]]:
     """End what waits of schedules that may not start anything any more; count it by how it ended.
@@ -97,9 +100,15 @@ async def skip_waiting(
     """
     if not schedule_ids:
         return Counter()
-    parameters = {"schedule_ids": list(schedule_ids), "reason": reason, "at": at, "manual": manual}
+    parameters = {
+        "schedule_ids": list(schedule_ids),
+        "reason_code": reason_code.value,
+        "detail": detail,
+        "at": at,
+        "manual": manual,
+    }
     rows = await connection.exec_driver_sql(_SKIP_WAITING, parameters)
-    return Counter((State(row.state), reason) for row in rows)
+    return Counter((State(row.state), reason_code.value) for row in rows)
 
 
 # Like the row of an occurrence, but for who asked for it and how long it may wait.
@@ -161,6 +170,7 @@ UPDATE tenantcron.execution
 SET
     state = 'PENDING',
     reason = NULL,
+    reason_code = NULL,
     overlap = CASE overlap WHEN 'allow' THEN overlap ELSE 'queue' END,
     attempts_allowed = attempt + %(more_attempts)s,
     not_before = coalesce(%(at)s::timestamptz, statement_timestamp()),
@@ -168,6 +178,7 @@ SET
     finished_at = NULL,
     cancel_requested_at = NULL,
     cancel_reason = NULL,
+    cancel_reason_code = NULL,
     losses = 0,
     suspicion = least(suspicion, %(alone)s)
 WHERE id = %(id)s AND scheduled_for = %(scheduled_for)s
@@ -199,11 +210,13 @@ UPDATE tenantcron.execution
 SET
     state = CASE state WHEN 'RUNNING' THEN state ELSE 'CANCELLED' END,
     reason = CASE state WHEN 'RUNNING' THEN reason ELSE %(reason)s END,
+    reason_code = CASE state WHEN 'RUNNING' THEN reason_code ELSE %(reason_code)s END,
     finished_at = CASE state
         WHEN 'RUNNING' THEN finished_at ELSE coalesce(%(at)s::timestamptz, statement_timestamp())
     END,
     cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
-    cancel_reason = %(reason)s
+    cancel_reason = %(reason)s,
+    cancel_reason_code = %(reason_code)s
 WHERE id = %(id)s AND scheduled_for = %(scheduled_for)s
 """
 
@@ -217,5 +230,11 @@ async def cancel(
     at: datetime | None,
 ) -> None:
     """End what waits, ask what runs to stop; the caller has locked it and knows its state."""
-    parameters = {"id": execution, "scheduled_for": scheduled_for, "reason": reason, "at": at}
+    parameters = {
+        "id": execution,
+        "scheduled_for": scheduled_for,
+        "reason": reason,
+        "reason_code": ReasonCode.CANCELLED.value,
+        "at": at,
+    }
     await connection.exec_driver_sql(_CANCEL, parameters)

@@ -326,6 +326,9 @@ execution = Table(
     # What a replica needs to run it: `saga:<name>`, or the kind of its target. None: fired by a
     # replica of the previous release and not decided yet.
     Column("requires", String(136), nullable=True),
+    # See `schedules.reasons`; None in rows of the release before. `reason` has the detail.
+    Column("reason_code", String(32), nullable=True),
+    Column("cancel_reason_code", String(32), nullable=True),
     CheckConstraint(
         "state <> 'RUNNING' OR lease_until IS NOT NULL AND lease_token IS NOT NULL "
         "AND worker_id IS NOT NULL AND started_at IS NOT NULL",

@@ -157,10 +157,10 @@ picked AS MATERIALIZED (
     SELECT
         p.*, pair.is_own, t.schema_name, t.running, t.most, t.weight, share.kept,
         CASE
-            WHEN p.is_too_late THEN 'no scheduler started it in time'
-            WHEN c.schedule_id IS NULL THEN 'schedule removed'
+            WHEN p.is_too_late THEN %(no_scheduler)s::text
+            WHEN c.schedule_id IS NULL THEN %(removed)s
             WHEN p.actor_source = 'manual' THEN NULL
-            WHEN NOT c.enabled THEN 'schedule disabled'
+            WHEN NOT c.enabled THEN %(disabled)s
         END AS stopped_for,
         row_number() OVER (
             PARTITION BY p.schedule_id
@@ -257,7 +257,7 @@ judged AS MATERIALIZED (
 ),
 -- The second of a schedule ends for the first one only if that runs.
 unstarted AS MATERIALIZED (
-    SELECT id, schema_name, 'SKIPPED' AS state, 'still running' AS reason
+    SELECT id, schema_name, 'SKIPPED' AS state, %(still_running)s::text AS reason_code
     FROM picked
     WHERE
         stopped_for IS NULL AND may_not_wait
@@ -265,7 +265,7 @@ unstarted AS MATERIALIZED (
     UNION ALL
     SELECT
         id, schema_name, CASE WHEN attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
-        'replaced by the next occurrence'
+        %(replaced)s
     FROM picked
     WHERE stopped_for IS NULL AND overlap = 'cancel_running' AND turn > 1
     UNION ALL
@@ -280,6 +280,7 @@ taken AS (
     SET
         state = 'RUNNING',
         reason = NULL,
+        reason_code = NULL,
         attempt = e.attempt + 1,
         lease_token = clock.token,
         lease_until = clock.now + %(lease)s::interval,
@@ -288,14 +289,21 @@ taken AS (
         finished_at = NULL
     FROM judged AS j, clock
     WHERE j.starts AND e.ctid = j.ctid
-    RETURNING e.*, j.schema_name
+    RETURNING
+        e.state, e.reason_code, e.id, e.scheduled_for, e.tenant_id, j.schema_name, e.schedule_id,
+        e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed, e.losses,
+        e.suspicion, e.actor_id, e.actor_type, e.actor_source, e.not_before
 ),
 ended AS (
     UPDATE tenantcron.execution AS e
-    SET state = u.state, reason = u.reason, finished_at = clock.now
+    SET
+        state = u.state, reason_code = u.reason_code, reason = NULL, finished_at = clock.now
     FROM unstarted AS u, clock
     WHERE e.id = u.id AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
-    RETURNING e.*, u.schema_name
+    RETURNING
+        e.state, e.reason_code, e.id, e.scheduled_for, e.tenant_id, u.schema_name, e.schedule_id,
+        e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed, e.losses,
+        e.suspicion, e.actor_id, e.actor_type, e.actor_source, e.not_before
 ),
 started AS (
     SELECT
@@ -310,15 +318,18 @@ full_up AS (
         t.tenant_id,
         t.status IS DISTINCT FROM 'active' AS is_closed,
         CASE
-            WHEN t.status IS NULL THEN 'tenant removed'
-            WHEN t.status <> 'active' THEN concat_ws(': ', 'tenant ' || t.status, t.status_reason)
-            WHEN t.running + coalesce(s.number, 0) >= t.most THEN format(
-                'tenant concurrency limit reached (%%s of %%s running)',
-                t.running + coalesce(s.number, 0), t.most
-            )
+            WHEN t.status IS DISTINCT FROM 'active' THEN %(tenant_inactive)s::text
+            WHEN t.running + coalesce(s.number, 0) >= t.most THEN %(tenant_limit)s
+            ELSE %(limit)s
+        END AS reason_code,
+        CASE
+            WHEN t.status IS NULL THEN 'removed'
+            WHEN t.status <> 'active' THEN concat_ws(': ', t.status, t.status_reason)
+            WHEN t.running + coalesce(s.number, 0) >= t.most
+                THEN format('%%s of %%s running', t.running + coalesce(s.number, 0), t.most)
             ELSE format(
-                'concurrency limit reached (the last %%s slots are for tenants that run nothing, '
-                'this one runs %%s)', s.leaves, t.running + s.number
+                'the last %%s slots are for tenants that run nothing, this one runs %%s',
+                s.leaves, t.running + s.number
             )
         END AS reason
     FROM tenant AS t LEFT JOIN started AS s ON s.tenant_id = t.tenant_id
@@ -326,20 +337,20 @@ full_up AS (
         t.status IS DISTINCT FROM 'active' OR t.running + coalesce(s.number, 0) >= t.most
         OR s.leaves > 0
 )
--- The first row is of the whole, the others are what was decided; what they have in common is said
--- once, because reading thousands of values a second has its price.
+-- The first row describes the claim, the others are the executions that it decided on. What these
+-- have in common is in the first row only: reading thousands of values a second has its price.
 SELECT
-    (SELECT slots FROM free) - (SELECT count(*) FROM judged WHERE starts),
+    (SELECT slots FROM free) - (SELECT count(*) FROM judged WHERE starts) AS slots,
     -- Where the next claim continues; null if this one has seen all tenants.
-    (SELECT tenant_id FROM horizon),
+    (SELECT tenant_id FROM horizon) AS last_tenant,
     -- Whether anything was pending that this replica can run, and whether slots are left to others.
-    EXISTS (SELECT FROM pair WHERE is_own),
-    EXISTS (SELECT FROM judged WHERE has_slot AND NOT is_own),
+    EXISTS (SELECT FROM pair WHERE is_own) AS has_own,
+    EXISTS (SELECT FROM judged WHERE has_slot AND NOT is_own) AS leaves_slots,
     -- Executions of the release before, whose requirement has to be decided first.
     EXISTS (
         SELECT FROM tenantcron.execution_live AS e
         WHERE e.state <> 'RUNNING' AND e.requires IS NULL
-    ),
+    ) AS has_undecided,
     -- Also where the tenant is full: the one that makes room leaves its slot.
     EXISTS (
         SELECT FROM picked WHERE is_second AND overlap = 'cancel_running' AND turn = 1
@@ -351,21 +362,40 @@ SELECT
             AND e.overlap = 'cancel_running' AND e.attempt = 0 AND e.actor_source <> 'manual'
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
             AND e.schedule_id IN (SELECT a.schedule_id FROM active AS a WHERE NOT a.is_leaving)
-    ),
-    array(SELECT tenant_id FROM full_up ORDER BY tenant_id),
-    array(SELECT reason FROM full_up ORDER BY tenant_id),
-    array(SELECT is_closed FROM full_up ORDER BY tenant_id),
-    clock.now, clock.token,
+    ) AS must_replace,
+    array(SELECT tenant_id FROM full_up ORDER BY tenant_id) AS full_tenants,
+    array(SELECT reason_code FROM full_up ORDER BY tenant_id) AS full_codes,
+    array(SELECT reason FROM full_up ORDER BY tenant_id) AS full_details,
+    array(SELECT is_closed FROM full_up ORDER BY tenant_id) AS full_closed,
+    clock.now,
+    clock.token,
     -- How many seconds each of those that start was kept waiting since it might have started.
     -- Those that were lost keep their place in the queue, and would count the attempt before.
-    array(SELECT extract(epoch FROM clock.now - not_before)::float8 FROM taken WHERE losses = 0),
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL
+    array(
+        SELECT extract(epoch FROM clock.now - not_before)::float8 FROM taken WHERE losses = 0
+    ) AS lateness,
+    NULL AS state,
+    NULL AS reason_code,
+    NULL AS id,
+    NULL AS scheduled_for,
+    NULL AS tenant_id,
+    NULL AS schema_name,
+    NULL AS schedule_id,
+    NULL AS schedule_name,
+    NULL AS saga_name,
+    NULL AS definition_id,
+    NULL AS attempt,
+    NULL AS attempts_allowed,
+    NULL AS losses,
+    NULL AS suspicion,
+    NULL AS actor_id,
+    NULL AS actor_type,
+    NULL AS actor_source
 FROM clock
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    e.state, e.reason, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    e.state, e.reason_code, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
     e.losses, e.suspicion, e.actor_id, e.actor_type, e.actor_source
 FROM (SELECT * FROM taken UNION ALL SELECT * FROM ended) AS e

@@ -19,10 +19,11 @@ stays as it is; so does a suspect that this replica has no room for (see `suspec
 that the statement reads cannot be read, it fails and nothing starts: the check fails closed.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.names import TenantId
+from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.connection.locks import Lock, take_lock
 from tenantcron.store.rows.executions import State
@@ -51,9 +53,6 @@ LIMITS = "limits"
 FOR_OTHERS = "for others"
 # For so long the wants of a replica keep their places in the cluster's order.
 HUNGRY_FOR = timedelta(seconds=6)
-# The columns of the statement's answer that are of the claim as a whole.
-_WHOLE = 12
-
 
 # An execution and the token of the claim that started it.
 Lease: TypeAlias = tuple[UUID, UUID]
@@ -85,6 +84,10 @@ class Claimed(NamedTuple):
         return self.id, self.lease_token
 
 
+# The fields that are columns of their own.
+_OWN = tuple(name for name in Claimed._fields if name not in ("actor", "lease_token", "started_at"))
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """An execution that ended without a start."""
@@ -93,7 +96,13 @@ class Skipped:
     tenant_id: TenantId
     schedule_name: str
     state: State
-    reason: str
+    reason_code: str
+    detail: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """The reason in words."""
+        return reason_text(self.reason_code, self.detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,8 @@ class FullUp:
     """A tenant that can start nothing more; a closed one may not even let anything wait."""
 
     tenant_id: TenantId
-    reason: str
+    reason_code: str
+    detail: str
     is_closed: bool
 
 
@@ -167,26 +177,35 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         "alone": suspects.ALONE,
         "hungry": HUNGRY_FOR,
         "kept": KEPT_SHARE,
+        "no_scheduler": ReasonCode.NO_SCHEDULER.value,
+        "removed": ReasonCode.REMOVED.value,
+        "disabled": ReasonCode.DISABLED.value,
+        "still_running": ReasonCode.STILL_RUNNING.value,
+        "replaced": ReasonCode.REPLACED.value,
+        "tenant_inactive": ReasonCode.TENANT_INACTIVE.value,
+        "tenant_limit": ReasonCode.TENANT_LIMIT.value,
+        "limit": ReasonCode.LIMIT.value,
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
-    whole, *decided = found.all()
-    slots, last, own, left, undecided, must_replace, *rest = whole[:_WHOLE]
-    full, reasons, closed, now, token, late = rest
-    if slots is None:
+    columns = list(found.keys())
+    claimed, state = claimed_reader(columns), columns.index("state")
+    summary, *decided = found.all()
+    if summary.slots is None:
         raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
-    started = [row for row in decided if row[_WHOLE] == State.RUNNING]
+    full = (summary.full_tenants, summary.full_codes, summary.full_details, summary.full_closed)
+    token, now = summary.token, summary.now
     return Claim(
-        started=tuple(claimed_row(row[_WHOLE + 2 :], token, now) for row in started),
-        skipped=tuple(_skipped(row[_WHOLE:]) for row in decided if row[_WHOLE] != State.RUNNING),
-        slots=int(slots),
-        full_up=tuple(map(FullUp, full, reasons, closed)),
-        must_replace=must_replace,
-        last_tenant=last or "",
-        has_own=own,
-        leaves_slots=left,
-        has_undecided=undecided,
+        started=tuple(claimed(row, token, now) for row in decided if row[state] == State.RUNNING),
+        skipped=tuple(map(_skipped, (row for row in decided if row[state] != State.RUNNING))),
+        slots=int(summary.slots),
+        full_up=tuple(map(FullUp, *full)),
+        must_replace=summary.must_replace,
+        last_tenant=summary.last_tenant or "",
+        has_own=summary.has_own,
+        leaves_slots=summary.leaves_slots,
+        has_undecided=summary.has_undecided,
         at=now,
-        lateness=tuple(late),
+        lateness=tuple(summary.lateness),
     )
 
 
@@ -203,27 +222,39 @@ async def skip_late(
         "at": at,
         "requires": list(requires),
         "tenant_ids": [one.tenant_id for one in full_up],
-        "reasons": [one.reason for one in full_up],
+        "reason_codes": [one.reason_code for one in full_up],
+        "reasons": [one.detail for one in full_up],
         "are_closed": [one.is_closed for one in full_up],
         "all": everybody,
         "most": MOST_VERDICTS,
+        "source_stale": ReasonCode.SOURCE_STALE.value,
+        "limit": ReasonCode.LIMIT.value,
     }
     return skipped_rows(await connection.exec_driver_sql(statement("skip"), parameters))
 
 
 def skipped_rows(rows: Iterable[Row[Any]]) -> tuple[Skipped, ...]:
     """Return executions that a statement has ended without a start."""
-    return tuple(
-        Skipped(row.id, row.tenant_id, row.schedule_name, State(row.state), row.reason)
-        for row in rows
-    )
+    return tuple(replace(_skipped(row), detail=row.reason) for row in rows)
+
+
+def _skipped(row: Row[Any]) -> Skipped:
+    return Skipped(row.id, row.tenant_id, row.schedule_name, State(row.state), row.reason_code)
 
 
 async def make_room(
     connection: AsyncConnection, requires: Sequence[str], at: datetime | None
 ) -> None:
     """Ask executions to stop whose schedule says `cancel_running` and whose next one waits."""
-    await connection.exec_driver_sql(statement("replace"), {"requires": list(requires), "at": at})
+    replaced = ReasonCode.REPLACED
+    parameters = {
+        "requires": list(requires),
+        "replaced": replaced.value,
+        # What the handler is told.
+        "words": reason_text(replaced, None),
+        "at": at,
+    }
+    await connection.exec_driver_sql(statement("replace"), parameters)
     await tell(connection, CANCEL)
 
 
@@ -273,6 +304,7 @@ async def give_back(
         "ids": [one.id for one in claimed],
         "scheduled_for": [one.scheduled_for for one in claimed],
         "tokens": [one.lease_token for one in claimed],
+        "cancelled": ReasonCode.CANCELLED.value,
     }
     given = (await connection.exec_driver_sql(statement("give_back"), parameters)).rowcount
     await tell(connection, "given back")
@@ -285,11 +317,16 @@ def actor_of(actor_id: str, actor_type: str, source: str) -> Actor:
     return Actor(actor_id, ActorType(actor_type), source)
 
 
-def claimed_row(columns: Sequence[Any], token: UUID, started_at: datetime) -> Claimed:
-    """Read the columns of a claimed execution, in the order of the statements."""
-    return Claimed._make((*columns[:12], actor_of(*columns[12:15]), token, started_at))
+def claimed_reader(columns: Iterable[str]) -> Callable[[Sequence[Any], UUID, datetime], Claimed]:
+    """Return a function that reads claimed executions from rows with these columns.
 
+    It looks up the places once, because attributes of rows are slow: thousands a second are read.
+    """
+    place = list(columns).index
+    own = itemgetter(*map(place, _OWN))
+    actor = itemgetter(*map(place, ("actor_id", "actor_type", "actor_source")))
 
-def _skipped(columns: Sequence[Any]) -> Skipped:
-    state, reason, execution_id, _, tenant_id, _, _, schedule_name = columns[:8]
-    return Skipped(execution_id, tenant_id, schedule_name, State(state), reason)
+    def read(row: Sequence[Any], token: UUID, started_at: datetime) -> Claimed:
+        return Claimed._make((*own(row), actor_of(*actor(row)), token, started_at))
+
+    return read

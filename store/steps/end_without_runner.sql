@@ -6,12 +6,15 @@ WITH clock AS MATERIALIZED (
 ),
 ending AS MATERIALIZED (
     SELECT
-        e.id,
+        e.id, e.requires,
+        -- The detail, if its tenant is the reason.
         CASE
-            WHEN t.status IS NULL THEN 'tenant removed'
-            WHEN t.status <> 'active' THEN concat_ws(': ', 'tenant ' || t.status, t.status_reason)
-            WHEN c.schedule_id IS NULL THEN 'schedule removed'
-            WHEN e.actor_source <> 'manual' AND NOT c.enabled THEN 'schedule disabled'
+            WHEN t.status IS NULL THEN 'removed' ELSE concat_ws(': ', t.status, t.status_reason)
+        END AS status,
+        CASE
+            WHEN t.status IS DISTINCT FROM 'active' THEN %(tenant_inactive)s::text
+            WHEN c.schedule_id IS NULL THEN %(removed)s
+            WHEN e.actor_source <> 'manual' AND NOT c.enabled THEN %(disabled)s
             WHEN
                 e.overlap = 'cancel_running' AND EXISTS (
                     SELECT
@@ -22,13 +25,13 @@ ending AS MATERIALIZED (
                         AND later.scheduled_for > e.scheduled_for
                         AND later.not_before <= clock.now
                 )
-                THEN 'replaced by the next occurrence'
+                THEN %(replaced)s
             -- As for those that could run: an occurrence can be fired up to a minute late.
             WHEN
                 e.start_deadline + %(grace)s::interval < clock.now
                 AND e.created_at + %(grace)s::interval < clock.now
-                THEN %(reason)s || ' (' || e.requires || ')'
-        END AS reason
+                THEN %(no_runner)s
+        END AS reason_code
     FROM tenantcron.execution_live AS e
     CROSS JOIN clock
     LEFT JOIN tenantcron.tenant AS t ON t.id = e.tenant_id
@@ -40,10 +43,13 @@ ending AS MATERIALIZED (
 UPDATE tenantcron.execution AS e
 SET
     state = CASE WHEN e.attempt > 0 THEN 'CANCELLED' ELSE 'SKIPPED' END,
-    reason = ending.reason,
+    reason_code = ending.reason_code,
+    reason = CASE ending.reason_code
+        WHEN %(tenant_inactive)s THEN ending.status WHEN %(no_runner)s THEN ending.requires
+    END,
     finished_at = clock.now
 FROM (
-    SELECT id, reason FROM ending WHERE reason IS NOT NULL LIMIT %(most)s
+    SELECT * FROM ending WHERE reason_code IS NOT NULL LIMIT %(most)s
 ) AS ending, clock
 WHERE e.id = ending.id AND e.state IN ('PENDING', 'RETRYING', 'FAILED')
-RETURNING e.id, e.tenant_id, e.schedule_name, e.state, e.reason
+RETURNING e.id, e.tenant_id, e.schedule_name, e.state, e.reason_code, e.reason

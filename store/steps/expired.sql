@@ -1,9 +1,9 @@
 -- Executions whose worker has not been heard of; each is recovered by one replica.
 SELECT
-    e.id, e.scheduled_for, e.tenant_id, coalesce(t.schema_name, ''), e.schedule_id,
+    e.id, e.scheduled_for, e.tenant_id, coalesce(t.schema_name, '') AS schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
     e.losses, e.suspicion, e.actor_id, e.actor_type, e.actor_source, e.lease_token, e.started_at,
-    e.worker_id, e.cancel_requested_at IS NOT NULL
+    e.worker_id, e.cancel_requested_at IS NOT NULL AS cancel_requested
 FROM tenantcron.execution AS e
 LEFT JOIN tenantcron.tenant AS t ON t.id = e.tenant_id
 WHERE

@@ -4,17 +4,17 @@ WITH clock AS MATERIALIZED (
 -- The last ones have an id and a token only: they have succeeded, and there is no more to say.
 given AS MATERIALIZED (
     SELECT
-        id, token, coalesce(state, 'SUCCEEDED') AS state, reason, wait, outcome, error,
+        id, token, coalesce(state, 'SUCCEEDED') AS state, reason_code, reason, wait, outcome, error,
         auto_pause_after, http_status, answer, log, result, coalesce(suspicion, 0) AS suspicion,
         coalesce(outcome = 'LOST', false) AS is_lost
     FROM unnest(
-        %(ids)s::uuid[], %(tokens)s::uuid[], %(states)s::text[], %(reasons)s::text[],
-        %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[], %(auto_pause_after)s::int[],
+        %(ids)s::uuid[], %(tokens)s::uuid[], %(states)s::text[],
+        %(reason_codes)s::text[], %(reasons)s::text[], %(waits)s::float8[], %(outcomes)s::text[], %(errors)s::text[], %(auto_pause_after)s::int[],
         %(http_statuses)s::int[], %(answers)s::text[], %(suspicions)s::int[], %(logs)s::text[],
         %(results)s::text[]
     ) AS g (
-        id, token, state, reason, wait, outcome, error, auto_pause_after, http_status, answer,
-        suspicion, log, result
+        id, token, state, reason_code, reason, wait, outcome, error, auto_pause_after, http_status,
+        answer, suspicion, log, result
     )
 ),
 -- The fence: only who still holds the lease may say how it ended. Retries wait for a slot; what
@@ -28,6 +28,10 @@ ended AS (
         END,
         reason = CASE
             WHEN g.state = 'RETRYING' THEN coalesce(e.cancel_reason, g.reason) ELSE g.reason
+        END,
+        reason_code = CASE
+            WHEN g.state IN ('RETRYING', 'CANCELLED') AND e.cancel_requested_at IS NOT NULL
+            THEN coalesce(e.cancel_reason_code, %(cancelled)s) ELSE g.reason_code
         END,
         -- One that was lost keeps its place in the queue.
         not_before = CASE
@@ -48,7 +52,7 @@ ended AS (
         e.id = g.id AND e.state = 'RUNNING' AND e.lease_token = g.token
     RETURNING
         e.id, g.token, e.scheduled_for, e.schedule_id, e.attempt, e.worker_id, e.started_at, e.state,
-        e.reason, g.outcome, g.error, g.auto_pause_after, g.http_status, g.answer,
+        e.reason_code, e.reason, g.outcome, g.error, g.auto_pause_after, g.http_status, g.answer,
         g.log, g.result
 ),
 -- An attempt that has succeeded is told by the execution's own row, which is its last change.
@@ -106,7 +110,7 @@ counted AS (
         paused_at = CASE WHEN n.pauses THEN clock.now ELSE c.paused_at END,
         paused_by = CASE WHEN n.pauses THEN %(actor_id)s ELSE c.paused_by END,
         paused_reason = CASE
-            WHEN n.pauses THEN 'auto:consecutive_failures' ELSE c.paused_reason
+            WHEN n.pauses THEN %(auto_paused)s ELSE c.paused_reason
         END,
         paused_until = CASE WHEN n.pauses THEN NULL ELSE c.paused_until END
     FROM counters AS n, clock
@@ -122,16 +126,17 @@ refused AS MATERIALIZED (
 -- The slots that this frees are of use if anything is pending that this replica can run, also what is
 -- pending only from now on.
 SELECT
-    array(SELECT id FROM refused ORDER BY id, token),
-    array(SELECT token FROM refused ORDER BY id, token),
-    array(SELECT schedule_id FROM counted WHERE pauses),
+    array(SELECT id FROM refused ORDER BY id, token) AS refused_ids,
+    array(SELECT token FROM refused ORDER BY id, token) AS refused_tokens,
+    array(SELECT schedule_id FROM counted WHERE pauses) AS paused,
     EXISTS (SELECT FROM ended WHERE state = 'RETRYING')
         OR EXISTS (
             SELECT FROM tenantcron.execution_live
             WHERE
                 state <> 'RUNNING'
                 AND (%(requires)s::text[] IS NULL OR requires = ANY(%(requires)s::text[]))
-        ),
-    array(SELECT id FROM ended WHERE state = 'CANCELLED' ORDER BY id),
-    array(SELECT reason FROM ended WHERE state = 'CANCELLED' ORDER BY id),
-    (SELECT now FROM clock)
+        ) AS waiting,
+    array(SELECT id FROM ended WHERE state = 'CANCELLED' ORDER BY id) AS cancelled,
+    array(SELECT reason_code FROM ended WHERE state = 'CANCELLED' ORDER BY id) AS cancel_codes,
+    array(SELECT reason FROM ended WHERE state = 'CANCELLED' ORDER BY id) AS cancel_details,
+    (SELECT now FROM clock) AS now

@@ -10,14 +10,16 @@ heartbeats. An expired one is found by whichever replica looks next, which ends 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.schedules.pause import AUTO_PAUSED
+from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.store.connection.arrays import numbers, texts, uuids, words
 from tenantcron.store.rows.executions import State
-from tenantcron.store.steps.claiming import Claimed, Lease, Unstarted, claimed_row
+from tenantcron.store.steps.claiming import Claimed, Lease, Unstarted, claimed_reader
 from tenantcron.store.steps.statements import statement
 
 
@@ -26,7 +28,9 @@ class Ended(NamedTuple):
 
     claimed: Claimed
     state: State
-    reason: str | None
+    # See `schedules.reasons`; a newer release may ask for a stop with a code that is not there.
+    reason_code: str | None
+    detail: str | None
     # Until the next attempt, if there is one.
     wait: timedelta
     outcome: str
@@ -40,6 +44,11 @@ class Ended(NamedTuple):
     # The end of what its handler logged, and the JSON of what it returned.
     log: str | None = None
     result: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """The reason in words."""
+        return reason_text(self.reason_code, self.detail)
 
     @property
     def is_plain(self) -> bool:
@@ -60,8 +69,8 @@ class Finished:
     paused: tuple[UUID, ...]
     # Whether something waits that could use the slots.
     waiting: bool
-    # Those that were cancelled, with the reason: also what failed and had been asked to stop.
-    cancelled: Mapping[UUID, str | None] = field(default_factory=dict)
+    # Those that were cancelled, with code and detail: also what failed after it was asked to stop.
+    cancelled: Mapping[UUID, tuple[str, str | None]] = field(default_factory=dict)
     # When, by the clock of the rows.
     at: datetime | None = None
 
@@ -73,7 +82,8 @@ class Finished:
         """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
         if one.claimed.id not in self.cancelled:
             return one
-        return one._replace(state=State.CANCELLED, reason=self.cancelled[one.claimed.id])
+        code, detail = self.cancelled[one.claimed.id]
+        return one._replace(state=State.CANCELLED, reason_code=code, detail=detail)
 
     def __add__(self, other: "Finished") -> "Finished":
         """Put two together."""
@@ -108,11 +118,14 @@ async def finish(
     parameters = {
         "at": at,
         "actor_id": actor_id,
+        "cancelled": ReasonCode.CANCELLED.value,
+        "auto_paused": AUTO_PAUSED,
         "requires": None if requires is None else list(requires),
         "ids": uuids(claimed.id for claimed in claims),
         "tokens": uuids(claimed.lease_token for claimed in claims),
         "states": words(one.state.value for one in told),
-        "reasons": texts(one.reason for one in told),
+        "reason_codes": texts(one.reason_code for one in told),
+        "reasons": texts(one.detail for one in told),
         "waits": words(one.wait.total_seconds() for one in told),
         "outcomes": words(one.outcome for one in told),
         "errors": texts(one.error for one in told),
@@ -124,9 +137,19 @@ async def finish(
         "results": texts(one.result for one in told),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
-    ids, tokens, paused, waiting, *cancelled, now = tuple(found.one())
-    refused = frozenset(zip(ids, tokens, strict=True))
-    return Finished(refused, tuple(paused), waiting, dict(zip(*cancelled, strict=True)), at=now)
+    row = found.one()
+    return Finished(
+        refused=frozenset(zip(row.refused_ids, row.refused_tokens, strict=True)),
+        paused=tuple(row.paused),
+        waiting=row.waiting,
+        cancelled={
+            execution: (code, detail)
+            for execution, code, detail in zip(
+                row.cancelled, row.cancel_codes, row.cancel_details, strict=True
+            )
+        },
+        at=row.now,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +194,8 @@ async def take_expired(
     """Lock executions whose lease has run out; this transaction ends their attempts."""
     parameters = {"at": at, "batch": batch}
     rows = await connection.exec_driver_sql(statement("expired"), parameters)
-    return [_expired(columns) for columns in map(tuple, rows)]
-
-
-def _expired(columns: tuple[Any, ...]) -> Expired:
-    *own, token, started_at, worker_id, cancel_requested = columns
-    return Expired(claimed_row(own, token, started_at), worker_id, cancel_requested)
+    claimed = claimed_reader(rows.keys())
+    return [
+        Expired(claimed(row, row.lease_token, row.started_at), row.worker_id, row.cancel_requested)
+        for row in rows
+    ]

@@ -14,23 +14,24 @@ WITH moved AS (
 -- insert it: that takes the lock on the cursor.
 INSERT INTO tenantcron.execution (
     id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
-    reason, overlap, priority, not_before, start_deadline, attempts_allowed,
+    reason_code, reason, overlap, priority, not_before, start_deadline, attempts_allowed,
     actor_id, actor_type, actor_source, covers_from, missed_count, created_at, finished_at, requires
 )
 SELECT
     o.id, m.tenant_id, m.schedule_id, m.schedule_name, m.saga_name, m.definition_id,
-    o.scheduled_for, o.state, o.reason, o.overlap, o.priority, o.not_before, o.start_deadline,
-    o.attempts_allowed, %(actor_id)s, 'scheduler', o.source, o.covers_from, o.missed_count,
-    %(now)s::timestamptz, CASE WHEN o.state <> 'PENDING' THEN %(now)s::timestamptz END, o.requires
+    o.scheduled_for, o.state, o.reason_code, o.reason, o.overlap, o.priority, o.not_before,
+    o.start_deadline, o.attempts_allowed, %(actor_id)s, 'scheduler', o.source, o.covers_from,
+    o.missed_count, %(now)s::timestamptz,
+    CASE WHEN o.state <> 'PENDING' THEN %(now)s::timestamptz END, o.requires
 FROM unnest(
     %(ids)s::uuid[], %(of)s::uuid[], %(scheduled_for)s::timestamptz[], %(state)s::text[],
-    %(reason)s::text[], %(overlap)s::text[], %(priority)s::smallint[],
+    %(reason_code)s::text[], %(reason)s::text[], %(overlap)s::text[], %(priority)s::smallint[],
     %(not_before)s::timestamptz[], %(start_deadline)s::timestamptz[], %(attempts_allowed)s::int[],
     %(source)s::text[], %(covers_from)s::timestamptz[], %(missed_count)s::int[],
     %(requires)s::text[]
 ) AS o (
-    id, schedule_id, scheduled_for, state, reason, overlap, priority, not_before, start_deadline,
-    attempts_allowed, source, covers_from, missed_count, requires
+    id, schedule_id, scheduled_for, state, reason_code, reason, overlap, priority, not_before,
+    start_deadline, attempts_allowed, source, covers_from, missed_count, requires
 )
 JOIN moved AS m ON m.schedule_id = o.schedule_id
 WHERE NOT EXISTS (

@@ -16,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.schedules.pause import Pause, recorded_pause
-from tenantcron.store.connection.arrays import texts, times, uuids, words
+from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.store.connection.arrays import rare_texts, texts, times, uuids, words
 from tenantcron.store.rows.executions import State, execution_id_hex
 from tenantcron.store.steps.statements import statement
 
@@ -61,7 +62,8 @@ class NewExecution(NamedTuple):
     schedule_id: UUID
     scheduled_for: datetime
     state: State
-    reason: str | None
+    reason_code: ReasonCode | None
+    detail: str | None
     overlap: str
     priority: int
     not_before: datetime
@@ -111,7 +113,8 @@ async def fire(  # noqa: PLR0913 -- one statement, and all that it needs
         "of": uuids(one.schedule_id for one in executions),
         "scheduled_for": times(one.scheduled_for for one in executions),
         "state": words(one.state.value for one in executions),
-        "reason": texts(one.reason for one in executions),
+        "reason_code": rare_texts(one.reason_code for one in executions),
+        "reason": rare_texts(one.detail for one in executions),
         "overlap": words(one.overlap for one in executions),
         "priority": words(one.priority for one in executions),
         "not_before": times(one.not_before for one in executions),

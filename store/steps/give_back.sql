@@ -7,6 +7,9 @@ SET
         ELSE 'PENDING'
     END,
     reason = e.cancel_reason,
+    reason_code = CASE
+        WHEN e.cancel_requested_at IS NOT NULL THEN coalesce(e.cancel_reason_code, %(cancelled)s)
+    END,
     finished_at = e.cancel_requested_at,
     attempt = e.attempt - 1,
     lease_token = NULL,

@@ -12,9 +12,11 @@ WITH replacing AS (
 UPDATE tenantcron.execution AS e
 SET
     cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),
-    cancel_reason = 'replaced by the next occurrence',
+    cancel_reason = %(words)s,
+    cancel_reason_code = %(replaced)s::text,
     state = CASE e.state WHEN 'RUNNING' THEN e.state ELSE 'CANCELLED' END,
-    reason = CASE e.state WHEN 'RUNNING' THEN e.reason ELSE 'replaced by the next occurrence' END,
+    reason = NULL,
+    reason_code = CASE WHEN e.state <> 'RUNNING' THEN %(replaced)s::text END,
     finished_at = CASE
         WHEN e.state <> 'RUNNING' THEN coalesce(%(at)s::timestamptz, statement_timestamp())
     END

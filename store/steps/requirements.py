@@ -15,6 +15,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.locks import set_lock_timeout
 from tenantcron.store.steps.claiming import MOST_VERDICTS, Skipped, skipped_rows
@@ -22,8 +23,6 @@ from tenantcron.store.steps.statements import statement
 
 # For the lock that dropping an index needs.
 _PATIENCE: Final = "2s"
-# How the reason of an execution begins that ended because no live replica could run it.
-NO_RUNNER: Final = "no live replica can run it"
 # For so long a catch-all leaves alone what another replica has named.
 NAMED_FOR: Final = timedelta(hours=1)
 # An occurrence can be fired up to a minute late, and must not end for that.
@@ -177,7 +176,11 @@ async def end_without_runner(
     """End what no live replica can run and what may not wait any longer."""
     parameters = {
         "requires": list(requires),
-        "reason": NO_RUNNER,
+        "tenant_inactive": ReasonCode.TENANT_INACTIVE.value,
+        "removed": ReasonCode.REMOVED.value,
+        "disabled": ReasonCode.DISABLED.value,
+        "replaced": ReasonCode.REPLACED.value,
+        "no_runner": ReasonCode.NO_RUNNER.value,
         "grace": GRACE,
         "most": MOST_VERDICTS,
         "at": at,

@@ -16,6 +16,7 @@ KEYS = {
     "saga",
     "scheduled_for",
     "state",
+    "reason_code",
     "reason",
     "attempt",
     "losses",

@@ -35,17 +35,15 @@ async def fired(fleet: Fleet, database_url: str) -> Fleet:
     return fleet
 
 
-@pytest.mark.parametrize(
-    ("becomes", "reason"), [(OTHER, "schedule removed"), (DISABLED | OTHER, "schedule disabled")]
-)
+@pytest.mark.parametrize(("becomes", "code"), [(OTHER, "removed"), (DISABLED | OTHER, "disabled")])
 async def test_it_is_skipped_with_the_reason_and_the_others_stay_pending(
-    fired: Fleet, database_url: str, becomes: dict[str, str], reason: str
+    fired: Fleet, database_url: str, becomes: dict[str, str], code: str
 ) -> None:
     await applied(fired, becomes)
 
     rows = query(database_url, "SELECT * FROM tenantcron.execution ORDER BY schedule_name")
-    assert [(row["schedule_name"], row["state"], row["reason"]) for row in rows] == [
-        ("nightly", "SKIPPED", reason),
+    assert [(row["schedule_name"], row["state"], row["reason_code"]) for row in rows] == [
+        ("nightly", "SKIPPED", code),
         ("other", "PENDING", None),
     ]
     assert rows[0]["finished_at"] is not None

@@ -20,7 +20,7 @@ from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
-from tenantcron.scheduler.steps.reasons import ReasonKind
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handlers
@@ -47,7 +47,7 @@ async def test_attempts_count_by_outcome_and_for_as_long_as_their_rows_say(
     assert tally.total == 14.0
     assert dict(tally.cumulative())[5.0] == 0
     assert dict(tally.cumulative())[15.0] == 2
-    assert replica.counts.ended == {(State.SUCCEEDED, ReasonKind.NONE): 2}
+    assert replica.counts.ended == {(State.SUCCEEDED, None): 2}
     assert DURATIONS[-1] >= timedelta(hours=1).total_seconds()
 
 
@@ -57,7 +57,7 @@ async def test_a_retry_is_an_attempt_and_no_end(scheduling: Scheduling) -> None:
     for number in range(2):
         (claimed,) = await scheduling.claim_all(replica)
         await finish_batch(replica, [Attempt(claimed, AttemptOutcome.TIMED_OUT, "timed out")])
-        expected = {(State.DEAD, ReasonKind.TIMED_OUT): 1} if number else {}
+        expected = {(State.DEAD, ReasonCode.TIMED_OUT): 1} if number else {}
         assert replica.counts.ended == expected
         scheduling.clock.go_on(hours=1)
     timed_out = replica.counts.durations[AttemptOutcome.TIMED_OUT]
@@ -72,7 +72,7 @@ async def test_what_an_owner_may_not_do_is_a_skip_of_a_kind_of_its_own(
     (claimed,) = await scheduling.claim_all(replica)
     await finish_batch(replica, [Attempt(claimed, AttemptOutcome.REFUSED, "ada has left")])
     assert await scheduling.count(state="SKIPPED") == 1
-    assert replica.counts.ended == {(State.SKIPPED, ReasonKind.OWNER_REFUSED): 1}
+    assert replica.counts.ended == {(State.SKIPPED, ReasonCode.OWNER_REFUSED): 1}
 
 
 async def test_lateness_is_counted_from_when_it_might_have_started(scheduling: Scheduling) -> None:
@@ -95,8 +95,8 @@ async def test_skips_count_by_the_kind_of_their_reason(scheduling: Scheduling) -
     assert skipped == sum(replica.counts.ended.values()) == 2
     assert {state for state, _ in replica.counts.ended} == {State.SKIPPED}
     assert {kind for _, kind in replica.counts.ended} <= {
-        ReasonKind.LIMIT,
-        ReasonKind.TENANT_LIMIT,
+        ReasonCode.LIMIT,
+        ReasonCode.TENANT_LIMIT,
     }
 
 
@@ -111,8 +111,8 @@ async def test_what_a_pause_and_a_downtime_kept_from_starting_counts_when_it_fir
     fired = await scheduling.fire(replica)
     assert replica.counts.fired == fired == 2
     assert replica.counts.ended == {
-        (State.SKIPPED, ReasonKind.PAUSED): 1,
-        (State.MISSED, ReasonKind.NO_SCHEDULER): 1,
+        (State.SKIPPED, ReasonCode.PAUSED): 1,
+        (State.MISSED, ReasonCode.NO_SCHEDULER): 1,
     }
 
 
@@ -142,7 +142,7 @@ async def test_what_had_been_asked_to_stop_and_failed_counts_as_cancelled(
     )
     await finish_batch(replica, [Attempt(claimed, AttemptOutcome.FAILED, "boom")])
     assert await scheduling.count(state="CANCELLED") == 1
-    assert replica.counts.ended == {(State.CANCELLED, ReasonKind.CANCELLED): 1}
+    assert replica.counts.ended == {(State.CANCELLED, ReasonCode.CANCELLED): 1}
 
 
 async def test_a_refresh_tells_what_the_removal_of_a_schedule_has_ended(
@@ -159,8 +159,8 @@ async def test_a_refresh_tells_what_the_removal_of_a_schedule_has_ended(
         scheduling.database, TenantScheduleProvider(), at=scheduling.clock.now
     )
     assert refreshed.ended == {
-        (State.SKIPPED, "schedule removed"): 1,
-        (State.CANCELLED, "schedule removed"): 1,
+        (State.SKIPPED, ReasonCode.REMOVED): 1,
+        (State.CANCELLED, ReasonCode.REMOVED): 1,
     }
 
 

@@ -17,6 +17,7 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due, spread_offset
+from tenantcron.schedules.reasons import reason_text
 from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings, read_settings
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.firing import DueCursor
@@ -25,8 +26,8 @@ DAY = datetime(2026, 12, 1, tzinfo=UTC)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 NO_WAIT = timedelta(0)
 CATCH_UP, ON_TIME = "catch-up", "cron-scheduler"
-GIVEN_UP = "missed while no scheduler ran, for longer than catch_up_window"
-NOT_CAUGHT_UP = "missed while no scheduler ran, and catch_up is none"
+GIVEN_UP = "no scheduler started it in time (longer ago than catch_up_window)"
+NOT_CAUGHT_UP = "no scheduler started it in time (catch_up is none)"
 
 
 def at(text: str) -> datetime:
@@ -83,7 +84,7 @@ def told(planned: PlannedExecution) -> tuple[object, ...]:
     return (
         f"{planned.scheduled_for:%H:%M}",
         planned.state.value,
-        planned.reason,
+        reason_text(planned.reason_code, planned.detail),
         planned.source,
         covers,
         planned.missed_count,
@@ -231,7 +232,7 @@ def test_an_hourly_schedule(case: Case) -> None:
 def test_a_pause_without_a_reason_says_that_it_is_one() -> None:
     found = owed(cursor(at("09:00"), paused=True, reason=None), at("09:00"))
 
-    assert found.planned[0].reason == "paused"
+    assert told(found.planned[0])[2] == "paused"
 
 
 def test_a_single_shot_starts_once_and_leaves_nothing_ahead() -> None:

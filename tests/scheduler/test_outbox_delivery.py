@@ -65,6 +65,19 @@ async def test_an_event_arrives_as_a_cloud_event_of_version_1(scheduling: Schedu
     assert await scheduling.rows("webhook_event", "place") == []
 
 
+async def test_an_event_has_the_reason_as_a_code_and_in_words(scheduling: Scheduling) -> None:
+    async with hooked(scheduling) as hooks:
+        await hooks.add()
+        await scheduling.limit(0)
+        await scheduling.waiting(1, start_deadline=scheduling.clock.now)
+        await scheduling.claim_all()
+        *_, event = await hooks.deliver()
+
+    data = event["data"]
+    assert isinstance(data, dict)
+    assert (data["reason_code"], data["reason"]) == ("limit", "concurrency limit reached")
+
+
 async def test_a_request_is_signed_with_the_secret_as_calls_of_targets_are(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,8 +106,8 @@ async def test_each_end_of_an_execution_pause_and_change_is_one_event(
     ]
     rows = [row for row in await scheduling.rows() if row["state"] != "PENDING"]
     told = [row["data"] for row in await events(scheduling) if str(row["type"]).find("exec") > 0]
-    assert sorted((one["id"], one["state"], one["reason"]) for one in told) == sorted(
-        (str(row["id"]), row["state"], row["reason"]) for row in rows
+    assert sorted((one["id"], one["state"], one["reason_code"]) for one in told) == sorted(
+        (str(row["id"]), row["state"], row["reason_code"]) for row in rows
     )
 
 

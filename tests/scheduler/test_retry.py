@@ -8,6 +8,7 @@ from support.attempts import SETTINGS, claimed
 
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.retry import LONGEST_REASON, Settled, settle, settle_loss
+from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.schedules.settings import RetryPolicy
 
 
@@ -34,7 +35,7 @@ def settled(
 
 
 def test_a_success_has_no_reason() -> None:
-    assert settled(AttemptOutcome.SUCCEEDED) == Settled("SUCCEEDED", None, timedelta(0))
+    assert settled(AttemptOutcome.SUCCEEDED) == Settled("SUCCEEDED")
 
 
 def test_a_success_on_the_last_attempt_is_a_success() -> None:
@@ -81,7 +82,7 @@ def test_a_handler_that_says_how_long_waits_exactly_that_long() -> None:
 def test_without_an_attempt_left_it_is_dead() -> None:
     result = settled(AttemptOutcome.FAILED, attempt=3, error="ValueError: x\n\nframes")
 
-    assert result == Settled("DEAD", "ValueError: x", timedelta(0))
+    assert result == Settled("DEAD", ReasonCode.FAILED, "ValueError: x")
 
 
 def test_a_wish_to_retry_does_not_add_an_attempt() -> None:
@@ -100,15 +101,11 @@ def test_what_the_scheduler_broke_off_starts_again_at_once_while_attempts_are_le
 
 @pytest.mark.parametrize(("blamed", "allowed"), [(0, 1), (2, 3)])
 def test_a_loss_uses_up_no_attempt_and_starts_again_at_once(blamed: int, allowed: int) -> None:
-    lost = Attempt(claimed(attempt=3, attempts_allowed=3), AttemptOutcome.LOST)
-
-    assert settle_loss(lost, blamed, allowed) == Settled("RETRYING", "worker lost", timedelta(0))
+    assert settle_loss(blamed, allowed) == Settled("RETRYING", ReasonCode.WORKER_LOST)
 
 
 def test_what_was_blamed_as_often_as_allowed_is_dead() -> None:
-    lost = Attempt(claimed(), AttemptOutcome.LOST)
-
-    assert settle_loss(lost, 3, 3) == Settled("DEAD", "killed its worker 3 times")
+    assert settle_loss(3, 3) == Settled("DEAD", ReasonCode.KILLED_WORKER, "3 times")
 
 
 def test_losses_do_not_lengthen_the_wait_after_a_failure() -> None:
@@ -136,11 +133,13 @@ def test_a_cancelled_execution_stays_cancelled(attempt: int) -> None:
 def test_the_reason_is_one_line_for_people(
     outcome: AttemptOutcome, error: str | None, reason: str
 ) -> None:
-    assert settled(outcome, error=error).reason == reason
+    result = settled(outcome, error=error)
+
+    assert reason_text(result.reason_code, result.detail) == reason
 
 
 def test_a_reason_is_never_longer_than_people_read() -> None:
-    reason = settled(AttemptOutcome.FAILED, error="x" * 10_000).reason
+    detail = settled(AttemptOutcome.FAILED, error="x" * 10_000).detail
 
-    assert reason is not None
-    assert len(reason) == LONGEST_REASON
+    assert detail is not None
+    assert len(detail) == LONGEST_REASON

@@ -10,7 +10,6 @@ from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
 from tenantcron.scheduler.inspect.why import explain
-from tenantcron.scheduler.steps.reasons import ReasonKind, why_unstarted
 from tenantcron.store.rows import tenant_sources
 from tenantcron.store.rows.tenant_sources import SourceProblem
 
@@ -70,7 +69,7 @@ async def test_what_may_not_wait_is_skipped_with_its_own_reason(scheduling: Sche
     await scheduling.waiting(1, start_deadline=scheduling.clock())
     await scheduling.claim_all()
     assert await states(scheduling) == [("SKIPPED", "statuses of tenants are out of date")]
-    assert why_unstarted("statuses of tenants are out of date") is ReasonKind.SOURCE_STALE
+    assert await scheduling.count(reason_code="tenant_source_stale") == 1
 
 
 async def test_health_and_why_say_that_the_source_is_stale(scheduling: Scheduling) -> None:

@@ -27,10 +27,12 @@ from tenantcron.manifests.check import TenantHints, check_manifest
 from tenantcron.manifests.language.translate import every
 from tenantcron.manifests.policy import default_policy
 from tenantcron.reconciler.refusals import REFUSALS
-from tenantcron.scheduler.metrics.prometheus import METRICS
-from tenantcron.scheduler.steps.reasons import ENDS, ReasonKind
+from tenantcron.scheduler.metrics.counts import ENDS
+from tenantcron.scheduler.metrics.prometheus import METRICS, NO_REASON
+from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.service.responses.problem_types import PROBLEMS
 from tenantcron.service.roles import ALLOWED, Permission
+from tenantcron.store.rows.executions import State
 from tenantcron.store.schema import tables
 
 
@@ -265,8 +267,10 @@ def listed_metrics() -> list[list[str]]:
 
 
 def listed_reasons() -> list[list[str]]:
-    states = {kind: [state for state, reason in ENDS if reason is kind] for kind in ReasonKind}
-    return [[f"`{kind}`", ", ".join(states[kind]) or "any"] for kind in ReasonKind]
+    # A code that ends nothing is of an execution that is retried.
+    states = {code: [state for state, reason in ENDS if reason is code] for code in ReasonCode}
+    rows = [[f"`{code}`", ", ".join(states[code]) or State.RETRYING] for code in ReasonCode]
+    return [[f"`{NO_REASON}`", State.SUCCEEDED], *rows]
 
 
 def shown_default(default: object) -> str:

@@ -13,6 +13,7 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 from support.fleet import Shell
 from support.patience import PATIENCE
+from support.reasons import in_words
 
 FEWEST_KILLS, FEWEST_EXECUTIONS = 5, 41
 # Maximum seconds that a process is stopped, and until it is stopped even if nothing runs in it.
@@ -23,7 +24,7 @@ def query(url: str, statement: str, *values: object) -> list[DictRow]:
     """Run a statement directly."""
     with psycopg.connect(url, row_factory=dict_row, autocommit=True) as connection:
         cursor = connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
+        return [*map(in_words, cursor)] if cursor.description else []
 
 
 def until(condition: Callable[[], bool]) -> None:

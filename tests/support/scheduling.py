@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text, update
 from sqlalchemy.dialects.postgresql import insert
+from support.reasons import in_words
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
@@ -246,7 +247,7 @@ class Scheduling:
         """Return the rows of a statement."""
         async with self.database.transaction() as connection:
             found = await connection.execute(text(statement), values)
-            return [row._asdict() for row in found]
+            return [in_words(row._asdict()) for row in found]
 
     async def attempts(self, execution: Claimed | UUID) -> list[AttemptRow]:
         """Return the attempts of an execution, as shown to users."""

@@ -1,6 +1,6 @@
 """The state RETRYING: an execution that waits for its next attempt. It used to be FAILED.
 
-Replicas of the release before go on writing and reading FAILED. This release reads both as RETRYING
+Replicas of the release before still write and read FAILED. This release reads both as RETRYING
 and writes RETRYING only. An old replica neither starts nor counts executions that are RETRYING, so
 replicas of this release retry them; an old replica may start the next occurrence of such a schedule
 before the retry. Two executions of a schedule never run at once for that: both releases count those
