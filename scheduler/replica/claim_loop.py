@@ -29,7 +29,7 @@ from tenantcron.scheduler.steps.claim import (
     release_unrunnable,
     release_unstarted,
 )
-from tenantcron.scheduler.steps.definitions import Definition, UnreadableError
+from tenantcron.scheduler.steps.definitions import DefinitionResult, UnreadableError
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.lease_thread import LeaseThread
 from tenantcron.scheduler.steps.results import Results
@@ -127,7 +127,7 @@ class ClaimLoop:
         return self._sweep.advance(claim)
 
     async def _runnable(
-        self, claimed: Sequence[Claimed], definitions: Mapping[UUID, Definition]
+        self, claimed: Sequence[Claimed], definitions: Mapping[UUID, DefinitionResult]
     ) -> Sequence[Claimed]:
         """Release executions that this replica cannot run, which were claimed by mistake."""
         own = self._replica.capabilities
@@ -152,7 +152,7 @@ class ClaimLoop:
         await release_unstarted(self._replica, known)
         self._is_uncertain = False
 
-    async def _definitions(self, claimed: Sequence[Claimed]) -> dict[UUID, Definition]:
+    async def _definitions(self, claimed: Sequence[Claimed]) -> dict[UUID, DefinitionResult]:
         ids = {execution.definition_id for execution in claimed}
         cached = self._replica.definitions.cached(ids)
         if cached is not None:
@@ -160,7 +160,7 @@ class ClaimLoop:
         async with self._replica.database.transaction() as connection:
             return await self._replica.definitions.read(connection, ids)
 
-    def _start(self, claimed: Claimed, definition: Definition) -> None:
+    def _start(self, claimed: Claimed, definition: DefinitionResult) -> None:
         if isinstance(definition, UnreadableError):
             self._on_end(refused(claimed, str(definition)))
             return
@@ -184,7 +184,7 @@ class ClaimLoop:
         return await glances.seconds_to_next_waiting(replica.database, requires, since, at)
 
 
-def _required(claimed: Claimed, definition: Definition) -> str:
+def _required(claimed: Claimed, definition: DefinitionResult) -> str:
     """Return the requirement of an execution; any replica can end an unreadable one."""
     if isinstance(definition, UnreadableError):
         return requirement(claimed.saga_name, None)

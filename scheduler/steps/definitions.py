@@ -31,7 +31,7 @@ class Readable:
         return requirement(saga, None if self.target is None else TargetKind.HTTP.value)
 
 
-Definition = Readable | UnreadableError
+DefinitionResult = Readable | UnreadableError
 
 
 class Definitions:
@@ -39,11 +39,11 @@ class Definitions:
 
     def __init__(self, size: int = 4096) -> None:
         self._size = size
-        self._kept: OrderedDict[UUID, Definition] = OrderedDict()
+        self._kept: OrderedDict[UUID, DefinitionResult] = OrderedDict()
 
     async def read(
         self, connection: AsyncConnection, ids: Collection[UUID]
-    ) -> dict[UUID, Definition]:
+    ) -> dict[UUID, DefinitionResult]:
         """Return the definitions, with one query for those that are not cached.
 
         A missing definition is not cached, because an apply may restore it.
@@ -56,7 +56,7 @@ class Definitions:
             found |= await self._fetch(connection, missing)
         return found
 
-    def cached(self, ids: Collection[UUID]) -> dict[UUID, Definition] | None:
+    def cached(self, ids: Collection[UUID]) -> dict[UUID, DefinitionResult] | None:
         """Return the definitions if all of them are cached."""
         if any(key not in self._kept for key in ids):
             return None
@@ -64,7 +64,7 @@ class Definitions:
 
     async def _fetch(
         self, connection: AsyncConnection, missing: Collection[UUID]
-    ) -> dict[UUID, Definition]:
+    ) -> dict[UUID, DefinitionResult]:
         stored = await schedule_definitions.read(connection, missing)
         fetched = {key: _parsed(stored.get(key)) for key in missing}
         self._kept.update({key: fetched[key] for key in stored})
@@ -73,7 +73,7 @@ class Definitions:
         return fetched
 
 
-def _parsed(stored: JsonObject | None) -> Definition:
+def _parsed(stored: JsonObject | None) -> DefinitionResult:
     if stored is None:
         return UnreadableError("its definition is missing: apply the manifest again")
     try:

@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 from tenantcron.actor.attribution import Attribution
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.steps.definitions import Definition, Readable, UnreadableError
+from tenantcron.scheduler.steps.definitions import DefinitionResult, Readable, UnreadableError
 from tenantcron.scheduler.steps.idempotency_retention import PlannedRetry
 from tenantcron.scheduler.steps.retry import Settled, settle, settle_loss
 from tenantcron.schedules.reasons import ReasonCode, reason_text
@@ -184,7 +184,7 @@ class _AttemptDecision(NamedTuple):
     retried: PlannedRetry | None = None
 
 
-def _judged(attempt: Attempt, definition: Definition, replica: Replica) -> _AttemptDecision:
+def _judged(attempt: Attempt, definition: DefinitionResult, replica: Replica) -> _AttemptDecision:
     if isinstance(definition, UnreadableError):
         return _AttemptDecision(attempt, Settled("DEAD", ReasonCode.UNREADABLE, str(definition)))
     settings = definition.settings

@@ -27,7 +27,7 @@ from tenantcron.actor.model import CATCH_UP
 from tenantcron.core.errors import TenantcronError
 from tenantcron.cron.zones import tz_version
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.steps.definitions import Definition, Readable, UnreadableError
+from tenantcron.scheduler.steps.definitions import DefinitionResult, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due
 from tenantcron.schedules.reasons import reason_text
 from tenantcron.schedules.settings import Overlap, Priority, ScheduleSettings
@@ -155,7 +155,7 @@ def _blame(batch: _Batch) -> None:
     batch.faults |= {key: first_line(error.orig) for key, error in batch.refused.items()}
 
 
-def _evaluate(taken: Taken, definitions: dict[UUID, Definition], oldest: datetime) -> _Batch:
+def _evaluate(taken: Taken, definitions: dict[UUID, DefinitionResult], oldest: datetime) -> _Batch:
     batch = _Batch()
     for cursor in taken.cursors:
         if batch.steps >= STEPS_A_BATCH:
@@ -171,7 +171,7 @@ def _evaluate(taken: Taken, definitions: dict[UUID, Definition], oldest: datetim
     return batch
 
 
-def _readable(definition: Definition) -> Readable:
+def _readable(definition: DefinitionResult) -> Readable:
     if isinstance(definition, UnreadableError):
         # A new error each time: the cached one would collect a traceback per cursor.
         raise UnreadableError(str(definition))
