@@ -36,6 +36,7 @@ CLEAN: Final = (
     *("tests/test_locks.py", "tests/test_supply_chain.py", "tests/test_workflows.py"),
     *("provider/**/*", "tests/provider/*", "tenants/**/*", "tests/tenants/*"),
     *("cli/**/*", "api/**/*", "service/**/*"),
+    *("schedules/**/*", "tests/schedules/*"),
     # Not the versions: a migration that has landed never changes.
     *("migrations/*.py", "tests/migrations/*"),
 )

@@ -1,9 +1,11 @@
 """Stored timetables in their zones."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenantcron.cron.errors import CronError
 from tenantcron.cron.zones import UnknownZoneError
@@ -43,3 +45,34 @@ def test_an_invalid_timetable_is_refused(
 ) -> None:
     with pytest.raises(error):
         zoned_timetable(cron_expr, timezone)
+
+
+FIRST = NOW.replace(tzinfo=None)
+LOCAL = st.datetimes(FIRST, FIRST + timedelta(days=730)).map(
+    lambda time: time.replace(second=0, microsecond=0)
+)
+EXPRESSIONS = ("0 2 * * *", "30 1 * * *", "*/45 * * * *", "@every 7h", ONCE)
+ZONES = ("UTC", "Europe/London", "America/Santiago", "Pacific/Apia")
+
+
+@given(
+    expression=st.sampled_from(EXPRESSIONS),
+    timezone=st.sampled_from(ZONES),
+    bounds=st.tuples(LOCAL, LOCAL).map(sorted),
+    days_before=st.integers(-5, 5),
+)
+def test_bounds_select_among_the_occurrences_and_move_none(
+    expression: str, timezone: str, bounds: list[datetime], days_before: int
+) -> None:
+    starts, ends = (time.isoformat(timespec="minutes") for time in bounds)
+    every = zoned_timetable(expression, timezone)
+    bounded = zoned_timetable(f"{expression} {starts}/{ends}", timezone)
+    assert bounded.starts is not None
+    assert bounded.ends is not None
+    begin, end = bounded.starts, bounded.ends
+    after = begin - timedelta(days=days_before)
+
+    ahead = takewhile(lambda time: time < end, every.upcoming(after))
+    expected = islice((time for time in ahead if time >= begin), 20)
+
+    assert list(islice(bounded.upcoming(after), 20)) == list(expected)
