@@ -1,4 +1,4 @@
-"""The demo of the README runs to its end, on a database of its own, and shows the dashboard."""
+"""The demo of the README runs to its end, on its own database, and shows the dashboard."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from support.patience import PATIENCE
 from support.ports import free_port
 from support.processes import until
 
-# The environment that the test runs in is the one that is set up.
+# Use the environment of the test instead of creating one.
 MAKE = (
     "make",
     "--no-print-directory",
@@ -26,7 +26,7 @@ MAKE = (
 )
 
 
-def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until_ctrl_c(
+def test_the_demo_catches_up_a_night_and_shows_the_dashboard_until_ctrl_c(
     run_folder: Path,
 ) -> None:
     assert "\nmake demo " in README.read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        # Ctrl-C reaches everything that a terminal has started.
+        # A terminal sends Ctrl-C to the entire process group.
         start_new_session=True,
     ) as demo:
         try:
@@ -45,16 +45,16 @@ def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until
             page = _dashboard(f"http://127.0.0.1:{port}/ui", demo)
         finally:
             os.killpg(demo.pid, signal.SIGINT)
-        # What is left over would hold on to the output.
+        # A process that is still running would keep the output open.
         rest, _ = demo.communicate(timeout=PATIENCE)
     assert f"http://127.0.0.1:{port}/ui" in shown, shown + rest
     assert ": no findings" in shown
-    # Executions, one that was skipped, and who changed the schedule.
+    # Executions, a skipped one, and the audit trail of the schedule.
     for part in ("SUCCEEDED", "SKIPPED", "\nlast changes\n"):
         assert part in shown
     found = re.search(r"(\d+) occurrences since", shown)
     assert found is not None
-    # Of the night alone there are 92 of one schedule.
+    # One schedule alone has 92 in the night.
     assert int(found[1]) > 200
     assert "error: " not in shown + rest
     for part in ("Needs attention", "failed for good", "Next 24 hours", "Last 24 hours"):
@@ -64,7 +64,7 @@ def test_the_demo_of_the_readme_shows_a_night_that_was_caught_up_and_stays_until
 
 
 def _clone(folder: Path) -> Path:
-    """Copy what the demo needs to a folder whose name has a space, as people have them."""
+    """Copy the files of the demo to a folder whose name has a space."""
     folder.mkdir()
     shutil.copy(ROOT / "Makefile", folder)
     shutil.copytree(ROOT / "examples", folder / "examples")
@@ -82,25 +82,25 @@ def _until_the_address(demo: "subprocess.Popen[str]") -> str:
 
 
 def _dashboard(url: str, demo: "subprocess.Popen[str]") -> str:
-    """Return the page once it is served and a scheduler is at work."""
+    """Return the page once it is served and a scheduler is running."""
     page = ""
 
-    def is_lively() -> bool:
+    def is_running() -> bool:
         nonlocal page
         assert demo.poll() is None
         with suppress(httpx.TransportError):
             page = httpx.get(url).raise_for_status().text
         return bool(page) and "none is running" not in page
 
-    until(is_lively)
+    until(is_running)
     return page
 
 
-def test_for_scripts_the_demo_is_the_same_and_ends_before_the_dashboard() -> None:
-    once, whole = (_commands("ONCE=1"), _commands())
-    assert whole[: len(once)] == once
+def test_with_once_the_demo_exits_before_the_dashboard() -> None:
+    once, complete = (_commands("ONCE=1"), _commands())
+    assert complete[: len(once)] == once
     assert not any("tenantcron serve" in line for line in once)
-    assert any("tenantcron serve" in line for line in whole)
+    assert any("tenantcron serve" in line for line in complete)
 
 
 def _commands(*variables: str) -> list[str]:

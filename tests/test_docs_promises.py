@@ -1,4 +1,4 @@
-"""What the pages link to, list and promise is there."""
+"""The links, lists and guarantees of the pages are correct."""
 
 import re
 import subprocess
@@ -36,8 +36,8 @@ def links(page: Path) -> list[str]:
 
 
 @each_page_with(links)
-def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
-    assert [target for target in links(page) if not leads_somewhere(page, target)] == []
+def test_every_link_inside_the_repository_has_a_target(page: Path) -> None:
+    assert [target for target in links(page) if not has_target(page, target)] == []
 
 
 @each_page_with(data_blocks)
@@ -53,7 +53,7 @@ def test_the_pages_on_pipelines_show_github_and_gitlab_commands() -> None:
     assert len(commands) >= 3
 
 
-def test_workflows_of_github_actions_have_what_github_asks_for() -> None:
+def test_workflows_of_github_actions_have_the_required_keys() -> None:
     workflows = [data for page in PAGES for data in yaml_blocks(page) if "jobs" in data]
     assert len(workflows) >= 3
     for workflow in workflows:
@@ -63,7 +63,7 @@ def test_workflows_of_github_actions_have_what_github_asks_for() -> None:
             assert all(("uses" in step) != ("run" in step) for step in job["steps"])
 
 
-def test_the_configuration_of_pre_commit_names_the_hook_that_exists() -> None:
+def test_the_pre_commit_configuration_uses_the_existing_hook() -> None:
     hooks = YAML(typ="safe").load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     configurations = [data for page in PAGES for data in yaml_blocks(page) if "repos" in data]
     assert len(configurations) >= 2
@@ -72,17 +72,17 @@ def test_the_configuration_of_pre_commit_names_the_hook_that_exists() -> None:
         assert used == [hook["id"] for hook in hooks]
 
 
-def test_the_map_of_the_readme_shows_every_folder_and_no_other() -> None:
+def test_the_readme_lists_exactly_the_root_folders() -> None:
     text = README.read_text(encoding="utf-8")
     shown = re.findall(r"^\| \[`(\w+)/`\]\(", text, re.MULTILINE)
     assert sorted(shown) == sorted(root_folders())
 
 
-def test_the_language_page_shows_every_part_of_the_schema() -> None:
+def test_the_manifest_page_shows_every_part_of_the_schema() -> None:
     text = (ROOT / "docs" / "manifest.md").read_text(encoding="utf-8")
     shown = {match["what"] for match in TABLE.finditer(text) if match["kind"] == "fields"}
     definitions = schema("manifest")["$defs"]
-    # An entry of `schedules:` is a schedule without a name, which the page says in words.
+    # An entry of `schedules:` is a schedule without a name, which the page describes in words.
     nameless = dict(definitions["Scheduled"]["properties"])
     del nameless["name"]
     assert definitions["Timing"]["properties"] == nameless
@@ -94,14 +94,14 @@ def test_the_readme_shows_every_field_of_the_policy() -> None:
     assert "<!-- fields: policy -->" in README.read_text(encoding="utf-8")
 
 
-def test_no_page_promises_a_command_that_does_not_exist() -> None:
+def test_all_commands_in_code_blocks_exist() -> None:
     for page in PAGES:
         blocks = "\n".join(match["body"] for match in BLOCK.finditer(page.read_text("utf-8")))
         used = re.findall(r"^(?:\$ )?tenantcron (\w[\w-]*)", blocks, re.MULTILINE)
         assert set(used) <= set(COMMANDS), page
 
 
-def test_what_is_listed_is_listed_where_people_look_for_it() -> None:
+def test_every_list_is_on_its_page() -> None:
     places = {
         "refusals": "apply.md",
         "tables": "database.md",
@@ -116,20 +116,20 @@ def test_what_is_listed_is_listed_where_people_look_for_it() -> None:
         assert f"<!-- listed: {what} -->" in (ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
-def test_the_settings_file_of_the_page_sets_all_settings_as_the_environment_does(
+def test_the_settings_file_of_the_page_equals_the_environment(
     tmp_path: Path,
 ) -> None:
     body = marked("settings.md", "settings")
     (tmp_path / "tenantcron.toml").write_text(body, encoding="utf-8")
-    written = tomllib.loads(body)["settings"]
-    environment = {PREFIX + key.upper(): str(value) for key, value in written.items()}
+    in_page = tomllib.loads(body)["settings"]
+    environment = {PREFIX + key.upper(): str(value) for key, value in in_page.items()}
     in_file = {row[0] for row in listed_settings()} - {f"`{key}`" for key in SECRETS}
-    assert {f"`{key}`" for key in written} == in_file
+    assert {f"`{key}`" for key in in_page} == in_file
     from_environment = load_settings(environment, tmp_path / "elsewhere")
     assert load_settings({}, tmp_path) == replace(from_environment, folder=tmp_path)
 
 
-def test_the_page_of_webhooks_lists_every_type_of_events_and_no_other() -> None:
+def test_the_webhooks_page_lists_exactly_the_event_types() -> None:
     text = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(dev\.tenantcron\.[a-z.]+)` \|", text, re.MULTILINE)
     assert listed == list(EVENT_TYPES)
@@ -146,19 +146,19 @@ def test_decisions_are_short_numbered_and_have_the_same_parts() -> None:
             assert re.search(rf"^(## )?\**{part}\b", text, re.MULTILINE), (decision, part)
 
 
-def test_every_promise_on_security_names_tests_that_exist() -> None:
+def test_every_guarantee_on_security_has_existing_tests() -> None:
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?!promise|---)(.+?) \| (.+) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| (?!guarantee|---)(.+?) \| (.+) \|$", text, re.MULTILINE)
     assert len(rows) >= 40
-    for promise, shown_by in rows:
+    for guarantee, shown_by in rows:
         named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", shown_by)
-        assert len(named) == shown_by.count("`") // 2 > 0, promise
+        assert len(named) == shown_by.count("`") // 2 > 0, guarantee
         for file, test in named:
             source = (ROOT / file).read_text(encoding="utf-8")
             assert re.search(rf"^(async )?def {test}\(", source, re.MULTILINE), f"{file}::{test}"
 
 
-def leads_somewhere(page: Path, target: str) -> bool:
+def has_target(page: Path, target: str) -> bool:
     path, _, anchor = target.partition("#")
     file = (page.parent / path).resolve() if path else page
     if not file.exists():
@@ -174,7 +174,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def root_folders() -> set[str]:
-    """Return the folders that a clone has, hidden ones left out."""
+    """Return the folders of a clone, except hidden ones."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = (Path(name) for name in listed.split("\0") if name)

@@ -1,4 +1,4 @@
-"""What ships: every folder, the schemas, and a command that works in a clean environment."""
+"""The wheel has every folder and the schemas, and its command works in a clean environment."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_the_bare_names_of_all_root_folders_are_banned_imports(project: Any) -> 
 
 
 def sources() -> list[str]:
-    """Return what a commit of everything would hold."""
+    """Return the files of a commit of everything."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
@@ -71,7 +71,7 @@ def copy_sources(to: Path) -> None:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the wheel from a copy, so that nothing left behind by other builds gets into it."""
+    """Build the wheel from a copy, without leftovers of other builds."""
     copy_sources(folder)
     run_quietly(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"], cwd=folder
@@ -81,9 +81,9 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, folder: Path) -> Path:
-    """Install the wheel into an environment that has nothing else; return the command."""
+    """Install the wheel into an empty environment; return the command."""
     venv.create(folder)
-    # The pip of this environment works on that one, which needs none of its own.
+    # The pip of this environment installs into that one, which then needs no pip.
     pip = [sys.executable, "-m", "pip", "--python", str(folder), "--disable-pip-version-check"]
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins("runtime")), encoding="utf-8")
@@ -98,13 +98,13 @@ def run_quietly(command: list[str | Path], cwd: Path) -> None:
 
 
 def files_to_ship() -> set[str]:
-    """Return all files of the folders with code, scripts and pages too, as the wheel names them."""
+    """Return all files of the folders with code, by their names in the wheel."""
     roots = {folder.partition("/")[0] for folder in folders_with_code()}
     shipped = (name for name in sources() if name.partition("/")[0] in roots)
     return {f"{ROOT_PACKAGE}/{name.removeprefix('package/')}" for name in shipped}
 
 
-def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: Path) -> None:
+def test_the_wheel_contains_the_package_and_works_in_a_clean_environment(tmp_path: Path) -> None:
     (tmp_path / "sources").mkdir()
     wheel = build_wheel(tmp_path / "sources")
     with ZipFile(wheel) as archive:
@@ -144,7 +144,7 @@ def test_the_wheel_holds_the_package_and_works_in_a_clean_environment(tmp_path: 
     assert run("--version").stdout == "tenantcron 0.1.0\n"
 
 
-def test_only_pictures_of_the_documentation_are_binary() -> None:
+def test_only_images_of_the_documentation_are_binary() -> None:
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     names = [Path(name.decode()) for name in tracked.stdout.split(b"\0") if name]
     files = [name for name in names if (ROOT / name).is_file()]
@@ -152,7 +152,7 @@ def test_only_pictures_of_the_documentation_are_binary() -> None:
     assert [name for name in binary if name.parts[:2] != ("docs", "images")] == []
 
 
-def test_every_exception_from_the_type_checker_has_its_code_and_a_reason() -> None:
+def test_every_type_ignore_has_a_code_and_a_reason() -> None:
     lines = [
         (name, line)
         for name in sources()

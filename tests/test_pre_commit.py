@@ -1,4 +1,4 @@
-"""The hook as other repositories use it: pre-commit installs this project and runs it."""
+"""The hook in another repository: pre-commit installs this project and runs it."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ sagas:
       scheduled:
         cron: "*/5 * * * *"
 """
-# Enough files for pre-commit to share them out among processes, were it allowed to.
+# Enough files for pre-commit to distribute over processes, if the hook allowed it.
 TENANTS = [f"tenant-{number:02}" for number in range(20)]
 CONFIGURATION = """\
 repos:
@@ -77,13 +77,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     return Repository(folder, environment)
 
 
-def test_a_good_manifest_passes(repository: Repository) -> None:
+def test_a_valid_manifest_passes(repository: Repository) -> None:
     done = repository.run_hook("manifests/good.yaml")
     assert done.returncode == 0, done.stdout
     assert "Passed" in done.stdout
 
 
-def test_a_bad_manifest_stops_the_commit_and_the_place_is_shown(repository: Repository) -> None:
+def test_an_invalid_manifest_stops_the_commit_and_shows_the_position(
+    repository: Repository,
+) -> None:
     done = repository.run_hook("manifests/good.yaml", "manifests/hasty.yaml")
     assert done.returncode == 1, done.stdout
     assert "error[TC301]" in done.stdout
@@ -91,7 +93,7 @@ def test_a_bad_manifest_stops_the_commit_and_the_place_is_shown(repository: Repo
     assert "2 manifests checked: 1 error, 0 warnings" in done.stdout
 
 
-def test_one_run_sees_all_files_so_every_tenant_with_two_manifests_is_found(
+def test_one_run_checks_all_files_so_two_manifests_of_a_tenant_are_found(
     repository: Repository,
 ) -> None:
     files = [f"manifests/{tenant}{end}.yaml" for tenant in TENANTS for end in ("", "-again")]
@@ -101,14 +103,14 @@ def test_one_run_sees_all_files_so_every_tenant_with_two_manifests_is_found(
     assert "40 manifests checked: 20 errors, 0 warnings" in done.stdout
 
 
-def test_files_outside_of_the_folder_of_manifests_are_left_alone(repository: Repository) -> None:
+def test_files_outside_the_manifests_folder_are_ignored(repository: Repository) -> None:
     done = repository.run_hook("elsewhere.yaml")
     assert done.returncode == 0, done.stdout
     assert "Skipped" in done.stdout
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """Keep what pip needs to find packages, but nothing of the git of whoever runs the tests."""
+    """Keep the variables that pip needs to find packages, but not those of the user's git."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return own | {
         "PRE_COMMIT_HOME": str(home),
@@ -118,7 +120,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _copy_project(target: Path) -> None:
-    """Copy what a clone would have if everything were committed."""
+    """Copy the files that a clone would have if everything were committed."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -129,7 +131,7 @@ def _copy_project(target: Path) -> None:
 
 
 def _commit_all(folder: Path, environment: dict[str, str]) -> str:
-    """Make the folder a repository with one commit; return its id."""
+    """Turn the folder into a repository with one commit; return its id."""
     identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"]
     steps = (
         ["git", "init", "--quiet"],

@@ -1,8 +1,8 @@
-"""Dependencies come as wheels: a machine without a compiler can install everything.
+"""All dependencies have wheels: a machine without a compiler can install everything.
 
 `make setup` and the clean environment of test_packaging.py install with `--only-binary :all:`, so
-they refuse a dependency without a wheel for the Python at hand. A pure wheel fits every Python.
-Wheels with compiled parts are looked up here, for the ends of the range of supported Pythons.
+they reject a dependency without a wheel for the Python at hand. A pure wheel fits every Python.
+Wheels with compiled parts are looked up here, for the oldest and the newest supported Python.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.locks import Locked, read_lock
 
-# The oldest and the newest Python that is supported, but for the one that installed this.
+# The oldest and the newest supported Python, except the one that runs this.
 PYTHONS = sorted({"3.11", "3.13"} - {"{}.{}".format(*sys.version_info)})
 
 
@@ -28,7 +28,7 @@ def is_pure(locked: Locked) -> bool:
 
 
 def missing_wheels(requirements: list[str], python: str, folder: Path) -> str:
-    """Ask the package index for wheels; return what pip misses, or nothing."""
+    """Look up wheels in the package index; return pip's error, or nothing."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     only_wheels = ["--only-binary", ":all:", "--python-version", python, "--target", str(folder)]
     look = ["--dry-run", "--no-deps", "--ignore-installed"]
@@ -44,7 +44,7 @@ def test_every_pinned_dependency_has_a_wheel(python: str, tmp_path: Path) -> Non
     assert missing_wheels(compiled, python, tmp_path) == ""
 
 
-def test_a_dependency_without_a_wheel_is_refused(tmp_path: Path) -> None:
-    # The C parser that ruamel.yaml prefers: its source needs a compiler and the headers of Python.
+def test_a_dependency_without_a_wheel_is_rejected(tmp_path: Path) -> None:
+    # The C parser for ruamel.yaml: building it needs a compiler and Python's headers.
     missing = missing_wheels(["ruamel.yaml.clibz==0.3.7"], "3.13", tmp_path)
     assert "No matching distribution found for ruamel.yaml.clibz==0.3.7" in missing

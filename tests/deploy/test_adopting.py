@@ -1,4 +1,4 @@
-"""docs/adopting.md works: its shell blocks take tenantcron into a platform's database and out."""
+"""The shell blocks of docs/adopting.md install tenantcron in a platform's database and remove it."""
 
 import os
 import re
@@ -33,7 +33,7 @@ BEGIN
     END LOOP;
 END $$;
 """
-# All that a visitor could leave behind.
+# Everything that an installation could leave behind.
 CATALOG = """
 SELECT 'role ' || rolname FROM pg_roles
 UNION ALL SELECT 'member ' || roleid::regrole || ' ' || member::regrole FROM pg_auth_members
@@ -69,7 +69,7 @@ def as_platform(server: Server, statement: str) -> list[tuple[object, ...]]:
 
 
 def in_shell(block: str, server: Server, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block as a user would, with the test's server in place of the one in the page."""
+    """Run a block as a user would, with the test's server instead of the one on the page."""
     build = chosen_build()
     programs = build.programs() if build else binaries.programs(Path("/nowhere"))
     _, _, host = server.url("product").partition("?")
@@ -90,23 +90,23 @@ def in_shell(block: str, server: Server, folder: Path) -> subprocess.CompletedPr
     )
 
 
-def test_the_page_leads_into_production_and_out_again_without_a_trace(
+def test_following_the_page_installs_and_removes_tenantcron_without_a_trace(
     server: Server, tmp_path: Path
 ) -> None:
     as_platform(server, CUSTOMERS)
     before = as_platform(server, CATALOG)
     (tmp_path / "deploy").symlink_to(ROOT / "deploy")
-    said = []
-    # What a block exports counts in the blocks after it.
+    outputs = []
+    # Later blocks see the exports of earlier ones.
     exported = ""
     for block in BLOCKS:
         done = in_shell(exported + block, server, tmp_path)
         assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
-        said.append(done.stdout)
+        outputs.append(done.stdout)
         exported += "".join(line + "\n" for line in block.splitlines() if line.startswith("export"))
 
-    listed = next(text for text in said if "registered" in text)
+    listed = next(text for text in outputs if "registered" in text)
     assert re.search(r"^c002 .*plan=gold", listed, re.MULTILINE)
     assert "7 registered, 1 changed" in listed
-    assert any(re.search(r"c001/send_invoices .* SUCCEEDED", text) for text in said)
+    assert any(re.search(r"c001/send_invoices .* SUCCEEDED", text) for text in outputs)
     assert as_platform(server, CATALOG) == before

@@ -1,4 +1,4 @@
-"""Alert rules and the dashboard: they ask for what there is, and fire when they should."""
+"""Alert rules and the dashboard: they use existing metrics, and alerts fire when they should."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from tenantcron.store.rows.executions import State
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = re.compile(r"\btenantcron_[a-z_]+")
 MATCHER = re.compile(r'\b(\w+)(=~|!~|!=|=)"([^"]*)"')
-# What labels may say.
+# The possible values of labels.
 WORDS = {
     "state": {*State},
     "reason": {*ReasonCode, NO_REASON, *MintFailure},
@@ -50,7 +50,7 @@ def queries() -> Iterator[str]:
 
 
 def samples() -> dict[str, str]:
-    """Return the names that can be asked for, with the metric that each is of."""
+    """Return the names of all samples, with the metric of each."""
     parts = {MetricType.HISTOGRAM: ("_bucket", "_count", "_sum")}
     return {
         f"{metric.full_name}{part}": metric.full_name
@@ -75,7 +75,7 @@ def test_every_alert_has_a_test_in_which_it_fires() -> None:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_every_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+def test_every_alert_has_a_severity_and_says_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"].keys() == {"summary", "description"}
     named = re.findall(r"`tenantcron (\w[\w-]*)", rule["annotations"]["description"])
@@ -83,7 +83,7 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("query", [*queries()])
-def test_every_query_asks_for_what_there_is(query: str) -> None:
+def test_every_query_uses_existing_metrics_and_labels(query: str) -> None:
     names = NAME.findall(query)
     assert names
     assert set(names) <= samples().keys()
@@ -91,11 +91,12 @@ def test_every_query_asks_for_what_there_is(query: str) -> None:
         assert set(words.split("|")) <= WORDS[label], label
 
 
-def test_the_numbers_of_the_whole_are_never_summed_up_over_processes() -> None:
-    of_whole = {one.full_name for one in METRICS[[m.name for m in METRICS].index("database_up") :]}
+def test_cluster_metrics_are_never_summed_up_over_processes() -> None:
+    first = [metric.name for metric in METRICS].index("database_up")
+    of_cluster = {metric.full_name for metric in METRICS[first:]}
     for query in queries():
         summed = re.findall(r"sum[^(]*(?:\(\w+\) )?\((tenantcron_\w+)", query)
-        assert not of_whole & set(summed), query
+        assert not of_cluster & set(summed), query
 
 
 def test_the_dashboard_shows_every_metric() -> None:
@@ -103,7 +104,7 @@ def test_the_dashboard_shows_every_metric() -> None:
     assert shown == {metric.full_name for metric in METRICS}
 
 
-def test_the_panels_of_the_dashboard_do_not_lie_on_each_other() -> None:
+def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
     places = [
         (x, y)
         for panel in panels()
@@ -116,19 +117,21 @@ def test_the_panels_of_the_dashboard_do_not_lie_on_each_other() -> None:
 
 
 def test_prometheus_understands_every_query_of_the_dashboard(tmp_path: Path) -> None:
-    asked = [query.replace("$__rate_interval", "5m") for query in queries()]
-    records = [{"record": f"query_{number}", "expr": one} for number, one in enumerate(asked)]
+    expanded = [query.replace("$__rate_interval", "5m") for query in queries()]
+    records = [
+        {"record": f"query_{number}", "expr": query} for number, query in enumerate(expanded)
+    ]
     file = tmp_path / "rules.yml"
     file.write_text(json.dumps({"groups": [{"name": "queries", "rules": records}]}), "utf-8")
     run("check", "rules", file)
 
 
-def test_what_alerts_count_is_there_before_the_first_one_comes() -> None:
-    # Prometheus sees no increase in a number that was not there before.
+def test_counters_of_alerts_exist_before_their_first_increase() -> None:
+    # Prometheus sees no increase of a series that did not exist before.
     counted = {(state.value, code or NO_REASON) for state, code in ENDS}
     for query in queries():
         for block in re.findall(r"tenantcron_executions_total\{([^}]*)\}", query):
-            said = {label: words.split("|") for label, sign, words in MATCHER.findall(block)}
-            for state in said["state"]:
-                for reason in said.get("reason", []):
+            labels = {label: words.split("|") for label, sign, words in MATCHER.findall(block)}
+            for state in labels["state"]:
+                for reason in labels.get("reason", []):
                     assert (state, reason) in counted

@@ -1,7 +1,7 @@
-"""The roles of compose.yml and kubernetes.yml: their files and commands are run on a real server.
+"""The roles of compose.yml and kubernetes.yml, whose files and commands run on a real server.
 
-There is no container engine here. The files that the image of PostgreSQL runs when it creates a
-database are run by psql, as the image does; the commands of the services by this interpreter.
+The tests need no container engine: psql runs the files that the PostgreSQL image runs when it
+creates a database, and this interpreter runs the commands of the services.
 """
 
 import os
@@ -39,7 +39,7 @@ ROLES = {
 
 
 def interpolated(value: str, variables: Mapping[str, str]) -> str:
-    """Put variables in place as compose does."""
+    """Substitute variables as Compose does."""
     return re.sub(r"\$\{(\w+)(?::\?[^}]*)?\}", lambda match: variables[match[1]], value)
 
 
@@ -56,7 +56,7 @@ class Composed:
     folder: Path
 
     def environment(self, service: str) -> dict[str, str]:
-        """Return the environment of a service, which finds the server by its socket."""
+        """Return the environment of a service, which reaches the server by its socket."""
         found = environment_of(service)
         for name, value in found.items():
             found[name] = value.replace("@postgres:5432/tenantcron", "@/tenantcron") + (
@@ -67,7 +67,7 @@ class Composed:
         return found
 
     def initialise(self) -> None:
-        """Run what the image of PostgreSQL runs for a new database."""
+        """Run the files that the PostgreSQL image runs for a new database."""
         volumes = compose()["services"]["postgres"]["volumes"]
         mounted = [volume.split(":") for volume in volumes]
         scripts = sorted(
@@ -143,9 +143,7 @@ def test_compose_runs_each_service_as_its_role_and_none_as_a_superuser(
 
 
 @pytest.mark.parametrize("missing", ["DEPLOY_PASSWORD", "RUN_PASSWORD", "OPERATE_PASSWORD"])
-def test_without_a_password_no_role_is_left_with_an_empty_one(
-    run_folder: Path, missing: str
-) -> None:
+def test_without_a_password_no_role_has_an_empty_one(run_folder: Path, missing: str) -> None:
     environment = {name: word for name, word in PASSWORDS.items() if name != missing}
     with own_server(run_folder, {}, chosen_build()) as server:
         url = server.url("postgres")
@@ -157,7 +155,7 @@ def test_without_a_password_no_role_is_left_with_an_empty_one(
     assert "syntax error" in done.stderr
 
 
-def test_compose_has_a_password_of_its_own_for_each_role() -> None:
+def test_compose_has_a_separate_password_for_each_role() -> None:
     urls = {name: environment_of(name)["TENANTCRON_DATABASE_URL"] for name in ROLES}
     for service, role in ROLES.items():
         word = PASSWORDS[f"{role.removeprefix('tenantcron_').upper()}_PASSWORD"]

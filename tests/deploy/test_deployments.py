@@ -1,4 +1,4 @@
-"""The image, the compose file and the manifests for Kubernetes: what they call is there."""
+"""The image, compose.yml and kubernetes.yml use existing commands, options and pages."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ from tenantcron.scheduler.metrics.server import routes
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One process, wherever it runs."""
+    """A process of compose.yml or kubernetes.yml."""
 
     name: str
     arguments: list[str]
@@ -34,10 +34,10 @@ def containers() -> Iterator[Container]:
         if service["image"] == "tenantcron":
             yield Container(name, service["command"], set(service["environment"]))
     for pod in pods():
-        for one in containers_of(pod):
-            if "command" not in one:
-                variables = {variable["name"] for variable in one["env"]}
-                yield Container(one["name"], one["args"], variables)
+        for entry in containers_of(pod):
+            if "command" not in entry:
+                variables = {variable["name"] for variable in entry["env"]}
+                yield Container(entry["name"], entry["args"], variables)
 
 
 def settings_of_the_cluster(folder: Path) -> Settings:
@@ -46,7 +46,7 @@ def settings_of_the_cluster(folder: Path) -> Settings:
     return load_settings({}, folder)
 
 
-@pytest.mark.parametrize("container", [*containers()], ids=lambda one: one.name)
+@pytest.mark.parametrize("container", [*containers()], ids=lambda container: container.name)
 def test_every_container_calls_a_command_with_options_that_exist(container: Container) -> None:
     assert container.arguments[0] in COMMANDS
     parsed = _parser(container.arguments).parse_args(container.arguments)
@@ -66,13 +66,13 @@ def test_compose_has_a_database_two_schedulers_the_api_and_a_migration_before_th
             needs = {"grants": {"condition": "service_completed_successfully"}}
             assert service["depends_on"] == needs, name
     assert services["grants"]["depends_on"].keys() == {"migrate"}
-    # What listens for everybody does so inside of the network of compose only.
-    assert [port for one in services.values() for port in one.get("ports", [])] == [
+    # Only the API has a port outside the Compose network, on loopback.
+    assert [port for service in services.values() for port in service.get("ports", [])] == [
         "127.0.0.1:8080:8080"
     ]
 
 
-def test_the_checks_of_compose_ask_for_pages_that_exist() -> None:
+def test_the_health_checks_of_compose_use_existing_pages() -> None:
     for service in compose()["services"].values():
         for port, path in re.findall(
             r"127\.0\.0\.1:(\d+)(/\w+)", " ".join(service.get("healthcheck", {}).get("test", []))
@@ -89,7 +89,7 @@ def paths_of(command: str) -> set[str]:
     return {"run": set(routes(nothing, lambda: None, lambda: None)), "serve": of_api}[command]
 
 
-def test_the_probes_of_kubernetes_ask_for_pages_that_exist_at_ports_that_do(tmp_path: Path) -> None:
+def test_the_probes_of_kubernetes_use_existing_pages_and_ports(tmp_path: Path) -> None:
     settings = settings_of_the_cluster(tmp_path)
     for resource in resources("Deployment"):
         (container,) = resource["spec"]["template"]["spec"]["containers"]
@@ -105,7 +105,7 @@ def test_the_probes_of_kubernetes_ask_for_pages_that_exist_at_ports_that_do(tmp_
         assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_what_is_told_to_stop_gets_longer_than_the_drain(tmp_path: Path) -> None:
+def test_the_grace_period_is_longer_than_the_drain(tmp_path: Path) -> None:
     drain = settings_of_the_cluster(tmp_path).drain
     for resource in resources("Deployment"):
         spec = resource["spec"]["template"]["spec"]
@@ -138,7 +138,7 @@ def test_no_container_runs_as_root_or_may_become_it() -> None:
     assert re.search(r"^USER 10001$", dockerfile(), re.MULTILINE)
 
 
-def test_every_selector_meets_the_pods_of_one_deployment() -> None:
+def test_every_selector_matches_the_pods_of_one_deployment() -> None:
     labels = [
         resource["spec"]["template"]["metadata"]["labels"] for resource in resources("Deployment")
     ]

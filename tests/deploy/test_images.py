@@ -1,4 +1,4 @@
-"""Images are named by digest: a tag can move, so a file with a tag alone is refused."""
+"""Images are pinned by digest: a tag can move, so a tag alone is rejected."""
 
 import re
 import tomllib
@@ -9,14 +9,14 @@ from support.deploy_files import ROOT, compose, containers_of, dockerfile, pods
 
 DIGEST = re.compile(
     r"(?P<name>[a-z0-9./-]+):(?P<tag>[\w.-]+)@"
-    # A digest, or what makes the tool fail until a digest is in its place.
+    # A digest, or a placeholder that makes the tool fail until a digest replaces it.
     r"(?:sha256:[0-9a-f]{64}|sha256:IMAGE_DIGEST|\$\{[A-Z_]+_DIGEST(:\?[^}]+)?\})"
 )
 BUILT_HERE = "tenantcron"
 
 
 def pulled_by_docker() -> list[str]:
-    """Return the images of the Dockerfile, with the defaults of its arguments in place."""
+    """Return the images of the Dockerfile, with the defaults of its arguments."""
     defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", dockerfile(), re.MULTILINE))
     named = re.findall(r"^FROM (\S+)", dockerfile(), re.MULTILINE)
     return [
@@ -50,7 +50,7 @@ def test_every_image_has_a_digest_or_fails_without_one(images: Callable[[], list
         "postgres:18@${POSTGRES_DIGEST:-sha256:" + 64 * "0" + "}",
     ],
 )
-def test_a_floating_image_is_refused(image: str) -> None:
+def test_a_floating_image_is_rejected(image: str) -> None:
     assert DIGEST.fullmatch(image) is None
 
 

@@ -1,4 +1,4 @@
-"""The network policies of Kubernetes, evaluated: who reaches whom."""
+"""The effect of the Kubernetes network policies: which pods reach which addresses."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
@@ -36,7 +36,7 @@ def rules(app: str, direction: str) -> Iterator[Yaml]:
 
 
 def reaches(app: str, address: str, port: int) -> bool:
-    """Whether a pod may connect to an address outside of the cluster."""
+    """Whether a pod may connect to an address outside the cluster."""
     return any(
         contains(peer["ipBlock"], address)
         for rule in rules(app, "egress")
@@ -53,7 +53,7 @@ def contains(block: Yaml, address: str) -> bool:
 
 
 @pytest.mark.parametrize("app", [SCHEDULER, API, MIGRATE])
-def test_a_pod_is_denied_everything_that_no_policy_names(app: str) -> None:
+def test_a_pod_is_denied_all_traffic_that_no_policy_lists(app: str) -> None:
     assert {"podSelector", "policyTypes"} in [policy.keys() for policy in policies(app)]
     (denying,) = [
         policy for policy in policies(app) if policy.keys() == {"podSelector", "policyTypes"}
@@ -93,7 +93,7 @@ def test_only_schedulers_reach_public_addresses_and_only_by_https(address: str) 
 
 
 @pytest.mark.parametrize("network", [network for network, _ in _SPECIAL])
-def test_addresses_that_targets_may_not_have_are_closed_by_the_network_too(network: str) -> None:
+def test_the_network_also_denies_addresses_that_targets_may_not_have(network: str) -> None:
     special = ip_network(network)
     for address in (special[0], special[-1]):
         assert Egress().forbids(str(address))

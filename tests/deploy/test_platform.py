@@ -1,7 +1,7 @@
-"""A platform's database that was there first: tenantcron is installed, used and removed again.
+"""tenantcron is installed in a platform's existing database, used, and removed again.
 
-The platform has roles, a registry of its tenants and a hundred schemas with data, named in its own
-way. Afterwards nothing in the catalogs or in its tables differs.
+The platform has roles, a registry of its tenants and a hundred schemas with data and own names.
+Afterwards nothing in the catalogs or in its tables differs.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from support.traces import everything
 
 TENANTS = [f"customer-{number:03}" for number in range(100)]
 PATTERN = "Org {tenant}"
-# The platform's registry says which tenants there are, and where each of them lives.
+# The platform's registry of tenants and their schemas.
 SETTINGS = """
 [settings]
 schema_pattern = "Org {tenant}"
@@ -67,7 +67,7 @@ MAKE_DUE = (
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The platform's database, and a place to call commands from as its own role."""
+    """The platform's database, and a folder to run commands as its role."""
 
     url: str
     shell: Shell
@@ -101,7 +101,7 @@ def platform(run_folder: Path, tmp_path: Path) -> Iterator[Platform]:
 
 
 def use(platform: Platform) -> None:
-    """Install it, adopt all tenants, run what is due, and read the result by the API."""
+    """Install tenantcron, adopt all tenants, run executions, and read the result with the API."""
     platform.succeed("migrate")
     platform.succeed("tenant", "refresh")
     adopted = query(platform.url, "SELECT schema_name FROM tenantcron.tenant WHERE schema_adopted")
@@ -118,7 +118,7 @@ def use(platform: Platform) -> None:
     assert {row["state"] for row in rows} == {"SUCCEEDED"}
 
 
-def test_tenantcron_leaves_no_trace_on_a_platform_that_was_there_first(
+def test_uninstalling_leaves_no_trace_on_an_existing_platform(
     platform: Platform,
 ) -> None:
     before = everything(platform.url)

@@ -1,7 +1,7 @@
-"""Every command runs as the role that deploy/sql has for it, with exactly the rights granted there.
+"""Every command runs as its role of deploy/sql, with exactly the privileges granted there.
 
-One server of its own, because roles belong to a server. It is one test, because each role works
-with what the roles before it have done, as on a platform.
+It uses a separate server, because roles belong to a server. It is one test, because each role works
+with the results of the previous roles, as on a platform.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ MAKE_DUE = (
 )
 
 
-def what_changes_tables_needs_the_role_that_deploys(site: Site) -> None:
+def changing_tables_needs_the_deploy_role(site: Site) -> None:
     site.succeed(DEPLOY, "migrate", "--check")
     site.succeed(DEPLOY, "tenant", "create", "brief")
     site.succeed(
@@ -58,7 +58,7 @@ def the_grants_can_be_run_again(site: Site) -> None:
     site.run_file(DEPLOY, "grants.sql")
 
 
-def operators_apply_and_change_what_exists(site: Site) -> None:
+def operators_apply_and_change_existing_tenants(site: Site) -> None:
     as_operator = partial(site.succeed, OPERATE)
     as_operator("apply-manifest", "umbra.yaml")
     as_operator("tenant", "suspend", "umbra", "--reason", "unpaid")
@@ -84,7 +84,7 @@ def operators_apply_and_change_what_exists(site: Site) -> None:
     as_operator("execution", "retry", execution)
 
 
-def the_scheduler_runs_without_the_right_to_change_tables(site: Site) -> None:
+def the_scheduler_runs_without_the_privilege_to_change_tables(site: Site) -> None:
     query(site.url, MAKE_DUE)
 
     done = site.succeed(RUN, "run", "--handlers", "rights_work", "--once")
@@ -104,7 +104,7 @@ def the_scheduler_runs_without_the_right_to_change_tables(site: Site) -> None:
     assert {user[:3] + user[11:] for user in users} == {"tc__acme", "tc__umbra"}
 
 
-def handlers_get_no_connection_if_their_roles_cannot_be_made(site: Site) -> None:
+def handlers_get_no_connection_if_their_roles_cannot_be_created(site: Site) -> None:
     site.succeed(DEPLOY, "tenant", "create", "late")
     (site.folder / "late.yaml").write_text(manifest("late", SCHEDULES), encoding="utf-8")
     site.succeed(OPERATE, "apply-manifest", "late.yaml")
@@ -117,7 +117,7 @@ def handlers_get_no_connection_if_their_roles_cannot_be_made(site: Site) -> None
     assert f"role {DEPLOY} may not create roles. Run: ALTER ROLE {DEPLOY} CREATEROLE" in done.err
 
 
-def the_scheduler_drops_old_months(site: Site) -> None:
+def the_scheduler_drops_old_partitions(site: Site) -> None:
     query(site.url_of(DEPLOY), "SELECT tenantcron.make_month('execution_past', '2020-01-01')")
 
     async def drop() -> list[history.Month]:
@@ -127,7 +127,7 @@ def the_scheduler_drops_old_months(site: Site) -> None:
     assert [str(month) for month in asyncio.run(drop())] == ["2020_01"]
 
 
-def the_scheduler_forgets_old_records_by_a_function_only(site: Site) -> None:
+def the_scheduler_deletes_old_records_only_with_a_function(site: Site) -> None:
     query(
         site.url,
         "INSERT INTO tenant_acme.audit_record (entity_type, entity_id, operation, changed_by,"
@@ -166,7 +166,7 @@ def the_scheduler_changes_neither_tenants_nor_schedules(site: Site) -> None:
     site.refuse(RUN, "apply-manifest", "acme.yaml", "--max-deletes", "9")
 
 
-def who_plans_reads_and_changes_nothing(site: Site) -> None:
+def the_plan_role_only_reads(site: Site) -> None:
     as_planner = partial(site.succeed, PLAN)
     (site.folder / "acme.yaml").write_text(manifest("acme", SCHEDULES), encoding="utf-8")
     for arguments in (
@@ -183,7 +183,7 @@ def who_plans_reads_and_changes_nothing(site: Site) -> None:
         ("why", "acme/good"),
     ):
         as_planner(*arguments)
-    # Both have findings, because a test has moved cursors manually.
+    # Both have findings, because the test has moved cursors manually.
     for command in ("health", "audit"):
         found = site.call(PLAN, command)
         assert (found.code, found.err) == (1, ""), found
@@ -224,7 +224,7 @@ def the_api_serves_as_the_operators_role_with_row_level_security(site: Site) -> 
             assert (asked.status_code, asked.json()) == (200, {"active": False})
 
 
-def the_scheduler_follows_a_tenant_source_with_rights_of_its_own(site: Site) -> None:
+def the_scheduler_tracks_a_tenant_source_with_additional_privileges(site: Site) -> None:
     query(site.url, "CREATE TABLE public.tenants AS SELECT 'acme' AS id, 'active' AS status")
     query(site.url, f"GRANT SELECT ON public.tenants TO {DEPLOY}, {RUN}, {OPERATE}, {PLAN}")
     toml = site.folder / "tenantcron.toml"
@@ -247,7 +247,7 @@ def the_scheduler_follows_a_tenant_source_with_rights_of_its_own(site: Site) -> 
     assert "newcomer" in site.succeed(PLAN, "tenant", "list").out
 
 
-def the_owner_removes_everything_but_the_role_of_the_api(site: Site) -> None:
+def the_owner_removes_everything_except_the_api_role(site: Site) -> None:
     for role in (RUN, OPERATE, PLAN):
         assert site.call(role, "uninstall", "--yes", "--with-tenants", "--with-replicas").code != 0
     query(site.url_of(DEPLOY), "DROP TABLE tenant_acme.effect")
@@ -259,22 +259,22 @@ def the_owner_removes_everything_but_the_role_of_the_api(site: Site) -> None:
 
 
 STEPS = (
-    what_changes_tables_needs_the_role_that_deploys,
+    changing_tables_needs_the_deploy_role,
     the_grants_can_be_run_again,
-    operators_apply_and_change_what_exists,
-    the_scheduler_runs_without_the_right_to_change_tables,
-    handlers_get_no_connection_if_their_roles_cannot_be_made,
-    the_scheduler_drops_old_months,
-    the_scheduler_forgets_old_records_by_a_function_only,
+    operators_apply_and_change_existing_tenants,
+    the_scheduler_runs_without_the_privilege_to_change_tables,
+    handlers_get_no_connection_if_their_roles_cannot_be_created,
+    the_scheduler_drops_old_partitions,
+    the_scheduler_deletes_old_records_only_with_a_function,
     the_scheduler_changes_neither_tenants_nor_schedules,
-    who_plans_reads_and_changes_nothing,
+    the_plan_role_only_reads,
     the_api_serves_as_the_operators_role_with_row_level_security,
-    the_scheduler_follows_a_tenant_source_with_rights_of_its_own,
-    the_owner_removes_everything_but_the_role_of_the_api,
+    the_scheduler_tracks_a_tenant_source_with_additional_privileges,
+    the_owner_removes_everything_except_the_api_role,
 )
 
 
-def test_every_command_runs_with_the_rights_of_its_role_and_no_others(site: Site) -> None:
+def test_every_command_runs_with_only_the_privileges_of_its_role(site: Site) -> None:
     for step in STEPS:
         step(site)
 
@@ -284,7 +284,7 @@ def test_every_command_runs_with_the_rights_of_its_role_and_no_others(site: Site
 
 
 def runs(role: str) -> str:
-    """Return what the documents say that a role runs."""
+    """Return the commands of a role in the documentation."""
     lines = (DOCS / "database.md").read_text(encoding="utf-8").splitlines()
     [row] = [line for line in lines if line.startswith(f"| `{role}` |")]
     return row.split("|")[3]

@@ -1,4 +1,4 @@
-"""What the roles of deploy/sql cannot do: forge events, stop claims, read secrets, edit audits."""
+"""The roles of deploy/sql cannot forge events, stop claims, read secrets or edit audits."""
 
 import json
 from contextlib import closing
@@ -16,7 +16,7 @@ from support.roles import API, DEPLOY, OPERATE, PLAN, RUN, Site
 from support.serve_process import serving
 
 LOGINS = (RUN, OPERATE, PLAN)
-# By trigger function: the table that it belongs to, and the event that fires it.
+# For each trigger function: its table, and the event that fires it.
 DEFINERS = {
     "tell_executions": ("execution", "INSERT"),
     "tell_pause": ("schedule_cursor", "UPDATE"),
@@ -41,7 +41,7 @@ FORGE_EXECUTION = (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def a_webhook_that_hears_everything(site: Site) -> None:
+def a_webhook_for_all_events(site: Site) -> None:
     site.succeed(OPERATE, "webhook", "add", "ops", "https://hooks.internal/cron?key=hunter2")
 
 
@@ -79,7 +79,7 @@ def test_the_real_tables_still_write_events(site: Site) -> None:
 
 @pytest.mark.parametrize("function", DEFINERS)
 def test_a_definer_trigger_acts_on_its_own_table_only(site: Site, function: str) -> None:
-    """As the owner, which may attach it to any table."""
+    """Run as the owner, which may attach the function to any table."""
     table, event = DEFINERS[function]
     before = outbox(site)
     with site.session(DEPLOY) as session:
@@ -111,8 +111,8 @@ def test_every_definer_trigger_is_checked_above(site: Site) -> None:
     assert {row["proname"] for row in found} == DEFINERS.keys()
 
 
-def test_a_temporary_type_does_not_run_with_the_rights_of_the_owner(site: Site) -> None:
-    """Postgres looks for types among temporary objects first, unless the path says otherwise."""
+def test_a_temporary_type_does_not_run_with_the_privileges_of_the_owner(site: Site) -> None:
+    """By default PostgreSQL looks for types among temporary objects first."""
     with site.session(RUN) as session:
         session.execute(
             "CREATE FUNCTION pg_temp.note(pg_catalog.text) RETURNS boolean LANGUAGE plpgsql AS"
@@ -131,7 +131,7 @@ def test_a_temporary_type_does_not_run_with_the_rights_of_the_owner(site: Site) 
     assert [line for line in heard if line.startswith("as ")] == []
 
 
-def test_the_advisory_lock_of_a_foreign_login_does_not_stop_claims(site: Site) -> None:
+def test_an_advisory_lock_of_another_login_does_not_stop_claims(site: Site) -> None:
     with site.session(PLAN) as foreign:
         for step in range(100):
             for key in (0, -(2**31)):
@@ -155,7 +155,7 @@ def test_the_advisory_lock_of_a_foreign_login_does_not_stop_claims(site: Site) -
     ],
 )
 @pytest.mark.parametrize("role", [PLAN, API])
-def test_a_role_that_only_reads_cannot_take_a_lock(site: Site, role: str, statement: str) -> None:
+def test_a_read_only_role_cannot_take_a_lock(site: Site, role: str, statement: str) -> None:
     with (
         site.session(role) as session,
         pytest.raises(InsufficientPrivilege),
@@ -164,7 +164,7 @@ def test_a_role_that_only_reads_cannot_take_a_lock(site: Site, role: str, statem
         session.execute(statement)
 
 
-def test_one_transaction_at_a_time_has_a_lock(site: Site) -> None:
+def test_only_one_transaction_at_a_time_holds_a_lock(site: Site) -> None:
     with (
         site.session(RUN) as holder,
         site.session(RUN) as other,
@@ -197,7 +197,7 @@ SECRETS = {
 @pytest.mark.parametrize(
     ("role", "column"), [(role, column) for role, columns in SECRETS.items() for column in columns]
 )
-def test_a_role_does_not_read_secrets_that_it_does_not_need(
+def test_a_role_cannot_read_secrets_that_it_does_not_need(
     site: Site, role: str, column: str
 ) -> None:
     table, name = column.split(".")
@@ -205,7 +205,7 @@ def test_a_role_does_not_read_secrets_that_it_does_not_need(
         session.execute(f"SELECT {name} FROM tenantcron.{table}")  # noqa: S608 -- from above
 
 
-def test_a_plan_lists_webhooks_without_their_addresses(site: Site) -> None:
+def test_the_role_for_plans_lists_webhooks_without_their_urls(site: Site) -> None:
     listed = site.succeed(PLAN, "webhook", "list", "--format", "json").out
     shown = site.succeed(PLAN, "webhook", "list").out
 
@@ -238,7 +238,7 @@ def test_runtime_roles_only_append_to_the_audit(
         session.execute(statement.format(table))
 
 
-def test_even_the_owner_does_not_change_an_audit_record(site: Site) -> None:
+def test_even_the_owner_cannot_change_an_audit_record(site: Site) -> None:
     with site.session(DEPLOY) as session, pytest.raises(ObjectNotInPrerequisiteState):
         session.execute("UPDATE tenantcron.audit_record SET changed_by = 'x'")
 
@@ -253,13 +253,13 @@ def test_even_the_owner_does_not_change_an_audit_record(site: Site) -> None:
         "DELETE FROM tenantcron.execution",
     ],
 )
-def test_the_scheduler_changes_only_what_its_steps_change(site: Site, statement: str) -> None:
+def test_the_scheduler_can_change_only_what_its_steps_change(site: Site, statement: str) -> None:
     with site.session(RUN) as session, pytest.raises(InsufficientPrivilege):
         session.execute(statement)
 
 
-def test_months_of_history_are_open_to_no_role_by_themselves(site: Site) -> None:
-    """Rights come from the parent table, with its row-level security."""
+def test_partitions_of_the_history_have_no_separate_privileges(site: Site) -> None:
+    """Privileges come from the parent table, with its row-level security."""
     with site.session(RUN) as session:
         session.execute("SELECT tenantcron.make_month('execution_past', '2019-01-01')")
     for role in (*LOGINS, API):
@@ -267,7 +267,7 @@ def test_months_of_history_are_open_to_no_role_by_themselves(site: Site) -> None
             session.execute("SELECT FROM tenantcron.execution_past_2019_01")
 
 
-def test_tables_of_a_later_migration_are_closed_until_they_are_granted(site: Site) -> None:
+def test_tables_of_a_later_migration_have_no_privileges_until_granted(site: Site) -> None:
     with site.session(DEPLOY) as session:
         session.execute("CREATE TABLE tenantcron.later (secret text)")
         try:
@@ -278,7 +278,7 @@ def test_tables_of_a_later_migration_are_closed_until_they_are_granted(site: Sit
             session.execute("DROP TABLE tenantcron.later")
 
 
-def test_tenants_that_were_created_before_the_roles_are_opened_by_the_grants(site: Site) -> None:
+def test_the_grants_cover_tenants_that_were_created_before_the_roles(site: Site) -> None:
     everything = "ALL ON ALL TABLES IN SCHEMA tenant_acme FROM"
     query(site.url_of(DEPLOY), f"REVOKE {everything} {', '.join(LOGINS)}")
     site.refuse(PLAN, "plan", "acme.yaml")
@@ -310,9 +310,7 @@ def excess_rights(log: str) -> list[tuple[object, object]]:
         ("postgres", ["superuser"]),
     ],
 )
-def test_a_scheduler_warns_of_rights_that_it_does_not_need(
-    site: Site, login: str, rights: list[str]
-) -> None:
+def test_a_scheduler_warns_of_excess_privileges(site: Site, login: str, rights: list[str]) -> None:
     with psycopg.connect(site.url, autocommit=True) as superuser:
         superuser.execute(
             f"CREATE ROLE member_of_owner LOGIN IN ROLE {DEPLOY};"
@@ -328,9 +326,7 @@ def test_a_scheduler_warns_of_rights_that_it_does_not_need(
 
 
 @pytest.mark.parametrize(("login", "expected"), [(OPERATE, 0), (DEPLOY, 1)])
-def test_the_api_warns_of_rights_that_it_does_not_need(
-    site: Site, login: str, expected: int
-) -> None:
+def test_the_api_warns_of_excess_privileges(site: Site, login: str, expected: int) -> None:
     with serving(site.shell(login)) as (_, process):
         process.terminate()
         _, log = process.communicate(timeout=PATIENCE)

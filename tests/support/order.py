@@ -10,7 +10,7 @@ import pytest
 _LONGEST = (
     "test_pre_commit.py",
     "test_short_run.py",
-    "test_the_wheel_holds_the_package_and_works_in_a_clean_environment",
+    "test_the_wheel_contains_the_package_and_works_in_a_clean_environment",
     "test_the_sbom_names_every_runtime_dependency",
     "test_killed_at_random_again_and_again",
     "test_whatever_happens_the_database_agrees_with_the_model",
