@@ -1,6 +1,6 @@
-"""Take the pictures of the dashboard's page: `make demo ONCE=1 screenshots`.
+"""Take the screenshots of the dashboard: `make demo ONCE=1 screenshots`.
 
-They show what the demo left behind, with a scheduler at work, so they differ a little each time.
+They show the database of the demo with a running scheduler, so they differ a little each time.
 """
 
 import os
@@ -21,22 +21,22 @@ IMAGES = ROOT / "docs" / "images"
 ADDRESS = "http://127.0.0.1:8081/ui"
 COMMAND = str(Path(sys.executable).parent / "tenantcron")
 # Name, page, theme.
-PICTURES = (
+SCREENSHOTS = (
     ("overview", ADDRESS, "light"),
     ("schedule", f"{ADDRESS}/tenants/meadow/schedules/balance_reservoirs", "dark"),
 )
 SIZE = {"width": 1200, "height": 1150}
-# Small enough for a page of words, and for a repository.
+# Small enough for the page and for the repository.
 SCALE = 0.6
 PATIENCE = 30
 
 
 def main(demo: Path) -> None:
-    """Start a scheduler and a server on the demo's database, and take the pictures."""
+    """Start a scheduler and a server on the demo's database, and take the screenshots."""
     with _running(demo, "run", "--handlers", "handlers"), _served(demo), sync_playwright() as play:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, address, theme in PICTURES:
+        for name, address, theme in SCREENSHOTS:
             page = browser.new_page(viewport=SIZE, color_scheme=theme, device_scale_factor=SCALE)
             page.goto(address)
             page.screenshot(path=IMAGES / f"{name}.png")
@@ -47,12 +47,12 @@ def main(demo: Path) -> None:
 def _served(demo: Path) -> Iterator[None]:
     with _running(demo, "serve", "--anonymous", "--port", "8081"):
         until = time.monotonic() + PATIENCE
-        while not _answers() and time.monotonic() < until:
+        while not _responds() and time.monotonic() < until:
             time.sleep(0.2)
         yield
 
 
-def _answers() -> bool:
+def _responds() -> bool:
     try:
         with urlopen(ADDRESS):
             return True

@@ -1,4 +1,4 @@
-"""The shell blocks of docs/adopting.md install tenantcron in a platform's database and remove it."""
+"""The shell blocks of docs/adopting.md install tenantcron on a platform and remove it."""
 
 import os
 import re
