@@ -8,6 +8,10 @@ is returned. If the reset fails, the connection is closed.
 All logins share one limit, and each login may use only a part of it at a time, so that one tenant
 cannot take all connections. If the limit is reached, the connection with the longest idle time is
 closed. Idle connections are closed after a while as well, except for two.
+
+A handler can store settings for its role (`ALTER ROLE CURRENT_USER SET`), and each new session of
+the tenant would begin with them. The pool rejects such a session, and the repair of the login
+removes the settings.
 """
 
 import asyncio
@@ -18,6 +22,7 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import Any, Final, Protocol
 
+from psycopg import OperationalError
 from sqlalchemy import Engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -29,6 +34,21 @@ from tenantcron.store.schema.handler_roles import INSTEAD, HandlerRoleError, Log
 
 _USER: Final = "tenantcron_user"
 _SINCE: Final = "tenantcron_idle_since"
+# The role of the session, and whether it began with settings that a role can store for itself.
+_BEGUN: Final = """
+SELECT session_user, EXISTS (
+    SELECT FROM pg_catalog.pg_db_role_setting AS s
+    JOIN pg_catalog.pg_roles AS r ON r.oid = s.setrole
+    CROSS JOIN pg_catalog.unnest(s.setconfig) AS stored
+    LEFT JOIN pg_catalog.pg_settings AS g ON g.name = pg_catalog.split_part(stored, '=', 1)
+    WHERE r.rolname = session_user
+        AND s.setdatabase IN (0, (
+            SELECT d.oid FROM pg_catalog.pg_database AS d
+            WHERE d.datname = pg_catalog.current_database()
+        ))
+        AND (g.context = 'user' OR pg_catalog.starts_with(stored, 'role='))
+)
+"""
 # None: no login was requested, which is always the case without roles.
 _login: ContextVar[Login | None] = ContextVar("tenantcron_handler_login", default=None)
 
@@ -243,19 +263,24 @@ def _connect(
 
 
 def _connected(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    """Reject a session of another role: a pooler may use one role for all logins."""
+    """Reject a session of another role: a pooler may use one role for all logins.
+
+    A session that began with stored settings fails like a login, so that the login is repaired.
+    """
     entry.info[_USER] = user = _user()
     if user is None:
         return
     cursor = connection.cursor()
-    cursor.execute("SELECT session_user")
-    [[found]] = cursor.fetchall()
+    cursor.execute(_BEGUN)
+    [[found, has_settings]] = cursor.fetchall()
     cursor.close()
     if found != user:
         raise HandlerRoleError(
             f"the session of role {user} belongs to {found}: configure the pooler to pass the "
             f"user on. {INSTEAD}"
         )
+    if has_settings:
+        raise OperationalError(f"role {user} has settings: run ALTER ROLE {user} RESET ALL")
 
 
 def _reset(connection: DBAPIConnection, _: object, state: PoolResetState) -> None:

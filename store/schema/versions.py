@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.store.connection.errors import MigrationMissingError
 
 # Tests compare these two with the newest migrations, so that reading them does not load Alembic.
-CONTROL_VERSION = "0015_reason_codes"
+CONTROL_VERSION = "0016_tightened"
 TENANT_VERSION = "0002_audit_retention"
 # The table in each schema that contains its version.
 VERSION_TABLE = "schema_version"

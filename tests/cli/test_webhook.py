@@ -94,6 +94,7 @@ def test_a_webhook_is_added_listed_and_removed_on_record(shell: Shell, database_
         ("create", "maria"), ("delete", "maria"),
     ]  # fmt: skip
     assert "hush" not in str(records)
+    assert "HOOK_SECRET" not in str(records)
 
 
 def test_a_webhook_is_switched_off_and_on_again(shell: Shell) -> None:

@@ -205,6 +205,13 @@ def test_a_role_cannot_read_secrets_that_it_does_not_need(
         session.execute(f"SELECT {name} FROM tenantcron.{table}")  # noqa: S608 -- from above
 
 
+@pytest.mark.parametrize("first_day", ["now()", "now() - interval '1 day'", "now() + '40 days'"])
+def test_a_scheduler_drops_no_month_that_is_not_over(site: Site, first_day: str) -> None:
+    drop = f"SELECT tenantcron.drop_month(date_trunc('month', {first_day})::date)"
+    with site.session(RUN) as session, pytest.raises(ObjectNotInPrerequisiteState):
+        session.execute(drop)
+
+
 def test_the_role_for_plans_lists_webhooks_without_their_urls(site: Site) -> None:
     listed = site.succeed(PLAN, "webhook", "list", "--format", "json").out
     shown = site.succeed(PLAN, "webhook", "list").out

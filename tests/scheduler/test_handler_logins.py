@@ -145,7 +145,6 @@ async def test_the_server_stores_the_password_as_a_verifier(strict: HandlerSessi
     [
         "ALTER ROLE \"{role}\" PASSWORD 'other'",
         'ALTER ROLE "{role}" PASSWORD NULL',
-        'ALTER ROLE "{role}" NOLOGIN',
         'DROP OWNED BY "{role}"; DROP ROLE "{role}"',
         "UPDATE tenantcron.handler_login SET secret = 'other'",
     ],
@@ -170,6 +169,66 @@ async def test_a_handler_that_changes_its_own_password_locks_nobody_out(
     assert await strict.run("acme", WHO) == [(await strict.role("acme"),)]
     with pytest.raises(psycopg.OperationalError):
         connect_as(strict, await strict.role("acme"), "mine")
+
+
+async def test_a_role_that_a_dba_has_closed_stays_closed(sessions: HandlerSessions) -> None:
+    role = (await sessions.login("acme")).user
+    await sessions.admin(f"ALTER ROLE {role} NOLOGIN")
+
+    with pytest.raises(HandlerRoleError, match="is not permitted to log in"):
+        await sessions.run("acme", WHO)
+
+    can_log_in = "SELECT rolcanlogin FROM pg_roles WHERE rolname = :role"
+    assert await sessions.admin(can_log_in, role=role) == [(False,)]
+
+
+async def test_a_role_that_was_kept_logs_in_again_if_its_tenant_returns(
+    strict: HandlerSessions,
+) -> None:
+    role = (await strict.login("acme")).user
+    await strict.admin("CREATE TABLE tenant_acme.own ()")
+    await strict.admin(f"ALTER TABLE tenant_acme.own OWNER TO {role}")
+    kept = await strict.admin("SELECT tenantcron.drop_handler_role('acme')")
+    assert kept == [("it owns objects",)]
+
+    assert await strict.run("acme", WHO) == [(role,)]
+
+
+# What a handler can store for its role, as the words behind ALTER ROLE.
+STORED = {
+    "a search path": "SET search_path = pg_catalog",
+    "a timeout that ends every statement": "SET statement_timeout = 1",
+    "another role": 'SET role = "{group}"',
+    "a setting of this database": "IN DATABASE \"{database}\" SET work_mem = '65kB'",
+}
+SETTINGS = (
+    "SELECT s.setconfig FROM pg_db_role_setting AS s JOIN pg_roles AS r ON r.oid = s.setrole"
+    " WHERE r.rolname = tenantcron.handler_role('acme')"
+)
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+@pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
+async def test_settings_that_a_handler_stores_for_its_role_do_not_reach_the_next_session(
+    sessions: HandlerSessions, stored: str, kind: str
+) -> None:
+    run = sessions.run if kind == "async" else sessions.run_plain
+    [[database]] = await sessions.admin("SELECT current_database()")
+    named = stored.format(group=await sessions.role(None), database=database)
+    await run("acme", f"ALTER ROLE CURRENT_USER {named}")
+    assert await sessions.admin(SETTINGS) != []
+    await sessions.transactions.close()
+
+    assert await run("acme", "SELECT note FROM ledger") == [("secret",)]
+    assert await sessions.admin(SETTINGS) == []
+
+
+async def test_a_scheduler_that_starts_removes_stored_settings(sessions: HandlerSessions) -> None:
+    await sessions.run("acme", "ALTER ROLE CURRENT_USER SET work_mem = '65kB'")
+
+    await HandlerLogins(sessions.database).get(TenantId("acme"))
+
+    assert await sessions.admin(SETTINGS) == []
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])

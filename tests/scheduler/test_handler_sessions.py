@@ -149,8 +149,8 @@ async def test_another_isolation_level_is_for_one_transaction(sessions: HandlerS
 
 async def test_a_connection_that_cannot_be_reset_is_closed(sessions: HandlerSessions) -> None:
     parameters = sessions.database.target.parameters
-    role = (await sessions.login("acme")).user
-    await sessions.admin(f"ALTER ROLE {role} SET lock_timeout = '20ms'")
+    [[database]] = await sessions.admin("SELECT current_database()")
+    await sessions.admin(f"ALTER DATABASE \"{database}\" SET lock_timeout = '20ms'")
     async with sessions.of("acme") as connection:
         await connection.exec_driver_sql("CREATE TEMP TABLE held ()")
         mine = "SELECT pg_backend_pid(), pg_my_temp_schema()::regnamespace::text"
