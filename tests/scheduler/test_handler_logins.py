@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -251,7 +252,7 @@ async def test_a_role_that_cannot_log_in_gets_no_other_connection(
 async def test_without_the_right_to_create_roles_there_is_no_connection_and_one_warning(
     sessions: HandlerSessions, kind: str
 ) -> None:
-    number = id(sessions)
+    number = uuid4().hex
     async with sessions.database.transaction() as connection:
         await connection.exec_driver_sql(WEAK.format(number=number))
     run = sessions.run if kind == "async" else sessions.run_plain
@@ -358,7 +359,7 @@ async def test_the_schedulers_own_login_is_used_if_the_platform_wants_that(
 async def test_what_the_owner_of_an_adopted_schema_has_to_grant_is_said(
     sessions: HandlerSessions,
 ) -> None:
-    number = id(sessions)
+    number = uuid4().hex
     grants = (
         f"GRANT USAGE ON SCHEMA tenant_acme TO weak_{number} WITH GRANT OPTION;"
         f" GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenant_acme"
