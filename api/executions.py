@@ -28,7 +28,7 @@ from tenantcron.service.responses.shapes import (
 )
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history
-from tenantcron.store.rows.execution_history import ExecutionRow, Filter, Place
+from tenantcron.store.rows.execution_history import ExecutionRow, Filter, HistoryPosition
 from tenantcron.store.rows.executions import State
 
 router = APIRouter(prefix="/executions", tags=["executions"])
@@ -123,13 +123,13 @@ def _sort_key(row: ExecutionRow) -> list[str]:
     return [row.scheduled_for.isoformat(), str(row.id)]
 
 
-def _position(after: str | None) -> Place | None:
+def _position(after: str | None) -> HistoryPosition | None:
     match position_parts(after):
         case None:
             return None
         case [str(scheduled_for), str(execution)]:
             try:
-                return Place(moment(scheduled_for), UUID(execution))
+                return HistoryPosition(moment(scheduled_for), UUID(execution))
             except ValueError as error:
                 raise invalid_position() from error
     raise invalid_position()

@@ -25,6 +25,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CLEAN: Final = (
     *("actor/**/*", "core/**/*", "targets/**/*", "tests/core/*"),
     *("store/connection/*", "store/embedded/*", "store/schema/*"),
+    *("store/connection/*", "store/embedded/*", "store/rows/*", "store/schema/*"),
+    *("docs/decisions/*", "docs/reliability.md"),
     *("cron/**/*", "tests/cron/*", "faults/**/*", "tests/faults/*"),
     *("bench/**/*", "tests/test_bench.py"),
     "examples/**/*",

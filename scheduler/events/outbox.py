@@ -35,7 +35,7 @@ from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, retry_confli
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import audit_records, outbox, webhooks
-from tenantcron.store.rows.outbox import Event, Lane, Settlement
+from tenantcron.store.rows.outbox import Event, Lane, LaneProgress
 from tenantcron.store.rows.webhooks import Webhook
 from tenantcron.store.steps import glances
 
@@ -123,7 +123,7 @@ class Outbox:
             self._under_way[webhook.name] -= 1
             self.wake_signal.set()
 
-    async def _send(self, webhook: Webhook, lane: Lane) -> Settlement:
+    async def _send(self, webhook: Webhook, lane: Lane) -> LaneProgress:
         """Send the events of a lane in order, as long as the receiver accepts them."""
         now = asyncio.get_running_loop().time
         began, delivered = now(), 0
@@ -137,11 +137,11 @@ class Outbox:
                 return await self._failed(webhook, lane, delivered, error)
             delivered = part[-1].place
             self._replica.counts.events_delivered[webhook.name] += len(part)
-        return Settlement(delivered, _AT_ONCE, 0, None)
+        return LaneProgress(delivered, _AT_ONCE, 0, None)
 
     async def _failed(
         self, webhook: Webhook, lane: Lane, delivered: int, error: WebhookDeliveryError
-    ) -> Settlement:
+    ) -> LaneProgress:
         """Log a failed request, and disable a webhook whose receiver is gone."""
         # An accepted event shows that the receiver works, so its failures count from one again.
         failures = 1 if delivered else lane.failures + 1
@@ -151,7 +151,7 @@ class Outbox:
         if isinstance(error, WebhookGoneError):
             await self._disable(webhook, error)
         wait = wait_after(failures, self._replica.random)
-        return Settlement(delivered, wait, failures, str(error))
+        return LaneProgress(delivered, wait, failures, str(error))
 
     async def _disable(self, webhook: Webhook, error: WebhookGoneError) -> None:
         """Disable a webhook, and record that as an action of this scheduler."""
@@ -167,14 +167,14 @@ class Outbox:
         if was_on is not None:
             log.error("webhook_gone", webhook=webhook.name)
 
-    async def _record(self, lane: Lane, settlement: Settlement) -> None:
+    async def _record(self, lane: Lane, settlement: LaneProgress) -> None:
         """Record the delivered events. If that fails, the lease expires and they are sent again."""
         try:
             async with (
                 self._recording,
                 self._replica.database.transaction(by_key=True) as connection,
             ):
-                held = await outbox.settle(connection, lane, settlement, self._replica.clock())
+                held = await outbox.release(connection, lane, settlement, self._replica.clock())
         except (DatabaseError, DBAPIError) as error:
             log.error("webhook_not_settled", webhook=lane.webhook, error=first_line(error))
             return

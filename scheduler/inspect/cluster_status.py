@@ -30,7 +30,7 @@ from tenantcron.store.rows.failovers import Losses
 from tenantcron.store.rows.history import Month, month_of, months_missing
 from tenantcron.store.rows.limits import ClusterLimits
 from tenantcron.store.rows.outbox import Backlog
-from tenantcron.store.rows.schedule_cursors import Some
+from tenantcron.store.rows.schedule_cursors import SomeCursors
 from tenantcron.store.rows.tenant_sources import SourceProblem, SourceRow
 from tenantcron.store.rows.tenants_behind import SomeBehind
 from tenantcron.store.rows.webhooks import WebhookHealth
@@ -64,9 +64,9 @@ class Vitals:
     lease: timedelta
     has_schedules: bool
     workers: tuple[WorkerRow, ...]
-    overdue: Some
-    set_aside: Some
-    auto_paused: Some
+    overdue: SomeCursors
+    set_aside: SomeCursors
+    auto_paused: SomeCursors
     left_out: SomeBehind
     not_followed: SomeBehind
     dead_leases: tuple[ExecutionRow, ...]
@@ -116,16 +116,16 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
         has_schedules=await _has_schedules(connection),
         workers=tuple(await workers.list_all(connection)),
         overdue=await schedule_cursors.overdue(connection, OVERDUE, now, SHOWN),
-        set_aside=await schedule_cursors.set_aside(connection, UNREADABLE, SHOWN),
+        set_aside=await schedule_cursors.quarantined(connection, UNREADABLE, SHOWN),
         auto_paused=await schedule_cursors.paused_for(connection, AUTO_PAUSED, SHOWN),
-        left_out=await tenants_behind.left_out(connection, SHOWN),
-        not_followed=await tenants_behind.not_followed(connection, NOT_FOLLOWED, now, SHOWN),
+        left_out=await tenants_behind.faulty(connection, SHOWN),
+        not_followed=await tenants_behind.not_synced(connection, NOT_FOLLOWED, now, SHOWN),
         dead_leases=tuple(await execution_history.with_dead_leases(connection, lease, now, SHOWN)),
         months_missing=tuple(await months_missing(connection, [month, month.following])),
         queue=await execution_history.queue(connection, now),
         limits=await limits.read(connection),
         running=sum((await execution_history.running_by_tenant(connection)).values()),
-        webhooks=tuple(await webhooks.standings(connection)),
+        webhooks=tuple(await webhooks.list_health(connection)),
         backlogs=tuple((await outbox.backlogs(connection)).values()),
         failover_losses=await failovers.losses(connection, now - LATELY, limit=SHOWN),
         tenant_source=await _source(connection),

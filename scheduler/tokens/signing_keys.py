@@ -178,7 +178,7 @@ class SigningKeys:
             # Unseal all keys before the first write, so that a failure changes nothing.
             opened = [(row.kid, self._open(row)) for row in others]
             for kid, key in opened:
-                await signing_keys.seal_anew(connection, kid, seal(key.secret(), kid, first))
+                await signing_keys.reseal(connection, kid, seal(key.secret(), kid, first))
             return len(opened)
 
     async def find(self, kid: str) -> SigningKey:

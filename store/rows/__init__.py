@@ -1,1 +1,1 @@
-"""Rows of the tables: one module for each table, or for one use of it."""
+"""Rows of the tables: one module per table, or per use of a table."""

@@ -1,4 +1,4 @@
-"""Rows of `api_token`, of which the API and the command `token` are the only users."""
+"""Rows of `api_token`, used by the API and the command `token`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """One token, as people look at it; nothing of its secret."""
+    """A token for display, without its secret."""
 
     id: str
     name: str
@@ -37,19 +37,19 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """What the database knows of a token that came with a request, and how often it came."""
+    """The stored token of a request, and how often it was used."""
 
     token: StoredToken
     now: datetime
-    # None: it does not count, because it proves nothing.
+    # None: the request is not counted, because its token is invalid.
     usage: Usage | None
-    # The minute that it was counted in.
+    # The minute in which it was counted.
     window: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """Requests that were counted in a minute, and did not come."""
+    """Requests that were counted in a minute, but not made."""
 
     window: datetime | None = None
     requests: int = 0
@@ -59,25 +59,25 @@ async def request(
     database: Database, presented: PresentedToken, requests: int = 1, unused: Unused | None = None
 ) -> TokenRequest | None:
     """Find the token of some requests and count them; None if there is no such token."""
-    given_back = unused or Unused()
+    returned = unused or Unused()
     parameters = {
         "id": presented.id,
         "digest": presented.digest,
         "requests": requests,
-        "window": given_back.window,
-        "unused": given_back.requests,
+        "window": returned.window,
+        "unused": returned.requests,
     }
     match await database.ask(statement("token_request"), parameters):
         case [(str(token), str(name), bytes(digest), str(role), tenant, *rest)]:
             expires_at, revoked_at, now, *counted, window = rest
             grant = _grant(role, tenant if isinstance(tenant, str) else None)
-            kept = StoredToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
-            return TokenRequest(kept, _time(now), usage_of(*counted), _past(window))
+            stored = StoredToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
+            return TokenRequest(stored, _time(now), usage_of(*counted), _past(window))
     return None
 
 
 def _time(value: object) -> datetime:
-    """Read microseconds since 1970; a float would lose the last ones."""
+    """Convert microseconds since 1970; a float would lose precision."""
     if not isinstance(value, int):
         raise TypeError("the columns of a token have changed")
     return _EPOCH + timedelta(microseconds=value)
@@ -96,7 +96,7 @@ async def add(  # noqa: PLR0913 -- the columns of a token
     created_by: str,
     lives: timedelta,
 ) -> TokenRow | None:
-    """Insert a token; None if another one of that name is in use."""
+    """Insert a token; None if another active token has the name."""
     values = {
         "id": new.id,
         "name": name,
@@ -114,7 +114,7 @@ async def add(  # noqa: PLR0913 -- the columns of a token
         if not isinstance(error.orig, UniqueViolation):
             raise
         return None
-    return await _one(connection, new.id)
+    return await _find(connection, new.id)
 
 
 async def list_all(connection: AsyncConnection) -> Sequence[TokenRow]:
@@ -124,10 +124,10 @@ async def list_all(connection: AsyncConnection) -> Sequence[TokenRow]:
 
 
 async def revoke(connection: AsyncConnection, token_id: str) -> TokenRow | None:
-    """Revoke a token for good; None if there is none, and one that was revoked stays as it is."""
+    """Revoke a token; None if it does not exist. A revoked token stays unchanged."""
     this = update(api_token).where(_row.id == token_id, _row.revoked_at.is_(None))
     await connection.execute(this.values(revoked_at=func.now()))
-    return await _one(connection, token_id)
+    return await _find(connection, token_id)
 
 
 _SHOWN = select(
@@ -142,7 +142,7 @@ _SHOWN = select(
 )
 
 
-async def _one(connection: AsyncConnection, token_id: str) -> TokenRow | None:
+async def _find(connection: AsyncConnection, token_id: str) -> TokenRow | None:
     row = (await connection.execute(_SHOWN.where(_row.id == token_id))).one_or_none()
     return None if row is None else _read(row._mapping)
 

@@ -1,7 +1,7 @@
-"""Rows of `api_usage`: how many requests each caller has made in this minute, over all processes.
+"""Rows of `api_usage`: the requests of each caller in the current minute, over all processes.
 
-One statement counts and tells, so that two processes never both take the last one. Windows are
-whole minutes by the database's clock.
+One statement counts and returns the count, so that two processes never both use the last request.
+Windows are full minutes of the database's clock.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The requests of a caller in this window, the current one included, and when it ends."""
+    """The requests of a caller in this window, including the current one, and when it ends."""
 
     requests: int
     seconds_left: int
 
 
 def usage_of(requests: object, seconds_left: object) -> Usage | None:
-    """Read the columns of a count; None if nothing was counted."""
+    """Return the usage from the columns of a count; None if nothing was counted."""
     if isinstance(requests, int) and isinstance(seconds_left, int):
         return Usage(requests, seconds_left)
     return None
@@ -43,7 +43,7 @@ _FORGET = "DELETE FROM tenantcron.api_usage WHERE window_start < now() - interva
 
 
 async def forget_old(connection: AsyncConnection) -> int:
-    """Delete the counts of callers that have been idle for an hour; return how many."""
+    """Delete the counts of callers without requests for an hour; return how many."""
     return (await connection.exec_driver_sql(_FORGET)).rowcount
 
 

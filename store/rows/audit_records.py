@@ -1,10 +1,10 @@
-"""Audit records, and how the database learns who acts.
+"""Audit records, and the actor of a transaction.
 
-The records are written by the database itself: a trigger on each audited table inserts one per
-changed row, in the same transaction, with before and after. So no code path can forget it, and a
-change by hand is on record, too. Who acts is told once per transaction by `act`; without that a
-trigger names the database user, with the source `sql`. The setting ends with the transaction, so it
-cannot leak to the next user of a pooled connection.
+The database writes the records itself: a trigger on each audited table inserts one per changed row,
+in the same transaction, with the row before and after. So no code path can omit it, and manual
+changes are recorded, too. `act` sets the actor once per transaction. Without it, a trigger records
+the database user, with the source `sql`. The setting ends with the transaction, so it cannot leak
+to the next user of a pooled connection.
 """
 
 from collections.abc import AsyncGenerator, Collection, Mapping
@@ -47,15 +47,15 @@ TENANT = "tenant"
 EXECUTION = "execution"
 PAUSE = "pause"
 LIMITS = "limits"
-# Whose limits: the triggers call it so.
+# The entity id of the cluster limits in the triggers.
 CLUSTER = "cluster"
-# A record has before and after, each with a payload of up to 256 KiB.
+# A record has two versions of a row, each with a payload of up to 256 KiB.
 _ROWS_A_FETCH = 25
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One record of either audit; the fields are the columns."""
+    """A record of either audit table; the fields are the columns."""
 
     entity_type: str
     entity_id: str
@@ -69,18 +69,18 @@ class AuditRow:
     before: JsonValue
     after: JsonValue
     changed_at: datetime
-    # Of schedules the tenant's schema keeps the records, of all else the control schema.
+    # Records of schedules are in the tenant's schema, all others in the control schema.
     in_tenant: bool
 
     @property
     def place(self) -> "AuditPlace":
-        """Where it stands in the list."""
+        """Its position in the list."""
         return AuditPlace(self.changed_at, self.in_tenant, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditPlace:
-    """A place in the list of a tenant's records, which is ordered by time."""
+    """A position in the list of a tenant's records, which is ordered by time."""
 
     changed_at: datetime
     in_tenant: bool
@@ -89,14 +89,14 @@ class AuditPlace:
 
 @dataclass(frozen=True, slots=True)
 class AuditWanted:
-    """Which records are asked for; what is not said does not matter."""
+    """A filter of records; None matches everything."""
 
     entity_type: str | None = None
     entity_id: str | None = None
     since: datetime | None = None
 
 
-async def page(  # noqa: PLR0913 -- whose records, which of them, and from where on
+async def page(  # noqa: PLR0913 -- tenant, filter and page
     connection: AsyncConnection,
     tenant: TenantId,
     schema: str | None,
@@ -105,11 +105,11 @@ async def page(  # noqa: PLR0913 -- whose records, which of them, and from where
     before: AuditPlace | None,
     limit: int,
 ) -> AsyncGenerator[AuditRow, None]:
-    """Yield some records of a tenant, the newest first, those before a place.
+    """Yield a page of a tenant's records, the newest first.
 
-    Each of the two audits gives as many as are wanted at most, and these are merged. Without a
-    schema, which a deprovisioned tenant may have lost, there is only the control schema's. Records
-    can be large: they come from a cursor, a few at a time, and the caller stops when it has enough.
+    Each of the two audit tables returns at most `limit` records, and these are merged. Without a
+    schema, which a deprovisioned tenant may lack, only the control schema is read. Records can be
+    large: a cursor fetches a few at a time, and the caller stops when it has enough.
     """
     parts = [
         _some(control_audit_record, wanted, before)
@@ -134,7 +134,7 @@ async def page(  # noqa: PLR0913 -- whose records, which of them, and from where
         await cursor.close()
 
 
-async def of_execution(  # noqa: PLR0913 -- whose records, and of what
+async def of_execution(  # noqa: PLR0913 -- tenant, execution and page
     connection: AsyncConnection,
     tenant: TenantId,
     schema: str | None,
@@ -143,11 +143,11 @@ async def of_execution(  # noqa: PLR0913 -- whose records, and of what
     since: datetime,
     limit: int,
 ) -> list[AuditRow]:
-    """Return what was recorded of an execution or by it, the oldest first.
+    """Return the records about an execution or of its changes, the oldest first.
 
-    Its id is the correlation id of all that it changes; what operators do to it names it. The
-    control schema's records of a tenant are read from a time on by an index. A tenant's own table
-    has a record for each change of a schedule: too few for an index that every apply would pay.
+    Its id is the correlation id of all its changes, and the entity id of operations on it. In the
+    control schema, an index finds a tenant's records since a time. The tenant's own table only has
+    changes of schedules: too few records for an index that every apply would maintain.
     """
     tables = [control_audit_record] if schema is None else [control_audit_record, audit_record]
     if schema is not None:
@@ -168,9 +168,9 @@ async def of_schedule(
     *,
     limit: int,
 ) -> list[AuditRow]:
-    """Return who changed a schedule, paused or resumed it, the newest first.
+    """Return the changes, pauses and resumptions of a schedule, the newest first.
 
-    Both audits are read by their keys, which begin with what a record is about.
+    Both audit tables are read by primary key, which begins with the entity.
     """
     pauses = AuditWanted(PAUSE, f"{tenant}/{schedule}")
     parts = [_some(control_audit_record, pauses, None).limit(limit)]
@@ -182,7 +182,7 @@ async def of_schedule(
     try:
         async with connection.begin_nested():
             return [AuditRow(*row) for row in await connection.execute(newest)]
-    except ProgrammingError:  # a schema without its audit tells nothing
+    except ProgrammingError:  # the schema has no audit table
         return []
 
 
@@ -209,7 +209,7 @@ def _some(
 
 
 def _is_before(table: Table, place: AuditPlace) -> ColumnElement[bool]:
-    """Of one moment, the tenant's own records come first, and of one audit the later ones."""
+    """Order records of the same time: those of the tenant first, then by id, the newest first."""
     if place.in_tenant == (table is audit_record):
         return tuple_(table.c.changed_at, table.c.id) < tuple_(place.changed_at, place.id)
     if place.in_tenant:
@@ -219,7 +219,7 @@ def _is_before(table: Table, place: AuditPlace) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Who last changed an entity, and when."""
+    """The last change of an entity."""
 
     by: str
     source: str
@@ -228,7 +228,7 @@ class Touch:
 
 
 async def act(connection: AsyncConnection, who: Attribution) -> None:
-    """Tell the database who acts until the end of this transaction."""
+    """Set the actor until the end of this transaction."""
     settings = who.settings()
     await connection.execute(_local(tuple(settings)), settings)
 
@@ -248,9 +248,9 @@ async def record(  # noqa: PLR0913 -- the columns of a record
     before: JsonObject | None = None,
     after: JsonObject | None = None,
 ) -> None:
-    """Put on record what an operator did where no trigger does: to an execution, or why.
+    """Record an operation for which there is no trigger, such as one on an execution.
 
-    Executions move far too often for a trigger. It belongs into the transaction of the change.
+    Executions change too often for a trigger. Call it in the transaction of the change.
     """
     entity_type, entity_id = entity
     values = {
@@ -258,7 +258,7 @@ async def record(  # noqa: PLR0913 -- the columns of a record
         "entity_id": entity_id,
         "operation": operation,
         "tenant_id": tenant,
-        # Nothing is a null of SQL here, never one of JSON.
+        # SQL NULL, not a JSON null.
         "before": null() if before is None else before,
         "after": null() if after is None else after,
         **who.columns(),
@@ -281,12 +281,12 @@ _RETURNS = (
 async def last_returns(
     connection: AsyncConnection, tenant_ids: Collection[TenantId]
 ) -> dict[TenantId, datetime]:
-    """Return when tenants came back that had been deprovisioned."""
+    """Return when deprovisioned tenants were resumed."""
     rows = await connection.execute(_RETURNS, {"tenant_ids": list(tenant_ids)})
     return {TenantId(tenant): at for tenant, at in rows}
 
 
-# The columns that decide when a schedule fires, before and after.
+# The columns that decide when a schedule fires.
 _TIMETABLE_CHANGED = """
 SELECT {tenant}, entity_id, max(changed_at)
 FROM {table}
@@ -301,7 +301,7 @@ GROUP BY entity_id
 async def timetable_changes(
     connection: AsyncConnection, schemas: Mapping[TenantId, str], since: datetime
 ) -> dict[tuple[TenantId, str], datetime]:
-    """Return when timetables were last changed since then, by an apply or by hand."""
+    """Return the last change of each timetable since a time, by an apply or manually."""
     if not schemas:
         return {}
     selects = [
@@ -314,7 +314,7 @@ async def timetable_changes(
     try:
         async with connection.begin_nested():
             rows = (await connection.execute(statement, {"since": since})).all()
-    except ProgrammingError:  # a schema without its audit tells nothing
+    except ProgrammingError:  # the schema has no audit table
         return {}
     return {(TenantId(tenant), schedule): at for tenant, schedule, at in rows}
 
@@ -322,7 +322,7 @@ async def timetable_changes(
 async def last_touches(
     connection: AsyncConnection, schema: str, schedules: Collection[str]
 ) -> dict[str, Touch]:
-    """Return who changed each of the schedules last."""
+    """Return the last change of each schedule."""
     record = audit_record.c
     newest = (
         select(func.max(record.id))

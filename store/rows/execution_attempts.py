@@ -1,6 +1,6 @@
-"""Rows of `execution_attempt`, as the scheduler asks for them: when a series of attempts began.
+"""Rows of `execution_attempt` for the scheduler: when a series of attempts began.
 
-The steps of the scheduler write them (`sql/finish.sql`); people read them in `execution_history`.
+The steps of the scheduler write them (`steps/finish.sql`); `execution_history` shows them.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from tenantcron.store.steps.statements import statement
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The attempts of an execution from the first to one that has begun."""
+    """The attempts of an execution up to the current one."""
 
     execution_id: UUID
     scheduled_for: datetime
     first: int
-    # When its latest attempt began, which has no row while it runs.
+    # The start of the current attempt, which has no row while it runs.
     latest: datetime
 
 
@@ -31,10 +31,10 @@ async def begun(
     """Return how long ago each series began."""
     parameters = {
         "at": at,
-        "ids": uuids(one.execution_id for one in series),
-        "scheduled_for": times(one.scheduled_for for one in series),
-        "firsts": words(one.first for one in series),
-        "latest": times(one.latest for one in series),
+        "ids": uuids(attempts.execution_id for attempts in series),
+        "scheduled_for": times(attempts.scheduled_for for attempts in series),
+        "firsts": words(attempts.first for attempts in series),
+        "latest": times(attempts.latest for attempts in series),
     }
     rows = await connection.exec_driver_sql(statement("begun"), parameters)
     return {row[0]: row[1] for row in map(tuple, rows)}

@@ -1,7 +1,7 @@
-"""Rows of `execution` and `execution_attempt`, as people look at them: lists, single rows, counts.
+"""Rows of `execution` and `execution_attempt` for display: lists, single rows, counts.
 
-The steps of the scheduler have their own statements. Nothing here decides what runs; the functions
-that operators change rows with are in `executions`.
+The steps of the scheduler have their own statements. Operators change rows with the functions in
+`executions`.
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ from tenantcron.store.rows.executions import State, state_of, stored_states
 from tenantcron.store.schema.tables import execution, execution_attempt
 
 _row = execution.c
-# Spans of time are counted from it: those of a quarter of an hour begin at full quarters.
+# Time spans are aligned to it: those of 15 minutes begin at full quarters of an hour.
 _ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 WAITING = (State.PENDING, State.RETRYING)
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRow:
-    """One execution; the fields are columns. The lease token is not for people."""
+    """An execution; the fields are columns, without the lease token, which is a secret."""
 
     id: UUID
     tenant_id: TenantId
@@ -71,7 +71,7 @@ class ExecutionRow:
     cancel_reason: str | None
     losses: int
     suspicion: int
-    # What a replica needs to run it; None: the release before has made it, no claim has seen it.
+    # What a replica needs to run it; None: fired by the previous release and not decided yet.
     requires: str | None
     # See `schedules.reasons`; None: the release before has written the reason, or there is none.
     reason_code: str | None = None
@@ -83,7 +83,7 @@ _COLUMNS = [_row[name] for name in ExecutionRow.__dataclass_fields__]
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One attempt; the fields are the columns behind those of its execution."""
+    """An attempt; the fields are the columns after those of its execution."""
 
     attempt: int
     worker_id: str
@@ -93,14 +93,14 @@ class AttemptRow:
     error: str | None
     http_status: int | None
     answer: str | None
-    # The end of what its handler logged, and what it returned.
+    # The last log lines and the result of its handler.
     log: str | None = None
     result: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which executions are asked for; what is not said does not matter."""
+    """A filter of executions; None and empty match everything."""
 
     tenant: TenantId | None = None
     schedule: str | None = None
@@ -128,8 +128,8 @@ async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> lis
     """Return executions, the newest first."""
     found = select(*_COLUMNS).where(*_conditions(wanted))
     if wanted.tenant is not None and wanted.schedule is None:
-        # By its own index: along that of the newest of all, a tenant that has not run for long
-        # would be looked for through everybody's history.
+        # Use the tenant's index: with the index of the newest executions, the search for a tenant
+        # that has not run for long would scan the history of all tenants.
         found = found.offset(0)
     rows = found.subquery()
     statement = (
@@ -141,19 +141,19 @@ async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> lis
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the list of executions, which is ordered by time and then by id."""
+class HistoryPosition:
+    """A position in the list of executions, which is ordered by time and id."""
 
     scheduled_for: datetime
     id: UUID
 
 
 async def page(
-    connection: AsyncConnection, wanted: Filter, *, before: Place | None, limit: int
+    connection: AsyncConnection, wanted: Filter, *, before: HistoryPosition | None, limit: int
 ) -> list[ExecutionRow]:
-    """Return some executions, the newest first, those before a place.
+    """Return a page of executions, the newest first.
 
-    The order is that of two indexes, one of all executions and one of each tenant's.
+    Two indexes have this order, one for all executions and one per tenant.
     """
     statement = (
         select(*_COLUMNS)
@@ -162,21 +162,21 @@ async def page(
         .limit(limit)
     )
     if before is not None:
-        place = tuple_(_row.scheduled_for, _row.id)
-        statement = statement.where(place < tuple_(before.scheduled_for, before.id))
+        position = tuple_(_row.scheduled_for, _row.id)
+        statement = statement.where(position < tuple_(before.scheduled_for, before.id))
     return [_read(row) for row in await connection.execute(statement)]
 
 
 async def with_ids_between(
     connection: AsyncConnection, first: UUID, last: UUID, limit: int
 ) -> list[ExecutionRow]:
-    """Return executions by their ids, which is how a prefix is looked up."""
+    """Return executions in a range of ids, to look up a prefix of an id."""
     statement = select(*_COLUMNS).where(_row.id.between(first, last)).order_by(_row.id).limit(limit)
     return [_read(row) for row in await connection.execute(statement)]
 
 
 async def lock(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow | None:
-    """Return a row as it is now, and let nobody change it until the end of the transaction."""
+    """Lock a row until the end of the transaction, and return its current version."""
     statement = (
         select(*_COLUMNS)
         .where(_row.id == found.id, _row.scheduled_for == found.scheduled_for)
@@ -187,7 +187,7 @@ async def lock(connection: AsyncConnection, found: ExecutionRow) -> ExecutionRow
 
 
 async def attempts_of(connection: AsyncConnection, found: ExecutionRow) -> list[AttemptRow]:
-    """Return the attempts of an execution that have ended, in order."""
+    """Return the finished attempts of an execution, in order."""
     columns = execution_attempt.c
     statement = (
         select(*(columns[name] for name in AttemptRow.__dataclass_fields__))
@@ -196,15 +196,15 @@ async def attempts_of(connection: AsyncConnection, found: ExecutionRow) -> list[
     )
     attempts = [AttemptRow(*row) for row in await connection.execute(statement)]
     own = _own_attempt(found)
-    if own is not None and own.attempt not in {one.attempt for one in attempts}:
+    if own is not None and own.attempt not in {attempt.attempt for attempt in attempts}:
         attempts.append(own)
     return attempts
 
 
 def _own_attempt(found: ExecutionRow) -> AttemptRow | None:
-    """Return the attempt that an execution's own row tells of: the one that succeeded.
+    """Return the successful attempt from the row of its execution.
 
-    `finish.sql` writes no other row for it, unless it left an answer, a log or a result.
+    `finish.sql` writes a row for it only if it has a response, a log or a result.
     """
     if found.state is not State.SUCCEEDED:
         return None
@@ -225,7 +225,7 @@ def _own_attempt(found: ExecutionRow) -> AttemptRow | None:
 async def unfinished_of(
     connection: AsyncConnection, tenant_id: TenantId, schedule_id: UUID
 ) -> list[ExecutionRow]:
-    """Return what runs or waits of a schedule, the oldest first."""
+    """Return the running and pending executions of a schedule, the oldest first."""
     states = (State.PENDING, State.RUNNING, State.RETRYING)
     of_schedule = (_row.tenant_id == tenant_id, _row.schedule_id == schedule_id)
     statement = (
@@ -237,7 +237,7 @@ async def unfinished_of(
 
 
 async def running_by_tenant(connection: AsyncConnection) -> dict[TenantId, int]:
-    """Count what runs, by tenant."""
+    """Count running executions by tenant."""
     statement = (
         select(_row.tenant_id, func.count())
         .where(_row.state == State.RUNNING)
@@ -247,20 +247,20 @@ async def running_by_tenant(connection: AsyncConnection) -> dict[TenantId, int]:
 
 
 async def running_overall(connection: AsyncConnection) -> int:
-    """Count what runs, of all tenants, also for those who see one tenant only."""
+    """Count running executions of all tenants, even for a caller that sees only one tenant."""
     return int(await connection.scalar(text("SELECT tenantcron.running_now()")) or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What may start and has not: how many, and since when the first of them."""
+    """Executions that are ready to start: how many, and since when the oldest one."""
 
     number: int
     oldest: datetime | None
 
 
 async def queue(connection: AsyncConnection, at: datetime | None) -> Queue:
-    """Return what waits though its time has come."""
+    """Return the executions that are ready to start."""
     statement = select(func.count(), func.min(_row.not_before)).where(
         _row.state.in_(stored_states(WAITING)), _row.not_before <= NOW
     )
@@ -270,7 +270,7 @@ async def queue(connection: AsyncConnection, at: datetime | None) -> Queue:
 async def with_dead_leases(
     connection: AsyncConnection, longer_than: timedelta, at: datetime | None, limit: int
 ) -> list[ExecutionRow]:
-    """Return what runs by its row though its lease has been over for longer than that."""
+    """Return running executions whose lease expired longer ago than that."""
     statement = (
         select(*_COLUMNS)
         .where(
@@ -286,7 +286,7 @@ async def with_dead_leases(
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How many executions of one span of time are in one state."""
+    """The number of executions of one time span in one state."""
 
     since: datetime
     state: State
@@ -296,9 +296,10 @@ class Outcomes:
 async def outcomes(
     connection: AsyncConnection, wanted: Filter, *, span: timedelta, most: int
 ) -> list[Outcomes]:
-    """Count executions by span of time and state; of the newest so many only.
+    """Count the newest `most` executions by time span and state.
 
-    Along the index of the newest, of all or of a tenant, so that the history behind is not read.
+    It uses the index of the newest executions, of all tenants or of one, so that it does not read
+    older history.
     """
     newest_first = (
         select(_row.scheduled_for, _row.state)
@@ -336,7 +337,7 @@ async def latest_of(
     for row in map(_read, await connection.execute(statement)):
         found[row.schedule_name].append(row)
     return {
-        name: sorted(rows, key=lambda one: one.scheduled_for, reverse=True)
+        name: sorted(rows, key=lambda row: row.scheduled_for, reverse=True)
         for name, rows in found.items()
     }
 

@@ -1,4 +1,4 @@
-"""Rows of `execution`: their states, their ids, and what operators do to them."""
+"""Rows of `execution`: states, ids, and operations of operators."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from tenantcron.actor.model import AnyActor
 from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.steps import suspects
 
-# Changing it would fire every occurrence that is being fired a second time.
+# A change would fire occurrences twice that are being fired at the same time.
 _OCCURRENCES = UUID("6f1c3f2a-6c0e-5b63-9d0e-3d1f0c3a7b54")
 # The two highest bits of that digit are always 10.
 _VARIANTS = {f"{digit:x}": f"{digit & 3 | 8:x}" for digit in range(16)}
@@ -56,12 +56,12 @@ def stored_states(states: Iterable[State]) -> list[str]:
 
 
 def execution_id(schedule_id: UUID, scheduled_for: datetime) -> UUID:
-    """Return the id of the one execution that an occurrence gets, whoever fires it."""
+    """Return the id of the execution of an occurrence, the same on every replica."""
     return UUID(execution_id_hex(schedule_id, scheduled_for))
 
 
 def execution_id_hex(schedule_id: UUID, scheduled_for: datetime) -> str:
-    """Return the same as text: what `uuid5` gives, for a fraction of its cost."""
+    """Return the same id as text, like `uuid5`, at a fraction of the cost."""
     moment = scheduled_for if scheduled_for.tzinfo is UTC else scheduled_for.astimezone(UTC)
     name = f"{schedule_id}|{moment.isoformat()}".encode()
     digest = sha1(_OCCURRENCES.bytes + name, usedforsecurity=False).hexdigest()
@@ -92,11 +92,11 @@ async def skip_waiting(  # noqa: PLR0913 -- one statement, and all that it needs
     detail: str | None = None,
     manual: bool = False,
 ) -> Counter[tuple[State, str]]:
-    """End what waits of schedules that may not start anything any more; count it by how it ended.
+    """End pending executions of schedules that may not start any more; count them by state.
 
-    It belongs into the transaction that takes the right away, after the cursor's row was changed:
-    firing locks that row, so nothing new can come in between. What somebody triggered by hand
-    is spared unless said otherwise.
+    Call it in the transaction that disables the schedules, after updating the cursors: firing locks
+    these rows, so no new execution can appear in between. Manually triggered executions are kept,
+    unless `manual` is set.
     """
     if not schedule_ids:
         return Counter()
@@ -111,7 +111,7 @@ async def skip_waiting(  # noqa: PLR0913 -- one statement, and all that it needs
     return Counter((State(row.state), reason_code.value) for row in rows)
 
 
-# Like the row of an occurrence, but for who asked for it and how long it may wait.
+# Like the row of an occurrence, except for the actor and the start deadline.
 _TRIGGER = """
 INSERT INTO tenantcron.execution (
     id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
@@ -132,7 +132,7 @@ RETURNING id, scheduled_for
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """An execution that somebody asks for: how it is treated, and who asks."""
+    """A manually triggered execution: its settings and its actor."""
 
     schedule_id: UUID
     overlap: str
@@ -146,7 +146,7 @@ class Manual:
 async def trigger(
     connection: AsyncConnection, manual: Manual, at: datetime | None
 ) -> tuple[UUID, datetime] | None:
-    """Insert an execution that may start now and waits as long as it takes; None: no cursor."""
+    """Insert an execution that may start now, without a start deadline; None: no cursor."""
     parameters = {
         "schedule_id": manual.schedule_id,
         "overlap": manual.overlap,
@@ -161,10 +161,9 @@ async def trigger(
     return None if row is None else (row.id, row.scheduled_for)
 
 
-# It waits for the execution before it, as every retry does: with `skip` it would end again at once,
-# with `cancel_running` it would replace a later one.
-# What was asked of the former attempts is not asked of the next. One that killed its worker runs
-# alone again, and is not blamed for what it did before.
+# It waits for the previous execution, like every retry: with `skip` it would end immediately, with
+# `cancel_running` it would replace a later one. A cancellation of earlier attempts does not apply.
+# An execution that killed its worker runs alone again, and its earlier losses do not count.
 _RETRY = """
 UPDATE tenantcron.execution
 SET
@@ -193,7 +192,7 @@ async def retry(
     more_attempts: int,
     at: datetime | None,
 ) -> None:
-    """Let an execution that has ended wait again; the caller has locked it and knows its state."""
+    """Make a finished execution pending again; the caller has locked it and checked its state."""
     parameters = {
         "id": execution,
         "scheduled_for": scheduled_for,
@@ -204,7 +203,7 @@ async def retry(
     await connection.exec_driver_sql(_RETRY, parameters)
 
 
-# What runs is asked to stop, and its worker ends it; what waits ends here.
+# A running execution is asked to stop, and its worker ends it. A pending one ends here.
 _CANCEL = """
 UPDATE tenantcron.execution
 SET

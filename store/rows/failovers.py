@@ -1,6 +1,6 @@
-"""Rows of `failover` and `failover_loss`: timelines, and attempts that an old primary took along.
+"""Rows of `failover` and `failover_loss`: timelines, and attempts lost with an old primary.
 
-The protocol stands in `scheduler/replica/failover.py`.
+`scheduler/replica/failover.py` describes the protocol.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class LossRow:
-    """An attempt that the new primary does not know in full; the fields are the columns."""
+    """An attempt that is incomplete on the new primary; the fields are the columns."""
 
     execution_id: UUID
     attempt: int
@@ -46,7 +46,7 @@ class LossRow:
     scheduled_for: datetime
     tenant_id: TenantId
     schedule_name: str
-    # `claim`: not even its start is known; `result`: its end is not.
+    # `claim`: its start is lost; `result`: its result is lost.
     lost: str
     worker_id: str
     noticed_at: datetime
@@ -67,7 +67,7 @@ async def current_timeline(connection: AsyncConnection) -> int:
 
 
 async def noticed_timeline(connection: AsyncConnection) -> int | None:
-    """Return the timeline that was noticed last."""
+    """Return the timeline that was detected last."""
     latest = select(failover.c.timeline).order_by(failover.c.noticed_at.desc()).limit(1)
     found: int | None = await connection.scalar(latest)
     return found
@@ -89,8 +89,8 @@ async def record_losses(
     worker_id: str,
     at: datetime | None,
 ) -> list[LossRow]:
-    """Record which attempts the database does not know; return those that are new."""
-    claimed = [one.claimed for one in remembered]
+    """Record the attempts that the database lacks; return the new ones."""
+    claimed = [attempt.claimed for attempt in remembered]
     parameters = {
         "at": at,
         "timeline": timeline,
@@ -99,7 +99,7 @@ async def record_losses(
         "scheduled_for": times(attempt.scheduled_for for attempt in claimed),
         "attempts": words(attempt.attempt for attempt in claimed),
         "started_at": times(attempt.started_at for attempt in claimed),
-        "ended": words("t" if one.ended else "f" for one in remembered),
+        "ended": words("t" if attempt.ended else "f" for attempt in remembered),
         "tenants": texts(attempt.tenant_id for attempt in claimed),
         "schedules": texts(attempt.schedule_name for attempt in claimed),
     }
@@ -114,7 +114,7 @@ async def losses(
     tenants: Sequence[TenantId] | None = None,
     limit: int | None = None,
 ) -> Losses:
-    """Return what was noticed since a moment, the latest first."""
+    """Return the losses that were detected since a time, the newest first."""
     chosen = failover_loss.c.noticed_at >= since
     if tenants is not None:
         chosen &= failover_loss.c.tenant_id.in_(tenants)
@@ -130,7 +130,7 @@ async def losses(
 
 
 async def forget_old(connection: AsyncConnection, now: datetime, retention: timedelta) -> None:
-    """Remove losses that have passed out of the retention; timelines stay, they are few."""
+    """Delete losses older than the retention; timelines stay, because they are few."""
     await connection.execute(
         delete(failover_loss).where(failover_loss.c.noticed_at < now - retention)
     )

@@ -1,9 +1,9 @@
-"""The months of history: partitions of `execution_past` and `execution_attempt`.
+"""The monthly partitions of `execution_past` and `execution_attempt`.
 
-They are made ahead and dropped whole, so that old history costs neither a DELETE nor a bloated
-index. A month is made as a table of its own and then attached: that waits for nobody. Dropping one
-needs the parent for a moment; whoever cannot have it soon gives up and tries again later. One
-replica at a time does either (the lock HISTORY).
+They are created in advance and dropped as a table, so that old history needs no DELETE and causes
+no index bloat. A partition is created as a separate table and then attached, which needs no strong
+lock. Dropping one briefly locks the parent; if the lock is not available soon, it is retried later.
+One replica at a time does either (the lock HISTORY).
 """
 
 import re
@@ -18,16 +18,16 @@ from tenantcron.store.connection.locks import Lock, set_lock_timeout, take_lock
 from tenantcron.store.connection.scripts import run_script
 
 TABLES = ("execution_past", "execution_attempt")
-# So many months after the current one are there already.
+# How many months after the current one are created in advance.
 MONTHS_AHEAD = 2
 _PATIENCE = "2s"
-# A partition that somebody named otherwise is theirs.
+# Partitions with other names belong to the operator.
 _NAME = re.compile(r"execution_(?:past|attempt)_([0-9]{4})_(0[1-9]|1[0-2])")
 
-# With the rights of their owner: a scheduler needs none to create or drop tables.
+# SECURITY DEFINER: a scheduler needs no privilege to create or drop tables.
 _MAKE = text("SELECT tenantcron.make_month(:table, :first_day)")
 _DROP = text("SELECT tenantcron.drop_month(:first_day)")
-# What is attached: a table of that name alone takes no rows.
+# Attached partitions: a detached table of this name receives no rows.
 _EXISTING = text(
     "SELECT p.relname, c.relname FROM pg_catalog.pg_inherits AS i"
     " JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid"
@@ -46,12 +46,12 @@ class Month:
 
     @property
     def start(self) -> datetime:
-        """The first moment of the month."""
+        """The start of the month."""
         return datetime(self.year, self.month, 1, tzinfo=UTC)
 
     @property
     def following(self) -> "Month":
-        """The month after."""
+        """The next month."""
         years, month = divmod(self.month, 12)
         return Month(self.year + years, month + 1)
 
@@ -60,13 +60,13 @@ class Month:
 
 
 def month_of(moment: datetime) -> Month:
-    """Return the month that a moment lies in."""
+    """Return the month of a time."""
     utc = moment.astimezone(UTC)
     return Month(utc.year, utc.month)
 
 
 def months_kept(now: datetime, retention: timedelta) -> Iterator[Month]:
-    """Yield the months that executions may belong to: kept history, now, and some ahead."""
+    """Yield the months of executions: the retained history, the current month, and some ahead."""
     month, last = month_of(now - retention), month_of(now)
     for _ in range(MONTHS_AHEAD):
         last = last.following
@@ -76,22 +76,22 @@ def months_kept(now: datetime, retention: timedelta) -> Iterator[Month]:
 
 
 async def prepare(connection: AsyncConnection, now: datetime, retention: timedelta) -> list[Month]:
-    """Make the months that are missing; nearly always none is, and one query tells."""
-    wanted = list(months_kept(now, retention))
-    if not _missing(wanted, await _existing(connection)):
+    """Create missing months; usually none is missing, which takes one query."""
+    months = list(months_kept(now, retention))
+    if not _missing(months, await _existing(connection)):
         return []
     await take_lock(connection, Lock.HISTORY)
     await set_lock_timeout(connection, _PATIENCE)
-    missing = _missing(wanted, await _existing(connection))
+    missing = _missing(months, await _existing(connection))
     for table, month in missing:
         await connection.execute(_MAKE, {"table": table, "first_day": month.start.date()})
     return sorted({month for _, month in missing})
 
 
 async def drop_old(connection: AsyncConnection, now: datetime, retention: timedelta) -> list[Month]:
-    """Drop the months that have passed out of the retention, unless something will end in one yet.
+    """Drop months older than the retention, unless they have unfinished executions.
 
-    A lock that cannot be had soon is an error of the database, and nothing is dropped.
+    If a lock is not available soon, the database raises an error, and nothing is dropped.
     """
     await take_lock(connection, Lock.HISTORY)
     await set_lock_timeout(connection, _PATIENCE)
@@ -103,8 +103,8 @@ async def drop_old(connection: AsyncConnection, now: datetime, retention: timede
     )
     if not await _finished(connection, old):
         return []
-    # Whoever lets an execution wait again takes it out of its month, which must be there when it
-    # ends. So nobody may be about to do so when that is looked at again.
+    # A retry moves an execution out of its month, which must exist when it ends. So no retry may be
+    # in progress during the second check.
     await connection.run_sync(run_script, "LOCK TABLE ONLY tenantcron.execution_past")
     finished = await _finished(connection, old)
     for month in finished:
@@ -113,12 +113,12 @@ async def drop_old(connection: AsyncConnection, now: datetime, retention: timede
 
 
 async def months_missing(connection: AsyncConnection, months: Sequence[Month]) -> list[Month]:
-    """Return those of the months that executions cannot be written for."""
+    """Return the months without partitions."""
     return sorted({month for _, month in _missing(months, await _existing(connection))})
 
 
-def _missing(wanted: Sequence[Month], existing: set[tuple[str, Month]]) -> list[tuple[str, Month]]:
-    pairs = [(table, month) for table in TABLES for month in wanted]
+def _missing(months: Sequence[Month], existing: set[tuple[str, Month]]) -> list[tuple[str, Month]]:
+    pairs = [(table, month) for table in TABLES for month in months]
     return [pair for pair in pairs if pair not in existing]
 
 

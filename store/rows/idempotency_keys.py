@@ -1,8 +1,8 @@
-"""Rows of `idempotency_key`: answers of writes, so that a write that comes twice is done once.
+"""Rows of `idempotency_key`: responses of writes, so that a repeated write is done once.
 
-The row is inserted first and filled last, in the transaction that does the work. A twin that comes
-meanwhile waits at the insert until that transaction ends: after a commit it finds the answer, after
-a rollback it does the work itself. So no row without an answer is ever seen.
+The row is inserted first and completed last, in the transaction that does the work. A concurrent
+duplicate waits at the insert until that transaction ends: after a commit it finds the response,
+after a rollback it does the work itself. So a row without a response is never visible.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _row = idempotency_key.c
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """What was answered to a request, and which request that was."""
+    """The response to a request, and the hash of the request."""
 
     request_hash: str
     status: int
@@ -31,7 +31,7 @@ class KeptAnswer:
 async def take(
     connection: AsyncConnection, caller: str, key: str, request_hash: str
 ) -> KeptAnswer | None:
-    """Take a key for this transaction's work; return what was answered if it was done before."""
+    """Reserve a key for this transaction; return the response if the work was done before."""
     this = (_row.caller == caller, _row.key == key)
     too_old = _row.created_at < func.now() - KEPT_FOR
     await connection.execute(delete(idempotency_key).where(*this, too_old))
@@ -46,12 +46,12 @@ async def take(
 async def keep(
     connection: AsyncConnection, caller: str, key: str, status: int, answer: str
 ) -> None:
-    """Keep the answer beside the work."""
+    """Store the response in the transaction of the work."""
     this = update(idempotency_key).where(_row.caller == caller, _row.key == key)
     await connection.execute(this.values(status=status, answer=answer))
 
 
 async def forget_old(connection: AsyncConnection) -> int:
-    """Delete the keys that are too old to come again; return how many."""
+    """Delete expired keys; return how many."""
     too_old = _row.created_at < func.now() - KEPT_FOR
     return (await connection.execute(delete(idempotency_key).where(too_old))).rowcount

@@ -1,7 +1,7 @@
-"""Rows of `identity` and `service`: under which names schedulers act for tenants.
+"""Rows of `identity` and `service`: the identities under which schedulers act for tenants.
 
-Every service that has ever run a scheduler has an identity in every tenant. Nobody but the triggers
-writes identities: they come with a tenant or a service, and follow the tenant's status.
+Every service that has ever run a scheduler has an identity in every tenant. Only triggers write
+identities: they create them with a tenant or a service, and update them with the tenant's status.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class IdentityRow:
 
 
 async def declare_service(connection: AsyncConnection, name: str) -> bool:
-    """Say that schedulers run under this name; return if it is news."""
-    # Only looked at where it is known: the trigger makes tenants wait that are being created.
+    """Register the service name of schedulers; return whether it is new."""
+    # Read first: the trigger of an insert blocks tenants that are being created.
     if (await connection.execute(select(service).where(service.c.name == name))).first():
         return False
     statement = insert(service).values(name=name, declared_at=func.now()).on_conflict_do_nothing()

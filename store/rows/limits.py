@@ -1,7 +1,7 @@
-"""The row of `limits`: how many executions may run at once, over all replicas.
+"""The row of `limits`: the cluster limits of concurrent executions.
 
-The scheduler's settings declare numbers, and an operator may set others, which go before them until
-they are given back. Every claim reads the row, so a change holds from the next claim on.
+The scheduler's settings declare limits, and an operator may override them. Every claim reads the
+row, so a change applies from the next claim on.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.schema.tables import limits
 
-# One slot in so many is kept for tenants that run nothing, see `claiming`.
+# One slot in this many is reserved for tenants without running executions, see `claiming`.
 KEPT_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimits:
-    """What the settings declare and what an operator has set instead, if anything."""
+    """The limits from the settings, and the overrides of an operator."""
 
     declared: int
     declared_per_tenant: int
@@ -26,17 +26,17 @@ class ClusterLimits:
 
     @property
     def overall(self) -> int:
-        """How many executions may run at once."""
+        """The cluster limit."""
         return self.declared if self.operator is None else self.operator
 
     @property
     def kept(self) -> int:
-        """How many of these slots are kept for tenants that run nothing, at most."""
+        """How many slots at most are reserved for tenants without running executions."""
         return self.overall // KEPT_SHARE
 
     @property
     def per_tenant(self) -> int:
-        """How many of one tenant, unless the tenant has a limit of its own."""
+        """The default limit of a tenant."""
         if self.operator_per_tenant is None:
             return self.declared_per_tenant
         return self.operator_per_tenant
@@ -54,16 +54,16 @@ async def read(connection: AsyncConnection) -> ClusterLimits:
 
 
 async def declare(connection: AsyncConnection, overall: int | None, per_tenant: int | None) -> bool:
-    """Write down what the settings say, None where they say nothing; return if it is news."""
+    """Store the limits of the settings, except for None; return whether they changed."""
     values = {"declared": overall, "declared_per_tenant": per_tenant}
-    news = {name: value for name, value in values.items() if value is not None}
-    if not news:
+    declared = {name: value for name, value in values.items() if value is not None}
+    if not declared:
         return False
-    differs = or_(*(limits.c[name] != value for name, value in news.items()))
-    statement = update(limits).where(differs).values(**news, updated_at=func.now())
+    differs = or_(*(limits.c[name] != value for name, value in declared.items()))
+    statement = update(limits).where(differs).values(**declared, updated_at=func.now())
     return (await connection.execute(statement)).rowcount > 0
 
 
 async def set_by_operator(connection: AsyncConnection, values: dict[str, int | None]) -> None:
-    """Set or give back what goes before the settings, by the names of the columns."""
+    """Set or remove (None) the overrides of an operator, by column name."""
     await connection.execute(update(limits).values(**values, updated_at=func.now()))

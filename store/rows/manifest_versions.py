@@ -15,7 +15,7 @@ from tenantcron.store.schema.tables import manifest_version
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """What is known of a version before it is numbered."""
+    """A new version, before it has a number."""
 
     id: UUID
     tenant_id: TenantId
@@ -42,7 +42,7 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedVersion:
-    """A version with the schedules of its document, as JSON in the database's own spelling."""
+    """A version with the schedules of its document, as JSON text of the database."""
 
     version: VersionRow
     count: int
@@ -81,7 +81,7 @@ async def latest(
 async def page(
     connection: AsyncConnection, tenant_id: TenantId, *, before: int | None, limit: int
 ) -> list[VersionRow]:
-    """Return some versions of a tenant, the newest first, those before a number."""
+    """Return a page of a tenant's versions, the newest first."""
     columns = manifest_version.c
     statement = (
         select(*_COLUMNS)
@@ -128,7 +128,7 @@ async def documents(
     return {row.id: row.document for row in rows}
 
 
-# Put together once: a fleet repeats it.
+# Compiled once: a fleet repeats it.
 _ADD = insert(manifest_version).values(
     {column.name: bindparam(column.name) for column in manifest_version.c}
     | {"applied_at": func.now()}
@@ -136,7 +136,7 @@ _ADD = insert(manifest_version).values(
 
 
 async def add(connection: AsyncConnection, new: NewVersion, version: int) -> None:
-    """Insert a version; the tenant's lock keeps two from taking the same number."""
+    """Insert a version; the lock on the tenant prevents duplicate numbers."""
     values = {
         "id": new.id,
         "tenant_id": new.tenant_id,

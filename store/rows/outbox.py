@@ -1,13 +1,13 @@
-"""Events on their way to webhooks: `outbox`, and the lanes that they are delivered from.
+"""Events for webhooks: the `outbox`, and the lanes from which they are delivered.
 
 The protocol, with the reasons, is in docs/decisions/0019:
 
-- triggers write to `outbox`, in the transaction of what has happened;
-- `place` fixes the order: one transaction at a time takes what is committed and puts it into lanes,
-  one for each webhook and tenant;
-- `take` leases lanes that are due to a replica, with their next events;
-- `settle` says how far the replica came, and counts only from who still holds the lease;
-- `drop_old` gives up what nobody took for too long.
+- triggers write to `outbox`, in the transaction of the event;
+- `place` decides the order: one transaction at a time moves committed events into lanes, one for
+  each webhook and tenant;
+- `take` leases due lanes to a replica, with their next events;
+- `release` records the progress of a lane, if the replica still holds the lease;
+- `drop_old` drops events that were not delivered in time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from tenantcron.store.steps.statements import statement
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, in its place among the events of its tenant."""
+    """An event, with its position among the events of its tenant."""
 
     place: int
     id: UUID
@@ -39,22 +39,22 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One webhook's events of one tenant, leased to who took it."""
+    """The events of one webhook and tenant, leased to a replica."""
 
     webhook: str
     tenant_id: TenantId
     token: UUID
-    # How often in a row it has failed so far.
+    # The number of consecutive failures so far.
     failures: int
     taken_at: datetime
     events: tuple[Event, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
-    """How far a lane came, when it goes on, and what went wrong."""
+class LaneProgress:
+    """The progress of a lane, the delay until its next delivery, and its error."""
 
-    # The last place that was delivered; 0: none was.
+    # The last delivered position; 0: none.
     delivered: int
     wait: timedelta
     failures: int
@@ -62,9 +62,9 @@ class Settlement:
 
 
 async def place(connection: AsyncConnection, batch: int, at: datetime | None) -> int:
-    """Put events into their lanes; return how many, 0 if somebody else is at it.
+    """Move events into their lanes; return how many, 0 if another replica is doing it.
 
-    The lock is a statement of its own: the next one sees what was committed before it was granted.
+    The lock is a separate statement, so that the next one sees everything committed before it.
     """
     if not await try_lock(connection, Lock.OUTBOX):
         return 0
@@ -81,7 +81,7 @@ async def take(
     lease: timedelta,
     at: datetime | None,
 ) -> list[Lane]:
-    """Lease lanes that are due, so many of each webhook, each with its next events."""
+    """Lease due lanes, at most `slots` of each webhook, each with its next events."""
     parameters = {
         "at": at,
         "webhooks": list(slots),
@@ -100,25 +100,25 @@ def _lane(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Lane:
     return Lane(webhook, tenant, token, failures, taken_at, events)
 
 
-async def settle(
-    connection: AsyncConnection, lane: Lane, settlement: Settlement, at: datetime | None
+async def release(
+    connection: AsyncConnection, lane: Lane, progress: LaneProgress, at: datetime | None
 ) -> bool:
-    """Write down how far a lane came; False if the lease was lost, and nothing was written."""
+    """Record the progress of a lane and release it; False if the lease was lost."""
     parameters = {
         "at": at,
         "webhook": lane.webhook,
         "tenant": lane.tenant_id,
         "token": lane.token,
-        "delivered": settlement.delivered,
-        "wait": settlement.wait,
-        "failures": settlement.failures,
-        "error": settlement.error,
+        "delivered": progress.delivered,
+        "wait": progress.wait,
+        "failures": progress.failures,
+        "error": progress.error,
     }
-    found = await connection.exec_driver_sql(statement("settle_lane"), parameters)
+    found = await connection.exec_driver_sql(statement("release_lane"), parameters)
     return bool(found.scalar_one())
 
 
-# Lanes first, as whoever settles one does; those that are being settled come next time.
+# Lanes are locked first, in the same order as in `release`; locked ones are skipped this time.
 _DROP_OLD = """
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
@@ -157,14 +157,14 @@ RETURNING w.name, g.number
 async def drop_old(
     connection: AsyncConnection, kept: timedelta, at: datetime | None
 ) -> dict[str, int]:
-    """Give up events that waited longer than they are kept; return how many, by webhook."""
+    """Drop events that are older than the retention; return how many, by webhook."""
     rows = await connection.exec_driver_sql(_DROP_OLD, {"at": at, "kept": kept})
     return {row.name: row.number for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits for one webhook: how many tenants' lanes, and since when the oldest."""
+    """The undelivered events of one webhook: the number of lanes, and the oldest event."""
 
     webhook: str
     lanes: int
@@ -172,7 +172,7 @@ class Backlog:
     error: str | None
 
 
-# The first event of each lane that has any, by its key: the length of a lane does not matter.
+# The first event of each lane, by key, so that the cost does not depend on the length of a lane.
 _BACKLOGS = """
 SELECT
     l.webhook_name, count(*)::int, min(first.placed_at),
@@ -191,6 +191,6 @@ GROUP BY l.webhook_name
 
 
 async def backlogs(connection: AsyncConnection) -> dict[str, Backlog]:
-    """Return what waits, by webhook."""
+    """Return the undelivered events by webhook."""
     rows = await connection.exec_driver_sql(_BACKLOGS)
     return {row[0]: Backlog(*row) for row in map(tuple, rows)}

@@ -1,4 +1,4 @@
-"""Cursors by their provider: schedules that no manifest declares, and how many others there are."""
+"""Cursors by provider: schedules that no manifest declares, and counts per provider."""
 
 from collections.abc import Collection
 
@@ -15,7 +15,7 @@ _cursor = schedule_cursor.c
 async def of_tenants(
     connection: AsyncConnection, tenant_ids: Collection[TenantId]
 ) -> dict[TenantId, list[CursorRow]]:
-    """Return the cursors of tenants that no manifest declares, by name."""
+    """Return the cursors of tenants' schedules that no manifest declares, by name."""
     statement = (
         select(schedule_cursor)
         .where(_cursor.tenant_id == func.any(list(tenant_ids)), _cursor.provider != MANIFESTS)
@@ -31,7 +31,7 @@ async def of_tenants(
 async def numbers_of_others(
     connection: AsyncConnection, provider: str, tenant_ids: Collection[TenantId]
 ) -> dict[TenantId, int]:
-    """Count the schedules of tenants that other providers have."""
+    """Count the schedules of tenants from other providers."""
     statement = (
         select(_cursor.tenant_id, func.count())
         .where(_cursor.tenant_id == func.any(list(tenant_ids)), _cursor.provider != provider)
@@ -41,13 +41,13 @@ async def numbers_of_others(
 
 
 async def expressions_of_manifests(connection: AsyncConnection) -> list[str]:
-    """Return the different timetables of all manifests; a platform has few."""
+    """Return the distinct timetables of all manifests; a platform has few."""
     statement = select(_cursor.cron_expr).where(_cursor.provider == MANIFESTS).distinct()
     return list(await connection.scalars(statement))
 
 
-# A tenant that is locked is being changed or read just now. Bounds remove the next occurrence; a
-# fault of the fire step keeps it, and no policy clears that fault.
+# A locked tenant is being changed or synced. Bounds remove the next occurrence; a fault of the fire
+# step keeps it, and no policy clears that fault.
 _REVISIT = """
 UPDATE tenantcron.tenant AS t
 SET synced_revision = -1
@@ -74,6 +74,6 @@ WHERE t.id = wanted.id AND t.schedule_revision = t.synced_revision
 
 
 async def revisit(connection: AsyncConnection, frequent: Collection[str], cap: int) -> int:
-    """Mark tenants as changed that exceed the bounds or have quarantined schedules."""
+    """Mark tenants that exceed the bounds or have quarantined schedules as changed."""
     parameters = {"provider": MANIFESTS, "frequent": list(frequent), "cap": cap}
     return (await connection.exec_driver_sql(_REVISIT, parameters)).rowcount

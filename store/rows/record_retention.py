@@ -1,6 +1,6 @@
-"""Forgets old audit records and manifest versions, by functions with the rights of their owner.
+"""Delete old audit records and manifest versions, with SECURITY DEFINER functions.
 
-Which records may go is decided by the database: see the migration `0013_record_retention`.
+The database decides which records may be deleted: see the migration `0013_record_retention`.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from tenantcron.core.names import TenantId
 
 # Each schema adds about six locks to the transaction.
 TENANTS_A_TRANSACTION = 50
-# Of each tenant, and of the control schema.
+# For each tenant, and for the control schema.
 ROWS_A_TRANSACTION = 1_000
 _BEFORE_ALL = TenantId("")
 
 _OF_CONTROL = "SELECT tenantcron.forget_audit_records('tenantcron', %(age)s, %(most)s)"
-# The functions are called for the tenants of the batch only, in order of their ids.
+# The functions are called only for the tenants of the batch, in the order of their ids.
 _OF_TENANTS = """
 SELECT
     batch.id,
@@ -33,7 +33,7 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept: audit records for a time, and a number of each tenant's manifest versions."""
+    """The retention of audit records, and how many manifest versions of a tenant are kept."""
 
     audit: timedelta
     versions: int
@@ -41,25 +41,25 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was forgotten of some tenants, or of the control schema."""
+    """The deleted records of some tenants, or of the control schema."""
 
     audit_records: int = 0
     manifest_versions: int = 0
-    # Where the next batch begins: after this tenant; None: there are no more tenants.
+    # The next batch begins after this tenant; None: there are no more tenants.
     last: TenantId | None = None
-    # Some have more that is old.
+    # There are more old records.
     is_partial: bool = False
 
 
 async def forget_of_control(connection: AsyncConnection, kept: Kept) -> Forgotten:
-    """Forget old records of the control schema, a batch of them."""
+    """Delete a batch of old records of the control schema."""
     values = {"age": kept.audit, "most": ROWS_A_TRANSACTION}
     number: int = (await connection.exec_driver_sql(_OF_CONTROL, values)).scalar_one()
     return Forgotten(number, last=_BEFORE_ALL, is_partial=number == ROWS_A_TRANSACTION)
 
 
 async def forget_of_tenants(connection: AsyncConnection, after: TenantId, kept: Kept) -> Forgotten:
-    """Forget what is old of the tenants after an id, of each a batch."""
+    """Delete a batch of old records of each of the next tenants after an id."""
     values = {
         "after": after,
         "age": kept.audit,

@@ -1,8 +1,8 @@
-"""Rows of `execution` as an audit reads them: those of occurrences, within a window per schedule.
+"""Rows of `execution` for an audit: those of occurrences, within a window per schedule.
 
-A window begins where the schedule is judged from, so history before it is never read. That is why
-each window is looked up by itself along `execution_history_idx`, instead of one scan over all
-tenants of a batch.
+A window begins where the audit of the schedule begins, so earlier history is never read. That is
+why each window is looked up separately in `execution_history_idx`, instead of with one scan over
+all tenants of a batch.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +19,7 @@ from tenantcron.core.names import TenantId
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What an audit needs of a row that an occurrence got."""
+    """The columns of an occurrence's execution that an audit needs."""
 
     tenant_id: TenantId
     schedule_name: str
@@ -31,7 +31,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The occurrences of one schedule that are judged: after a moment, up to another."""
+    """The audited occurrences of one schedule: after a time, up to another."""
 
     tenant_id: TenantId
     schedule_name: str
@@ -46,8 +46,8 @@ _RECORDED = text(
             AS t (tenant_id, schedule_name, after, until)
     )
     SELECT tenant_id, schedule_name, schedule_id, id, scheduled_for, covers_from FROM (
-        -- History is long: each window is one descent of an index in each month that it touches.
-        -- OFFSET keeps the planner from turning that into a scan of the months.
+        -- History is long: each window is one index lookup in each month that it overlaps. OFFSET
+        -- prevents the planner from turning that into a scan of the months.
         SELECT past.* FROM judged CROSS JOIN LATERAL (
             SELECT e.tenant_id, e.schedule_name, e.schedule_id, e.id, e.scheduled_for,
                 e.covers_from, e.actor_source
@@ -58,7 +58,7 @@ _RECORDED = text(
             OFFSET 0
         ) AS past
         UNION ALL
-        -- What is live is short and has no such index: one join reads it once for all windows.
+        -- The live partition is small and has no such index: one join reads it for all windows.
         SELECT e.tenant_id, e.schedule_name, e.schedule_id, e.id, e.scheduled_for, e.covers_from,
             e.actor_source
         FROM judged JOIN tenantcron.execution AS e
@@ -82,7 +82,7 @@ _ROWS_AT_ONCE = 1_000
 async def recorded(
     connection: AsyncConnection, windows: Sequence[Window]
 ) -> AsyncIterator[Recorded]:
-    """Yield the rows of windows by tenant, schedule and time, without holding them all."""
+    """Yield the rows of windows by tenant, schedule and time, without loading them all."""
     parameters = {
         "tenant_ids": [window.tenant_id for window in windows],
         "schedule_names": [window.schedule_name for window in windows],

@@ -1,8 +1,8 @@
 """Rows of `schedule_cursor`. The provider's refresh and the scheduler write them.
 
-Who writes what: a refresh creates and deletes cursors and sets what comes from the provider, and
-`next_run_at` with it; firing moves `next_run_at` and `last_run_at`; an operator sets the pause. A
-refresh locks the cursors before it looks at them, in the order of their ids.
+A refresh creates and deletes cursors, and sets the columns of the provider and `next_run_at`.
+Firing moves `next_run_at` and `last_run_at`. An operator sets the pause. A refresh locks the
+cursors before it reads them, in the order of their ids.
 """
 
 import json
@@ -43,7 +43,7 @@ from tenantcron.store.schema.tables import schedule_cursor
 
 @dataclass(frozen=True, slots=True)
 class CursorRow:
-    """Where the scheduler stands with one schedule; the fields are the columns, in their order."""
+    """The scheduler's position in one schedule; the fields are the columns, in their order."""
 
     schedule_id: UUID
     tenant_id: TenantId
@@ -74,9 +74,9 @@ class CursorRow:
 
 _COLUMNS = tuple(schedule_cursor.c.keys())
 _values = attrgetter(*_COLUMNS)
-# What a refresh sets. The name is not among it: two schedules may swap theirs, and one statement
-# cannot follow that without breaking the rule of unique names in between.
-_FOLLOWED = (
+# The columns that a refresh sets, without the name: two schedules may swap their names, and one
+# statement cannot do that without violating the unique constraint.
+_SYNCED = (
     "saga_name",
     "cron_expr",
     "timezone",
@@ -126,7 +126,7 @@ _FAULTS = select(_cursor.tenant_id, _cursor.schedule_name, _cursor.fault).where(
 async def faults(
     connection: AsyncConnection, tenant_ids: Collection[TenantId]
 ) -> dict[TenantId, dict[str, str]]:
-    """Return why schedules do not fire, by tenant and name of the schedule."""
+    """Return why schedules do not fire, by tenant and schedule name."""
     found: dict[TenantId, dict[str, str]] = {}
     for row in await connection.execute(_FAULTS, {"tenant_ids": list(tenant_ids)}):
         found.setdefault(TenantId(row.tenant_id), {})[row.schedule_name] = row.fault
@@ -145,7 +145,7 @@ async def find(
 
 
 async def lock_one(connection: AsyncConnection, schedule_id: UUID) -> CursorRow | None:
-    """Return a cursor, and let nobody fire or change it until the end of the transaction."""
+    """Lock a cursor until the end of the transaction, and return it."""
     statement = select(schedule_cursor).where(_THIS).with_for_update(key_share=True)
     row = (await connection.execute(statement, {"of": schedule_id})).one_or_none()
     return None if row is None else CursorRow(*row)
@@ -165,7 +165,7 @@ async def of_tenants(
 
 _LOCK = (
     _ALL_OF.where(_cursor.provider == bindparam("provider"))
-    # Everybody who locks several keeps to this order, so nobody waits in a circle.
+    # All code that locks several cursors uses this order, to prevent deadlocks.
     .order_by(_cursor.schedule_id)
     .with_for_update(key_share=True)
 )
@@ -174,18 +174,18 @@ _LOCK = (
 async def lock(
     connection: AsyncConnection, provider: str, tenant_ids: Collection[TenantId]
 ) -> list[CursorRow]:
-    """Return a provider's cursors of tenants, and let nobody move them until the end."""
+    """Lock a provider's cursors of tenants until the end of the transaction, and return them."""
     rows = await connection.execute(_LOCK, {"provider": provider, "tenant_ids": list(tenant_ids)})
     return [CursorRow(*row) for row in rows]
 
 
 async def tenants_of(connection: AsyncConnection, provider: str) -> list[TenantId]:
-    """Return the tenants that have cursors of this provider; it reads the whole table."""
+    """Return the tenants that have cursors of this provider; it reads all cursors."""
     statement = select(_cursor.tenant_id).where(_cursor.provider == provider).distinct()
     return [TenantId(row.tenant_id) for row in await connection.execute(statement)]
 
 
-# All rows come as one JSON parameter: the database parses and plans one statement, not one a row.
+# All rows are one JSON parameter: the database parses and plans a single statement.
 _GIVEN = (
     func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON))
     .table_valued(*(column(name, schedule_cursor.c[name].type) for name in _COLUMNS))
@@ -200,7 +200,7 @@ _ADD = (
 
 
 async def add(connection: AsyncConnection, rows: Sequence[CursorRow]) -> set[tuple[TenantId, UUID]]:
-    """Insert cursors; return those that are in, for another may have the name or the id."""
+    """Insert cursors; return the inserted ones, since another may have the name or the id."""
     if not rows:
         return set()
     added = await connection.execute(_ADD, {"rows": _as_json(rows)})
@@ -210,12 +210,12 @@ async def add(connection: AsyncConnection, rows: Sequence[CursorRow]) -> set[tup
 _CHANGE = (
     update(schedule_cursor)
     .where(_cursor.schedule_id == _GIVEN.c.schedule_id)
-    .values({name: _GIVEN.c[name] for name in _FOLLOWED})
+    .values({name: _GIVEN.c[name] for name in _SYNCED})
 )
 
 
 async def change(connection: AsyncConnection, rows: Sequence[CursorRow]) -> None:
-    """Bring cursors in line with their schedules; what was fired and the pause are not touched."""
+    """Sync cursors with their schedules; fired occurrences and pauses do not change."""
     if rows:
         await connection.execute(_CHANGE, {"rows": _as_json(rows)})
 
@@ -234,7 +234,7 @@ async def remove(connection: AsyncConnection, schedule_ids: Collection[UUID]) ->
 _OLD_ZONES = (
     select(schedule_cursor)
     .where(
-        # IANA's versions compare as text, as long as no language's rules get in between.
+        # IANA versions compare as text, independent of the collation.
         _cursor.tz_version.collate("C") < bindparam("tz_version"),
         _cursor.next_run_at > bindparam("now", type_=DateTime(timezone=True)),
         _cursor.schedule_id > bindparam("after", type_=Uuid),
@@ -248,7 +248,7 @@ _OLD_ZONES = (
 async def lock_with_older_zones(
     connection: AsyncConnection, tz_version: str, now: datetime, *, after: UUID, batch: int
 ) -> list[CursorRow]:
-    """Lock cursors whose next occurrence lies ahead and was placed by older zones, by id."""
+    """Lock cursors whose future occurrence was computed with older time zones, by id."""
     parameters = {"tz_version": tz_version, "now": now, "after": after, "batch": batch}
     return [CursorRow(*row) for row in await connection.execute(_OLD_ZONES, parameters)]
 
@@ -267,7 +267,7 @@ _PAUSE = (
 )
 
 
-async def pause(  # noqa: PLR0913 -- who, why and until when are what a pause is
+async def pause(  # noqa: PLR0913 -- the columns of a pause
     connection: AsyncConnection,
     schedule_id: UUID,
     *,
@@ -290,7 +290,7 @@ _RESUME = (
         paused_by=None,
         paused_reason=None,
         paused_until=None,
-        # Whoever resumes has seen to it: one more failure must not pause it again at once.
+        # The operator has fixed the cause: one more failure must not pause it again immediately.
         consecutive_failures=0,
     )
     .returning(schedule_cursor)
@@ -298,14 +298,14 @@ _RESUME = (
 
 
 async def resume(connection: AsyncConnection, schedule_id: UUID) -> CursorRow | None:
-    """Lift a pause; None if there is none. The next occurrence stays: nothing is fired back."""
+    """Remove a pause; None if there is none. Past occurrences are not fired."""
     row = (await connection.execute(_RESUME, {"of": schedule_id})).one_or_none()
     return None if row is None else CursorRow(*row)
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
-    """The first few cursors of a kind, and how many there are in all."""
+class SomeCursors:
+    """The first few matching cursors, and how many there are."""
 
     rows: list[CursorRow]
     number: int
@@ -313,30 +313,30 @@ class Some:
 
 async def overdue(
     connection: AsyncConnection, longer_than: timedelta, at: datetime | None, limit: int
-) -> Some:
-    """Return cursors that should have been fired longer ago than that, the longest first."""
+) -> SomeCursors:
+    """Return cursors that are overdue for longer than that, the longest first."""
     is_due = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
     late = and_(is_due, _cursor.next_run_at < NOW - bindparam("longer_than", type_=Interval))
     parameters = {"at": at, "longer_than": longer_than}
     return await _some(connection, late, _cursor.next_run_at, limit, parameters)
 
 
-async def set_aside(connection: AsyncConnection, but_for: str, limit: int) -> Some:
-    """Return cursors that have a fault, but for those whose fault begins like this."""
+async def quarantined(connection: AsyncConnection, except_for: str, limit: int) -> SomeCursors:
+    """Return cursors that have a fault, except for faults that begin with this text."""
     is_faulty = and_(
-        _cursor.fault.is_not(None), ~_cursor.fault.startswith(but_for, autoescape=True)
+        _cursor.fault.is_not(None), ~_cursor.fault.startswith(except_for, autoescape=True)
     )
     return await _some(connection, is_faulty, _cursor.tenant_id, limit, {})
 
 
-async def paused_for(connection: AsyncConnection, reason: str, limit: int) -> Some:
-    """Return cursors that are paused for exactly this reason, the longest first."""
+async def paused_for(connection: AsyncConnection, reason: str, limit: int) -> SomeCursors:
+    """Return cursors that are paused with exactly this reason, the longest first."""
     is_paused = and_(_cursor.paused_at.is_not(None), _cursor.paused_reason == reason)
     return await _some(connection, is_paused, _cursor.paused_at, limit, {})
 
 
 async def any_enabled(connection: AsyncConnection) -> bool:
-    """Return whether there is anything to fire at all."""
+    """Return whether any schedule is enabled."""
     return bool(await connection.scalar(select(exists().where(_cursor.enabled))))
 
 
@@ -346,8 +346,8 @@ async def _some(
     order: ColumnElement[object],
     limit: int,
     parameters: Mapping[str, object],
-) -> Some:
-    # Counted apart: a window would carry every row of thousands to the sort.
+) -> SomeCursors:
+    # A separate count: a window function would sort all matching rows.
     counted = select(func.count()).select_from(schedule_cursor).where(condition)
     statement = (
         select(schedule_cursor, counted.correlate(None).scalar_subquery())
@@ -356,7 +356,7 @@ async def _some(
         .limit(limit)
     )
     rows = (await connection.execute(statement, parameters)).all()
-    return Some([CursorRow(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
+    return SomeCursors([CursorRow(*row[:-1]) for row in rows], rows[0][-1] if rows else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +366,7 @@ class Totals:
     schedules: int
     disabled: int
     paused: int
-    set_aside: int
+    quarantined: int
 
 
 async def totals(connection: AsyncConnection, at: datetime | None) -> Totals:
@@ -393,7 +393,7 @@ async def numbers(
 
 @dataclass(frozen=True, slots=True)
 class SharedTimetable:
-    """A timetable, and how many schedules follow it."""
+    """A timetable, and how many schedules use it."""
 
     cron_expr: str
     timezone: str
@@ -403,10 +403,10 @@ class SharedTimetable:
 async def due_before(
     connection: AsyncConnection, until: datetime, *, at: datetime, most: int
 ) -> list[SharedTimetable]:
-    """Return the timetables that are due before then, of the first so many cursors.
+    """Return the timetables that are due before a time, of the first `most` cursors.
 
-    Those that are paused now do not count. Along the index of what is due, so that what is not due
-    for long costs nothing.
+    Paused schedules do not count. It uses the index of due cursors, so that it does not read later
+    ones.
     """
     can_fire = and_(_cursor.enabled, _cursor.fault.is_(None), _cursor.next_run_at.is_not(None))
     first = (
@@ -425,5 +425,5 @@ async def due_before(
 
 
 def _as_json(rows: Iterable[CursorRow]) -> str:
-    # Ids and times go as text, which the database reads by the column's type.
+    # Ids and times are sent as text, which the database casts to the type of the column.
     return json.dumps([dict(zip(_COLUMNS, _values(row), strict=True)) for row in rows], default=str)

@@ -1,7 +1,8 @@
-"""Rows of `schedule_definition`, known by their content. The provider's refresh adds them.
+"""Rows of `schedule_definition`, addressed by content. The provider's refresh adds them.
 
-Equal content has one row, so thousands of schedules that say the same share it. A row is never
-changed; housekeeping marks what no cursor names any more, and deletes it when no execution can.
+Equal content has one row, so thousands of equal schedules share it. A row never changes.
+Housekeeping marks definitions without a cursor, and deletes them when no execution can refer to
+them any more.
 """
 
 import json
@@ -25,13 +26,13 @@ _GIVEN = (
     .table_valued(column("id", _row.id.type), column("definition", _row.definition.type))
     .render_derived(name="given", with_types=True)
 )
-# ON CONFLICT locks a row even where it has nothing to change: rows in use are left out before.
+# ON CONFLICT locks a row even if nothing changes, so rows in use are excluded first.
 _IN_USE = exists().where(_row.id == _GIVEN.c.id, _row.unused_since.is_(None))
 _ADD = (
     insert(schedule_definition)
     .from_select(
         ["id", "definition"],
-        # In order: two replicas that add the same ones must not wait for each other in a circle.
+        # Ordered, so that two replicas that add the same rows do not deadlock.
         select(_GIVEN.c.id, _GIVEN.c.definition).where(~_IN_USE).order_by(_GIVEN.c.id),
     )
     .on_conflict_do_update(
@@ -43,22 +44,22 @@ _ADD = (
 
 
 def definition_id(definition: JsonValue) -> UUID:
-    """Return the id of a definition; equal content has an equal one."""
+    """Return the id of a definition; equal content has the same id."""
     return uuid5(_NAMESPACE, _canonical(definition))
 
 
 async def add(connection: AsyncConnection, definitions: Mapping[UUID, JsonObject]) -> None:
-    """Insert those that are not there; one that was out of use is in use again."""
+    """Insert new definitions; unmark existing ones that were unused."""
     if definitions:
-        rows = [{"id": str(one), "definition": text} for one, text in definitions.items()]
+        rows = [{"id": str(key), "definition": value} for key, value in definitions.items()]
         await connection.execute(_ADD, {"rows": _canonical(rows)})
 
 
 _READ = select(schedule_definition.c.id, schedule_definition.c.definition).where(
     schedule_definition.c.id == func.any(bindparam("ids", type_=ARRAY(Uuid)))
 )
-# Two steps, a retention apart: executions name a definition for no longer than they are kept.
-# A refresh that has not committed yet may name one that is being marked: the next time mends it.
+# Marking and deleting are a retention apart: executions refer to a definition until they are
+# deleted. An uncommitted refresh may use a definition that is being marked; the next run fixes it.
 _MARK = """
 UPDATE tenantcron.schedule_definition AS d
 SET unused_since = CASE WHEN unused_since IS NULL THEN %(now)s::timestamptz END
@@ -73,13 +74,13 @@ WHERE unused_since < %(oldest)s
 
 
 async def read(connection: AsyncConnection, ids: Collection[UUID]) -> dict[UUID, JsonObject]:
-    """Return the definitions of these ids that are there."""
+    """Return the existing definitions of these ids."""
     rows = await connection.execute(_READ, {"ids": list(ids)})
     return {row.id: row.definition for row in rows}
 
 
 async def forget_unused(connection: AsyncConnection, now: datetime, kept: timedelta) -> int:
-    """Mark what no cursor names, delete what was marked before the kept history began.
+    """Mark definitions without a cursor, and delete those marked before the retained history.
 
     A month is dropped when all of it is too old, so executions can be a month older than `kept`.
     """

@@ -1,4 +1,4 @@
-"""Rows of `tenant_schedule` as the provider reads them: those of many tenants at a time."""
+"""Rows of `tenant_schedule` for the provider, which reads many tenants at a time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tenantcron.store.connection.locks import reset_lock_timeout, set_lock_timeo
 from tenantcron.store.schema.batches import Batch, read_in_batches
 from tenantcron.store.schema.tables import tenant_schedule
 
-# A batch is halved until the one that is locked stands alone: this is waited some six times.
+# A batch with a locked schema is bisected, so this timeout occurs about six times.
 _PATIENCE = "200ms"
 
 
@@ -35,14 +35,14 @@ class ScheduleRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetSchedules:
-    """The schedules of many tenants, and the tenants whose schema cannot be read, with why."""
+    """The schedules of many tenants, and why the schemas of other tenants cannot be read."""
 
     rows: dict[TenantId, list[ScheduleRow]]
     broken: dict[TenantId, str]
 
 
 async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> FleetSchedules:
-    """Return the schedules of many tenants, some fifty schemas a statement."""
+    """Return the schedules of many tenants, about fifty schemas per statement."""
     rows: dict[TenantId, list[ScheduleRow]] = {tenant: [] for tenant in schemas}
 
     async def read(batch: Batch) -> None:
@@ -52,23 +52,23 @@ async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]
         for row in found:
             rows[row[0]].append(ScheduleRow._make(row[1:]))
 
-    # Nobody waits for a tenant whose schema is being dropped.
+    # Do not wait for a tenant whose schema is being dropped.
     await set_lock_timeout(connection, _PATIENCE)
     try:
         broken = await read_in_batches(connection, schemas, read)
     finally:
-        # A lost connection has nothing to reset, and trying would hide the loss.
+        # A lost connection needs no reset, and trying would hide the original error.
         if not connection.invalidated:
             await reset_lock_timeout(connection)
     return FleetSchedules(rows, broken | _unusable(rows))
 
 
-# What a cursor can take over, in characters.
+# The limits of the cursor's columns, in characters.
 _LONGEST_NAME, _LONGEST_TIMETABLE = 128, 64
 
 
 def _unusable(rows: Mapping[TenantId, Sequence[ScheduleRow]]) -> dict[TenantId, str]:
-    """Return the tenants whose table was altered so far that a row does not fit, with why."""
+    """Return the tenants whose table was altered so that a row does not fit, with the reason."""
     wrong = ((tenant, row) for tenant, some in rows.items() for row in some if not _fits(row))
     return {
         tenant: f"the table tenant_schedule was altered: schedule {shortened(repr(row[1]))} has "
@@ -78,7 +78,7 @@ def _unusable(rows: Mapping[TenantId, Sequence[ScheduleRow]]) -> dict[TenantId, 
 
 
 def _fits(row: tuple[object, ...]) -> bool:
-    """Whether its values are what the columns were made for: a hand can alter a table."""
+    """Whether the values have the expected types: a table can be altered manually."""
     match row:
         case (UUID(), str(name), str(saga), str(cron), str(zone), bool(), _, datetime() as since):
             names, timetable = max(len(name), len(saga)), max(len(cron), len(zone))
@@ -88,14 +88,14 @@ def _fits(row: tuple[object, ...]) -> bool:
             return False
 
 
-# Put together once: composing it anew for each tenant takes longer than sending it.
+# Composed once: composing it for each tenant takes longer than sending it.
 _COLUMNS = sql.SQL(", ").join(map(sql.Identifier, ScheduleRow._fields)).as_string()
 
 
 def _union(schemas: Batch) -> str:
     """Return one statement over several schemas; ids and schemas come from the tenant table."""
     return " UNION ALL ".join(
-        f"SELECT {_literal(tenant)}, {_COLUMNS} FROM {_table(schema)}"  # noqa: S608 -- all of it quoted
+        f"SELECT {_literal(tenant)}, {_COLUMNS} FROM {_table(schema)}"  # noqa: S608 -- all parts are quoted
         for tenant, schema in schemas
     )
 

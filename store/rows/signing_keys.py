@@ -1,7 +1,7 @@
-"""Rows of `signing_key`: when keys come into use and go, and the keys, which a master key opens.
+"""Rows of `signing_key`: the keys, encrypted with a master key, and when they are in use.
 
-The public half is not a column: it is reckoned from what was sealed. So whoever can write to this
-table and has no master key cannot put a key of their own among those that verifiers trust.
+The public key is not a column: it is computed from the sealed private key. So a user who can write
+to this table but has no master key cannot add a key that verifiers would trust.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tenantcron.store.schema.tables import signing_key
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """One key; one that was retired has lost its private half."""
+    """A key; a retired key has no private key."""
 
     kid: str
     algorithm: str
@@ -29,12 +29,12 @@ class KeyRow:
 
 
 async def lock(connection: AsyncConnection) -> None:
-    """Keep everybody else from changing keys until the transaction ends."""
+    """Lock the keys against changes until the transaction ends."""
     await take_lock(connection, Lock.SIGNING_KEYS)
 
 
 async def list_all(connection: AsyncConnection) -> list[KeyRow]:
-    """Return all keys, in the order in which they come into use."""
+    """Return all keys, in the order of their activation."""
     order = (signing_key.c.active_from, signing_key.c.kid)
     return [_read(row) for row in await connection.execute(select(signing_key).order_by(*order))]
 
@@ -60,13 +60,13 @@ async def add(connection: AsyncConnection, key: KeyRow) -> None:
 
 
 async def retire(connection: AsyncConnection, kid: str, at: datetime) -> None:
-    """Take a key out of use for ever: its private half is gone with it."""
+    """Retire a key permanently and delete its private key."""
     values = {"retired_at": at, **_sealed(None)}
     await connection.execute(update(signing_key).where(signing_key.c.kid == kid).values(values))
 
 
-async def seal_anew(connection: AsyncConnection, kid: str, sealed: Sealed) -> None:
-    """Keep the same private key, sealed with another master key."""
+async def reseal(connection: AsyncConnection, kid: str, sealed: Sealed) -> None:
+    """Replace the sealed private key by one that is sealed with another master key."""
     statement = update(signing_key).where(signing_key.c.kid == kid)
     await connection.execute(statement.values(_sealed(sealed)))
 

@@ -30,11 +30,11 @@ from tenantcron.store.rows.tenants import TenantRow
 from tenantcron.store.schema.batches import Batch, read_in_batches
 from tenantcron.store.schema.tables import schedule_cursor, schedule_definition, tenant_schedule
 
-# The columns that a manifest decides; ids and times are the database's.
+# The columns that a manifest decides; the database sets ids and times.
 DEFINITION = ("schedule_name", "saga_name", "cron_expr", "timezone", "enabled", "definition")
 
-# One row per schema. The array is put together as text, as jsonb would write it, at half the cost.
-# The order is that of Python, whatever the database's collation, and so that of a document.
+# One row per schema. The array is built as text in the format of jsonb, at half the cost. The order
+# is that of Python and of documents, whatever the collation of the database.
 _LIVE = sql.SQL(
     """
     SELECT {tenant}, count(*),
@@ -46,7 +46,7 @@ _LIVE = sql.SQL(
     FROM {schema}.tenant_schedule
     """
 )
-# All rows come as one JSON parameter: the database parses and plans one statement, not one a row.
+# All rows are one JSON parameter: the database parses and plans a single statement.
 _GIVEN = (
     func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
     .table_valued(*(column(name, tenant_schedule.c[name].type) for name in DEFINITION))
@@ -82,14 +82,14 @@ _CHANGE = (
 
 @dataclass(frozen=True, slots=True)
 class LiveSchedules:
-    """The schedules of one tenant, in the database's own spelling of JSON.
+    """The schedules of one tenant, as JSON text of the database.
 
-    Of most tenants it is only compared, as text, with what was applied: reading it into objects
-    would be most of the work for a fleet without changes.
+    For most tenants the text is only compared with the applied document: parsing it would be most
+    of the work for a fleet without changes.
     """
 
     count: int
-    # The definition columns of each schedule, by name: what a manifest version's document holds.
+    # The definition columns of each schedule, by name, as in the document of a manifest version.
     definitions: str
     # In the same order.
     ids: str
@@ -103,14 +103,14 @@ async def read(connection: AsyncConnection, tenant: TenantId, schema: str) -> Li
 
 @dataclass(frozen=True, slots=True)
 class LiveFleet:
-    """The schedules of many tenants, and the tenants whose schema cannot be read, with why."""
+    """The schedules of many tenants, and why the schemas of other tenants cannot be read."""
 
     live: dict[TenantId, LiveSchedules]
     broken: dict[TenantId, str]
 
 
 async def read_many(connection: AsyncConnection, schemas: Mapping[TenantId, str]) -> LiveFleet:
-    """Return the schedules of many tenants, some fifty schemas a statement."""
+    """Return the schedules of many tenants, about fifty schemas per statement."""
     live: dict[TenantId, LiveSchedules] = {}
 
     async def read(batch: Batch) -> None:
@@ -130,7 +130,7 @@ async def _read(
 
 @dataclass(frozen=True, slots=True)
 class SchedulesWanted:
-    """Which schedules are asked for; what is not said does not matter."""
+    """A filter of schedules; None matches everything."""
 
     saga: str | None = None
     enabled: bool | None = None
@@ -138,7 +138,7 @@ class SchedulesWanted:
 
 @dataclass(frozen=True, slots=True)
 class ListedSchedule:
-    """One schedule of a list: its definition columns, and the provider that has it."""
+    """A schedule in a list: its definition columns and its provider."""
 
     id: UUID
     columns: JsonObject
@@ -153,7 +153,7 @@ async def page(
     after: str | None,
     limit: int,
 ) -> list[ListedSchedule]:
-    """Return some schedules of a tenant by name, those after a name, of all providers."""
+    """Return a page of a tenant's schedules of all providers, by name."""
     found = union_all(_declared(), _provided(tenant)).subquery()
     statement = select(found).order_by(found.c.schedule_name).limit(limit)
     if after is not None:
@@ -175,7 +175,7 @@ def _declared() -> Select[tuple[object, ...]]:
 
 
 def _provided(tenant: TenantRow) -> Select[tuple[object, ...]]:
-    """The schedules that no manifest declares, as their cursors have them."""
+    """Select the schedules that no manifest declares, from their cursors."""
     cursor = schedule_cursor.c
     columns = (cursor[name] for name in DEFINITION if name != "definition")
     return (
@@ -188,7 +188,7 @@ def _provided(tenant: TenantRow) -> Select[tuple[object, ...]]:
 async def add(
     connection: AsyncConnection, schema: str, rows: Sequence[JsonObject], version_id: UUID
 ) -> None:
-    """Insert schedules by their definition columns, in one statement however many there are."""
+    """Insert any number of schedules with one statement, by their definition columns."""
     if rows:
         parameters = {"rows": rows, "version_id": version_id}
         await of_tenant(connection, schema).execute(_ADD, parameters)
@@ -197,7 +197,7 @@ async def add(
 async def change(
     connection: AsyncConnection, schema: str, rows: Sequence[JsonObject], version_id: UUID
 ) -> None:
-    """Update schedules by name, in one statement however many there are."""
+    """Update any number of schedules with one statement, by name."""
     if rows:
         parameters = {"rows": rows, "version_id": version_id}
         await of_tenant(connection, schema).execute(_CHANGE, parameters)

@@ -1,7 +1,7 @@
-"""The row of `tenant_source`: the turn of refreshes, and how old the statuses of tenants are.
+"""The row of `tenant_source`: the turn of refreshes, and the age of the tenants' statuses.
 
-Decision 27 has the protocol. A source is read by one statement, which compares it with the
-registered tenants and returns only what differs.
+Decision 27 has the protocol. One statement reads a source, compares it with the registered tenants
+and returns only the differences.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,15 +31,15 @@ from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.store.schema.tables import tenant, tenant_source, tenant_source_problem
 from tenantcron.store.steps.statements import statement
 
-# The platform notifies on this channel when its registry has changed; a hint, never the truth.
+# The platform notifies this channel when its registry has changed; only a hint.
 TENANTS_CHANGED = "tenantcron_tenants"
-# The id of a problem that is the source's own, not a tenant's.
+# The tenant id of a problem of the source itself.
 SOURCE_ITSELF = "*"
-# Problems beyond these are only counted.
+# Further problems are only counted.
 PROBLEMS_KEPT = 100
-# A refresh that was not renewed for so long has died.
+# A refresh that was not renewed for this long is dead.
 TURN = timedelta(minutes=1)
-# Notifications in a row do not cause more than one refresh in this time.
+# Repeated notifications cause at most one refresh in this time.
 _SHORTEST_INTERVAL = timedelta(seconds=1)
 
 _source, _problem = tenant_source.c, tenant_source_problem.c
@@ -47,26 +47,26 @@ _source, _problem = tenant_source.c, tenant_source_problem.c
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """What is known of the tenant source."""
+    """The state of the tenant source."""
 
     name: str
     max_age: timedelta
     columns: tuple[str, ...]
-    # The registered tenants are what the source had then.
+    # The registered tenants match the source as of this time.
     refreshed_at: datetime
-    # Tenants that went missing and were kept as they are.
+    # Missing tenants that were left unchanged.
     held: int
-    # How many problems the last refresh has found.
+    # How many problems the last refresh found.
     problems: int
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether it was not read for so long that nothing starts."""
+        """Whether the last read is so old that no execution starts."""
         return self.refreshed_at + self.max_age < now
 
 
 @dataclass(frozen=True, slots=True)
 class SourceProblem:
-    """What is wrong with a row of the source, or with the source itself."""
+    """A problem with a row of the source, or with the source itself."""
 
     tenant_id: str
     problem: str
@@ -74,7 +74,7 @@ class SourceProblem:
 
 @dataclass(frozen=True, slots=True)
 class DifferingTenant:
-    """One tenant that differs: as the source has it, and as it is registered."""
+    """A tenant that differs between the source and the registry."""
 
     given: JsonObject | None
     live: JsonObject | None
@@ -85,10 +85,10 @@ class DifferingTenant:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The outcome of one comparison."""
+    """The result of a comparison."""
 
     at: datetime
-    # How many rows the source has, and how many registered tenants it had before.
+    # The number of rows in the source, and of registered tenants that it managed before.
     given: int
     sourced: int
     columns: tuple[str, ...]
@@ -97,7 +97,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class TenantChange:
-    """What a sourced tenant becomes."""
+    """The new values of a sourced tenant."""
 
     id: TenantId
     status: TenantStatus
@@ -124,7 +124,7 @@ WITH given AS MATERIALIZED (
 async def compare_query(connection: AsyncConnection, query: str) -> Compared:
     """Compare the rows of a query, which comes from the operator's settings.
 
-    The transaction becomes read-only. The query has no parameters, so `%` is just a character.
+    The transaction becomes read-only. The query has no parameters, so `%` has no special meaning.
     """
     await connection.exec_driver_sql("SET TRANSACTION READ ONLY")
     found = await connection.exec_driver_sql(
@@ -139,7 +139,7 @@ def comparison(query: str) -> str:
 
 
 async def compare_rows(connection: AsyncConnection, rows: str) -> Compared:
-    """Compare rows that are given as a JSON array of objects."""
+    """Compare rows from a JSON array of objects."""
     await connection.exec_driver_sql("SET TRANSACTION READ ONLY")
     text = _OF_ROWS + statement("compare_source")
     return _compared((await connection.exec_driver_sql(text, {"rows": rows})).one())
@@ -153,14 +153,14 @@ def _compared(row: Sequence[object]) -> Compared:
                 given,
                 sourced,
                 tuple(columns),
-                tuple(DifferingTenant(*one) for one in differing),
+                tuple(DifferingTenant(*tenant) for tenant in differing),
             )
         case _:
-            raise TypeError("the comparison returned something else than its columns")
+            raise TypeError("the comparison returned unexpected columns")
 
 
 async def read(connection: AsyncConnection) -> SourceRow | None:
-    """Return what is known of the source, None where there is none."""
+    """Return the state of the source; None if there is no source."""
     columns = (
         *(_source.name, _source.max_age, _source.columns, _source.refreshed_at),
         *(_source.held, _source.problems),
@@ -188,7 +188,7 @@ async def missing(connection: AsyncConnection, limit: int) -> tuple[int, tuple[T
 async def declare(
     connection: AsyncConnection, name: str, max_age: timedelta, at: datetime | None
 ) -> None:
-    """Record which source is followed; a new one counts as read now, so it has time to be read."""
+    """Record the current source; a new one counts as read now, so it is not stale immediately."""
     values = {"name": name, "max_age": max_age}
     insertion = upsert(tenant_source).values(**values, refreshed_at=_now(at))
     differs = (_source.name != name) | (_source.max_age != max_age)
@@ -199,7 +199,7 @@ async def declare(
 
 @dataclass(frozen=True, slots=True)
 class RefreshDue:
-    """When a refresh is due: after an interval, or when a notification came that long ago."""
+    """When a refresh is due: after an interval, or because a notification arrived that long ago."""
 
     interval: timedelta
     heard_ago: timedelta | None = None
@@ -208,7 +208,7 @@ class RefreshDue:
 async def take_turn(
     connection: AsyncConnection, token: UUID, due: RefreshDue | None, at: datetime | None
 ) -> bool:
-    """Take the turn if a refresh is due and none is in progress; without `due` take it at once."""
+    """Take the turn if a refresh is due and none is in progress; without `due` always."""
     now = _now(at)
     values = {"token": token, "started_at": now, "renewed_at": now, "finished_at": None}
     statement = update(tenant_source).values(values).returning(_source.token)
@@ -223,7 +223,7 @@ async def take_turn(
 
 
 async def has_begun_since(connection: AsyncConnection, ago: timedelta, at: datetime | None) -> bool:
-    """Whether a refresh has begun within that time, so that it has seen what was committed then."""
+    """Whether a refresh has begun within that time, so that it sees everything committed before."""
     found = await connection.scalar(select(_source.started_at >= _now(at) - ago))
     return bool(found)
 
@@ -251,20 +251,20 @@ FROM
     jsonb_to_recordset(%(changes)s::jsonb) AS c (
         id text, status text, status_reason text, weight smallint, labels jsonb, is_missing boolean
     )
--- The ids once more: of a function's rows the planner knows nothing.
+-- The ids again, because the planner has no statistics about the rows of a function.
 WHERE t.id = ANY(%(ids)s::text[]) AND t.id = c.id
 """
 
 
 async def moment(connection: AsyncConnection) -> datetime:
-    """Return the moment by the database's clock."""
+    """Return the time of the database's clock."""
     return await times.moment(connection, None)
 
 
 async def change_tenants(
     connection: AsyncConnection, changes: str, ids: Collection[TenantId], now: datetime
 ) -> None:
-    """Change registered tenants by one statement; the changes are a JSON array."""
+    """Change registered tenants with one statement; the changes are a JSON array."""
     parameters = {"changes": changes, "ids": list(ids), "now": now}
     await connection.exec_driver_sql(_CHANGE, parameters)
 
@@ -272,7 +272,7 @@ async def change_tenants(
 async def mark_refreshed(
     connection: AsyncConnection, compared: Compared, held: int, at: datetime | None
 ) -> bool:
-    """Record that the tenants are what the source had then; return if it was stale before."""
+    """Record that the tenants match the source; return whether it was stale before."""
     before = await read(connection)
     values: Mapping[str, object] = {
         "refreshed_at": compared.at if at is None else at,
@@ -289,7 +289,7 @@ async def end_turn(
     problems: Sequence[SourceProblem],
     at: datetime | None,
 ) -> bool:
-    """End the turn and record the problems that it found; False if another refresh has the turn."""
+    """End the turn and record its problems; False if another refresh has the turn."""
     statement = (
         update(tenant_source)
         .where(_source.token == token)
@@ -311,13 +311,13 @@ async def end_turn(
 
 
 async def release(connection: AsyncConnection, tenant_id: TenantId) -> None:
-    """Make a tenant that is missing from the source the operator's, until the source has it."""
+    """Let the operator manage a tenant that is missing from the source, until it reappears."""
     values = {"sourced": False, "missing_since": None}
     await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
 
 
 async def detach(connection: AsyncConnection) -> int:
-    """Forget the source; its tenants are the operator's from now on. Return how many."""
+    """Remove the source; the operator manages its tenants from now on. Return how many."""
     await connection.execute(delete(tenant_source_problem))
     await connection.execute(delete(tenant_source))
     values = {"sourced": False, "missing_since": None, "updated_at": func.now()}
@@ -326,6 +326,6 @@ async def detach(connection: AsyncConnection) -> int:
 
 
 def _now(at: datetime | None) -> ColumnElement[datetime]:
-    """The moment that a statement decides by: the database's clock, unless one is given."""
+    """Return the time for a statement: the given one, else the database's clock."""
     kind: DateTime = DateTime(timezone=True)
     return func.statement_timestamp(type_=kind) if at is None else literal(at, kind)

@@ -1,6 +1,6 @@
-"""Rows of `tenant`. The tenant registry writes them; apply locks one and raises its revision.
+"""Rows of `tenant`. The tenant registry writes them; apply locks one and increments its revision.
 
-A provider has two columns of its own, for which revision the cursors follow and why they cannot.
+A provider writes two columns: the revision that the cursors reflect, and why they cannot.
 """
 
 from collections.abc import Collection, Sequence
@@ -35,12 +35,12 @@ from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
 from tenantcron.store.schema.tables import tenant, tenant_label
 
-# Schedulers listen here for tenants whose schedules have changed; a hint, never the truth.
+# Schedulers listen on this channel for tenants with changed schedules; only a hint.
 SCHEDULES_CHANGED = "tenantcron_schedules"
 
 
 class TenantStatus(StrEnum):
-    """Where a tenant is in its life."""
+    """The status of a tenant."""
 
     ACTIVE = "active"
     SUSPENDED = "suspended"
@@ -54,7 +54,7 @@ class TenantLimits(TypedDict, total=False):
     max_concurrent: int | None
 
 
-# A tenant may be kept from having schedules; one that may run nothing is suspended instead.
+# A tenant may have no schedules at all; a tenant that may run nothing is suspended instead.
 LOWEST_LIMITS = {"max_schedules": 0, "max_concurrent": 1}
 HIGHEST_LIMIT = 100_000
 
@@ -76,11 +76,11 @@ class TenantRow:
     labels: Labels
     # The tenant source manages it.
     sourced: bool
-    # Since when the source does not have it any more.
+    # Since when the source does not contain it.
     missing_since: datetime | None
     created_at: datetime
     updated_at: datetime
-    # Whether the schema was there before the tenant.
+    # Whether the schema existed before the tenant.
     schema_adopted: bool = False
 
 
@@ -90,13 +90,13 @@ class SchemaTakenError(TenantcronError):
 
 _SCHEMAS = table("pg_namespace", column("nspname"), schema="pg_catalog")
 
-# Statements that a fleet repeats are put together once.
+# Statements that a fleet repeats are built once.
 _ADD = (
     insert(tenant)
     .values(
         id=bindparam("id"),
         schema_name=bindparam("schema_name"),
-        # In the same statement: a fleet of new tenants pays for no further round trip.
+        # In the same statement, which saves a round trip per tenant.
         schema_adopted=exists().where(_SCHEMAS.c.nspname == bindparam("wanted")),
         created_at=func.now(),
         updated_at=func.now(),
@@ -110,10 +110,11 @@ _OWNER = select(tenant.c.id).where(tenant.c.schema_name == bindparam("wanted"))
 async def add(
     connection: AsyncConnection, tenant_id: TenantId, schema: SchemaName
 ) -> TenantRow | None:
-    """Insert a tenant; None if it exists: meeting a duplicate is an outcome, not an error.
+    """Insert a tenant; None if it exists: a duplicate is an outcome, not an error.
 
-    `schema_adopted` says whether the schema is there already. A schema that is another tenant's is
-    a SchemaTakenError. Of two that ask for one schema at once the second waits for the first.
+    `schema_adopted` is set if the schema exists already. Raises a SchemaTakenError if the schema
+    belongs to another tenant. Of two concurrent inserts with one schema, the second waits for the
+    first.
     """
     values = {"id": tenant_id, "schema_name": schema, "wanted": schema}
     row = (await connection.execute(_ADD, values)).one_or_none()
@@ -122,7 +123,7 @@ async def add(
     owner = await connection.scalar(_OWNER, {"wanted": schema})
     if owner is not None and owner != tenant_id and await find(connection, tenant_id) is None:
         raise SchemaTakenError(
-            f"schema `{schema}` belongs to tenant `{owner}`: each tenant needs a schema of its own"
+            f"schema `{schema}` belongs to tenant `{owner}`: each tenant needs its own schema"
         )
     return None
 
@@ -140,7 +141,7 @@ _LOCK = _FIND.with_for_update()
 
 
 async def lock(connection: AsyncConnection, tenant_id: TenantId) -> TenantRow | None:
-    """Return a tenant and keep everybody else from changing it until the transaction ends."""
+    """Lock a tenant until the transaction ends, and return it."""
     row = (await connection.execute(_LOCK, {"tenant_id": tenant_id})).one_or_none()
     return None if row is None else _read(row)
 
@@ -166,10 +167,10 @@ async def count_by_status(connection: AsyncConnection) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class TenantsWanted:
-    """Which tenants are asked for; what is empty does not matter."""
+    """A filter of tenants; empty matches everything."""
 
     statuses: Collection[TenantStatus] = ()
-    # All of them.
+    # A tenant must have all of them.
     labels: Collection[LabelFilter] = ()
     only: TenantId | None = None
 
@@ -177,7 +178,7 @@ class TenantsWanted:
 async def page(
     connection: AsyncConnection, wanted: TenantsWanted, *, after: str | None, limit: int
 ) -> list[TenantRow]:
-    """Return some tenants by id, those after an id."""
+    """Return a page of tenants, by id."""
     statement = select(tenant).where(*labelled(wanted.labels)).order_by(tenant.c.id).limit(limit)
     if after is not None:
         statement = statement.where(tenant.c.id > after)
@@ -189,7 +190,7 @@ async def page(
 
 
 def labelled(filters: Collection[LabelFilter]) -> list[ColumnElement[bool]]:
-    """Return the conditions for tenants that have all these labels; an index serves each."""
+    """Return the conditions for tenants that have all these labels; each uses an index."""
     return [tenant.c.id.in_(_with_label(wanted)) for wanted in filters]
 
 
@@ -199,7 +200,7 @@ def _with_label(wanted: LabelFilter) -> Select[tuple[str]]:
 
 
 async def schedule_caps(connection: AsyncConnection) -> dict[TenantId, int]:
-    """Return the tenants that have a cap of their own, with it."""
+    """Return the caps of tenants that have their own."""
     statement = select(tenant.c.id, tenant.c.max_schedules).where(
         tenant.c.max_schedules.is_not(None)
     )
@@ -209,7 +210,7 @@ async def schedule_caps(connection: AsyncConnection) -> dict[TenantId, int]:
 async def set_status(
     connection: AsyncConnection, tenant_id: TenantId, status: TenantStatus, reason: str | None
 ) -> None:
-    """Move a tenant to another part of its life."""
+    """Set the status of a tenant."""
     values = {"status": status.value, "status_reason": reason, "updated_at": func.now()}
     await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
 
@@ -217,7 +218,7 @@ async def set_status(
 async def set_limits(
     connection: AsyncConnection, tenant_id: TenantId, limits: TenantLimits
 ) -> None:
-    """Set limits of a tenant's own; what is not mentioned stays."""
+    """Set limits of a tenant; others do not change."""
     if limits:
         values = {**limits, "updated_at": func.now()}
         await connection.execute(update(tenant).where(tenant.c.id == tenant_id).values(values))
@@ -241,9 +242,9 @@ _RAISE_AND_NOTIFY = _RAISE_REVISION.returning(func.pg_notify(SCHEDULES_CHANGED, 
 async def raise_revision(
     connection: AsyncConnection, tenant_id: TenantId, *, notify: bool = True
 ) -> int:
-    """Mark the tenant's schedules as changed, and notify schedulers when it is committed.
+    """Mark the tenant's schedules as changed, and notify schedulers on commit.
 
-    Callers that change many tenants notify once for all, with `announce`.
+    Callers that change many tenants notify once, with `announce`.
     """
     statement = _RAISE_AND_NOTIFY if notify else _RAISE_REVISION
     raised = await connection.execute(statement, {"tenant_id": tenant_id})
@@ -256,11 +257,11 @@ async def announce(connection: AsyncConnection) -> None:
 
 
 class Scope(Enum):
-    """Which tenants a refresh looks at."""
+    """Which tenants a refresh reads."""
 
-    # Those whose schedules have changed since the cursors were brought in line.
+    # Tenants whose schedules have changed since the cursors were synced.
     MOVED = auto()
-    # And those whose schedules could not be followed the last time.
+    # In addition, tenants that could not be synced the last time.
     MOVED_OR_BROKEN = auto()
     ALL = auto()
 
@@ -274,9 +275,9 @@ _SCOPES = {
 
 
 def in_scope(scope: Scope) -> Select[tuple[object, ...]]:
-    """Return the statement that takes some tenants of a scope, by id, from `after` on.
+    """Return the statement that locks some tenants of a scope, by id, after the id `after`.
 
-    Who is locked is left out: another replica has it, or an apply whose commit will tell.
+    Locked tenants are skipped: another replica syncs them, or an apply will notify on commit.
     """
     return (
         select(tenant)
@@ -293,7 +294,7 @@ _IN_SCOPE = {scope: in_scope(scope) for scope in Scope}
 async def lock_in_scope(
     connection: AsyncConnection, scope: Scope, after: TenantId | None, batch: int
 ) -> list[TenantRow]:
-    """Lock some tenants whose cursors are to be brought in line, those after an id first."""
+    """Lock some tenants whose cursors have to be synced, after an id."""
     rows = await connection.execute(_IN_SCOPE[scope], {"after": after or "", "batch": batch})
     return [_read(row) for row in rows]
 
@@ -309,14 +310,14 @@ _LOCK_MANY = (
 async def lock_many(
     connection: AsyncConnection, tenant_ids: Collection[TenantId]
 ) -> dict[TenantId, TenantRow]:
-    """Return those of the tenants that exist, and keep others from changing them."""
+    """Lock the existing ones of the tenants, and return them."""
     rows = await connection.execute(_LOCK_MANY, {"tenant_ids": list(tenant_ids)})
     return {(found := _read(row)).id: found for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The revision of a tenant that its cursors follow now, or why they cannot."""
+    """The revision of a tenant that its cursors reflect now, or why they cannot."""
 
     tenant_id: TenantId
     revision: int
@@ -331,8 +332,8 @@ _SYNCED = (
 _SET_SYNCED = (
     update(tenant)
     .where(
-        # The ids once more: of a function's rows the planner knows nothing, and for each batch it
-        # would read all tenants.
+        # The ids again: the planner has no statistics about the rows of a function, and would read
+        # all tenants for each batch.
         tenant.c.id == func.any(bindparam("ids", type_=ARRAY(Text))),
         tenant.c.id == _SYNCED.c.id,
         tuple_(tenant.c.synced_revision, tenant.c.sync_fault).is_distinct_from(
@@ -344,9 +345,9 @@ _SET_SYNCED = (
 
 
 async def set_synced(connection: AsyncConnection, synced: Sequence[Synced]) -> None:
-    """Say what the cursors of tenants follow now; what is known already is not written."""
-    rows = [{"id": one.tenant_id, "revision": one.revision, "fault": one.fault} for one in synced]
-    ids = [one.tenant_id for one in synced]
+    """Record which revisions the cursors reflect; unchanged rows are not written."""
+    rows = [{"id": row.tenant_id, "revision": row.revision, "fault": row.fault} for row in synced]
+    ids = [row.tenant_id for row in synced]
     await connection.execute(_SET_SYNCED, {"rows": rows, "ids": ids})
 
 

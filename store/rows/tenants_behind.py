@@ -1,7 +1,7 @@
-"""Tenants whose cursors do not follow their schedules: the first few of them, and how many.
+"""Tenants whose cursors are not in sync with their schedules: the first few, and how many.
 
-A fleet has thousands of tenants, and nearly always none of these. So they are looked for in the
-database instead of among all rows.
+A fleet has thousands of tenants, and usually none of these. So the database searches for them
+instead of returning all rows.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _HAS_MOVED = tenant.c.schedule_revision != tenant.c.synced_revision
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A tenant that is behind, and why if that is known."""
+    """A tenant that is not in sync, and the reason if it is known."""
 
     tenant_id: TenantId
     fault: str | None
@@ -28,13 +28,13 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class SomeBehind:
-    """The first few of a kind, by id, and how many there are in all."""
+    """The first few matching tenants, by id, and how many there are."""
 
     rows: tuple[Behind, ...]
     number: int
 
 
-_LEFT_OUT = (
+_FAULTY = (
     select(tenant.c.id, tenant.c.sync_fault, func.count().over())
     .where(tenant.c.sync_fault.is_not(None))
     .order_by(tenant.c.id)
@@ -42,18 +42,18 @@ _LEFT_OUT = (
 )
 
 
-async def left_out(connection: AsyncConnection, limit: int) -> SomeBehind:
-    """Return tenants that cannot be followed in full."""
-    rows = await connection.execute(_LEFT_OUT, {"limit": limit})
+async def faulty(connection: AsyncConnection, limit: int) -> SomeBehind:
+    """Return tenants that cannot be synced completely."""
+    rows = await connection.execute(_FAULTY, {"limit": limit})
     return _some([(TenantId(row[0]), row[1], row[2]) for row in rows])
 
 
 async def any_moved(connection: AsyncConnection) -> bool:
-    """Return whether the schedules of any tenant have changed and are not followed yet."""
+    """Return whether the schedules of any tenant have changed and are not synced yet."""
     return bool(await connection.scalar(select(exists().where(_HAS_MOVED))))
 
 
-# Its last apply, or the last step in its life.
+# The last apply, or the last change of the tenant.
 _SINCE = func.greatest(
     tenant.c.updated_at,
     select(manifest_version.c.applied_at)
@@ -62,7 +62,7 @@ _SINCE = func.greatest(
     .limit(1)
     .scalar_subquery(),
 )
-_NOT_FOLLOWED = (
+_NOT_SYNCED = (
     select(tenant.c.id, cast(literal(None), Text), func.count().over())
     .where(_HAS_MOVED, NOW - bindparam("longer_than", type_=Interval) > _SINCE)
     .order_by(tenant.c.id)
@@ -70,12 +70,12 @@ _NOT_FOLLOWED = (
 )
 
 
-async def not_followed(
+async def not_synced(
     connection: AsyncConnection, longer_than: timedelta, at: datetime | None, limit: int
 ) -> SomeBehind:
-    """Return tenants whose schedules changed longer ago than that and are not followed yet."""
+    """Return tenants whose schedules changed longer ago than that and are not synced yet."""
     parameters = {"longer_than": longer_than, "at": at, "limit": limit}
-    rows = await connection.execute(_NOT_FOLLOWED, parameters)
+    rows = await connection.execute(_NOT_SYNCED, parameters)
     return _some([(TenantId(row[0]), row[1], row[2]) for row in rows])
 
 

@@ -1,4 +1,4 @@
-"""Rows of `webhook`: who is told of what happens."""
+"""Rows of `webhook`: the receivers of events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from tenantcron.core.names import TenantId
 from tenantcron.store.connection.locks import Lock, take_lock
 from tenantcron.store.schema.tables import webhook
 
-# Why a webhook is off that no operator has switched off.
+# Why a webhook is disabled automatically.
 GONE: Final = "the receiver answered 410 Gone"
-# What a role that only plans gets in place of these columns.
+# The values of these columns for a role that may not read them.
 _HIDDEN: Final = {"url": literal("").label("url"), "secret_ref": null().label("secret_ref")}
 _SEES_URLS: Final = text("SELECT has_table_privilege('tenantcron.webhook', 'SELECT')")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """One webhook; no tenants means all of them, an empty URL one that the role may not read."""
+    """A webhook; None as `tenants` means all, an empty URL means that the role may not read it."""
 
     name: str
-    # It may hold a secret in its query.
+    # Its query may contain a secret.
     url: str = field(repr=False)
     event_types: tuple[str, ...]
     tenants: tuple[TenantId, ...] | None = None
@@ -40,7 +40,7 @@ class Webhook:
 
 
 class WebhookHealth(NamedTuple):
-    """How a webhook does, for whoever need not know where it is."""
+    """The health of a webhook, without its URL."""
 
     name: str
     disabled_at: datetime | None
@@ -49,20 +49,20 @@ class WebhookHealth(NamedTuple):
     dropped_at: datetime | None
 
 
-async def standings(connection: AsyncConnection) -> list[WebhookHealth]:
-    """Return how all webhooks do, by name."""
+async def list_health(connection: AsyncConnection) -> list[WebhookHealth]:
+    """Return the health of all webhooks, by name."""
     columns = (webhook.c[name] for name in WebhookHealth._fields)
     found = await connection.execute(select(*columns).order_by(webhook.c.name))
     return [WebhookHealth(*row) for row in found]
 
 
 async def lock(connection: AsyncConnection) -> None:
-    """Keep everybody else from adding webhooks until the transaction ends."""
+    """Lock the webhooks against additions until the transaction ends."""
     await take_lock(connection, Lock.WEBHOOKS)
 
 
 async def list_all(connection: AsyncConnection) -> list[Webhook]:
-    """Return all webhooks by name; without URL and secret if the role may not read those."""
+    """Return all webhooks by name, without URL and secret if the role may not read them."""
     sees_all = await connection.scalar(_SEES_URLS)
     columns = list(webhook.c) if sees_all else [_HIDDEN.get(c.name, c) for c in webhook.c]
     found = await connection.execute(select(*columns).order_by(webhook.c.name))
@@ -70,7 +70,7 @@ async def list_all(connection: AsyncConnection) -> list[Webhook]:
 
 
 async def list_enabled(connection: AsyncConnection) -> list[Webhook]:
-    """Return those that are told."""
+    """Return the enabled webhooks."""
     statement = select(webhook).where(webhook.c.disabled_at.is_(None)).order_by(webhook.c.name)
     return [_read(row) for row in await connection.execute(statement)]
 
@@ -82,7 +82,7 @@ async def find(connection: AsyncConnection, name: str) -> Webhook | None:
 
 
 async def add(connection: AsyncConnection, new: Webhook) -> Webhook | None:
-    """Insert a webhook; None if there is one of that name."""
+    """Insert a webhook; None if the name exists."""
     values = {
         "name": new.name,
         "url": new.url,
@@ -99,21 +99,21 @@ async def add(connection: AsyncConnection, new: Webhook) -> Webhook | None:
 
 
 async def remove(connection: AsyncConnection, name: str) -> Webhook | None:
-    """Delete a webhook and all that waits for it; None if there is none of that name."""
+    """Delete a webhook and its undelivered events; None if it does not exist."""
     statement = delete(webhook).where(webhook.c.name == name).returning(webhook)
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else _read(row)
 
 
 async def enable(connection: AsyncConnection, name: str) -> Webhook | None:
-    """Tell it of what happens from now on, and of what still waits."""
+    """Deliver undelivered and future events to a webhook; None if it is not disabled."""
     return await _set(connection, name, None, None)
 
 
 async def disable(
     connection: AsyncConnection, name: str, reason: str | None, at: datetime | None = None
 ) -> Webhook | None:
-    """Tell it nothing any more; None if there is none of that name, or it was off already."""
+    """Stop deliveries to a webhook; None if it does not exist or is disabled already."""
     return await _set(connection, name, at or func.now(), reason)
 
 

@@ -1,7 +1,7 @@
 """Rows of `worker`: the replicas of the scheduler, as they report themselves.
 
-It shows which replicas are alive and what they can run. What a lost replica held is found by its
-leases; only what no live replica can run is decided by these rows.
+They show which replicas are alive and what they can run. Executions of a lost replica are found by
+their leases. These rows only decide which executions no live replica can run.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ UPDATE tenantcron.worker
 SET wants = %(requires)s::text[], wants_at = coalesce(%(at)s::timestamptz, statement_timestamp())
 WHERE id = %(id)s
 """
-# A replica that was killed stays on the list for a while; it must not keep the others waiting.
+# The row of a killed replica stays for a while, but must not make the others wait.
 _HAS_OLDER = """
 SELECT EXISTS (
     SELECT FROM tenantcron.worker AS older
@@ -39,7 +39,7 @@ SELECT EXISTS (
         AND older.seen_at > own.seen_at - interval '10 minutes'
 )
 """
-# Killed replicas cannot take themselves off the list.
+# Killed replicas cannot delete their rows.
 _FORGET = "DELETE FROM tenantcron.worker WHERE seen_at < statement_timestamp() - interval '1 day'"
 
 
@@ -60,7 +60,7 @@ class WorkerRow:
     running: int
     abandoned: int
     draining: bool
-    # Patterns of what it can run; None: a replica of the release before, which runs anything.
+    # Patterns of what it can run; None: a replica of the previous release, which runs anything.
     capabilities: list[str] | None = None
     wants: list[str] | None = None
     wants_at: datetime | None = None
@@ -68,7 +68,7 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What a replica says of itself."""
+    """The report of a replica about itself."""
 
     id: str
     service: str
@@ -78,15 +78,17 @@ class WorkerReport:
     capabilities: tuple[str, ...] = ("saga:*", "http")
 
 
-async def report(connection: AsyncConnection, said: WorkerReport, at: datetime | None) -> None:
-    """Say that a replica is there, and what it does."""
+async def report(
+    connection: AsyncConnection, worker_report: WorkerReport, at: datetime | None
+) -> None:
+    """Record that a replica is alive, and what it does."""
     parameters = {
-        "id": said.id,
-        "service": said.service,
-        "running": said.running,
-        "abandoned": said.abandoned,
-        "draining": said.draining,
-        "capabilities": list(said.capabilities),
+        "id": worker_report.id,
+        "service": worker_report.service,
+        "running": worker_report.running,
+        "abandoned": worker_report.abandoned,
+        "draining": worker_report.draining,
+        "capabilities": list(worker_report.capabilities),
         "at": at,
     }
     await connection.exec_driver_sql(_REPORT, parameters)
@@ -95,29 +97,29 @@ async def report(connection: AsyncConnection, said: WorkerReport, at: datetime |
 async def want(
     connection: AsyncConnection, worker_id: str, requires: Sequence[str], at: datetime | None
 ) -> None:
-    """Record what a replica could not start for want of slots, so that others leave it some."""
+    """Record what a replica could not start for lack of slots, so that others leave it some."""
     parameters = {"id": worker_id, "requires": list(requires), "at": at}
     await connection.exec_driver_sql(_WANT, parameters)
 
 
 async def is_oldest(connection: AsyncConnection, worker_id: str) -> bool:
-    """Whether no replica that is alive has run for longer."""
+    """Whether no other live replica has been running for longer."""
     found = await connection.exec_driver_sql(_HAS_OLDER, {"id": worker_id})
     return not found.scalar_one()
 
 
 async def remove(connection: AsyncConnection, worker_id: str) -> None:
-    """Take a replica that stops off the list."""
+    """Delete the row of a replica that stops."""
     await connection.execute(delete(worker).where(worker.c.id == worker_id))
 
 
 async def forget_old(connection: AsyncConnection) -> None:
-    """Take those off the list that were killed long ago."""
+    """Delete the rows of replicas that were killed long ago."""
     await connection.exec_driver_sql(_FORGET)
 
 
 async def count_alive(connection: AsyncConnection) -> int:
-    """Count the replicas that have reported themselves lately."""
+    """Count the replicas with a recent report."""
     return int((await connection.exec_driver_sql(_ALIVE)).scalar_one())
 
 

@@ -220,7 +220,7 @@ async def test_webhooks_are_seen_only_by_those_who_see_all_tenants(api: Api) -> 
     seen = {}
     for tenant in (TenantId("acme"), None):
         async with api.database.seen_by(tenant).transaction() as connection:
-            seen[tenant] = [one.name for one in await webhooks.standings(connection)]
+            seen[tenant] = [one.name for one in await webhooks.list_health(connection)]
 
     assert seen == {"acme": [], None: [HUSH]}
 

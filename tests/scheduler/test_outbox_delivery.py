@@ -268,8 +268,8 @@ async def test_a_lane_that_a_dead_replica_holds_is_taken_when_its_lease_is_over(
         # It was only stalled: what it says now counts for nothing.
         await hooks.happen("three")
         async with scheduling.database.transaction() as connection:
-            late = store.Settlement(2**60, timedelta(0), 0, None)
-            assert not await store.settle(connection, lane, late, scheduling.clock.now)
+            late = store.LaneProgress(2**60, timedelta(0), 0, None)
+            assert not await store.release(connection, lane, late, scheduling.clock.now)
         assert subjects(await hooks.deliver()) == ["one", "two", "three"]
 
 

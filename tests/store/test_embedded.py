@@ -253,12 +253,12 @@ def test_data_of_another_version_is_refused_with_a_way_out(tmp_path: Path) -> No
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("12\n")
 
-    with pytest.raises(EmbeddedServerError, match="was made by PostgreSQL 12"), using(tmp_path):
+    with pytest.raises(EmbeddedServerError, match="was created by PostgreSQL 12"), using(tmp_path):
         pass
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / ".tenantcron").write_text("a file")
 
-    with pytest.raises(EmbeddedServerError, match="cannot be written"), using(tmp_path):
+    with pytest.raises(EmbeddedServerError, match="is not writable"), using(tmp_path):
         pass

@@ -91,7 +91,7 @@ async def test_tenants_that_are_behind_are_found_by_the_index_of_those_that_move
 ) -> None:
     plan = await explained(
         scheduling.database,
-        lambda connection: tenants_behind.not_followed(connection, NOT_FOLLOWED, NOON, SHOWN),
+        lambda connection: tenants_behind.not_synced(connection, NOT_FOLLOWED, NOON, SHOWN),
     )
 
     assert "tenant_moved_idx" in plan
