@@ -166,10 +166,10 @@ MUTANTS = (
                 "scheduler/steps/fire.py",
                 "        inserted = await write(connection, replica, taken, batch)\n"
                 "        _blame(batch)\n"
-                "        await firing.set_aside(connection, batch.faults)\n",
+                "        await firing.quarantine(connection, batch.faults)\n",
                 "        await write(connection, replica, taken, replace(batch, executions=[]))\n"
                 "        _blame(batch)\n"
-                "        await firing.set_aside(connection, batch.faults)\n"
+                "        await firing.quarantine(connection, batch.faults)\n"
                 "    moved = [one._replace(found_at=one.next_run_at) for one in batch.moves]\n"
                 "    async with replica.database.transaction(by_key=True) as connection:\n"
                 "        moves = replace(batch, moves=moved)\n"
@@ -332,8 +332,8 @@ MUTANTS = (
         (
             Change(
                 "store/steps/firing.py",
-                "execution_id_hex(one.schedule_id, one.scheduled_for) for one",
-                "execution_id_hex(one.schedule_id, now) for one",
+                "execution_id_hex(row.schedule_id, row.scheduled_for) for row",
+                "execution_id_hex(row.schedule_id, now) for row",
             ),
         ),
         (*_KILLS, "cursors set back"),

@@ -104,7 +104,7 @@ class Registry:
             await _locked(connection, tenant)
             await tenants.set_limits(connection, tenant, limits)
             # Pending executions may have a slot now.
-            await claiming.tell(connection, claiming.LIMITS)
+            await claiming.notify(connection, claiming.LIMITS)
             return await _locked(connection, tenant)
 
     async def change_labels(self, tenant: TenantId, changes: LabelChanges) -> TenantRow:

@@ -26,6 +26,7 @@ CLEAN: Final = (
     *("actor/**/*", "core/**/*", "targets/**/*", "tests/core/*"),
     *("store/connection/*", "store/embedded/*", "store/schema/*"),
     *("store/connection/*", "store/embedded/*", "store/rows/*", "store/schema/*"),
+    *("store/**/*",),
     *("docs/decisions/*", "docs/reliability.md"),
     *("cron/**/*", "tests/cron/*", "faults/**/*", "tests/faults/*"),
     *("bench/**/*", "tests/test_bench.py"),

@@ -41,7 +41,7 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import workers
 from tenantcron.store.steps import requirements
-from tenantcron.store.steps.measuring import Asked, Measured, measure
+from tenantcron.store.steps.measuring import Measured, MetricsQuery, measure
 
 FRESH_SECONDS: Final = 5.0
 # Prometheus times out after ten seconds by default, and the database may not answer at all.
@@ -212,7 +212,7 @@ class Metrics:
         self._database = database
         self._process = process
         self._clock = clock
-        self._asked = Asked(
+        self._asked = MetricsQuery(
             busiest=settings.metrics_busiest_tenants,
             overdue=OVERDUE,
             gone=LEASES_TO_BE_GONE * settings.lease,
@@ -317,7 +317,7 @@ def _cluster_metrics(measured: Measured | None) -> Iterator[Family]:
     yield _one(LONGEST_WAIT, measured.longest_wait or 0.0)
     yield _one(LAG, measured.cursor_lag or 0.0)
     yield _each(QUIET, _quiet(measured))
-    yield _one(NOT_FOLLOWED, measured.tenants_not_followed)
+    yield _one(NOT_FOLLOWED, measured.tenants_not_synced)
     yield _each(WEBHOOK_LAG, _by_name(measured.webhooks, measured.webhook_lags))
     yield _each(WEBHOOK_DROPPED, _by_name(measured.webhooks, measured.webhook_drops))
     yield _one(REPLICAS, measured.replicas)
@@ -338,7 +338,7 @@ def _by_priority(measured: Measured) -> dict[tuple[str, ...], int]:
 def _quiet(measured: Measured) -> dict[tuple[str, ...], int]:
     return {
         ("overdue",): measured.overdue,
-        ("set_aside",): measured.set_aside,
+        ("set_aside",): measured.quarantined,
         ("auto_paused",): measured.auto_paused,
     }
 

@@ -181,7 +181,7 @@ class Operator:
                 raise await unknown_schedule(connection, ref, ())
             after: JsonObject = {"schedule": str(ref), "reason": reason}
             await self._record(connection, (made[0], ref.tenant), "trigger", after=after)
-            await claiming.tell(connection, "trigger")
+            await claiming.notify(connection, "trigger")
         return Triggered(*made, found)
 
     async def retry(self, prefix: str) -> ExecutionRow:
@@ -202,7 +202,7 @@ class Operator:
             )
             subject = (found.id, found.tenant_id)
             await self._record(connection, subject, "retry", before=_state(found))
-            await claiming.tell(connection, "retry")
+            await claiming.notify(connection, "retry")
             return await locked(connection, found)
 
     async def cancel(self, prefix: str, reason: str | None) -> ExecutionRow:
@@ -217,7 +217,7 @@ class Operator:
             after: JsonObject = {"reason": why}
             subject = (found.id, found.tenant_id)
             await self._record(connection, subject, "cancel", before=_state(found), after=after)
-            await claiming.tell(connection, claiming.CANCEL)
+            await claiming.notify(connection, claiming.CANCEL)
             return await locked(connection, found)
 
     async def set_limits(self, values: dict[str, int | None], reason: str | None) -> None:
@@ -226,7 +226,7 @@ class Operator:
             await limits.set_by_operator(connection, values)
             if reason is not None:
                 await self._explain(connection, (LIMITS, CLUSTER), reason)
-            await claiming.tell(connection, claiming.LIMITS)
+            await claiming.notify(connection, claiming.LIMITS)
 
     def _actor(self) -> AnyActor:
         if self.who.actor is None:

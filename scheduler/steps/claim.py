@@ -75,7 +75,7 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
     replica.counts.note_claim(claim)
     report_skipped(claim.skipped)
     if claim.leaves_slots:
-        await glances.tell_work(replica.database, claiming.FOR_OTHERS)
+        await glances.notify_work(replica.database, claiming.FOR_OTHERS)
     return claim
 
 
@@ -128,7 +128,7 @@ async def glance_at_requirements(replica: Replica) -> Sequence[str]:
 async def release(replica: Replica, claimed: Sequence[Claimed]) -> None:
     """Release claimed executions that this replica will not start."""
     async with replica.database.transaction(by_key=True) as connection:
-        given = await claiming.give_back(connection, claimed)
+        given = await claiming.release(connection, claimed)
     log.info("executions_given_back", executions=given)
 
 
@@ -140,7 +140,7 @@ async def release_unrunnable(
     Their rows had a wrong requirement. They get the requirements of their definitions.
     """
     async with replica.database.transaction(by_key=True) as connection:
-        given = await claiming.give_back(connection, claimed, requires)
+        given = await claiming.release(connection, claimed, requires)
     log.warning("executions_not_runnable", executions=given, requires=sorted(set(requires)))
 
 
@@ -148,7 +148,7 @@ async def release_unstarted(replica: Replica, known: Collection[UUID]) -> None:
     """Release executions whose lease is not known here: the response to their claim was lost."""
     async with replica.database.transaction() as connection:
         found = await claiming.unstarted(connection, replica.worker_id, known)
-        given = await claiming.give_back(connection, found) if found else 0
+        given = await claiming.release(connection, found) if found else 0
     if given:
         log.info("executions_given_back", executions=given)
 

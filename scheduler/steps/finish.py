@@ -68,7 +68,7 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
             return 0
         ended, finished = await finish(connection, replica, [_lost(one) for one in expired])
         # Suspects run a few at a time on each replica, so all of them are wanted.
-        await claiming.tell(connection, "recovered")
+        await claiming.notify(connection, "recovered")
     recovered = {one.claimed.lease: one for one in ended}
     for lease in finished.refused:
         del recovered[lease]

@@ -79,11 +79,11 @@ async def _fire_batch(replica: Replica, write: _Write) -> Fired:
         batch = _evaluate(taken, await replica.definitions.read(connection, ids), oldest)
         inserted = await write(connection, replica, taken, batch)
         _blame(batch)
-        await firing.set_aside(connection, batch.faults)
+        await firing.quarantine(connection, batch.faults)
     _count(replica, batch, inserted)
     _report(taken, batch)
     if batch.is_for_others(replica.capabilities):
-        await glances.tell_work(replica.database, claiming.FOR_OTHERS)
+        await glances.notify_work(replica.database, claiming.FOR_OTHERS)
     more = batch.left or len(taken.cursors) == CURSORS_A_BATCH
     return Fired(inserted, len(batch.faults), more)
 

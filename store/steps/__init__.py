@@ -1,1 +1,1 @@
-"""The statements of the scheduler's steps, each beside the code that sends it."""
+"""The statements of the scheduler's steps, next to the code that sends them."""

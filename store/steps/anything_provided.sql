@@ -1,4 +1,4 @@
--- Whether any cursor is of a provider.
+-- Whether any cursor belongs to a provider.
 SELECT EXISTS (
     SELECT
     FROM tenantcron.schedule_cursor

@@ -1,5 +1,5 @@
--- Whether any execution is pending that this replica can run, whether or not it may start now; or one
--- whose requirement nothing has decided yet.
+-- Whether any execution is pending that this replica can run, even if it may not start yet, or whose
+-- requirement is not decided yet.
 SELECT EXISTS (
     SELECT
     FROM tenantcron.execution_live

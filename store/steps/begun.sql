@@ -5,7 +5,7 @@ WITH given AS (
         %(latest)s::timestamptz[]
     ) AS g (id, scheduled_for, first, latest)
 )
--- By the primary key, for the few executions that are retried. The attempt that runs has no row.
+-- By primary key, for the few executions that are retried. The running attempt has no row.
 SELECT
     g.id,
     coalesce(%(at)s::timestamptz, statement_timestamp())

@@ -1,13 +1,13 @@
--- The caller holds the claim lock, so no other replica starts anything until this commits. The work
--- grows with what this replica can run (its requirements, and the tenants that have such executions
--- pending) and with what starts. Pending executions of other replicas are never read.
+-- The caller holds the claim lock, so no other replica starts executions until this commits. The cost
+-- grows with what this replica can run (its requirements, and the tenants with such executions
+-- pending) and with the number of starts. Pending executions of other replicas are never read.
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT
         coalesce(%(at)s::timestamptz, statement_timestamp()) AS now,
         gen_random_uuid() AS token
 ),
--- What an operator sets goes before what the settings declare. Nothing starts while the statuses of
--- the platform's tenants are too old to rely on.
+-- An operator's limits take precedence over those of the settings. Nothing starts while the statuses
+-- of the platform's tenants are too old.
 allowed AS MATERIALIZED (
     SELECT
         CASE WHEN EXISTS (
@@ -20,7 +20,7 @@ allowed AS MATERIALIZED (
     FROM tenantcron.limits
     LIMIT 1
 ),
--- The rows that run are the only count of slots there is.
+-- The running rows are the only count of used slots.
 running AS MATERIALIZED (
     SELECT
         tenant_id, count(*)::int AS number,
@@ -30,19 +30,20 @@ running AS MATERIALIZED (
     WHERE state = 'RUNNING'
     GROUP BY tenant_id
 ),
--- What may still start: slots of the cluster, and suspects of this replica. One that must be alone
--- takes the room of all suspects, so when this worker is lost next, there is one to blame.
+-- The free slots of the cluster, and the room for suspects on this replica. A suspect that must run
+-- alone takes the room of all suspects, so that only one can be blamed if this worker is lost.
 free AS MATERIALIZED (
     SELECT
         greatest(allowed.overall - coalesce(sum(running.number), 0)::int, 0) AS slots,
-        -- The slots that may be kept for tenants that run nothing, and the tenants that run.
+        -- The slots that may be reserved for tenants without running executions, and the number of
+        -- tenants with running executions.
         allowed.overall / %(kept)s AS most_kept, count(running.tenant_id) AS busy,
         %(together)s - coalesce(sum(running.suspected), 0)::int AS suspects
     FROM allowed LEFT JOIN running ON true
     GROUP BY allowed.overall
 ),
--- Schedules with an execution that has begun and not ended: it runs, or waits for its next attempt.
--- Where all of them were asked to stop, whoever is to replace them can only wait.
+-- Schedules with an execution that has begun and not ended: it is running, or waits for its next
+-- attempt. If all of them were asked to stop, their replacement has to wait.
 active AS MATERIALIZED (
     SELECT
         schedule_id, count(*) AS number,
@@ -52,8 +53,8 @@ active AS MATERIALIZED (
     WHERE state IN ('RUNNING', 'RETRYING', 'FAILED')
     GROUP BY schedule_id
 ),
--- What other replicas could not start lately for want of slots. Their executions keep their places in
--- the order, so slots are left for them. Usually there is nothing that this replica cannot run.
+-- Requirements that other replicas recently could not start for lack of slots. Their executions keep
+-- their places in the order, so slots are left for them. Usually this is empty.
 rival AS MATERIALIZED (
     SELECT DISTINCT want AS requires
     FROM tenantcron.worker AS w, unnest(w.wants) AS want
@@ -62,10 +63,10 @@ rival AS MATERIALIZED (
         AND w.wants_at > coalesce(%(at)s::timestamptz, statement_timestamp()) - %(hungry)s::interval
         AND want <> ALL(%(requires)s::text[])
 ),
--- The requirements of this replica and the tenants that have something pending for them, one step of
--- the index each. Breadth first: where one requirement has fewer tenants, the others get further.
--- `<> 'RUNNING'` is the predicate of the index; the index of the release before has another one, so
--- the planner cannot mistake it for this one.
+-- The requirements of this replica and the tenants with pending executions for them, one index lookup
+-- each. Breadth first: if one requirement has fewer tenants, the others get further. `<> 'RUNNING'` is
+-- the predicate of the index; the index of the previous release has another predicate, so the planner
+-- cannot use it by mistake.
 step AS (
     SELECT
         own.requires, own.is_own, (
@@ -100,8 +101,8 @@ step AS (
 seen AS MATERIALIZED (
     SELECT requires, is_own, tenant_id FROM step LIMIT %(pairs)s + 2 * (SELECT count(*) FROM rival)
 ),
--- A requirement whose end was not reached may have more tenants after its last one. This claim stops
--- at the first of these; the next one continues there.
+-- A requirement whose end was not reached may have more tenants. This claim stops at the first of
+-- these points; the next claim continues there.
 horizon AS MATERIALIZED (
     SELECT min(unfinished.tenant_id) AS tenant_id
     FROM (
@@ -126,10 +127,10 @@ tenant AS MATERIALIZED (
     LEFT JOIN tenantcron.tenant AS t ON t.id = s.tenant_id
     LEFT JOIN running ON running.tenant_id = s.tenant_id
 ),
--- How many of each tenant are looked at: together they fill a batch. And how many slots are kept
--- for tenants that run nothing and have nothing pending here, one for each of them: those are counted
--- only where it makes a difference, and only as far. So tenants whose executions hang cannot hold all
--- slots, unless they are more than these slots.
+-- How many executions of each tenant are considered: together they fill a batch. And how many slots
+-- are reserved for tenants without running or pending executions, one for each: these tenants are
+-- counted only if it makes a difference, and only as far as it does. So tenants whose executions hang
+-- cannot hold all slots, unless there are more such tenants than these slots.
 share AS MATERIALIZED (
     SELECT
         ceil(least(free.slots, %(batch)s)::float8 / greatest(count(*), 1))::int AS number,
@@ -148,11 +149,12 @@ share AS MATERIALIZED (
     FROM free LEFT JOIN tenant ON tenant.status = 'active' AND tenant.running < tenant.most
     GROUP BY free.slots, free.most_kept, free.busy
 ),
--- Each tenant's first in line for each requirement, by priority, then by age. What has to wait for
--- the execution before it is passed over, so that it delays no others; what ends because of it (it
--- may not wait, or not any longer) or is about to replace it is not. Retries and manual triggers
--- wait for the execution before them, whatever the overlap. What is being cancelled is left alone.
--- A row that is locked here stays where it is until this statement changes it, so its ctid finds it.
+-- Each tenant's first executions for each requirement, by priority, then by age. An execution that has
+-- to wait for the previous one is skipped, so that it does not delay others; one that ends because of
+-- it (it may not wait, or not any longer) or will replace it is not skipped. Retries and manual
+-- triggers wait for the previous execution, whatever the overlap. Executions that are being cancelled
+-- are ignored. A row that is locked here does not move until this statement changes it, so its ctid
+-- stays valid.
 picked AS MATERIALIZED (
     SELECT
         p.*, pair.is_own, t.schema_name, t.running, t.most, t.weight, share.kept,
@@ -176,8 +178,8 @@ picked AS MATERIALIZED (
             e.ctid, e.id, e.scheduled_for, e.tenant_id, e.schedule_id, e.overlap, e.priority,
             e.not_before, e.attempt, e.actor_source,
             CASE WHEN e.suspicion >= %(alone)s THEN %(together)s ELSE e.suspicion END AS suspects,
-            -- It may not wait, and waited all the same: nobody was there to claim it. It can be
-            -- fired up to a minute late, and is not to end for that.
+            -- It may not wait, but has waited, because no replica claimed it. It can be fired up to a
+            -- minute late, which must not end it.
             e.attempt = 0
             AND e.start_deadline + interval '1 minute'
             < coalesce(%(at)s::timestamptz, statement_timestamp())
@@ -194,7 +196,7 @@ picked AS MATERIALIZED (
         WHERE
             e.requires = pair.requires AND e.tenant_id = pair.tenant_id AND e.state <> 'RUNNING'
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
-            -- A suspect without room here is left to other replicas, or to a later claim.
+            -- A suspect for which there is no room is left to other replicas, or to a later claim.
             AND CASE WHEN e.suspicion >= %(alone)s THEN %(together)s ELSE e.suspicion END
             <= (SELECT free.suspects FROM free)
             AND (
@@ -216,14 +218,14 @@ picked AS MATERIALIZED (
         LIMIT least(t.most - t.running, share.number * t.weight)
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS p
-    -- Whoever pauses, disables or removes ends what waits; but what ran then, or was just being
-    -- retried by hand, may have come to wait since.
+    -- Disabling or removing a schedule ends its pending executions; but an execution that was running
+    -- then, or was just being retried manually, may have become pending since.
     LEFT JOIN tenantcron.schedule_cursor AS c ON c.schedule_id = p.schedule_id
     WHERE t.status = 'active' AND t.running < t.most AND share.number > 0
 ),
--- The order of all: round by round over the tenants, counting what they run already, so that a
--- long queue delays nobody else's short one; a heavier tenant has more places a round. What comes
--- after the first round leaves the slots that are kept.
+-- The order of the cluster: round-robin over the tenants, counting their running executions, so that
+-- a long queue does not delay the short queue of another tenant. A tenant with a higher weight has
+-- more places per round. Executions after the first round leave the reserved slots free.
 in_line AS MATERIALIZED (
     SELECT
         ctid, id, tenant_id, schedule_id, schema_name, suspects, is_own,
@@ -243,7 +245,7 @@ in_line AS MATERIALIZED (
             FROM picked
             WHERE stopped_for IS NULL AND NOT is_second AND (overlap = 'allow' OR turn = 1)
         ) AS nth_of_tenant
-        -- Each requirement was looked at by itself; the limit is of all of them.
+        -- Each requirement was considered separately; the tenant limit applies to all of them.
         WHERE running + nth <= most
     ) AS startable
 ),
@@ -255,7 +257,7 @@ judged AS MATERIALIZED (
         AND (in_line.suspects = 0 OR in_line.suspects_so_far <= free.suspects) AS starts
     FROM in_line, free
 ),
--- The second of a schedule ends for the first one only if that runs.
+-- The second execution of a schedule ends only if the first one starts or runs.
 unstarted AS MATERIALIZED (
     SELECT id, schema_name, 'SKIPPED' AS state, %(still_running)s::text AS reason_code
     FROM picked
@@ -312,7 +314,7 @@ started AS (
     FROM judged
     GROUP BY tenant_id
 ),
--- The tenants that can start nothing more, and why.
+-- The tenants that cannot start more executions, and the reason.
 full_up AS (
     SELECT
         t.tenant_id,

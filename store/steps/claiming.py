@@ -1,22 +1,23 @@
-"""Claim, as the database sees it: the step from waiting to running.
+"""Claim, the database side: the step from pending to running.
 
-Only this step makes anything RUNNING, and only one replica at a time takes it, under a lock that
-ends with the transaction (see `locks`). It counts the rows that run, in a statement of its own
-after the lock was taken, so it sees every start that was committed before. Ends may go on
-meanwhile; they only make room. So at no moment do more run than the limits allow, with any number
-of replicas, and no counter can come apart from what it counts.
+Only this step sets executions to RUNNING, and only one replica at a time runs it, under a lock that
+ends with the transaction (see `locks`). It counts the running rows with a separate statement after
+taking the lock, so it sees every start that was committed before. Executions may end concurrently,
+which only frees slots. So the limits are never exceeded, with any number of replicas, and there is
+no counter that could diverge from the rows.
 
-The last quarter of the cluster's slots is kept for tenants that run nothing, as many slots as there
-are such tenants. A tenant takes them only for its first executions, up to its weight. Without this,
+The last quarter of the cluster's slots is reserved for tenants without running executions, one slot
+per such tenant. A tenant uses them only for its first executions, up to its weight. Without this,
 four tenants whose targets hang would hold all slots at the default limits of 20 and 5.
 
-A claim considers only executions whose requirement is among those that the replica gives, so a
-replica never starts what it cannot run, and what others run costs it nothing. The limits and the
-order are the cluster's all the same: they count everything that runs.
+A claim considers only executions whose requirement the replica has. So a replica never starts an
+execution that it cannot run, and executions of other replicas cost it nothing. The limits and the
+order still apply to the cluster: they count all running executions.
 
-What may not wait and gets no slot is SKIPPED in the same statement, with the reason. What may wait
-stays as it is; so does a suspect that this replica has no room for (see `suspects`). If anything
-that the statement reads cannot be read, it fails and nothing starts: the check fails closed.
+An execution that may not wait and gets no slot is SKIPPED in the same statement, with the reason.
+One that may wait stays pending; so does a suspect for which this replica has no room (see
+`suspects`). If the statement cannot read something, it fails and nothing starts: the check fails
+closed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -40,18 +41,18 @@ from tenantcron.store.rows.limits import KEPT_SHARE
 from tenantcron.store.steps import suspects
 from tenantcron.store.steps.statements import statement
 
-# Verdicts a statement, starts and skips together. The bound also tells the planner how many rows
-# it will look up, whatever it thinks of the rest.
+# Decisions per statement, starts and skips together. The LIMIT also gives the planner an upper
+# bound for the number of rows.
 MOST_VERDICTS = 1000
-# The pairs of requirement and tenant that one claim looks at; the next one continues after them.
+# The pairs of requirement and tenant that one claim considers; the next one continues after them.
 PAIRS_A_CLAIM = 500
-# Schedulers listen here for what they need not wait for; a hint, never the truth.
+# Schedulers listen on this channel for work; only a hint.
 WORK = "tenantcron_work"
 CANCEL = "cancel"
 LIMITS = "limits"
-# A replica has fired what it cannot run itself, or has left slots to others.
+# A replica has fired executions that it cannot run itself, or has left slots to others.
 FOR_OTHERS = "for others"
-# For so long the wants of a replica keep their places in the cluster's order.
+# How long the unmet demand of a replica keeps its places in the cluster's order.
 HUNGRY_FOR = timedelta(seconds=6)
 
 # An execution and the token of the claim that started it.
@@ -71,7 +72,7 @@ class Claimed(NamedTuple):
     definition_id: UUID
     attempt: int
     attempts_allowed: int
-    # How often a worker was lost with it, and how many of its latest attempts in a row were lost.
+    # How many workers were lost with it, and how many of its last attempts in a row were lost.
     losses: int
     suspicion: int
     actor: Actor
@@ -80,7 +81,7 @@ class Claimed(NamedTuple):
 
     @property
     def lease(self) -> Lease:
-        """What nobody else has: all that one claim starts has the same token."""
+        """The unique id of the lease: all executions of one claim have the same token."""
         return self.id, self.lease_token
 
 
@@ -90,7 +91,7 @@ _OWN = tuple(name for name in Claimed._fields if name not in ("actor", "lease_to
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An execution that ended without a start."""
+    """An execution that ended without starting."""
 
     id: UUID
     tenant_id: TenantId
@@ -107,7 +108,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class FullUp:
-    """A tenant that can start nothing more; a closed one may not even let anything wait."""
+    """A tenant that cannot start more; for a closed one, no execution may stay pending."""
 
     tenant_id: TenantId
     reason_code: str
@@ -117,26 +118,26 @@ class FullUp:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The outcome of one claim."""
+    """The result of a claim."""
 
     started: tuple[Claimed, ...]
     skipped: tuple[Skipped, ...]
-    # Slots of the cluster that are left, and the tenants that have none.
+    # The free slots of the cluster, and the tenants that have none.
     slots: int
     full_up: tuple[FullUp, ...]
-    # Schedules that say `cancel_running` have one waiting for the one that runs.
+    # A `cancel_running` schedule has an execution that waits for the running one.
     must_replace: bool
-    # Where the next claim goes on, if there are more tenants than one looks at; else empty.
+    # Where the next claim continues if this one did not see all tenants; else empty.
     last_tenant: str
     # Whether anything was pending that the replica can run.
     has_own: bool
-    # Slots were left to what other replicas run and what comes first.
+    # Slots were left to executions of other replicas that come first.
     leaves_slots: bool
-    # Executions of the release before wait for their requirement to be decided.
+    # The requirement of executions of the previous release has to be decided.
     has_undecided: bool
-    # The moment that it was made for.
+    # The time of the claim.
     at: datetime
-    # Seconds that those which start were kept waiting since they might have started.
+    # Seconds between when each started execution could have started and its start.
     lateness: tuple[float, ...] = ()
 
     @property
@@ -151,7 +152,7 @@ class Claim:
         return bool(self.started or self.skipped or self.must_replace)
 
 
-async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
+async def claim(  # noqa: PLR0913 -- the parameters of one statement
     connection: AsyncConnection,
     worker_id: str,
     *,
@@ -161,7 +162,7 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
     requires: Sequence[str],
     after: str = "",
 ) -> Claim:
-    """Start what may start, at most a batch. The transaction must end soon: others wait for it."""
+    """Start at most a batch of executions. Commit soon: other replicas wait for the lock."""
     await take_lock(connection, Lock.CLAIM)
     parameters = {
         "at": at,
@@ -169,7 +170,7 @@ async def claim(  # noqa: PLR0913 -- one statement, and all that it needs
         "worker_id": worker_id,
         "batch": batch,
         "requires": list(requires),
-        # Each requirement has an end, which is a step, too.
+        # The end of each requirement is a step, too.
         "pairs": PAIRS_A_CLAIM + 2 * len(requires),
         "lease": lease,
         "most": MOST_VERDICTS,
@@ -217,7 +218,7 @@ async def skip_late(
     everybody: bool,
     at: datetime | None,
 ) -> tuple[Skipped, ...]:
-    """End what may not wait: of these tenants, or of all if the cluster has no slot left."""
+    """End executions that may not wait, of these tenants or, if no slot is free, of all."""
     parameters = {
         "at": at,
         "requires": list(requires),
@@ -258,14 +259,14 @@ async def make_room(
     await tell(connection, CANCEL)
 
 
-async def tell(connection: AsyncConnection, what: str) -> None:
-    """Let the schedulers know, when the transaction is committed."""
+async def notify(connection: AsyncConnection, what: str) -> None:
+    """Notify the schedulers on commit."""
     await connection.execute(select(func.pg_notify(WORK, what)))
 
 
 @dataclass(frozen=True, slots=True)
 class Unstarted:
-    """An execution that a replica has claimed and did not hear of."""
+    """An execution that a replica claimed without receiving the result of the claim."""
 
     id: UUID
     scheduled_for: datetime
@@ -284,20 +285,20 @@ WHERE
 async def unstarted(
     connection: AsyncConnection, worker_id: str, known: Collection[UUID]
 ) -> list[Unstarted]:
-    """Return what a replica has claimed, except by the claims whose tokens it knows."""
+    """Return the executions that a replica has claimed with tokens that it does not know."""
     parameters = {"worker_id": worker_id, "known": list(known)}
     rows = await connection.exec_driver_sql(_CLAIMED_BY, parameters)
     return [Unstarted(*columns) for columns in map(tuple, rows)]
 
 
-async def give_back(
+async def release(
     connection: AsyncConnection,
     claimed: Sequence[Claimed | Unstarted],
     requires: Sequence[str] | None = None,
 ) -> int:
-    """Let executions wait again that were claimed and have not started; return how many.
+    """Make claimed executions that have not started pending again; return how many.
 
-    `requires` corrects what they require, where that was not so.
+    `requires` corrects their requirements, where they were wrong.
     """
     parameters = {
         "requires": [None] * len(claimed) if requires is None else list(requires),
@@ -306,14 +307,14 @@ async def give_back(
         "tokens": [one.lease_token for one in claimed],
         "cancelled": ReasonCode.CANCELLED.value,
     }
-    given = (await connection.exec_driver_sql(statement("give_back"), parameters)).rowcount
-    await tell(connection, "given back")
-    return given
+    released = (await connection.exec_driver_sql(statement("release"), parameters)).rowcount
+    await notify(connection, "released")
+    return released
 
 
 @lru_cache(maxsize=256)
 def actor_of(actor_id: str, actor_type: str, source: str) -> Actor:
-    """Return the actor of an execution; thousands a second have the same one."""
+    """Return the actor of an execution, cached: thousands per second have the same one."""
     return Actor(actor_id, ActorType(actor_type), source)
 
 

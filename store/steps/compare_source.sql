@@ -1,5 +1,5 @@
--- Compares what the tenant source has with the registered tenants, and returns what differs. The
--- statement before it names the rows of the source: given (document).
+-- Compares the tenant source with the registered tenants and returns the differences. The CTE before
+-- it has the rows of the source: given (document).
 twice AS MATERIALIZED (
     SELECT document ->> 'id' AS id FROM given GROUP BY 1 HAVING count(*) > 1
 ),
@@ -10,7 +10,7 @@ shared AS MATERIALIZED (
     GROUP BY 1
     HAVING count(*) > 1
 ),
--- A row that equals its tenant needs no check: the tenant was checked when it was registered.
+-- A row that equals its tenant needs no validation: the tenant was validated when it was registered.
 differing AS MATERIALIZED (
     SELECT
         g.document,

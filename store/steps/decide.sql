@@ -1,4 +1,4 @@
--- Executions that the release before has made: their requirement comes from their own definition.
+-- Executions of the previous release get the requirement from their definition.
 WITH undecided AS MATERIALIZED (
     SELECT e.id
     FROM tenantcron.execution_live AS e

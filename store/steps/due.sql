@@ -1,5 +1,5 @@
--- Due cursors, the longest waiting first. Each is taken by one replica; the others skip it.
--- The time is returned, because what is due is computed with the moment that found it.
+-- Due cursors, the longest overdue first. One replica locks each cursor; the others skip it. The time
+-- is returned, because the due occurrences are computed with the same time.
 SELECT
     c.schedule_id, c.tenant_id, c.schedule_name, c.saga_name, c.cron_expr, c.timezone,
     c.definition_id, c.next_run_at, c.paused_at, c.paused_by, c.paused_reason, c.paused_until,

@@ -1,6 +1,6 @@
 -- Pending executions that no live replica can run end like all others: with their tenant or schedule,
--- for the next occurrence, or when they may not wait any longer. Only that they never start is left
--- out. `requires` names what no live replica has, so the index finds just these.
+-- for the next occurrence, or when they may not wait any longer. They just never start. `requires`
+-- lists the requirements that no live replica has, so the index finds only these.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),

@@ -1,4 +1,4 @@
--- Executions whose worker has not been heard of; each is recovered by one replica.
+-- Executions whose worker has not renewed the lease; one replica recovers each.
 SELECT
     e.id, e.scheduled_for, e.tenant_id, coalesce(t.schema_name, '') AS schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,

@@ -1,4 +1,4 @@
--- What a replica remembers of the attempts that it started.
+-- The attempts that a replica remembers having started.
 WITH given AS (
     SELECT *
     FROM unnest(
@@ -7,7 +7,7 @@ WITH given AS (
         %(schedules)s::text[]
     ) AS g (id, scheduled_for, attempt, started_at, ended, tenant_id, schedule_name)
 ),
--- An attempt is known by its number and its start: run again, it has another start. A later
+-- An attempt is identified by its number and its start: a repeated attempt has another start. A later
 -- attempt without a row of this one follows a plain success that an operator retried.
 known AS (
     SELECT

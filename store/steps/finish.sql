@@ -1,7 +1,7 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
--- The last ones have an id and a token only: they have succeeded, and there is no more to say.
+-- The last ones only have an id and a token: they succeeded without details.
 given AS MATERIALIZED (
     SELECT
         id, token, coalesce(state, 'SUCCEEDED') AS state, reason_code, reason, wait, outcome, error,
@@ -17,8 +17,8 @@ given AS MATERIALIZED (
         answer, suspicion, log, result
     )
 ),
--- The fence: only who still holds the lease may say how it ended. Retries wait for a slot; what
--- was asked to stop is not tried again.
+-- The fence: only the holder of the lease may end an execution. Retries wait for a slot; an execution
+-- that was asked to stop is not retried.
 ended AS (
     UPDATE tenantcron.execution AS e
     SET
@@ -55,7 +55,7 @@ ended AS (
         e.reason_code, e.reason, g.outcome, g.error, g.auto_pause_after, g.http_status, g.answer,
         g.log, g.result
 ),
--- An attempt that has succeeded is told by the execution's own row, which is its last change.
+-- A plain success has no row here: the row of the execution describes it.
 attempts AS (
     INSERT INTO tenantcron.execution_attempt (
         execution_id, scheduled_for, attempt, worker_id, started_at, finished_at, outcome, error,
@@ -67,7 +67,7 @@ attempts AS (
     FROM ended, clock
     WHERE outcome IS NOT NULL
 ),
--- A success ends a row of failures; nearly always there is none, and nothing to write.
+-- A success resets the count of failures; usually it is zero, and nothing is written.
 tally AS MATERIALIZED (
     SELECT
         schedule_id,
@@ -78,7 +78,7 @@ tally AS MATERIALIZED (
     WHERE state IN ('SUCCEEDED', 'DEAD')
     GROUP BY schedule_id
 ),
--- The schedules whose count changes; an index has those that have failed, which are few.
+-- The schedules whose count changes; an index finds the few with failures.
 affected AS MATERIALIZED (
     SELECT t.schedule_id FROM tally AS t WHERE t.dead > 0
     UNION
@@ -87,8 +87,7 @@ affected AS MATERIALIZED (
     JOIN tenantcron.schedule_cursor AS f
         ON f.schedule_id = t.schedule_id AND f.consecutive_failures > 0
 ),
--- In one order everywhere, so that two replicas never wait for each other. A pause that is in
--- force stays whose it is.
+-- Locked in a fixed order, to prevent deadlocks. A pause that is in force does not change.
 counters AS MATERIALIZED (
     SELECT
         c.schedule_id,
@@ -117,14 +116,14 @@ counted AS (
     WHERE c.schedule_id = n.schedule_id
     RETURNING c.schedule_id, n.pauses
 ),
--- Nearly always there is none, so this is the shorter answer.
+-- Returned instead of the accepted ones, because there are usually none.
 refused AS MATERIALIZED (
     SELECT g.id, g.token
     FROM given AS g
     WHERE NOT EXISTS (SELECT FROM ended AS e WHERE e.id = g.id AND e.token = g.token)
 )
--- The slots that this frees are of use if anything is pending that this replica can run, also what is
--- pending only from now on.
+-- The freed slots are useful if anything is pending that this replica can run, including executions
+-- that have just become pending.
 SELECT
     array(SELECT id FROM refused ORDER BY id, token) AS refused_ids,
     array(SELECT token FROM refused ORDER BY id, token) AS refused_tokens,

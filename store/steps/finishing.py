@@ -1,10 +1,9 @@
-"""Finish and lease, as the database sees them.
+"""Finish and lease, the database side.
 
-Whoever claims an execution gets a lease and a token that nobody else has. Everything that is said
-about a running execution carries the token, and is refused when the row has another one or none: a
-worker that was stalled past its lease finds that its result changes nothing. Leases are kept up by
-heartbeats. An expired one is found by whichever replica looks next, which ends the attempt as
-"worker lost" with the very same statement.
+A replica that claims an execution gets a lease with a unique token. Every change of a running
+execution carries the token, and is refused if the row has another one or none: the result of a
+worker that stalled past its lease changes nothing. Heartbeats renew leases. The next replica that
+checks finds an expired lease and ends the attempt as "worker lost", with the same statement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,12 +35,12 @@ class Ended(NamedTuple):
     outcome: str
     error: str | None
     auto_pause_after: int
-    # What an HTTP target answered.
+    # The response of an HTTP target.
     http_status: int | None = None
     answer: str | None = None
-    # How many attempts in a row were lost, with this one.
+    # How many attempts in a row were lost, including this one.
     suspicion: int = 0
-    # The end of what its handler logged, and the JSON of what it returned.
+    # The last log lines of its handler, and its result as JSON.
     log: str | None = None
     result: str | None = None
 
@@ -52,7 +51,7 @@ class Ended(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has succeeded, and there is nothing to keep but that."""
+        """Whether it succeeded without a response, log or result to store."""
         return (
             self.state is State.SUCCEEDED
             and self.http_status is None
@@ -63,11 +62,11 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The results that came without a lease, and the schedules that were paused for failures."""
+    """The refused results, and the schedules that were paused after failures."""
 
     refused: frozenset[Lease]
     paused: tuple[UUID, ...]
-    # Whether something waits that could use the slots.
+    # Whether a pending execution could use the slots.
     waiting: bool
     # Those that were cancelled, with code and detail: also what failed after it was asked to stop.
     cancelled: Mapping[UUID, tuple[str, str | None]] = field(default_factory=dict)
@@ -75,7 +74,7 @@ class Finished:
     at: datetime | None = None
 
     def is_refused(self, claimed: Claimed) -> bool:
-        """Whether the result of this claim was refused; hardly ever is there any."""
+        """Whether the result of this claim was refused, which is rare."""
         return bool(self.refused) and claimed.lease in self.refused
 
     def as_written(self, one: Ended) -> Ended:
@@ -86,7 +85,7 @@ class Finished:
         return one._replace(state=State.CANCELLED, reason_code=code, detail=detail)
 
     def __add__(self, other: "Finished") -> "Finished":
-        """Put two together."""
+        """Combine two results."""
         return Finished(
             self.refused | other.refused,
             self.paused + other.paused,
@@ -104,17 +103,17 @@ async def finish(
     actor_id: str,
     at: datetime | None,
 ) -> Finished:
-    """Record how attempts ended, except those whose lease was taken away.
+    """Record how attempts ended, except for those that have lost their lease.
 
-    `requires` is what the replica can run, None for anything: whether any of that waits comes with
-    the answer.
+    `requires` is what the replica can run, None for anything: the result includes whether any such
+    execution is pending.
     """
-    # Nearly all are plain; what is not said of those costs nothing.
-    told: list[Ended] = []
+    # Nearly all are plain, and for those only the id and the token are sent.
+    detailed: list[Ended] = []
     plain: list[Ended] = []
     for result in ended:
-        (plain if result.is_plain else told).append(result)
-    claims = [result.claimed for result in told + plain]
+        (plain if result.is_plain else detailed).append(result)
+    claims = [result.claimed for result in detailed + plain]
     parameters = {
         "at": at,
         "actor_id": actor_id,
@@ -154,7 +153,7 @@ async def finish(
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lease that was kept up; the reason is there if the execution is to stop."""
+    """A renewed lease; it has a reason if the execution has to stop."""
 
     id: UUID
     lease_token: UUID
@@ -168,12 +167,12 @@ async def heartbeat(
     lease: timedelta,
     at: datetime | None,
 ) -> list[Held]:
-    """Keep the leases up; those that were taken away are left out of the answer."""
+    """Renew leases and return them; lost leases are not returned."""
     parameters = {
         "at": at,
         "lease": lease,
-        "ids": uuids(one.id for one in claimed),
-        "tokens": uuids(one.lease_token for one in claimed),
+        "ids": uuids(execution.id for execution in claimed),
+        "tokens": uuids(execution.lease_token for execution in claimed),
     }
     rows = await connection.exec_driver_sql(statement("heartbeat"), parameters)
     return [Held(*columns) for columns in map(tuple, rows)]
@@ -181,7 +180,7 @@ async def heartbeat(
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """An execution whose worker has not been heard of."""
+    """An execution whose worker has not renewed the lease."""
 
     claimed: Claimed
     worker_id: str
@@ -191,7 +190,7 @@ class Expired:
 async def take_expired(
     connection: AsyncConnection, batch: int, at: datetime | None
 ) -> list[Expired]:
-    """Lock executions whose lease has run out; this transaction ends their attempts."""
+    """Lock executions whose lease has expired; this transaction ends their attempts."""
     parameters = {"at": at, "batch": batch}
     rows = await connection.exec_driver_sql(statement("expired"), parameters)
     claimed = claimed_reader(rows.keys())

@@ -1,4 +1,4 @@
--- The cursors move on, but only from where they were found: compare and set.
+-- Move the cursors, but only from where they were found: compare-and-set.
 WITH moved AS (
     UPDATE tenantcron.schedule_cursor AS c
     SET next_run_at = to_.next_run_at, last_run_at = to_.last_run_at, tz_version = %(tz_version)s
@@ -9,9 +9,9 @@ WITH moved AS (
     WHERE c.schedule_id = to_.schedule_id AND c.next_run_at = to_.found_at
     RETURNING c.schedule_id, c.tenant_id, c.schedule_name, c.saga_name, c.definition_id
 )
--- Their occurrences get the one row that each can have. One that is there already, at work or in the
--- history, was fired before; meeting it is an outcome, not an error. Nobody else can be about to
--- insert it: that takes the lock on the cursor.
+-- Insert the only row that each occurrence can have. If it exists already, live or in the history, the
+-- occurrence was fired before; that is an outcome, not an error. No other transaction can insert it
+-- concurrently: that needs the lock on the cursor.
 INSERT INTO tenantcron.execution (
     id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
     reason_code, reason, overlap, priority, not_before, start_deadline, attempts_allowed,

@@ -1,9 +1,9 @@
-"""Fire, as the database sees it: due cursors are taken, moved on, and their executions inserted.
+"""Fire, the database side: lock due cursors, move them, and insert their executions.
 
-All of it happens in one transaction per batch. Killed before the commit: nothing happened, and the
-cursors are due again. Killed after it: everything did. Two replicas never hold the same cursor
-(SKIP LOCKED). And should a cursor ever be set back, by hand or by a restored backup, the ids of the
-executions are those of the occurrences, so what was fired is not fired again.
+All of it is one transaction per batch. If the replica is killed before the commit, nothing happened
+and the cursors are due again. If it is killed after the commit, everything happened. Two replicas
+never hold the same cursor (SKIP LOCKED). If a cursor is ever moved back, manually or by a restored
+backup, the ids of the executions are still those of the occurrences, so nothing is fired again.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tenantcron.store.steps.statements import statement
 
 
 class DueCursor(NamedTuple):
-    """A cursor whose next occurrence has come, locked by this transaction."""
+    """A cursor with a due occurrence, locked by this transaction."""
 
     schedule_id: UUID
     tenant_id: TenantId
@@ -38,7 +38,7 @@ class DueCursor(NamedTuple):
     paused_reason: str | None = None
     paused_until: datetime | None = None
     last_run_at: datetime | None = None
-    # Its timetable has no occurrences up to then.
+    # Its timetable has no occurrences before this time.
     counts_after: datetime | None = None
 
     @property
@@ -48,7 +48,7 @@ class DueCursor(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Where a cursor goes."""
+    """The move of a cursor."""
 
     schedule_id: UUID
     found_at: datetime
@@ -57,7 +57,7 @@ class Move(NamedTuple):
 
 
 class NewExecution(NamedTuple):
-    """The row of an occurrence; what it shares with its cursor is taken from there."""
+    """The execution of an occurrence, without the columns that come from its cursor."""
 
     schedule_id: UUID
     scheduled_for: datetime
@@ -78,14 +78,14 @@ class NewExecution(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Due cursors, and the moment that found them."""
+    """Due cursors, and the time of the query."""
 
     cursors: tuple[DueCursor, ...]
     now: datetime
 
 
 async def take_due(connection: AsyncConnection, batch: int, at: datetime | None) -> Taken | None:
-    """Lock the cursors that are due, as many as a batch takes; None if there are none."""
+    """Lock due cursors, at most a batch; None if there are none."""
     parameters = {"at": at, "batch": batch}
     found = await connection.exec_driver_sql(statement("due"), parameters)
     rows = found.all()
@@ -94,7 +94,7 @@ async def take_due(connection: AsyncConnection, batch: int, at: datetime | None)
     return Taken(tuple(DueCursor._make(row[:-1]) for row in rows), rows[0][-1])
 
 
-async def fire(  # noqa: PLR0913 -- one statement, and all that it needs
+async def fire(  # noqa: PLR0913 -- the parameters of one statement
     connection: AsyncConnection,
     moves: Sequence[Move],
     executions: Sequence[NewExecution],
@@ -103,7 +103,7 @@ async def fire(  # noqa: PLR0913 -- one statement, and all that it needs
     tz_version: str,
     now: datetime,
 ) -> int:
-    """Move the cursors and insert the executions; return how many there are that were not yet."""
+    """Move the cursors and insert the executions; return how many executions are new."""
     parameters = {
         "schedule_ids": uuids(one.schedule_id for one in moves),
         "found_at": times(one.found_at for one in moves),
@@ -132,15 +132,15 @@ async def fire(  # noqa: PLR0913 -- one statement, and all that it needs
     return inserted.rowcount
 
 
-_SET_ASIDE = """
+_QUARANTINE = """
 UPDATE tenantcron.schedule_cursor AS c SET fault = f.fault
 FROM unnest(%(schedule_ids)s::uuid[], %(faults)s::text[]) AS f (schedule_id, fault)
 WHERE c.schedule_id = f.schedule_id
 """
 
 
-async def set_aside(connection: AsyncConnection, faults: dict[UUID, str]) -> None:
-    """Keep cursors that cannot be evaluated from coming up again, with the reason."""
+async def quarantine(connection: AsyncConnection, faults: dict[UUID, str]) -> None:
+    """Quarantine cursors that cannot be evaluated, with the reason."""
     if faults:
         parameters = {"schedule_ids": list(faults), "faults": list(faults.values())}
-        await connection.exec_driver_sql(_SET_ASIDE, parameters)
+        await connection.exec_driver_sql(_QUARANTINE, parameters)

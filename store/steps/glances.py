@@ -1,13 +1,12 @@
-"""Glances: what a replica without work asks, each in one statement and one round trip.
+"""Glances: the queries of an idle replica, each in one statement and one round trip.
 
-A replica that is idle looks every few seconds whether there is anything to do. A transaction for
-each look, with all the settings that it pins, would be most of what an idle cluster asks of the
-database. So a glance runs by itself (`Database.glance`), and decides only whether a step is worth
-its transaction. If it is wrong for a moment, it costs a step or a few seconds and nothing else:
-the step decides by its own rows and locks.
+An idle replica checks every few seconds whether there is work. A transaction for each check, with
+all its pinned settings, would be most of the load of an idle cluster. So a glance runs without a
+transaction (`Database.glance`), and only decides whether to run a step. If it is briefly wrong, it
+costs an unnecessary step or a few seconds: the step decides with its own rows and locks.
 
-Nothing is pinned for a glance. So its statement names operators and functions in full, and returns
-times as microseconds.
+No settings are pinned for a glance. So its statement qualifies all operators and functions, and
+returns times as microseconds.
 """
 
 from collections.abc import Sequence
@@ -22,16 +21,16 @@ _MICROSECONDS = 1_000_000
 
 
 async def seconds_to_next_due(database: Database, at: datetime | None) -> float | None:
-    """Return how long it is until a cursor comes due, None if none will."""
+    """Return the seconds until the next cursor is due; None if there is none."""
     return await _seconds(database, "next_due", {"at": at})
 
 
 async def seconds_to_next_waiting(
     database: Database, requires: Sequence[str], since: datetime, at: datetime | None
 ) -> float | None:
-    """Return how long it is until something that waits may start, or may not wait any longer.
+    """Return the seconds until a pending execution may start, or may not wait any longer.
 
-    What has come since the last claim counts, too: no claim has looked at it yet. Only executions
+    Executions since the last claim count, too: no claim has considered them yet. Only executions
     with one of these requirements count.
     """
     parameters = {"requires": list(requires), "since": since, "at": at}
@@ -39,12 +38,12 @@ async def seconds_to_next_waiting(
 
 
 async def anything_waits(database: Database, requires: Sequence[str]) -> bool:
-    """Whether any execution with one of these requirements waits, for a slot or for its time."""
+    """Whether any execution with one of these requirements is pending."""
     return await _is_so(database, "anything_waits", {"requires": list(requires)})
 
 
-async def tell_work(database: Database, what: str) -> None:
-    """Wake the schedulers that listen for work, outside of any transaction."""
+async def notify_work(database: Database, what: str) -> None:
+    """Notify the schedulers that listen for work, outside any transaction."""
     parameters = {"channel": WORK, "what": what}
     await database.glance("SELECT pg_catalog.pg_notify(%(channel)s, %(what)s)::text", parameters)
 
@@ -55,18 +54,18 @@ async def anything_expired(database: Database, at: datetime | None) -> bool:
 
 
 async def anything_moved(database: Database) -> bool:
-    """Whether any tenant has schedules that the cursors do not follow yet, or cannot."""
+    """Whether any tenant has schedules that are not synced yet, or cannot be synced."""
     return await _is_so(database, "anything_moved", {})
 
 
 async def anything_provided(database: Database, provider: str) -> bool:
-    """Whether any cursor is of a provider."""
+    """Whether any cursor belongs to a provider."""
     return await _is_so(database, "anything_provided", {"provider": provider})
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxGlance:
-    """What there is to do for webhooks."""
+    """The pending work for webhooks."""
 
     has_events: bool
     has_webhooks: bool
@@ -74,7 +73,7 @@ class OutboxGlance:
 
 
 async def outbox(database: Database, at: datetime | None) -> OutboxGlance:
-    """Look whether events wait for their place or for delivery."""
+    """Check whether events have to be placed or delivered."""
     ((events, webhooks, lanes),) = await database.glance(statement("outbox_glance"), {"at": at})
     return OutboxGlance(bool(events), bool(webhooks), bool(lanes))
 
@@ -88,5 +87,5 @@ async def _seconds(database: Database, name: str, parameters: dict[str, object])
 
 
 async def _is_so(database: Database, name: str, parameters: dict[str, object]) -> bool:
-    ((answer,),) = await database.glance(statement(name), parameters)
-    return bool(answer)
+    ((is_so,),) = await database.glance(statement(name), parameters)
+    return bool(is_so)

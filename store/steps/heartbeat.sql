@@ -1,5 +1,5 @@
--- Who still holds its lease keeps it for another while. A row that somebody has locked is left as it
--- is until the next time: they may be ending it, and whoever ends one moves it away.
+-- Renew the leases that are still held. A row that another transaction has locked is skipped until the
+-- next heartbeat: it may be ending the execution, which moves the row to another partition.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::uuid[]) AS g (id, token)
 ),
@@ -16,7 +16,7 @@ prolonged AS (
     FROM free_to_change AS f
     WHERE e.id = f.id
 )
--- Held is what has the token, locked or not; only what does not come back was taken away.
+-- A lease is held if the row has the token, locked or not; a row that is not returned has lost it.
 SELECT e.id, e.lease_token, e.cancel_reason
 FROM tenantcron.execution_live AS e
 JOIN given AS g ON e.id = g.id AND e.lease_token = g.token

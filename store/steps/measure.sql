@@ -1,5 +1,5 @@
--- How it goes, in one row. What is live is small and is read once; all else is found by an index, so
--- that neither history nor the number of schedules matters.
+-- The metrics of the cluster in one row. The live partition is small and is read once. Everything else
+-- uses an index, so that the cost does not depend on the history or the number of schedules.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -28,11 +28,11 @@ tenant AS MATERIALIZED (
 priority AS MATERIALIZED (
     SELECT priority, sum(waiting)::int AS waiting FROM live GROUP BY priority
 ),
--- Tenants have labels of their own only where somebody wants it, and then only so many.
+-- Time series per tenant, only for a configured number of tenants.
 busiest AS MATERIALIZED (
     SELECT * FROM tenant ORDER BY running + waiting DESC, tenant_id LIMIT %(busiest)s
 ),
--- The same for the values of the labels that the settings name, of tenants that have anything live.
+-- The same for the values of the configured labels, of tenants with live executions.
 valued AS MATERIALIZED (
     SELECT
         k.key, t.labels ->> k.key AS value, sum(b.running)::int AS running,
@@ -46,7 +46,7 @@ valued AS MATERIALIZED (
     WHERE t.labels ->> k.key IS NOT NULL
     GROUP BY 1, 2
 ),
--- The values beyond the bound are summed up.
+-- Further values are summed up.
 label AS MATERIALIZED (
     SELECT
         key, CASE WHEN place <= %(label_values)s THEN value ELSE 'other' END AS value,
@@ -54,7 +54,7 @@ label AS MATERIALIZED (
     FROM valued
     GROUP BY 1, 2
 ),
--- The oldest event of each webhook, by an index: how many wait does not matter.
+-- The oldest event of each webhook, by index, so that the cost does not depend on the backlog.
 webhook AS MATERIALIZED (
     SELECT
         w.name, w.dropped,
@@ -71,10 +71,10 @@ webhook AS MATERIALIZED (
     ) AS oldest ON true
     WHERE w.disabled_at IS NULL
 ),
--- Whoever was set aside or paused by itself does not fire, and nobody may have noticed.
+-- Quarantined and automatically paused schedules do not fire, which may go unnoticed.
 stopped AS MATERIALIZED (
     SELECT
-        count(*) FILTER (WHERE fault IS NOT NULL) AS set_aside,
+        count(*) FILTER (WHERE fault IS NOT NULL) AS quarantined,
         count(*) FILTER (WHERE fault IS NULL AND paused_reason = %(auto_paused)s) AS auto_paused
     FROM tenantcron.schedule_cursor
     WHERE fault IS NOT NULL OR paused_at IS NOT NULL
@@ -106,11 +106,11 @@ SELECT
             enabled AND fault IS NULL AND next_run_at IS NOT NULL
             AND next_run_at < clock.now - %(overdue)s::interval
     ) AS overdue,
-    (SELECT set_aside FROM stopped) AS set_aside,
+    (SELECT quarantined FROM stopped) AS quarantined,
     (SELECT auto_paused FROM stopped) AS auto_paused,
     (
         SELECT count(*) FROM tenantcron.tenant WHERE schedule_revision <> synced_revision
-    ) AS tenants_not_followed,
+    ) AS tenants_not_synced,
     (
         SELECT count(*) FROM tenantcron.worker WHERE seen_at >= clock.now - %(gone)s::interval
     ) AS replicas,

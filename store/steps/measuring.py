@@ -1,4 +1,4 @@
-"""How it goes, as the database sees it: numbers of the whole cluster, read in one statement."""
+"""Metrics of the cluster, read with one statement."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,13 +7,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.steps.statements import statement
 
-# Whoever watches must not be what slows it down.
+# Monitoring must not slow down the cluster.
 _LONGEST = "SET LOCAL statement_timeout TO '2s'"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The state of the whole; the fields are the columns of the statement."""
+    """The metrics of the cluster; the fields are the columns of the statement."""
 
     running: int
     # None: the row of limits is missing, so nothing starts.
@@ -21,22 +21,22 @@ class Measured:
     tenants_at_limit: int
     priorities: list[int]
     waiting: list[int]
-    # Seconds; None: nothing waits, or there is no schedule.
+    # Seconds; None: there is no pending execution, or no schedule.
     longest_wait: float | None
     cursor_lag: float | None
     overdue: int
-    set_aside: int
+    quarantined: int
     auto_paused: int
-    tenants_not_followed: int
+    tenants_not_synced: int
     replicas: int
-    # Those that are on, by name: seconds that the oldest event waits, and how many were dropped.
+    # Enabled webhooks by name: the age of the oldest event in seconds, and dropped events.
     webhooks: list[str]
     webhook_lags: list[float]
     webhook_drops: list[int]
     busiest: list[str]
     busiest_running: list[int]
     busiest_waiting: list[int]
-    # Values of labels: the key and the value of each, and what runs and waits of their tenants.
+    # Labels: key and value, and the running and pending executions of their tenants.
     label_keys: list[str]
     label_values: list[str]
     label_running: list[int]
@@ -44,29 +44,31 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is wanted, and from when on something counts as late or gone."""
+class MetricsQuery:
+    """Which metrics to read, and when a cursor counts as overdue or a replica as gone."""
 
     busiest: int
     overdue: timedelta
     gone: timedelta
     auto_paused: str
     label_keys: tuple[str, ...] = ()
-    # So many values of each key; the others are summed up.
+    # The number of values per key; the others are summed up.
     label_values: int = 0
 
 
-async def measure(connection: AsyncConnection, asked: Asked, at: datetime | None) -> Measured:
-    """Read the numbers, or give up after two seconds."""
+async def measure(
+    connection: AsyncConnection, query: MetricsQuery, at: datetime | None
+) -> Measured:
+    """Read the metrics, with a timeout of two seconds."""
     await connection.exec_driver_sql(_LONGEST)
     parameters = {
         "at": at,
-        "busiest": asked.busiest,
-        "overdue": asked.overdue,
-        "gone": asked.gone,
-        "auto_paused": asked.auto_paused,
-        "label_keys": list(asked.label_keys),
-        "label_values": asked.label_values,
+        "busiest": query.busiest,
+        "overdue": query.overdue,
+        "gone": query.gone,
+        "auto_paused": query.auto_paused,
+        "label_keys": list(query.label_keys),
+        "label_values": query.label_values,
     }
     row = (await connection.exec_driver_sql(statement("measure"), parameters)).one()
     return Measured(**row._mapping)

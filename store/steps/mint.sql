@@ -1,13 +1,13 @@
--- May these executions have tokens now, and which key signs? One row for each that runs by the very
--- lease that is given, none for one that has ended or that somebody else has. The time comes along:
--- the tokens' times are those of the clock that decided.
+-- Whether these executions may have tokens now, and which key signs them. One row for each execution
+-- that is running with the given lease, none if it has ended or has another lease. The time is
+-- returned, because the times in the tokens must come from the same clock.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(tokens)s::uuid[]) AS a (id, token)
 ),
 clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
--- The key that has come into use last. There are only ever a few.
+-- The key that was activated last. There are only a few.
 signing AS MATERIALIZED (
     SELECT k.kid
     FROM tenantcron.signing_key AS k
@@ -20,7 +20,7 @@ SELECT
     e.lease_token,
     e.lease_until > c.now,
     t.status,
-    -- Null: schedulers of that name were never declared here.
+    -- Null: no scheduler of this service has ever been declared.
     i.status,
     c.now,
     (SELECT s.kid FROM signing AS s)

@@ -1,4 +1,4 @@
-"""Mint, as the database sees it: whether running executions may have tokens now."""
+"""Mint, the database side: whether running executions may have tokens now."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,26 +19,26 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """What a token depends on, at one moment of the database's clock."""
+    """The conditions of a token, at one time of the database's clock."""
 
     lease_holds: bool
     tenant: TenantStatus
-    # None: there is no such identity.
+    # None: the identity does not exist.
     identity: TenantStatus | None
     now: datetime
-    # None: no key in the database signs.
+    # None: the database has no active signing key.
     kid: str | None
 
     @property
     def allows(self) -> bool:
-        """Whether there may be a token."""
+        """Whether a token may be minted."""
         return self.lease_holds and self.tenant == self.identity == TenantStatus.ACTIVE
 
 
 async def permits(
     connection: AsyncConnection, leases: Sequence[Lease], *, identity: str, at: datetime | None
 ) -> dict[Lease, Permit]:
-    """Look at executions, their tenants and the keys; by lease, without those that are gone."""
+    """Check executions, their tenants and the keys; by lease, without lost leases."""
     parameters = {
         "ids": uuids(execution for execution, _ in leases),
         "tokens": uuids(token for _, token in leases),
@@ -51,10 +51,10 @@ async def permits(
 
 @dataclass(frozen=True, slots=True)
 class TokenLease:
-    """The lease that an execution runs by, at one moment of the database's clock."""
+    """The lease of an execution, at one time of the database's clock."""
 
     now: datetime
-    # None: it does not run, its lease has run out, or its tenant or identity is not active.
+    # None: it is not running, its lease has expired, or its tenant or identity is not active.
     lease_token: UUID | None
     # None: the request was not counted.
     usage: Usage | None
@@ -68,7 +68,7 @@ async def token_lease(
     at: datetime | None,
     caller: str | None = None,
 ) -> TokenLease:
-    """Look at the execution of a token; if a caller is given, count its request."""
+    """Return the lease of a token's execution; if a caller is given, count its request."""
     parameters = {"id": execution, "identity": identity, "at": at, "caller": caller}
     match await database.ask(statement("token_lease"), parameters):
         case [(token, holds, tenant, own, int(now), requests, seconds_left)]:

@@ -1,4 +1,4 @@
--- Microseconds until a cursor comes due. A glance: see `glances` for why everything is named in full.
+-- Microseconds until a cursor is due. A glance: see `glances` for why all names are qualified.
 SELECT (
     pg_catalog.date_part(
         'epoch',

@@ -1,5 +1,5 @@
--- Microseconds until something changes for what is pending and this replica can run: it may start, or
--- may not wait any longer.
+-- Microseconds until a pending execution that this replica can run may start, or may not wait any
+-- longer.
 SELECT (
     pg_catalog.date_part(
         'epoch',

@@ -1,5 +1,5 @@
--- Whether events wait for their place, whether any webhook is enabled, and whether one of these has
--- a lane that is due. A lane is looked up by the webhook's name: there may be thousands that wait.
+-- Whether events have to be placed, whether any webhook is enabled, and whether one of these has a due
+-- lane. Lanes are looked up by webhook: there may be thousands that are not due.
 SELECT
     EXISTS (SELECT FROM tenantcron.outbox),
     EXISTS (SELECT FROM tenantcron.webhook WHERE disabled_at IS NULL),

@@ -1,4 +1,4 @@
--- What the pending executions require, one step of the index for each, however many there are.
+-- The requirements of pending executions, one index lookup for each, whatever their number.
 WITH RECURSIVE step AS (
     (
         SELECT requires
@@ -27,7 +27,7 @@ SELECT step.requires
 FROM step
 WHERE
     step.requires IS NOT NULL
-    -- What a replica has named goes to the replicas that name it. They may be restarting.
+    -- Requirements that a replica has declared by name are left to it. It may be restarting.
     AND NOT (
         %(unnamed)s AND EXISTS (
             SELECT

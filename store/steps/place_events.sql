@@ -1,5 +1,5 @@
--- What is committed, in the order in which it was written. Whoever runs this holds the lock of the
--- outbox since before the statement began, so nobody else draws places meanwhile.
+-- Committed events, in the order of their ids. The caller has held the lock of the outbox since before
+-- the statement began, so no other transaction assigns positions concurrently.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -8,13 +8,13 @@ taken AS (
     WHERE id IN (SELECT o.id FROM tenantcron.outbox AS o ORDER BY o.id LIMIT %(batch)s)
     RETURNING *
 ),
--- Places come from the same sequence as ids: each is higher than all that were drawn before.
+-- Positions come from the same sequence as ids: each is higher than all previous ones.
 placed AS MATERIALIZED (
     SELECT nextval('tenantcron.outbox_id_seq') AS place, sorted.*
     FROM (SELECT * FROM taken ORDER BY id) AS sorted
 ),
--- A webhook that was switched off since gets nothing more; one that was made since may get a
--- little from before.
+-- A webhook that was disabled in the meantime gets no more events; one that was created in the
+-- meantime may get a few earlier ones.
 wanted AS MATERIALIZED (
     SELECT w.name AS webhook_name, placed.*
     FROM placed
@@ -22,7 +22,7 @@ wanted AS MATERIALIZED (
         ON w.disabled_at IS NULL AND placed.type = ANY (w.event_types)
         AND (w.tenant_ids IS NULL OR placed.tenant_id = ANY (w.tenant_ids))
 ),
--- In one order, so that nobody who holds one lane waits for another.
+-- Ordered, to prevent deadlocks.
 lanes AS (
     INSERT INTO tenantcron.webhook_lane AS l (webhook_name, tenant_id, last_placed, due_at)
     SELECT webhook_name, tenant_id, max(place), clock.now
@@ -31,7 +31,7 @@ lanes AS (
     ORDER BY webhook_name, tenant_id
     ON CONFLICT (webhook_name, tenant_id) DO UPDATE SET
         last_placed = excluded.last_placed,
-        -- A lane that was empty is due from now on; another keeps its turn, its lease or its wait.
+        -- A lane that was empty is due now; others keep their time, their lease or their backoff.
         due_at = CASE
             WHEN l.last_placed > l.last_delivered THEN l.due_at ELSE excluded.due_at
         END

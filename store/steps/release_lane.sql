@@ -1,6 +1,6 @@
--- The fence: a replica whose lease somebody else has by now changes nothing. What is delivered goes in
--- the same statement, and a lane with more to deliver goes to the end of the line.
-WITH settled AS (
+-- The fence: a replica that has lost the lease changes nothing. Delivered events are deleted in the
+-- same statement, and a lane with more events goes to the end of the queue.
+WITH released AS (
     UPDATE tenantcron.webhook_lane
     SET
         last_delivered = greatest(last_delivered, %(delivered)s),
@@ -14,9 +14,9 @@ WITH settled AS (
 ),
 gone AS (
     DELETE FROM tenantcron.webhook_event AS e
-    USING settled AS s
+    USING released AS s
     WHERE
         e.webhook_name = s.webhook_name AND e.tenant_id = s.tenant_id
         AND e.place <= s.last_delivered
 )
-SELECT count(*) FROM settled
+SELECT count(*) FROM released

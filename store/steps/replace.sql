@@ -1,4 +1,4 @@
--- Schedules whose next occurrence, which this replica can run, waits for the one before to make room.
+-- Schedules whose next occurrence waits for the previous one to stop, if this replica can run it.
 WITH replacing AS (
     SELECT DISTINCT schedule_id
     FROM tenantcron.execution_live
@@ -8,7 +8,8 @@ WITH replacing AS (
         AND overlap = 'cancel_running' AND attempt = 0 AND actor_source <> 'manual'
         AND not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
 )
--- What runs is asked to stop, its worker ends it; what waits for its next attempt ends here.
+-- A running execution is asked to stop, and its worker ends it. One that waits for its next attempt
+-- ends here.
 UPDATE tenantcron.execution AS e
 SET
     cancel_requested_at = coalesce(%(at)s::timestamptz, statement_timestamp()),

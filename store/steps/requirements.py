@@ -1,9 +1,10 @@
-"""What pending executions require, and what replicas have named: the tables behind capabilities.
+"""Requirements of pending executions, and the requirements that replicas have declared by name.
 
-A requirement is a column of `execution`, written when the row is made and corrected when the
-schedule gets another runner (`follow`). A null is a row that the release before has made; the next
-claim decides it (`decide`). A row of `capability` has when a replica last named a requirement: a
-catch-all leaves it alone while that replica restarts. The rows of `worker` show which are alive.
+A requirement is a column of `execution`, set when the row is inserted and corrected when the
+schedule gets another runner (`follow`). It is null in a row of the previous release; the next claim
+decides it (`decide`). A row of `capability` has the time when a replica last declared a requirement
+by name: a catch-all does not claim it while that replica restarts. The rows of `worker` show which
+replicas are alive.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,18 +22,18 @@ from tenantcron.store.connection.locks import set_lock_timeout
 from tenantcron.store.steps.claiming import MOST_VERDICTS, Skipped, skipped_rows
 from tenantcron.store.steps.statements import statement
 
-# For the lock that dropping an index needs.
+# The timeout of the lock for dropping an index.
 _PATIENCE: Final = "2s"
 # For so long a catch-all leaves alone what another replica has named.
 NAMED_FOR: Final = timedelta(hours=1)
-# An occurrence can be fired up to a minute late, and must not end for that.
+# An occurrence can be fired up to a minute late, which must not end it.
 GRACE: Final = timedelta(minutes=1)
 
 _NAME = """
 INSERT INTO tenantcron.capability AS c (name, named_at)
 SELECT name, coalesce(%(at)s::timestamptz, statement_timestamp())
 FROM unnest(%(names)s::text[]) AS name
--- In one order, so that two replicas never wait for each other in a circle.
+-- Ordered, to prevent deadlocks between replicas.
 ORDER BY name
 ON CONFLICT (name) DO UPDATE SET named_at = excluded.named_at
 WHERE c.named_at < excluded.named_at - interval '1 minute'
@@ -40,7 +41,7 @@ WHERE c.named_at < excluded.named_at - interval '1 minute'
 _FORGET = """
 DELETE FROM tenantcron.capability WHERE named_at < statement_timestamp() - interval '30 days'
 """
-# Only what has not begun: an execution that was tried stays with the runner that tried it.
+# Only executions without an attempt: others stay with the runner of their first attempt.
 _FOLLOW = """
 UPDATE tenantcron.execution AS e
 SET requires = g.requires, saga_name = g.saga_name, definition_id = g.definition_id
@@ -53,7 +54,7 @@ WHERE
     AND e.schedule_id = g.schedule_id AND e.state = 'PENDING' AND e.attempt = 0
     AND e.requires IS DISTINCT FROM g.requires
 """
-# On the table that the API may read, too.
+# On the parent table, which the API may read.
 _PENDING = """
 SELECT saga_name, requires, count(*)::int AS number, min(not_before) AS oldest
 FROM tenantcron.execution
@@ -85,7 +86,7 @@ ORDER BY c.saga_name, d.kind
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What runs the executions of a schedule from now on."""
+    """The runner of a schedule's executions from now on."""
 
     tenant_id: TenantId
     schedule_id: UUID
@@ -106,7 +107,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class SagaSchedules:
-    """Enabled schedules of one saga; the kind of their target is None if they have none."""
+    """The enabled schedules of one saga with the same kind of target, None without a target."""
 
     saga: str
     kind: str | None
@@ -114,17 +115,17 @@ class SagaSchedules:
 
 
 async def name(connection: AsyncConnection, names: Collection[str], at: datetime | None) -> None:
-    """Record that a replica has these capabilities."""
+    """Record that a replica declares these capabilities."""
     await connection.exec_driver_sql(_NAME, {"names": sorted(names), "at": at})
 
 
 async def forget_old(connection: AsyncConnection) -> None:
-    """Forget capabilities that no replica has had for a month."""
+    """Delete capabilities that no replica has declared for a month."""
     await connection.exec_driver_sql(_FORGET)
 
 
 async def unnamed(connection: AsyncConnection, at: datetime | None) -> list[str]:
-    """Return what the pending executions require and no replica has named lately."""
+    """Return the requirements of pending executions that no replica has recently declared."""
     rows = await connection.exec_driver_sql(
         statement("pending_requirements"), _parameters(unnamed=True, at=at)
     )
@@ -132,7 +133,7 @@ async def unnamed(connection: AsyncConnection, at: datetime | None) -> list[str]
 
 
 async def glance_at_unnamed(database: Database, at: datetime | None) -> list[str]:
-    """Return the same in one round trip, see `glances`."""
+    """Return the same with one round trip, see `glances`."""
     rows = await database.glance(
         statement("pending_requirements"), _parameters(unnamed=True, at=at)
     )
@@ -140,7 +141,7 @@ async def glance_at_unnamed(database: Database, at: datetime | None) -> list[str
 
 
 async def glance_at_pending(database: Database) -> list[str]:
-    """Return what the pending executions require in one round trip, see `glances`."""
+    """Return the requirements of pending executions with one round trip, see `glances`."""
     rows = await database.glance(
         statement("pending_requirements"), _parameters(unnamed=False, at=None)
     )
@@ -152,12 +153,12 @@ def _parameters(*, unnamed: bool, at: datetime | None) -> dict[str, object]:
 
 
 async def decide(connection: AsyncConnection) -> int:
-    """Give executions a requirement that have none; return how many there were."""
+    """Set the requirement of executions that have none; return how many."""
     return (await connection.exec_driver_sql(statement("decide"), {"most": 5000})).rowcount
 
 
 async def follow(connection: AsyncConnection, runners: Sequence[Runner]) -> int:
-    """Let what has not begun run as its schedule says now, where that needs another runner."""
+    """Move executions that have not begun to the current runner of their schedule."""
     if not runners:
         return 0
     parameters = {
@@ -173,7 +174,7 @@ async def follow(connection: AsyncConnection, runners: Sequence[Runner]) -> int:
 async def end_without_runner(
     connection: AsyncConnection, requires: Collection[str], at: datetime | None
 ) -> tuple[Skipped, ...]:
-    """End what no live replica can run and what may not wait any longer."""
+    """End executions that no live replica can run and that may not wait any longer."""
     parameters = {
         "requires": list(requires),
         "tenant_inactive": ReasonCode.TENANT_INACTIVE.value,
@@ -196,15 +197,15 @@ async def pending(connection: AsyncConnection) -> list[Pending]:
 
 
 async def of_schedules(connection: AsyncConnection) -> list[SagaSchedules]:
-    """Return what the enabled schedules run, by saga. It reads all of them."""
+    """Count the enabled schedules by saga and kind of target. It reads all cursors."""
     rows = await connection.exec_driver_sql(_OF_SCHEDULES)
     return [SagaSchedules(*columns) for columns in map(tuple, rows)]
 
 
 async def drop_waiting_index(connection: AsyncConnection) -> bool:
-    """Drop the index of the release before, unless a replica of it was seen in the last hour.
+    """Drop the index of the previous release, unless one of its replicas ran in the last hour.
 
-    A lock that cannot be had soon is an error of the database, and nothing is dropped.
+    If the lock is not available soon, the database raises an error, and nothing is dropped.
     """
     await set_lock_timeout(connection, _PATIENCE)
     found = await connection.exec_driver_sql("SELECT tenantcron.drop_waiting_index()")

@@ -1,5 +1,5 @@
--- What may not wait and cannot start ends here, with the reason; and all of a closed tenant. Only what
--- this replica can run: other replicas see to theirs.
+-- Ends executions that may not wait and cannot start, with the reason, and all executions of a closed
+-- tenant. Only those that this replica can run: other replicas end theirs.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),

@@ -1,4 +1,4 @@
-"""The hot statements: reviewed SQL in files of their own, one step of the protocol each."""
+"""The hot statements: reviewed SQL, one file per step of the protocol."""
 
 from functools import cache
 from importlib.resources import files
@@ -8,8 +8,8 @@ from importlib.resources import files
 def statement(name: str) -> str:
     """Return the text of `<name>.sql` in this folder; its parameters are psycopg's `%(name)s`.
 
-    Comments and indents are for people: without them a statement is short enough for psycopg to
-    remember what it made of it, and the server has less to read, hundreds of times a second.
+    Comments and indentation are removed: then a statement is short enough for psycopg to cache its
+    parsed form, and the server has less to parse, hundreds of times per second.
     """
     text = files("tenantcron.store.steps").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())

@@ -1,12 +1,12 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
--- Each webhook has slots of its own, so that one that is slow takes none of another's.
+-- Each webhook has its own slots, so that a slow webhook does not block others.
 slots AS MATERIALIZED (
     SELECT *
     FROM unnest(%(webhooks)s::text[], %(slots)s::int[]) AS s (webhook_name, number)
 ),
--- Those that have waited longest. What is not due is not read, however much there is of it.
+-- The lanes that are due for longest. Lanes that are not due are not read.
 due AS MATERIALIZED (
     SELECT lane.webhook_name, lane.tenant_id
     FROM slots
@@ -22,7 +22,8 @@ due AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS lane
 ),
--- The lease: nobody else finds it due until then, and only who has the token may say how it went.
+-- The lease: no other replica finds the lane due until then, and only the holder of the token may
+-- release it.
 taken AS (
     UPDATE tenantcron.webhook_lane AS l
     SET due_at = clock.now + %(lease)s::interval, lease_token = gen_random_uuid()
@@ -31,8 +32,8 @@ taken AS (
     RETURNING
         l.webhook_name, l.tenant_id, l.lease_token, l.failures, l.last_delivered, clock.now
 )
--- A lane whose events were placed a moment ago may show none yet: its row is newer than the moment
--- that the statement sees. It is given back, and taken again.
+-- A lane whose events were just placed may have none here: its row is newer than the snapshot of the
+-- statement. It is released and taken again.
 SELECT
     t.webhook_name, t.tenant_id, t.lease_token, t.failures, t.now,
     e.place, e.event_id, e.type, e.subject, e.happened_at, e.data

@@ -1,10 +1,10 @@
--- The lease that an execution runs by, and what its tokens depend on besides: always one row. If a
--- caller is given, its request is counted. Times are returned in microseconds, see `Database.ask`.
+-- The lease of an execution, and the other conditions of its tokens: always one row. If a caller is
+-- given, its request is counted. Times are returned in microseconds, see `Database.ask`.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),
 held AS MATERIALIZED (
-    -- By the primary key; an execution that has ended is not in this partition.
+    -- By primary key; an execution that has ended is not in this partition.
     SELECT e.lease_token, e.lease_until > c.now AS holds, t.status AS tenant, i.status AS identity
     FROM tenantcron.execution_live AS e
     CROSS JOIN clock AS c

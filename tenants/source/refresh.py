@@ -106,7 +106,7 @@ class Refresher:
             )
             if was_stale or changes:
                 # Pending executions may start now.
-                await claiming.tell(connection, claiming.LIMITS)
+                await claiming.notify(connection, claiming.LIMITS)
 
     async def _change_some(
         self,

@@ -146,7 +146,7 @@ async def test_a_crash_before_the_commit_changes_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(firing, "set_aside", crash)
+        patch.setattr(firing, "quarantine", crash)
         with pytest.raises(KeyboardInterrupt):
             await scheduling.fire()
 

@@ -202,7 +202,7 @@ async def test_live_executions_are_looked_up_by_plain_index_scans_however_many_r
     await scheduling.execute("ANALYZE")
     given = await statements(scheduling)
 
-    for name in ("claim", "heartbeat", "finish", "give_back", "expired", "mint"):
+    for name in ("claim", "heartbeat", "finish", "release", "expired", "mint"):
         plan = await explained(scheduling, name, **given[name])
         scans = {
             node["Node Type"]

@@ -1,4 +1,4 @@
--- As if it had never been claimed: the attempt does not count. What was cancelled meanwhile ends.
+-- Undo a claim: the attempt does not count. An execution that was cancelled in the meantime ends.
 UPDATE tenantcron.execution AS e
 SET
     state = CASE
@@ -16,7 +16,7 @@ SET
     lease_until = NULL,
     worker_id = NULL,
     started_at = NULL,
-    -- What this replica could not run after all gets the requirement that its definition has.
+    -- An execution that this replica cannot run gets the requirement of its definition.
     requires = coalesce(held.requires, e.requires)
 FROM unnest(
     %(ids)s::uuid[], %(scheduled_for)s::timestamptz[], %(tokens)s::uuid[], %(requires)s::text[]
