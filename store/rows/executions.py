@@ -228,7 +228,7 @@ async def cancel(
     reason: str,
     at: datetime | None,
 ) -> None:
-    """End what waits, ask what runs to stop; the caller has locked it and knows its state."""
+    """Cancel an execution; the caller has locked it and checked its state."""
     parameters = {
         "id": execution,
         "scheduled_for": scheduled_for,

@@ -343,17 +343,17 @@ full_up AS (
 -- have in common is in the first row only: reading thousands of values a second has its price.
 SELECT
     (SELECT slots FROM free) - (SELECT count(*) FROM judged WHERE starts) AS slots,
-    -- Where the next claim continues; null if this one has seen all tenants.
+    -- Where the next claim continues; null if this one considered all tenants.
     (SELECT tenant_id FROM horizon) AS last_tenant,
     -- Whether anything was pending that this replica can run, and whether slots are left to others.
     EXISTS (SELECT FROM pair WHERE is_own) AS has_own,
     EXISTS (SELECT FROM judged WHERE has_slot AND NOT is_own) AS leaves_slots,
-    -- Executions of the release before, whose requirement has to be decided first.
+    -- Executions of the previous release, whose requirement has to be decided first.
     EXISTS (
         SELECT FROM tenantcron.execution_live AS e
         WHERE e.state <> 'RUNNING' AND e.requires IS NULL
     ) AS has_undecided,
-    -- Also where the tenant is full: the one that makes room leaves its slot.
+    -- Also if the tenant has no free slot: the replaced execution frees one.
     EXISTS (
         SELECT FROM picked WHERE is_second AND overlap = 'cancel_running' AND turn = 1
     ) OR EXISTS (SELECT FROM active WHERE is_replaceable AND NOT is_leaving) AND EXISTS (
@@ -371,8 +371,8 @@ SELECT
     array(SELECT is_closed FROM full_up ORDER BY tenant_id) AS full_closed,
     clock.now,
     clock.token,
-    -- How many seconds each of those that start was kept waiting since it might have started.
-    -- Those that were lost keep their place in the queue, and would count the attempt before.
+    -- The delay of each start in seconds. A lost execution keeps its place in the queue, so its delay
+    -- would include the previous attempt.
     array(
         SELECT extract(epoch FROM clock.now - not_before)::float8 FROM taken WHERE losses = 0
     ) AS lateness,

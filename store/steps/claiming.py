@@ -85,7 +85,7 @@ class Claimed(NamedTuple):
         return self.id, self.lease_token
 
 
-# The fields that are columns of their own.
+# The fields that are columns of the statement.
 _OWN = tuple(name for name in Claimed._fields if name not in ("actor", "lease_token", "started_at"))
 
 
@@ -222,10 +222,10 @@ async def skip_late(
     parameters = {
         "at": at,
         "requires": list(requires),
-        "tenant_ids": [one.tenant_id for one in full_up],
-        "reason_codes": [one.reason_code for one in full_up],
-        "reasons": [one.detail for one in full_up],
-        "are_closed": [one.is_closed for one in full_up],
+        "tenant_ids": [tenant.tenant_id for tenant in full_up],
+        "reason_codes": [tenant.reason_code for tenant in full_up],
+        "reasons": [tenant.detail for tenant in full_up],
+        "are_closed": [tenant.is_closed for tenant in full_up],
         "all": everybody,
         "most": MOST_VERDICTS,
         "source_stale": ReasonCode.SOURCE_STALE.value,
@@ -235,7 +235,7 @@ async def skip_late(
 
 
 def skipped_rows(rows: Iterable[Row[Any]]) -> tuple[Skipped, ...]:
-    """Return executions that a statement has ended without a start."""
+    """Return the executions that a statement ended without starting them."""
     return tuple(replace(_skipped(row), detail=row.reason) for row in rows)
 
 
@@ -246,17 +246,17 @@ def _skipped(row: Row[Any]) -> Skipped:
 async def make_room(
     connection: AsyncConnection, requires: Sequence[str], at: datetime | None
 ) -> None:
-    """Ask executions to stop whose schedule says `cancel_running` and whose next one waits."""
+    """Ask running executions of `cancel_running` schedules to stop if the next one is pending."""
     replaced = ReasonCode.REPLACED
     parameters = {
         "requires": list(requires),
         "replaced": replaced.value,
-        # What the handler is told.
+        # The text that the handler receives.
         "words": reason_text(replaced, None),
         "at": at,
     }
     await connection.exec_driver_sql(statement("replace"), parameters)
-    await tell(connection, CANCEL)
+    await notify(connection, CANCEL)
 
 
 async def notify(connection: AsyncConnection, what: str) -> None:
@@ -302,9 +302,9 @@ async def release(
     """
     parameters = {
         "requires": [None] * len(claimed) if requires is None else list(requires),
-        "ids": [one.id for one in claimed],
-        "scheduled_for": [one.scheduled_for for one in claimed],
-        "tokens": [one.lease_token for one in claimed],
+        "ids": [execution.id for execution in claimed],
+        "scheduled_for": [execution.scheduled_for for execution in claimed],
+        "tokens": [execution.lease_token for execution in claimed],
         "cancelled": ReasonCode.CANCELLED.value,
     }
     released = (await connection.exec_driver_sql(statement("release"), parameters)).rowcount
@@ -321,7 +321,7 @@ def actor_of(actor_id: str, actor_type: str, source: str) -> Actor:
 def claimed_reader(columns: Iterable[str]) -> Callable[[Sequence[Any], UUID, datetime], Claimed]:
     """Return a function that reads claimed executions from rows with these columns.
 
-    It looks up the places once, because attributes of rows are slow: thousands a second are read.
+    It looks up the positions once: attributes of rows are slow, and thousands are read per second.
     """
     place = list(columns).index
     own = itemgetter(*map(place, _OWN))

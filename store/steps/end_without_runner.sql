@@ -26,7 +26,7 @@ ending AS MATERIALIZED (
                         AND later.not_before <= clock.now
                 )
                 THEN %(replaced)s
-            -- As for those that could run: an occurrence can be fired up to a minute late.
+            -- As in claim.sql: an occurrence can be fired up to a minute late.
             WHEN
                 e.start_deadline + %(grace)s::interval < clock.now
                 AND e.created_at + %(grace)s::interval < clock.now

@@ -33,7 +33,7 @@ ended AS (
             WHEN g.state IN ('RETRYING', 'CANCELLED') AND e.cancel_requested_at IS NOT NULL
             THEN coalesce(e.cancel_reason_code, %(cancelled)s) ELSE g.reason_code
         END,
-        -- One that was lost keeps its place in the queue.
+        -- A lost execution keeps its place in the queue.
         not_before = CASE
             WHEN g.state = 'RETRYING' AND NOT g.is_lost
             THEN clock.now + make_interval(secs => g.wait) ELSE e.not_before

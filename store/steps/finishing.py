@@ -30,7 +30,7 @@ class Ended(NamedTuple):
     # See `schedules.reasons`; a newer release may ask for a stop with a code that is not there.
     reason_code: str | None
     detail: str | None
-    # Until the next attempt, if there is one.
+    # The delay until the next attempt, if there is one.
     wait: timedelta
     outcome: str
     error: str | None
@@ -68,21 +68,21 @@ class Finished:
     paused: tuple[UUID, ...]
     # Whether a pending execution could use the slots.
     waiting: bool
-    # Those that were cancelled, with code and detail: also what failed after it was asked to stop.
+    # Cancelled executions with code and detail, including failed ones that had been asked to stop.
     cancelled: Mapping[UUID, tuple[str, str | None]] = field(default_factory=dict)
-    # When, by the clock of the rows.
+    # The time of the statement.
     at: datetime | None = None
 
     def is_refused(self, claimed: Claimed) -> bool:
         """Whether the result of this claim was refused, which is rare."""
         return bool(self.refused) and claimed.lease in self.refused
 
-    def as_written(self, one: Ended) -> Ended:
-        """Return how it ended in the end: what had been asked to stop and failed was cancelled."""
-        if one.claimed.id not in self.cancelled:
-            return one
-        code, detail = self.cancelled[one.claimed.id]
-        return one._replace(state=State.CANCELLED, reason_code=code, detail=detail)
+    def as_written(self, ended: Ended) -> Ended:
+        """Return the recorded end: a failed execution that was asked to stop is cancelled."""
+        if ended.claimed.id not in self.cancelled:
+            return ended
+        code, detail = self.cancelled[ended.claimed.id]
+        return ended._replace(state=State.CANCELLED, reason_code=code, detail=detail)
 
     def __add__(self, other: "Finished") -> "Finished":
         """Combine two results."""
@@ -122,18 +122,18 @@ async def finish(
         "requires": None if requires is None else list(requires),
         "ids": uuids(claimed.id for claimed in claims),
         "tokens": uuids(claimed.lease_token for claimed in claims),
-        "states": words(one.state.value for one in told),
-        "reason_codes": texts(one.reason_code for one in told),
-        "reasons": texts(one.detail for one in told),
-        "waits": words(one.wait.total_seconds() for one in told),
-        "outcomes": words(one.outcome for one in told),
-        "errors": texts(one.error for one in told),
-        "auto_pause_after": words(one.auto_pause_after for one in told),
-        "http_statuses": numbers(one.http_status for one in told),
-        "answers": texts(one.answer for one in told),
-        "suspicions": words(one.suspicion for one in told),
-        "logs": texts(one.log for one in told),
-        "results": texts(one.result for one in told),
+        "states": words(result.state.value for result in detailed),
+        "reason_codes": texts(result.reason_code for result in detailed),
+        "reasons": texts(result.detail for result in detailed),
+        "waits": words(result.wait.total_seconds() for result in detailed),
+        "outcomes": words(result.outcome for result in detailed),
+        "errors": texts(result.error for result in detailed),
+        "auto_pause_after": words(result.auto_pause_after for result in detailed),
+        "http_statuses": numbers(result.http_status for result in detailed),
+        "answers": texts(result.answer for result in detailed),
+        "suspicions": words(result.suspicion for result in detailed),
+        "logs": texts(result.log for result in detailed),
+        "results": texts(result.result for result in detailed),
     }
     found = await connection.exec_driver_sql(statement("finish"), parameters)
     row = found.one()

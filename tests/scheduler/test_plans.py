@@ -93,7 +93,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
             "firsts": [1] * number, "latest": [at] * number,
         },
         "fire": await firing(scheduling),
-        "give_back": {**keys, "requires": [None] * number, "cancelled": "cancelled"},
+        "release": {**keys, "requires": [None] * number, "cancelled": "cancelled"},
         "replace": {
             "at": at, "requires": ["saga:work"], "replaced": "replaced", "words": "replaced",
         },
