@@ -23,11 +23,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 # Files whose prose is clean, as patterns of `Path.glob`.
 CLEAN: Final = (
-    *("actor/**/*", "core/**/*", "targets/**/*", "tests/core/*"),
-    *("store/connection/*", "store/embedded/*", "store/schema/*"),
-    *("store/connection/*", "store/embedded/*", "store/rows/*", "store/schema/*"),
-    *("store/**/*",),
-    *("docs/decisions/*", "docs/reliability.md"),
+    *("actor/**/*", "core/**/*", "store/**/*", "targets/**/*", "tests/core/*"),
     *("cron/**/*", "tests/cron/*", "faults/**/*", "tests/faults/*"),
     *("bench/**/*", "tests/test_bench.py"),
     "examples/**/*",
