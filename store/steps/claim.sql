@@ -318,7 +318,6 @@ started AS (
 full_up AS (
     SELECT
         t.tenant_id,
-        t.status IS DISTINCT FROM 'active' AS is_closed,
         CASE
             WHEN t.status IS DISTINCT FROM 'active' THEN %(tenant_inactive)s::text
             WHEN t.running + coalesce(s.number, 0) >= t.most THEN %(tenant_limit)s
@@ -365,10 +364,9 @@ SELECT
             AND e.not_before <= coalesce(%(at)s::timestamptz, statement_timestamp())
             AND e.schedule_id IN (SELECT a.schedule_id FROM active AS a WHERE NOT a.is_leaving)
     ) AS must_replace,
-    array(SELECT tenant_id FROM full_up ORDER BY tenant_id) AS full_tenants,
-    array(SELECT reason_code FROM full_up ORDER BY tenant_id) AS full_codes,
-    array(SELECT reason FROM full_up ORDER BY tenant_id) AS full_details,
-    array(SELECT is_closed FROM full_up ORDER BY tenant_id) AS full_closed,
+    array(
+        SELECT ARRAY[tenant_id, reason_code, reason] FROM full_up ORDER BY tenant_id
+    ) AS full_up,
     clock.now,
     clock.token,
     -- The delay of each start in seconds. A lost execution keeps its place in the queue, so its delay
@@ -396,7 +394,7 @@ SELECT
 FROM clock
 UNION ALL
 SELECT
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     e.state, e.reason_code, e.id, e.scheduled_for, e.tenant_id, e.schema_name, e.schedule_id,
     e.schedule_name, e.saga_name, e.definition_id, e.attempt, e.attempts_allowed,
     e.losses, e.suspicion, e.actor_id, e.actor_type, e.actor_source

@@ -113,7 +113,11 @@ class FullUp:
     tenant_id: TenantId
     reason_code: str
     detail: str
-    is_closed: bool
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the tenant may not start anything, so its pending executions end."""
+        return self.reason_code == ReasonCode.TENANT_INACTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +197,12 @@ async def claim(  # noqa: PLR0913 -- the parameters of one statement
     summary, *decided = found.all()
     if summary.slots is None:
         raise DatabaseError("tenantcron.limits has no row, so nothing starts: insert one")
-    full = (summary.full_tenants, summary.full_codes, summary.full_details, summary.full_closed)
     token, now = summary.token, summary.now
     return Claim(
         started=tuple(claimed(row, token, now) for row in decided if row[state] == State.RUNNING),
         skipped=tuple(map(_skipped, (row for row in decided if row[state] != State.RUNNING))),
         slots=int(summary.slots),
-        full_up=tuple(map(FullUp, *full)),
+        full_up=tuple(FullUp(*tenant) for tenant in summary.full_up),
         must_replace=summary.must_replace,
         last_tenant=summary.last_tenant or "",
         has_own=summary.has_own,
