@@ -91,7 +91,7 @@ def test_every_way_to_end_has_a_count_before_the_first_one_comes(outcome: Attemp
     assert (State(settled.state), settled.reason_code) in ENDS
 
 
-def test_a_call_that_comes_too_late_has_a_code_of_its_own() -> None:
+def test_a_call_that_comes_too_late_has_its_own_code() -> None:
     attempt = ended(claimed(), KeyForgotten(DEFAULT_RETENTION))
 
     settled = settle(attempt, SETTINGS, Random(1))  # noqa: S311 -- no secret
