@@ -1,4 +1,4 @@
-"""A migrated database of its own for each test that needs one."""
+"""A separate, migrated database for each test."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,13 @@ from sqlalchemy import URL, Engine, create_engine, make_url
 
 @pytest.fixture
 def url(database_url: str) -> URL:
-    """Give the URL of the test's database."""
+    """The URL of the test's database."""
     return make_url(database_url).set(drivername="postgresql+psycopg")
 
 
 @pytest.fixture
 def engine(url: URL) -> Iterator[Engine]:
-    """Give an engine with one connection, which every transaction uses in turn."""
+    """An engine with one connection, which all transactions share."""
     engine = create_engine(url, pool_size=1, max_overflow=0)
     yield engine
     engine.dispose()

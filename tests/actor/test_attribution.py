@@ -1,4 +1,4 @@
-"""Who a change is attributed to: the actor, else the user, else `system`."""
+"""Attribution of changes: to the actor, else to the user, else to `system`."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tenantcron.actor.witness import WITNESS
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the context says, and what is written down."""
+    """The context, and the recorded attribution."""
 
     changed_by: str
     actor_type: str
@@ -26,8 +26,8 @@ class Case:
 
 
 CASES = {
-    "nobody": Case(changed_by="system", actor_type="system", actor_source="unknown"),
-    "a correlation names nobody": Case(
+    "nothing": Case(changed_by="system", actor_type="system", actor_source="unknown"),
+    "only a correlation id": Case(
         correlation_id=UUID(int=7),
         changed_by="system",
         actor_type="system",
@@ -89,14 +89,14 @@ def test_a_change_is_attributed_to_the_actor_else_the_user_else_system(case: Cas
     )
 
 
-def test_an_attribution_stays_what_it_was_when_the_context_ends() -> None:
+def test_an_attribution_does_not_change_when_the_context_ends() -> None:
     with acting_as(scheduler_actor("billing")):
         who = attribution()
     assert who.changed_by == "system:scheduler:billing"
     assert attribution().changed_by == "system"
 
 
-def test_the_settings_say_the_same_as_the_columns_in_text() -> None:
+def test_the_settings_have_the_values_of_the_columns_as_text() -> None:
     with acting_as(scheduler_actor("billing")), correlation(UUID(int=7)):
         settings = attribution().settings()
     assert settings == {

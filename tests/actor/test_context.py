@@ -1,4 +1,4 @@
-"""Contexts hold where they were set, in all that was started there, and nowhere else."""
+"""Contexts apply where they were set and in tasks started there, and nowhere else."""
 
 import asyncio
 import random
@@ -26,20 +26,20 @@ ADA = Actor("ada", ActorType.HUMAN, "test")
 GRACE = Actor("grace", ActorType.HUMAN, "test")
 
 Seen = tuple[str | None, str | None, UUID | None]
-NOBODY: Seen = (None, None, None)
+EMPTY: Seen = (None, None, None)
 
 
 def seen() -> Seen:
-    """Return all that the context says."""
+    """Return the values of the context."""
     actor = current_actor()
     return (actor.id if actor else None, current_user_id(), current_correlation_id())
 
 
-def test_nobody_acts_unless_somebody_says_so() -> None:
-    assert seen() == NOBODY
+def test_the_default_context_is_empty() -> None:
+    assert seen() == EMPTY
 
 
-def test_setting_one_never_answers_for_another() -> None:
+def test_setting_one_value_does_not_affect_the_others() -> None:
     with acting_as(ADA):
         assert seen() == ("ada", None, None)
     with acting_for_user("u-1"):
@@ -48,18 +48,18 @@ def test_setting_one_never_answers_for_another() -> None:
         assert seen() == (None, None, UUID(int=1))
     with acting_as(ADA), acting_for_user("u-1"), correlation(UUID(int=1)):
         assert seen() == ("ada", "u-1", UUID(int=1))
-    assert seen() == NOBODY
+    assert seen() == EMPTY
 
 
-def test_the_inner_context_wins_and_the_outer_one_comes_back() -> None:
+def test_the_inner_context_takes_precedence_and_the_outer_one_is_restored() -> None:
     with acting_as(ADA), correlation(UUID(int=1)):
         with acting_as(GRACE), correlation(UUID(int=2)):
             assert seen() == ("grace", None, UUID(int=2))
         assert seen() == ("ada", None, UUID(int=1))
-    assert seen() == NOBODY
+    assert seen() == EMPTY
 
 
-def test_an_exception_restores_what_was_before() -> None:
+def test_an_exception_restores_the_previous_context() -> None:
     with acting_as(ADA), acting_for_user("u-1"):
         with (
             pytest.raises(ZeroDivisionError),
@@ -69,10 +69,10 @@ def test_an_exception_restores_what_was_before() -> None:
         ):
             _ = 1 / 0
         assert seen() == ("ada", "u-1", None)
-    assert seen() == NOBODY
+    assert seen() == EMPTY
 
 
-def test_a_context_holds_only_once_it_is_entered() -> None:
+def test_a_context_applies_only_after_it_is_entered() -> None:
     prepared = acting_as(ADA)
     assert current_actor() is None
     with prepared:
@@ -85,14 +85,14 @@ def test_a_user_id_follows_the_rules_of_an_actors_id(user_id: str) -> None:
         acting_for_user(user_id)
 
 
-async def wander(steps: int) -> None:
-    """Let other tasks run in between."""
+async def yield_to_others(steps: int) -> None:
+    """Let other tasks run."""
     for _ in range(steps):
         await asyncio.sleep(0)
 
 
 async def execute(number: int, steps: random.Random) -> list[Seen]:
-    """Act as one execution does: awaits, a nested actor, a failure, a subtask and a thread."""
+    """Act like an execution: await, nest an actor, fail, start a subtask and a thread."""
     expected: Seen = (f"system:scheduler:s{number}", f"u-{number}", UUID(int=number))
     found = []
     with (
@@ -100,38 +100,38 @@ async def execute(number: int, steps: random.Random) -> list[Seen]:
         acting_for_user(f"u-{number}"),
         correlation(UUID(int=number)),
     ):
-        await wander(steps.randrange(20))
+        await yield_to_others(steps.randrange(20))
         found.append(seen())
         with suppress(LookupError):
-            await fail_as_somebody_else(steps.randrange(5))
+            await fail_as_another_actor(steps.randrange(5))
         found.append(seen())
         async with asyncio.TaskGroup() as group:
-            inner = group.create_task(see_later(steps.randrange(20)))
-            await wander(steps.randrange(20))
+            inner = group.create_task(seen_later(steps.randrange(20)))
+            await yield_to_others(steps.randrange(20))
         found += [inner.result(), await asyncio.to_thread(seen), seen()]
     found.append(seen())
-    assert found == [*[expected] * 5, NOBODY]
+    assert found == [*[expected] * 5, EMPTY]
     return found
 
 
-async def fail_as_somebody_else(steps: int) -> None:
+async def fail_as_another_actor(steps: int) -> None:
     with acting_as(GRACE):
-        await wander(steps)
+        await yield_to_others(steps)
         assert current_actor() is GRACE
         raise LookupError
 
 
-async def see_later(steps: int) -> Seen:
-    await wander(steps)
+async def seen_later(steps: int) -> Seen:
+    await yield_to_others(steps)
     return seen()
 
 
-def test_two_hundred_executions_at_once_see_only_themselves() -> None:
+def test_two_hundred_concurrent_executions_see_only_their_own_context() -> None:
     async def run() -> list[list[Seen]]:
-        steps = random.Random(7)  # noqa: S311 -- any order will do, the same one each time
+        steps = random.Random(7)  # noqa: S311 -- any order, but always the same
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(execute(number, steps)) for number in range(200)]
-        assert seen() == NOBODY
+        assert seen() == EMPTY
         return [task.result() for task in tasks]
 
     results = asyncio.run(run())
@@ -141,11 +141,11 @@ def test_two_hundred_executions_at_once_see_only_themselves() -> None:
 def test_a_cancelled_execution_leaves_nothing_behind() -> None:
     async def run() -> None:
         task = asyncio.create_task(execute_forever())
-        await wander(3)
+        await yield_to_others(3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert seen() == NOBODY
+        assert seen() == EMPTY
 
     async def execute_forever() -> None:
         with acting_as(ADA):
@@ -157,7 +157,7 @@ def test_a_cancelled_execution_leaves_nothing_behind() -> None:
 def test_a_task_keeps_the_context_that_it_was_started_in() -> None:
     async def run() -> Seen:
         with acting_as(ADA):
-            task = asyncio.create_task(see_later(5))
+            task = asyncio.create_task(seen_later(5))
         with acting_as(GRACE):
             return await task
 
@@ -172,13 +172,13 @@ def in_thread(function: Callable[[], Seen]) -> Seen:
     return found[0]
 
 
-def test_a_plain_thread_sees_what_is_carried_into_it() -> None:
+def test_a_plain_thread_sees_only_a_carried_context() -> None:
     with acting_as(ADA), correlation(UUID(int=1)):
-        assert in_thread(seen) == NOBODY
+        assert in_thread(seen) == EMPTY
         assert in_thread(carry(seen)) == ("ada", None, UUID(int=1))
 
 
-def test_what_is_carried_is_the_context_of_that_moment() -> None:
+def test_carry_captures_the_current_context() -> None:
     with acting_as(ADA):
         carried = carry(seen)
     with acting_as(GRACE):
@@ -186,7 +186,7 @@ def test_what_is_carried_is_the_context_of_that_moment() -> None:
         assert seen() == ("grace", None, None)
 
 
-def test_a_carried_function_runs_in_many_threads_at_once() -> None:
+def test_a_carried_function_can_run_in_several_threads_at_once() -> None:
     together = threading.Barrier(8, timeout=PATIENCE)
 
     def meet(number: int) -> Seen:
@@ -198,7 +198,7 @@ def test_a_carried_function_runs_in_many_threads_at_once() -> None:
         found = list(pool.map(carry(meet), range(8)))
         left = list(pool.map(lambda _: seen(), range(8)))
     assert found == [("ada", f"u-{number}", None) for number in range(8)]
-    assert left == [NOBODY] * 8
+    assert left == [EMPTY] * 8
 
 
 def test_a_carried_function_keeps_its_arguments_its_result_and_its_errors() -> None:

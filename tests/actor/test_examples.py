@@ -1,4 +1,4 @@
-"""The examples run and print what their page says, and the page shows their text."""
+"""The examples print what their page shows, and the page shows their source."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "actor.md").read_text(encoding="utf-8")
 
 
 def blocks(mark: str) -> list[tuple[str, str]]:
-    """Return the files that blocks of the page refer to by a mark, and what the blocks say."""
+    """Return the files that marked blocks of the page refer to, and the text of the blocks."""
     block = rf"<!-- {mark}: (\S+) -->\n+```\w+\n(.*?)^```$"
     return re.findall(block, PAGE, re.MULTILINE | re.DOTALL)
 
@@ -58,7 +58,7 @@ def test_the_page_shows_the_text_of_an_example(file: str, shown: str) -> None:
     assert any(indent(shown, " " * depth) in text for depth in (0, 4, 8))
 
 
-def test_the_page_has_both_ways() -> None:
+def test_the_page_shows_the_mixin_and_the_trigger() -> None:
     assert {file for file, _ in blocks("printed by")} == {
         "examples/audit/with_mixin.py",
         "examples/audit/with_trigger.py",

@@ -1,4 +1,4 @@
-"""Knowing who acts costs no database library."""
+"""The modules of actors do not load a database library."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 
 LIGHT = ("model", "context", "attribution", "origin", "logs")
-# What a service needs that executions call. Only the last one knows a web framework.
+# The modules for a service that executions call. Only the last one loads a web framework.
 RECEIVING = ("key_sets", "verification", "introspection", "signatures", "receiving")
 DATABASE = ("sqlalchemy", "psycopg", "alembic")
 
@@ -22,7 +22,7 @@ def test_a_module_loads_no_database_library(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", RECEIVING)
-def test_who_receives_executions_loads_no_database_and_no_scheduler(module: str) -> None:
+def test_a_receiver_loads_no_database_library_and_no_scheduler(module: str) -> None:
     code = (
         f"import sys, tenantcron.actor.{module}\n"
         "ours = {name.split('.')[1] for name in sys.modules if name.startswith('tenantcron.')}\n"

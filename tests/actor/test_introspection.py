@@ -1,4 +1,4 @@
-"""A receiver asks the issuer whether a token is active: seldom, and silence is never a yes."""
+"""Introspection of tokens: responses are cached, and a missing one does not accept a token."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tenantcron.actor.verification import InvalidTokenError, TokenRefusal, Verif
 
 @dataclass
 class Issuer:
-    """An issuer that answers as a test says, and remembers what it was asked."""
+    """An issuer whose response a test decides, and which records its requests."""
 
     url: str = ""
     status: int = 200
@@ -45,7 +45,7 @@ def issuer() -> Iterator[Issuer]:
             self.wfile.write(json.dumps(issuer.answer).encode())
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Do not log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever)
@@ -58,7 +58,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 class Time:
-    """A clock that is moved by hand."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -71,25 +71,25 @@ def asking(issuer: Issuer, **options: object) -> Verifier:
     return replace(VERIFIER, introspection=Introspection(issuer.url, **options))  # type: ignore[arg-type] # as given
 
 
-def test_an_active_token_proves_what_it_says(issuer: Issuer) -> None:
+def test_an_active_token_is_accepted(issuer: Issuer) -> None:
     token = signed(payload())
     assert asking(issuer).verify(token).tenant == "acme"
     assert issuer.asked == [(f"Bearer {token}", token)]
 
 
-def test_an_inactive_token_is_refused(issuer: Issuer) -> None:
+def test_an_inactive_token_is_rejected(issuer: Issuer) -> None:
     issuer.answer = {"active": False}
     with pytest.raises(InvalidTokenError, match="attempt has ended") as caught:
         asking(issuer).verify(signed(payload()))
     assert caught.value.refusal is TokenRefusal.INACTIVE
 
 
-def test_with_an_api_token_that_is_the_credential(issuer: Issuer) -> None:
+def test_an_api_token_replaces_the_token_as_the_credential(issuer: Issuer) -> None:
     asking(issuer, api_token="tc_x").verify(signed(payload()))  # noqa: S106 -- not a token
     assert [bearer for bearer, _ in issuer.asked] == ["Bearer tc_x"]
 
 
-def test_what_verifies_not_is_not_asked_about(issuer: Issuer) -> None:
+def test_the_issuer_is_not_asked_about_an_invalid_token(issuer: Issuer) -> None:
     with pytest.raises(InvalidTokenError):
         asking(issuer).verify(signed(payload(aud="https://ledger.internal")))
     with pytest.raises(InvalidTokenError):
@@ -98,7 +98,7 @@ def test_what_verifies_not_is_not_asked_about(issuer: Issuer) -> None:
 
 
 @pytest.mark.parametrize("active", [True, False])
-def test_an_answer_counts_for_seconds(issuer: Issuer, active: bool) -> None:
+def test_a_response_is_cached_for_seconds(issuer: Issuer, active: bool) -> None:
     time = Time()
     introspection = Introspection(issuer.url, lifetime=timedelta(seconds=5), clock=time)
     proof = VERIFIER.verify(signed(payload()))
@@ -113,7 +113,7 @@ def test_an_answer_counts_for_seconds(issuer: Issuer, active: bool) -> None:
     assert len(issuer.asked) == 2
 
 
-def test_what_is_kept_has_an_end(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_limited(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CACHED", 2)
     time = Time()
     introspection = Introspection(issuer.url, clock=time)
@@ -127,7 +127,7 @@ def test_what_is_kept_has_an_end(issuer: Issuer, monkeypatch: pytest.MonkeyPatch
     assert list(introspection._cache) == ["t2"]
 
 
-NO_ANSWERS: dict[str, dict[str, object]] = {
+INVALID_RESPONSES: dict[str, dict[str, object]] = {
     "an error": {"status": 500},
     "too many requests": {"status": 429},
     "not authenticated": {"status": 401},
@@ -139,8 +139,10 @@ NO_ANSWERS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("fields", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_what_is_no_answer_is_no_yes(issuer: Issuer, fields: dict[str, object]) -> None:
+@pytest.mark.parametrize("fields", INVALID_RESPONSES.values(), ids=INVALID_RESPONSES)
+def test_an_invalid_response_does_not_accept_the_token(
+    issuer: Issuer, fields: dict[str, object]
+) -> None:
     for name, value in fields.items():
         setattr(issuer, name, value)
     token = signed(payload())
@@ -149,7 +151,7 @@ def test_what_is_no_answer_is_no_yes(issuer: Issuer, fields: dict[str, object]) 
     assert token not in str(caught.value)
 
 
-def test_an_issuer_that_is_away_makes_the_receiver_answer_503() -> None:
+def test_the_receiver_returns_503_if_the_issuer_is_unreachable() -> None:
     away = Introspection("http://127.0.0.1:9/v1/tokens:introspect")
     prove = ProofOfExecution(replace(VERIFIER, introspection=away))
     header = (b"authorization", f"Bearer {signed(payload())}".encode())
@@ -159,6 +161,6 @@ def test_an_issuer_that_is_away_makes_the_receiver_answer_503() -> None:
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "cron.internal/v1", "ftp://x/"])
-def test_only_a_web_address_can_be_asked(url: str) -> None:
+def test_only_http_urls_are_accepted(url: str) -> None:
     with pytest.raises(ValueError, match="https://"):
         Introspection(url)

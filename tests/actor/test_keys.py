@@ -1,4 +1,4 @@
-"""Keys: their names, their forms, and what is no key."""
+"""Keys: their ids, their formats, and invalid keys."""
 
 import json
 from hashlib import sha256
@@ -42,7 +42,7 @@ def public_pem(key: SigningKey) -> str:
     return key.public.key.public_bytes(Encoding.PEM, form).decode()
 
 
-def test_a_key_is_named_by_the_digest_of_its_members() -> None:
+def test_the_id_of_a_key_is_the_digest_of_its_members() -> None:
     members = json.dumps(RFC_KEY, sort_keys=True, separators=(",", ":")).encode()
     key = from_jwk(RFC_KEY)
     assert key is not None
@@ -50,7 +50,7 @@ def test_a_key_is_named_by_the_digest_of_its_members() -> None:
 
 
 @ANY
-def test_a_key_comes_back_from_its_secret_and_from_its_public_half(algorithm: Algorithm) -> None:
+def test_a_key_can_be_loaded_from_its_secret_and_from_its_public_key(algorithm: Algorithm) -> None:
     key = generate(algorithm)
     assert from_secret(key.secret()).public == key.public
     assert from_jwk(key.public.as_jwk()) == key.public
@@ -58,7 +58,7 @@ def test_a_key_comes_back_from_its_secret_and_from_its_public_half(algorithm: Al
 
 
 @ANY
-def test_a_key_set_is_what_other_libraries_read(algorithm: Algorithm) -> None:
+def test_other_libraries_can_read_a_key_set(algorithm: Algorithm) -> None:
     key = generate(algorithm)
     document = json.loads(json.dumps(jwks([key.public])))
     (read,) = jwt.PyJWKSet.from_dict(document).keys
@@ -68,7 +68,7 @@ def test_a_key_set_is_what_other_libraries_read(algorithm: Algorithm) -> None:
 
 
 @ANY
-def test_a_key_set_and_a_repr_hold_nothing_private(algorithm: Algorithm) -> None:
+def test_a_key_set_and_a_repr_contain_no_private_key(algorithm: Algorithm) -> None:
     key = generate(algorithm)
     keys = jwks([key.public])["keys"]
     assert isinstance(keys, list)
@@ -99,7 +99,7 @@ NO_KEYS = {
 
 
 @pytest.mark.parametrize("text", NO_KEYS.values(), ids=NO_KEYS)
-def test_what_cannot_sign_is_refused_without_showing_it(text: str) -> None:
+def test_an_unusable_key_is_rejected_without_showing_it(text: str) -> None:
     with pytest.raises(KeyFormatError, match="expected Ed25519 or P-256") as caught:
         from_pem(text)
     assert "BEGIN" not in str(caught.value)
@@ -120,5 +120,5 @@ NO_JWK: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("jwk", NO_JWK.values(), ids=NO_JWK)
-def test_what_tokens_are_not_signed_with_is_no_key(jwk: dict[str, object]) -> None:
+def test_an_unsupported_jwk_is_ignored(jwk: dict[str, object]) -> None:
     assert from_jwk(jwk) is None  # type: ignore[arg-type] # as it may come from outside

@@ -1,4 +1,4 @@
-"""Events say who acts, without being told at each call."""
+"""Events get the actor from the context."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from tenantcron.actor.model import scheduler_actor
 
 
 def logged(**fields: object) -> structlog.typing.EventDict:
-    """Return the one event that comes out behind the processor."""
+    """Return the event after the processor."""
     capture = structlog.testing.LogCapture()
     log = structlog.wrap_logger(None, processors=[add_actor, capture])
     log.info("fired", **fields)
@@ -34,10 +34,10 @@ def test_an_event_names_the_user_when_there_is_no_actor() -> None:
         assert logged()["actor"] == "u-1"
 
 
-def test_an_event_without_a_context_gets_nothing() -> None:
+def test_an_event_without_a_context_gets_no_fields() -> None:
     assert logged() == {"event": "fired", "log_level": "info"}
 
 
-def test_what_the_event_says_itself_stays() -> None:
+def test_fields_of_the_event_are_not_overwritten() -> None:
     with acting_as(scheduler_actor("billing")):
         assert logged(actor="ada")["actor"] == "ada"

@@ -1,4 +1,4 @@
-"""Actors are plain, immutable values with ids that a history can show."""
+"""Actors are immutable values with printable ids."""
 
 import copy
 import pickle
@@ -18,8 +18,8 @@ from tenantcron.actor.model import (
 ADA = Actor("ada", ActorType.HUMAN, "cli")
 
 
-def test_the_types_of_actors_are_these() -> None:
-    assert [one.value for one in ActorType] == [
+def test_the_types_of_actors() -> None:
+    assert [actor_type.value for actor_type in ActorType] == [
         "human",
         "scheduler",
         "worker",
@@ -47,23 +47,23 @@ def test_an_actor_cannot_be_changed(name: str) -> None:
         *(Actor("x", kind, "test") for kind in ActorType),
     ],
 )
-def test_whatever_code_constructs_is_not_authenticated(actor: Actor) -> None:
+def test_a_constructed_actor_is_not_authenticated(actor: Actor) -> None:
     assert actor.authenticated is False
 
 
-def test_authenticated_cannot_be_given() -> None:
+def test_authenticated_cannot_be_passed() -> None:
     with pytest.raises(TypeError, match="authenticated"):
-        Actor("ada", ActorType.HUMAN, "cli", authenticated=True)  # type: ignore[call-arg] # what must not be
+        Actor("ada", ActorType.HUMAN, "cli", authenticated=True)  # type: ignore[call-arg] # this is the error
     with pytest.raises(TypeError, match="authenticated"):
         replace(ADA, authenticated=True)  # type: ignore[call-arg] # as above
 
 
-def test_a_subclass_that_could_call_itself_authenticated_is_refused() -> None:
+def test_an_actor_cannot_be_subclassed() -> None:
     with pytest.raises(TypeError, match="cannot be subclassed"):
         type("Forged", (Actor,), {"authenticated": True})
 
 
-def test_the_actor_of_a_scheduler_names_the_service_and_no_tenant() -> None:
+def test_the_actor_of_a_scheduler_has_the_service_and_no_tenant() -> None:
     assert scheduler_actor("billing") == Actor(
         "system:scheduler:billing", ActorType.SCHEDULER, "cron-scheduler"
     )
@@ -71,18 +71,18 @@ def test_the_actor_of_a_scheduler_names_the_service_and_no_tenant() -> None:
 
 
 @pytest.mark.parametrize("service", ["", "billing:acme", "Billing", "a b", "x" * 129, "a\n"])
-def test_a_service_is_a_name_so_that_nothing_else_gets_into_the_id(service: str) -> None:
+def test_a_service_must_be_a_name(service: str) -> None:
     with pytest.raises(InvalidActorError, match="service"):
         scheduler_actor(service)
 
 
-def test_migrations_have_an_actor_of_their_own() -> None:
+def test_migrations_have_their_own_actor() -> None:
     assert migration_actor() == Actor("system:migration", ActorType.MIGRATION, "migrate")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text for an id and a source, and whether each may be."""
+    """A text, and whether it is valid as an id and as a source."""
 
     text: str
     as_id: bool

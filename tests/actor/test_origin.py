@@ -1,4 +1,4 @@
-"""Who deploys, from the command line, the pipeline and the login name."""
+"""The deploying actor, from the command line, the pipeline and the login name."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ GITLAB = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known at the edge, and who that makes the actor."""
+    """The environment of a deployment, and the resulting actor."""
 
     id: str
     type: ActorType
@@ -49,14 +49,14 @@ def human(actor_id: str, login: str | None = "root", given: str | None = None) -
 
 CASES = {
     "GitHub": pipeline("github:octocat", "github-actions", GITHUB),
-    "GitHub, nobody named": pipeline(
+    "GitHub without a user": pipeline(
         "github:acme/manifests", "github-actions", GITHUB | {"GITHUB_ACTOR": ""}
     ),
-    "GitHub, nothing named": pipeline(
+    "GitHub without any name": pipeline(
         "github:unknown", "github-actions", {"GITHUB_ACTIONS": "true"}
     ),
     "GitLab": pipeline("gitlab:tanuki", "gitlab-ci", GITLAB),
-    "GitLab, nobody named": pipeline(
+    "GitLab without a user": pipeline(
         "gitlab:acme/manifests", "gitlab-ci", GITLAB | {"GITLAB_USER_LOGIN": "\0"}
     ),
     "GitHub before GitLab": pipeline("github:octocat", "github-actions", GITLAB | GITHUB),
@@ -95,7 +95,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_deploying_actor_is_given_else_the_pipelines_else_the_login(case: Case) -> None:
+def test_the_deploying_actor_is_the_given_one_else_the_pipeline_user_else_the_login(
+    case: Case,
+) -> None:
     actor = deploying_actor(case.environment, case.login, case.given)
     assert (actor.id, actor.type, actor.source) == (case.id, case.type, case.source)
     assert actor.authenticated is False
@@ -107,7 +109,7 @@ values = st.just("true") | st.text(st.characters(exclude_categories=()), max_siz
 
 
 @for_all(environment=st.dictionaries(variables, values), login=names, given=names)
-def test_no_text_of_the_outside_makes_a_deployment_fail(
+def test_no_external_text_makes_a_deployment_fail(
     environment: dict[str, str], login: str | None, given: str | None
 ) -> None:
     assert not deploying_actor(environment, login, given).authenticated
@@ -116,7 +118,7 @@ def test_no_text_of_the_outside_makes_a_deployment_fail(
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An environment, and the commit it speaks of."""
+    """An environment, and its commit."""
 
     environment: dict[str, str]
     ref: str | None

@@ -1,4 +1,4 @@
-"""The example of a receiving service, as it is: uvicorn on loopback, called by a real scheduler."""
+"""The example of a receiving service: uvicorn on loopback, called by a real scheduler."""
 
 import json
 import os
@@ -23,8 +23,8 @@ MASTER_KEY = os.urandom(32).hex()
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the service said."""
+class ChargeResponse:
+    """The response of the service."""
 
     status: int
     body: Any
@@ -40,38 +40,38 @@ class Service:
 
     def charge(
         self, token: str | None, *, tenant: str = "acme", key: str | None = "one", amount: int = 5
-    ) -> Answer:
-        """Ask for a charge."""
+    ) -> ChargeResponse:
+        """Request a charge."""
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {token}"} if token is not None else {}
         headers |= {"Idempotency-Key": key} if key is not None else {}
-        request = Request(  # noqa: S310 -- a server of the test's own
+        request = Request(  # noqa: S310 -- a server of the test
             f"{self.url}/tenants/{tenant}/charges",
             data=json.dumps({"amount": amount}).encode(),
             headers=headers,
         )
         try:
             with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
-                return Answer(answer.status, json.load(answer), "")
+                return ChargeResponse(answer.status, json.load(answer), "")
         except HTTPError as error:
             challenge = error.headers.get("WWW-Authenticate", "")
-            return Answer(error.code, json.load(error), challenge)
+            return ChargeResponse(error.code, json.load(error), challenge)
 
     def charges(self) -> list[DictRow]:
-        """Return what was done."""
+        """Return the recorded charges."""
         return query(self.database_url, "SELECT * FROM charge ORDER BY id")
 
 
 @pytest.fixture(scope="module")
 def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The service with keys of the test's own, in a file."""
+    """The service with the keys of the test, in a file."""
     file = tmp_path_factory.mktemp("keys") / "jwks.json"
     file.write_text(json.dumps(jwks([KEY.public])), encoding="utf-8")
     with server.database("template1") as url, running(url, str(file)) as address:
         yield Service(address, url)
 
 
-def test_a_scheduler_charges_through_it_and_proves_who_it_is(
+def test_a_scheduler_charges_through_it_and_is_authenticated(
     tmp_path: Path, database_url: str, server: Server
 ) -> None:
     shell = Shell(tmp_path, database_url)
@@ -103,33 +103,36 @@ def test_a_scheduler_charges_through_it_and_proves_who_it_is(
 
     (execution,) = query(database_url, "SELECT id, state, reason FROM tenantcron.execution")
     assert (execution["state"], execution["reason"]) == ("SUCCEEDED", None), log
-    (one,) = charged
-    assert (one["tenant"], one["amount"], one["execution"]) == ("acme", 120, execution["id"])
-    assert (one["charged_by"], one["authenticated"]) == ("system:scheduler:scheduler", True)
+    (charge,) = charged
+    assert (charge["tenant"], charge["amount"], charge["execution"]) == (
+        *("acme", 120),
+        execution["id"],
+    )
+    assert (charge["charged_by"], charge["authenticated"]) == ("system:scheduler:scheduler", True)
 
 
-def test_the_same_key_is_the_same_charge_however_often_it_comes(service: Service) -> None:
+def test_repeated_requests_with_the_same_key_are_one_charge(service: Service) -> None:
     before = len(service.charges())
     answers = [service.charge(signed(payload()), key="again") for _ in range(3)]
-    assert [one.status for one in answers] == [200] * 3
-    assert [one.body["repeated"] for one in answers] == [False, True, True]
+    assert [answer.status for answer in answers] == [200] * 3
+    assert [answer.body["repeated"] for answer in answers] == [False, True, True]
     assert len(service.charges()) == before + 1
     globex = service.charge(signed(payload(tenant="globex")), tenant="globex", key="again")
     assert globex.body["repeated"] is False
 
 
-def test_the_same_key_for_something_else_is_refused(service: Service) -> None:
+def test_the_same_key_for_another_charge_is_rejected(service: Service) -> None:
     assert service.charge(signed(payload()), key="mixed").status == 200
     assert service.charge(signed(payload()), key="mixed", amount=6).status == 422
 
 
-def test_without_a_key_nothing_is_done(service: Service) -> None:
+def test_without_a_key_nothing_is_charged(service: Service) -> None:
     before = service.charges()
     assert service.charge(signed(payload()), key=None).status == 422
     assert service.charges() == before
 
 
-# Made when they are needed: a token lasts for minutes, and the tests may come to it later.
+# Created on demand: a token is valid for minutes, and the tests may run later.
 WRONG: dict[str, tuple[Callable[[], str | None], str]] = {
     "no token": (lambda: None, ""),
     "an unsigned one": (
@@ -151,7 +154,9 @@ WRONG: dict[str, tuple[Callable[[], str | None], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_without_proof_nothing_is_done_and_the_reason_is_told(service: Service, case: str) -> None:
+def test_without_a_valid_token_nothing_is_charged_and_the_reason_is_returned(
+    service: Service, case: str
+) -> None:
     make_token, reason = WRONG[case]
     before = service.charges()
     answer = service.charge(make_token(), key="forged")
@@ -161,15 +166,13 @@ def test_without_proof_nothing_is_done_and_the_reason_is_told(service: Service, 
     assert service.charges() == before
 
 
-def test_a_token_of_one_tenant_does_not_open_the_path_of_another(service: Service) -> None:
+def test_a_token_of_one_tenant_is_rejected_for_another(service: Service) -> None:
     before = service.charges()
     assert service.charge(signed(payload(tenant="globex")), tenant="acme").status == 403
     assert service.charges() == before
 
 
-def test_while_no_keys_can_be_had_it_says_that_it_is_unavailable(
-    tmp_path: Path, empty_database_url: str
-) -> None:
+def test_without_keys_it_returns_503(tmp_path: Path, empty_database_url: str) -> None:
     with published(tmp_path) as site, running(empty_database_url, f"{site}/none.json") as address:
         answer = Service(address, empty_database_url).charge(signed(payload()))
     assert answer.status == 503

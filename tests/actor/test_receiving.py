@@ -1,4 +1,4 @@
-"""Proof of who calls, from requests as a web framework gives them."""
+"""Authentication of callers in requests of a web framework."""
 
 from dataclasses import replace
 
@@ -25,12 +25,12 @@ def status(prove: ProofOfExecution, given: Request) -> int:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_a_bearer_token_proves_who_calls(scheme: str) -> None:
+def test_a_bearer_token_authenticates_the_caller(scheme: str) -> None:
     proof = PROVE(request(f"{scheme} {signed(payload())}"))
     assert (proof.tenant, proof.actor.authenticated) == ("acme", True)
 
 
-def test_the_tenant_of_the_path_is_compared_whatever_its_name() -> None:
+def test_the_tenant_of_the_path_is_compared_whatever_its_parameter() -> None:
     header = f"Bearer {signed(payload())}"
     assert PROVE(request(header, tenant="acme")).tenant == "acme"
     assert status(PROVE, request(header, tenant="globex")) == 403
@@ -50,15 +50,15 @@ def test_the_tenant_of_the_path_is_compared_whatever_its_name() -> None:
     ],
     ids=["none", "empty", "no token", "blank", "another scheme", "no scheme", "two"],
 )
-def test_without_exactly_one_bearer_token_nobody_gets_in(authorization: list[str]) -> None:
+def test_a_request_without_exactly_one_bearer_token_is_rejected(authorization: list[str]) -> None:
     assert status(PROVE, request(*authorization)) == 401
 
 
-def test_without_keys_it_is_unavailable_not_unauthorized() -> None:
-    nobody = replace(VERIFIER, keys=FetchedKeys("http://127.0.0.1:9/jwks.json"))
-    assert status(ProofOfExecution(nobody), request(f"Bearer {signed(payload())}")) == 503
+def test_without_keys_the_status_is_503_not_401() -> None:
+    unreachable = replace(VERIFIER, keys=FetchedKeys("http://127.0.0.1:9/jwks.json"))
+    assert status(ProofOfExecution(unreachable), request(f"Bearer {signed(payload())}")) == 503
 
 
-def test_a_role_that_is_missing_is_forbidden() -> None:
+def test_a_missing_role_is_forbidden() -> None:
     billing = ProofOfExecution(replace(VERIFIER, role="service:billing"))
     assert status(billing, request(f"Bearer {signed(payload())}")) == 403

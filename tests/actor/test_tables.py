@@ -1,4 +1,4 @@
-"""Tables of one's own: the mixin and the settings for triggers, on a real Postgres."""
+"""Attribution in user tables: the mixin and the settings for triggers, on a real Postgres."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,7 +21,7 @@ SCHEMA = Path(__file__).resolve().parents[2] / "examples" / "audit" / "schema.sq
 HISTORY = "audit_example_history.invoice"
 ADA = Actor("ada", ActorType.HUMAN, "test")
 GRACE = Actor("grace", ActorType.HUMAN, "test")
-ONE, TWO = UUID(int=1), UUID(int=2)
+FIRST, SECOND = UUID(int=1), UUID(int=2)
 
 SETTINGS = text(
     "select current_setting('tenantcron.actor', true), "
@@ -34,7 +34,7 @@ class Base(DeclarativeBase):
 
 
 class Meter(Attributed, Base):
-    """A table as users have them."""
+    """A user table."""
 
     __tablename__ = "meter"
 
@@ -44,7 +44,7 @@ class Meter(Attributed, Base):
 
 @pytest.fixture
 def meters(engine: Engine) -> Engine:
-    """Give an engine whose database has the table, with one row that ada wrote as part of one."""
+    """An engine whose database has the table, with one row by ada."""
     Base.metadata.create_all(engine)
     with by_ada(), engine.begin() as connection:
         connection.execute(insert(Meter).values(id=1, reading=10))
@@ -53,18 +53,18 @@ def meters(engine: Engine) -> Engine:
 
 @contextmanager
 def by_ada() -> Iterator[None]:
-    with acting_as(ADA), correlation(ONE):
+    with acting_as(ADA), correlation(FIRST):
         yield
 
 
 @contextmanager
 def by_grace() -> Iterator[None]:
-    with acting_as(GRACE), correlation(TWO):
+    with acting_as(GRACE), correlation(SECOND):
         yield
 
 
 def attributed(engine: Engine) -> list[tuple[int, str, UUID | None]]:
-    """Return who is said to have changed each row last."""
+    """Return the last actor of each row."""
     with engine.connect() as connection:
         columns = select(Meter.id, Meter.changed_by, Meter.correlation_id).order_by(Meter.id)
         rows = connection.execute(columns)
@@ -84,7 +84,7 @@ def orm_update_by_primary_key(session: Session) -> None:
 
 
 def core_update(session: Session) -> None:
-    session.execute(update(Meter.__table__).values(reading=11))  # type: ignore[arg-type] # of a class it is a table
+    session.execute(update(Meter.__table__).values(reading=11))  # type: ignore[arg-type] # it is a table
 
 
 def upsert_that_takes_over_the_columns(session: Session) -> None:
@@ -108,16 +108,16 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("change", UPDATES)
-def test_an_update_says_who_changed_the_row_last(
+def test_an_update_records_the_last_actor(
     meters: Engine, change: Callable[[Session], None]
 ) -> None:
     with by_grace(), Session(meters) as session, session.begin():
         change(session)
-    assert attributed(meters) == [(1, "grace", TWO)]
+    assert attributed(meters) == [(1, "grace", SECOND)]
 
 
 @pytest.mark.parametrize("change", UPDATES)
-def test_an_update_by_nobody_keeps_nothing_of_the_one_before(
+def test_an_update_without_an_actor_clears_the_previous_one(
     meters: Engine, change: Callable[[Session], None]
 ) -> None:
     with Session(meters) as session, session.begin():
@@ -147,31 +147,29 @@ def insert_from_a_select(session: Session) -> None:
     "add",
     [flush_of_new_objects, insert_of_many, insert_of_many_values, insert_from_a_select],
 )
-def test_every_inserted_row_says_who_made_it(
-    meters: Engine, add: Callable[[Session], None]
-) -> None:
-    with acting_for_user("u-1"), correlation(TWO), Session(meters) as session, session.begin():
+def test_every_inserted_row_has_its_actor(meters: Engine, add: Callable[[Session], None]) -> None:
+    with acting_for_user("u-1"), correlation(SECOND), Session(meters) as session, session.begin():
         add(session)
-    assert attributed(meters) == [(1, "ada", ONE), (2, "u-1", TWO), (3, "u-1", TWO)]
+    assert attributed(meters) == [(1, "ada", FIRST), (2, "u-1", SECOND), (3, "u-1", SECOND)]
 
 
-def test_what_is_flushed_later_belongs_to_whoever_acts_then(meters: Engine) -> None:
+def test_a_flush_is_attributed_to_the_actor_at_that_time(meters: Engine) -> None:
     with Session(meters) as session:
         with by_ada():
             session.get_one(Meter, 1).reading = 11
         with by_grace():
             session.commit()
-    assert attributed(meters) == [(1, "grace", TWO)]
+    assert attributed(meters) == [(1, "grace", SECOND)]
 
 
-def test_a_flush_without_a_change_changes_no_attribution(meters: Engine) -> None:
+def test_a_flush_without_a_change_keeps_the_attribution(meters: Engine) -> None:
     with by_grace(), Session(meters) as session:
         session.get_one(Meter, 1).reading = 10
         session.commit()
-    assert attributed(meters) == [(1, "ada", ONE)]
+    assert attributed(meters) == [(1, "ada", FIRST)]
 
 
-def test_the_columns_stand_behind_those_of_the_table() -> None:
+def test_the_columns_come_after_those_of_the_table() -> None:
     assert [column.name for column in Meter.__table__.columns] == [
         "id",
         "reading",
@@ -190,7 +188,7 @@ async def async_session(url: URL) -> AsyncIterator[AsyncSession]:
         await engine.dispose()
 
 
-def test_async_executions_at_once_are_attributed_each_to_its_own(meters: Engine, url: URL) -> None:
+def test_concurrent_async_executions_are_attributed_separately(meters: Engine, url: URL) -> None:
     async def run() -> None:
         engine = create_async_engine(url, pool_size=4, max_overflow=0)
         async with asyncio.TaskGroup() as group:
@@ -211,7 +209,7 @@ def test_async_executions_at_once_are_attributed_each_to_its_own(meters: Engine,
 
 @pytest.fixture
 def invoices(engine: Engine) -> Engine:
-    """Give an engine whose database has the tables and the trigger of the example."""
+    """An engine whose database has the tables and the trigger of the example."""
     with engine.begin() as connection:
         connection.exec_driver_sql(SCHEMA.read_text(encoding="utf-8"))
     return engine
@@ -227,20 +225,20 @@ def history(engine: Engine) -> list[tuple[str, str, UUID | None]]:
         return [tuple(row) for row in connection.execute(text(columns))]
 
 
-def test_a_trigger_records_who_ran_plain_sql(invoices: Engine) -> None:
+def test_a_trigger_records_the_actor_of_plain_sql(invoices: Engine) -> None:
     with by_ada(), invoices.begin() as connection:
         set_actor(connection)
         add_invoice(connection)
         connection.execute(text("update invoice set amount = 2"))
         connection.execute(text("delete from invoice"))
     assert history(invoices) == [
-        ("insert", "ada", ONE),
-        ("update", "ada", ONE),
-        ("delete", "ada", ONE),
+        ("insert", "ada", FIRST),
+        ("update", "ada", FIRST),
+        ("delete", "ada", FIRST),
     ]
 
 
-def test_a_trigger_records_what_was_before_and_after(invoices: Engine) -> None:
+def test_a_trigger_records_the_row_before_and_after(invoices: Engine) -> None:
     with invoices.begin() as connection:
         add_invoice(connection)
         connection.execute(text("update invoice set amount = 2"))
@@ -253,7 +251,7 @@ def test_a_trigger_records_what_was_before_and_after(invoices: Engine) -> None:
         ]
 
 
-def test_a_trigger_writes_beside_its_table_whatever_the_callers_search_path(
+def test_a_trigger_writes_to_its_schema_whatever_the_search_path(
     invoices: Engine,
 ) -> None:
     with by_ada(), invoices.begin() as connection:
@@ -263,7 +261,7 @@ def test_a_trigger_writes_beside_its_table_whatever_the_callers_search_path(
         connection.execute(
             text(f"insert into {schema}.invoice (customer, amount) values ('Acme', 1)")  # noqa: S608 -- the test's own schema
         )
-    assert history(invoices) == [("insert", "ada", ONE)]
+    assert history(invoices) == [("insert", "ada", FIRST)]
 
 
 def commit(connection: Connection) -> None:
@@ -275,13 +273,13 @@ def roll_back(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("end", [commit, roll_back])
-def test_nothing_leaks_to_the_next_transaction_on_the_same_connection(
+def test_the_actor_does_not_leak_to_the_next_transaction(
     invoices: Engine, end: Callable[[Connection], None]
 ) -> None:
     with by_ada(), invoices.connect() as connection:
         set_actor(connection)
         before = connection.scalar(text("select pg_backend_pid()"))
-        assert tuple(connection.execute(SETTINGS).one()) == ("ada", str(ONE))
+        assert tuple(connection.execute(SETTINGS).one()) == ("ada", str(FIRST))
         end(connection)
     with invoices.begin() as connection:
         assert connection.scalar(text("select pg_backend_pid()")) == before
@@ -296,11 +294,11 @@ def test_without_an_actor_the_database_role_is_recorded(invoices: Engine) -> Non
     assert history(invoices) == [("insert", "postgres", None)]
 
 
-def test_a_second_word_replaces_all_of_the_first(engine: Engine) -> None:
-    proven = AuthenticatedActor("ada", ActorType.HUMAN, "token", WITNESS)
+def test_a_second_actor_replaces_all_values_of_the_first(engine: Engine) -> None:
+    authenticated_actor = AuthenticatedActor("ada", ActorType.HUMAN, "token", WITNESS)
     authenticated = text("select current_setting('tenantcron.authenticated')")
     with engine.begin() as connection:
-        with acting_as(proven), correlation(ONE):
+        with acting_as(authenticated_actor), correlation(FIRST):
             set_actor(connection)
             assert connection.scalar(authenticated) == "true"
         with acting_as(GRACE):
@@ -316,42 +314,42 @@ def test_ids_are_values_not_sql(engine: Engine) -> None:
         assert connection.execute(SETTINGS).one()[0] == odd.id
 
 
-def test_a_session_can_be_told_too(invoices: Engine) -> None:
+def test_set_actor_accepts_a_session(invoices: Engine) -> None:
     with by_ada(), Session(invoices) as session:
         set_actor(session)
         add_invoice(session.connection())
         session.commit()
-    assert history(invoices) == [("insert", "ada", ONE)]
+    assert history(invoices) == [("insert", "ada", FIRST)]
 
 
-def test_every_transaction_of_an_engine_can_be_told_by_an_event(invoices: Engine) -> None:
+def test_an_event_can_set_the_actor_of_every_transaction(invoices: Engine) -> None:
     event.listen(invoices, "begin", set_actor)
     for context in (by_ada, by_grace):
         with context(), invoices.begin() as connection:
             add_invoice(connection)
-    assert history(invoices) == [("insert", "ada", ONE), ("insert", "grace", TWO)]
+    assert history(invoices) == [("insert", "ada", FIRST), ("insert", "grace", SECOND)]
 
 
-async def tell_connection(session: AsyncSession) -> None:
+async def set_on_connection(session: AsyncSession) -> None:
     connection: AsyncConnection = await session.connection()
     await set_actor_async(connection)
 
 
-async def tell_by_event(session: AsyncSession) -> None:
+async def set_by_event(session: AsyncSession) -> None:
     event.listen((await session.connection()).sync_engine, "begin", set_actor)
     await session.rollback()
 
 
-@pytest.mark.parametrize("tell", [set_actor_async, tell_connection, tell_by_event])
-def test_async_connections_and_sessions_can_be_told(
-    invoices: Engine, url: URL, tell: Callable[[AsyncSession], Awaitable[None]]
+@pytest.mark.parametrize("set_on", [set_actor_async, set_on_connection, set_by_event])
+def test_set_actor_async_accepts_connections_and_sessions(
+    invoices: Engine, url: URL, set_on: Callable[[AsyncSession], Awaitable[None]]
 ) -> None:
     async def run() -> None:
         with by_ada():
             async with async_session(url) as session:
-                await tell(session)
+                await set_on(session)
                 await (await session.connection()).run_sync(add_invoice)
                 await session.commit()
 
     asyncio.run(run())
-    assert history(invoices) == [("insert", "ada", ONE)]
+    assert history(invoices) == [("insert", "ada", FIRST)]

@@ -1,4 +1,4 @@
-"""From a token to an authenticated actor, and everything that does not get there."""
+"""Verification of tokens, and everything that is rejected."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def public_raw(key: SigningKey) -> bytes:
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_a_token_that_we_sign_proves_who_acts_for_whom_and_in_which_execution(
+def test_a_token_that_we_sign_identifies_the_actor_the_tenant_and_the_execution(
     algorithm: Algorithm,
 ) -> None:
     key, now = generate(algorithm), datetime.now(UTC)
@@ -87,7 +87,7 @@ def test_a_token_that_we_sign_proves_who_acts_for_whom_and_in_which_execution(
     assert proof.deadline == (now + timedelta(minutes=5)).replace(microsecond=0)
 
 
-def test_a_token_of_an_earlier_release_does_not_name_its_attempt_and_is_accepted() -> None:
+def test_a_token_of_an_earlier_release_without_an_attempt_is_accepted() -> None:
     older = {
         name: value
         for name, value in payload().items()
@@ -97,13 +97,13 @@ def test_a_token_of_an_earlier_release_does_not_name_its_attempt_and_is_accepted
     assert (proof.attempt, proof.lease, proof.deadline) == (None, None, None)
 
 
-def test_the_lease_of_a_token_does_not_show_what_executions_of_one_claim_share() -> None:
+def test_the_lease_digest_does_not_reveal_the_shared_lease_token() -> None:
     digests = {lease_digest(UUID(int=number), LEASE_TOKEN) for number in range(3)}
     assert len(digests) == 3
     assert not any(LEASE_TOKEN.hex in digest for digest in digests)
 
 
-def test_the_time_can_be_that_of_another_clock() -> None:
+def test_the_time_can_be_passed() -> None:
     token = signed(payload(exp=seconds(hours=-1), nbf=seconds(hours=-2), iat=seconds(hours=-2)))
     then = datetime.now(UTC) - timedelta(minutes=90)
     assert VERIFIER.verify(token, now=then).tenant == "acme"
@@ -111,14 +111,14 @@ def test_the_time_can_be_that_of_another_clock() -> None:
         VERIFIER.verify(token, now=then - timedelta(hours=1))
 
 
-def test_a_proven_actor_can_act() -> None:
+def test_an_authenticated_actor_can_act() -> None:
     with acting_as(VERIFIER.verify(signed(payload())).actor):
         actor = current_actor()
     assert actor is not None
     assert actor.authenticated
 
 
-def test_the_owner_is_told_and_is_neither_the_actor_nor_required() -> None:
+def test_the_owner_is_optional_and_not_the_actor() -> None:
     proof = VERIFIER.verify(signed(payload(owner="user:maria")))
     assert (proof.owner, proof.actor.id) == ("user:maria", "system:scheduler:scheduler")
     assert VERIFIER.verify(signed(payload())).owner is None
@@ -142,7 +142,7 @@ def test_no_two_tokens_have_the_same_id() -> None:
 
 
 def tampered() -> str:
-    """Give a valid token another tenant, and leave its signature."""
+    """Change the tenant of a valid token, and keep its signature."""
     header, _, signature = signed(payload()).split(".")
     return f"{header}.{encoded(json.dumps(payload(tenant='globex')).encode())}.{signature}"
 
@@ -183,7 +183,7 @@ FORGERIES: dict[str, tuple[Callable[[], str], TokenRefusal]] = {
         lambda: forged({"alg": "HS256", "kid": KID}, payload(), public_raw(KEY)),
         TokenRefusal.ALGORITHM,
     ),
-    "HMAC that says it is EdDSA": (
+    "HMAC that claims to be EdDSA": (
         lambda: forged({"alg": "EdDSA", "kid": KID}, payload(), public_raw(KEY)),
         TokenRefusal.SIGNATURE,
     ),
@@ -199,7 +199,7 @@ FORGERIES: dict[str, tuple[Callable[[], str], TokenRefusal]] = {
     ),
     "tampered": (tampered, TokenRefusal.SIGNATURE),
     "without its signature": (lambda: cut(signed(payload())), TokenRefusal.SIGNATURE),
-    "signed by somebody else": (
+    "signed with another key": (
         lambda: signed(payload(), STRANGER, kid=KID),
         TokenRefusal.SIGNATURE,
     ),
@@ -274,7 +274,7 @@ FORGERIES: dict[str, tuple[Callable[[], str], TokenRefusal]] = {
 
 
 @pytest.mark.parametrize(("forge", "refusal"), FORGERIES.values(), ids=FORGERIES)
-def test_what_proves_nothing_is_refused(forge: Callable[[], str], refusal: TokenRefusal) -> None:
+def test_an_invalid_token_is_rejected(forge: Callable[[], str], refusal: TokenRefusal) -> None:
     token = forge()
     with pytest.raises(InvalidTokenError) as caught:
         VERIFIER.verify(token)
@@ -282,9 +282,9 @@ def test_what_proves_nothing_is_refused(forge: Callable[[], str], refusal: Token
     assert not token or token not in str(caught.value)
 
 
-def test_a_key_that_was_handed_over_under_a_wrong_name_verifies_nothing() -> None:
+def test_a_key_with_another_algorithm_is_rejected() -> None:
     class Mixed:
-        """Answers every name with the same key, as a careless receiver might."""
+        """Returns the same key for every id, as a careless receiver might."""
 
         def find(self, _: str) -> PublicKey:
             return CURVE_KEY.public
@@ -294,7 +294,7 @@ def test_a_key_that_was_handed_over_under_a_wrong_name_verifies_nothing() -> Non
     assert caught.value.refusal is TokenRefusal.ALGORITHM
 
 
-def test_the_leeway_is_for_clocks_that_differ() -> None:
+def test_the_leeway_allows_clock_skew() -> None:
     assert VERIFIER.verify(signed(payload(exp=seconds(seconds=-5)))).tenant == "acme"
     assert VERIFIER.verify(signed(payload(nbf=seconds(seconds=5)))).tenant == "acme"
     strict = replace(VERIFIER, leeway=timedelta(0))
@@ -302,7 +302,7 @@ def test_the_leeway_is_for_clocks_that_differ() -> None:
         strict.verify(signed(payload(exp=seconds(seconds=-5))))
 
 
-def test_another_tenants_token_is_refused_where_one_is_asked_for() -> None:
+def test_a_token_of_another_tenant_is_rejected_if_a_tenant_is_required() -> None:
     token = signed(payload(tenant="globex"))
     assert VERIFIER.verify(token).tenant == "globex"
     assert VERIFIER.verify(token, tenant="globex").tenant == "globex"
@@ -311,9 +311,9 @@ def test_another_tenants_token_is_refused_where_one_is_asked_for() -> None:
     assert caught.value.refusal is TokenRefusal.TENANT
 
 
-def test_a_token_is_taken_again_unless_the_receiver_keeps_track() -> None:
+def test_a_replayed_token_is_rejected_if_the_receiver_keeps_track() -> None:
     class Memory(set[str]):
-        """What a receiver may keep in a table."""
+        """Remembers token ids, as a receiver may in a table."""
 
         def is_new(self, token_id: str, expires_at: datetime) -> bool:
             assert expires_at > datetime.now(UTC)
@@ -330,14 +330,14 @@ def test_a_token_is_taken_again_unless_the_receiver_keeps_track() -> None:
     assert caught.value.refusal is TokenRefusal.REPLAYED
 
 
-def test_what_is_refused_is_not_remembered_as_seen() -> None:
-    class Nobody:
-        """Fails if it is asked."""
+def test_a_rejected_token_is_not_remembered() -> None:
+    class NeverCalled:
+        """Fails if it is called."""
 
         def is_new(self, token_id: str, expires_at: datetime) -> bool:
             raise AssertionError((token_id, expires_at))
 
-    careful = replace(VERIFIER, seen=Nobody())
+    careful = replace(VERIFIER, seen=NeverCalled())
     with pytest.raises(InvalidTokenError):
         careful.verify(tampered())
     with pytest.raises(InvalidTokenError):
@@ -349,13 +349,15 @@ def test_what_is_refused_is_not_remembered_as_seen() -> None:
     [{"issuer": ""}, {"audience": ""}, {"leeway": timedelta(hours=1)}, {"leeway": -LEEWAY}],
     ids=str,
 )
-def test_a_verifier_that_would_accept_too_much_cannot_be_made(wrong: dict[str, object]) -> None:
+def test_a_verifier_that_would_accept_too_much_cannot_be_constructed(
+    wrong: dict[str, object],
+) -> None:
     given = {"keys": KEYS, "issuer": ISSUER, "audience": AUDIENCE, **wrong}
     with pytest.raises(ValueError, match=r"issuer|leeway"):
         Verifier(**given)  # type: ignore[arg-type] # as given
 
 
-def test_a_verifier_that_asks_for_a_role_refuses_the_token_of_another_service() -> None:
+def test_a_verifier_with_a_role_rejects_tokens_of_other_services() -> None:
     billing = replace(VERIFIER, role="service:billing")
     own = signed(payload(roles=["service", "service:billing"]))
     assert billing.verify(own).roles == ("service", "service:billing")

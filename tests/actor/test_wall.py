@@ -1,4 +1,4 @@
-"""The wall between actors that are named and actors that are proven, from every side."""
+"""The separation of attributed and authenticated actors."""
 
 import ast
 import copy
@@ -20,7 +20,7 @@ from tenantcron.actor.model import Actor, ActorType, AuthenticatedActor
 from tenantcron.actor.witness import WITNESS, Witness
 
 ROOT = Path(__file__).resolve().parents[2]
-# Whoever verifies tokens joins this list. Nobody else does.
+# Only verifiers of tokens may be on this list.
 MAY_IMPORT_THE_WITNESS = {
     "actor/model.py",
     "actor/verification.py",
@@ -28,15 +28,15 @@ MAY_IMPORT_THE_WITNESS = {
     "actor/oidc.py",
 }
 
-NAMED = Actor("ada", ActorType.HUMAN, "token")
-PROVEN = AuthenticatedActor("ada", ActorType.HUMAN, "token", WITNESS)
+ATTRIBUTED = Actor("ada", ActorType.HUMAN, "token")
+AUTHENTICATED = AuthenticatedActor("ada", ActorType.HUMAN, "token", WITNESS)
 
 
 def set_directly() -> object:
-    """Put an object together without the constructor, except for the proof."""
+    """Build an object without the constructor and without the witness."""
     shell = object.__new__(AuthenticatedActor)
     for name in ("id", "type", "source"):
-        object.__setattr__(shell, name, getattr(NAMED, name))
+        object.__setattr__(shell, name, getattr(ATTRIBUTED, name))
     return shell.authenticated
 
 
@@ -47,7 +47,7 @@ def change_class() -> object:
 
 
 FORGERIES: dict[str, Callable[[], object]] = {
-    "constructed": lambda: AuthenticatedActor("ada", ActorType.HUMAN, "x"),  # type: ignore[call-arg] # what must not be
+    "constructed": lambda: AuthenticatedActor("ada", ActorType.HUMAN, "x"),  # type: ignore[call-arg] # this is the error
     "constructed with something": lambda: AuthenticatedActor(
         "ada",
         ActorType.HUMAN,
@@ -57,45 +57,49 @@ FORGERIES: dict[str, Callable[[], object]] = {
     "constructed with a second witness": lambda: AuthenticatedActor(
         "ada", ActorType.HUMAN, "x", Witness()
     ),
-    "replaced": lambda: replace(PROVEN, id="root"),  # type: ignore[call-arg] # as above
-    "replaced with nothing": lambda: replace(PROVEN, id="root", witness=None),  # type: ignore[arg-type] # as above
+    "replaced": lambda: replace(AUTHENTICATED, id="root"),  # type: ignore[call-arg] # as above
+    "replaced with nothing": lambda: replace(AUTHENTICATED, id="root", witness=None),  # type: ignore[arg-type] # as above
     "allocated": lambda: object.__new__(AuthenticatedActor).authenticated,
     "allocated and filled": set_directly,
     "class changed": change_class,
     "subclassed": lambda: type("Forged", (AuthenticatedActor,), {}),
-    "pickled": lambda: pickle.dumps(PROVEN),
-    "pickled the old way": lambda: pickle.dumps(PROVEN, protocol=0),
-    "changed": lambda: setattr(PROVEN, "id", "root"),
+    "pickled": lambda: pickle.dumps(AUTHENTICATED),
+    "pickled the old way": lambda: pickle.dumps(AUTHENTICATED, protocol=0),
+    "changed": lambda: setattr(AUTHENTICATED, "id", "root"),
 }
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-def test_nothing_but_the_constructor_with_the_witness_makes_one(
+def test_an_authenticated_actor_needs_the_constructor_and_the_witness(
     forge: Callable[[], object],
 ) -> None:
     with pytest.raises((TypeError, ValueError, FrozenInstanceError)):
         forge()
 
 
-def test_the_verifier_can_make_one() -> None:
-    assert PROVEN.authenticated is True
-    assert (PROVEN.id, PROVEN.type, PROVEN.source) == ("ada", ActorType.HUMAN, "token")
+def test_the_verifier_can_construct_one() -> None:
+    assert AUTHENTICATED.authenticated is True
+    assert (AUTHENTICATED.id, AUTHENTICATED.type, AUTHENTICATED.source) == (
+        "ada",
+        ActorType.HUMAN,
+        "token",
+    )
 
 
-def test_a_copy_of_an_authenticated_actor_is_the_same_one() -> None:
-    assert copy.copy(PROVEN) is PROVEN
-    assert copy.deepcopy([PROVEN])[0] is PROVEN
+def test_a_copy_of_an_authenticated_actor_is_the_same_object() -> None:
+    assert copy.copy(AUTHENTICATED) is AUTHENTICATED
+    assert copy.deepcopy([AUTHENTICATED])[0] is AUTHENTICATED
 
 
-def test_the_same_name_proven_and_not_proven_is_not_the_same_actor() -> None:
-    assert len({NAMED, PROVEN}) == 2
+def test_an_authenticated_and_an_attributed_actor_are_not_equal() -> None:
+    assert len({ATTRIBUTED, AUTHENTICATED}) == 2
 
 
-def test_the_witness_does_not_show_in_logs() -> None:
-    assert "itness" not in repr(PROVEN)
+def test_the_witness_is_hidden_in_the_repr() -> None:
+    assert "itness" not in repr(AUTHENTICATED)
 
 
-def test_what_merely_looks_like_an_authenticated_actor_cannot_act() -> None:
+def test_an_object_that_looks_like_an_authenticated_actor_cannot_act() -> None:
     class Duck:
         __class__ = AuthenticatedActor  # type: ignore[assignment] # as above
         id, type, source, authenticated = "root", ActorType.HUMAN, "x", True
@@ -104,20 +108,20 @@ def test_what_merely_looks_like_an_authenticated_actor_cannot_act() -> None:
         acting_as(Duck())  # type: ignore[arg-type] # as above
 
 
-def test_only_a_proven_actor_is_written_down_as_authenticated() -> None:
-    assert Attribution(PROVEN).authenticated is True
-    assert Attribution(NAMED).authenticated is False
+def test_only_an_authenticated_actor_is_recorded_as_authenticated() -> None:
+    assert Attribution(AUTHENTICATED).authenticated is True
+    assert Attribution(ATTRIBUTED).authenticated is False
     assert Attribution(None).authenticated is False
 
 
-def test_only_the_verifier_imports_the_witness() -> None:
+def test_only_verifiers_import_the_witness() -> None:
     importers = {
         module.relative_to(ROOT).as_posix() for module in shipped() if imports_the_witness(module)
     }
     assert importers == MAY_IMPORT_THE_WITNESS
 
 
-def test_nothing_but_the_verifier_builds_an_authenticated_actor() -> None:
+def test_only_verifiers_construct_an_authenticated_actor() -> None:
     builders = {
         module.relative_to(ROOT).as_posix()
         for module in shipped()
@@ -126,7 +130,7 @@ def test_nothing_but_the_verifier_builds_an_authenticated_actor() -> None:
     assert builders == {"actor/api_tokens.py", "actor/oidc.py", "actor/verification.py"}
 
 
-def test_the_verifier_builds_one_in_one_place_after_the_signature() -> None:
+def test_the_verifier_constructs_one_in_one_place_after_the_signature() -> None:
     source = (ROOT / "actor" / "verification.py").read_text(encoding="utf-8")
     (builder,) = [
         node.name
@@ -140,7 +144,7 @@ def test_the_verifier_builds_one_in_one_place_after_the_signature() -> None:
 
 
 def shipped() -> list[Path]:
-    """Return all modules that ship."""
+    """Return all modules of the distribution."""
     folders = [path for path in ROOT.iterdir() if (path / "__init__.py").is_file()]
     return [module for folder in folders for module in folder.rglob("*.py")]
 
@@ -198,7 +202,7 @@ def narrow(actor: AnyActor) -> None:
 """
 
 
-def test_a_type_checker_refuses_every_way_around(tmp_path: Path) -> None:
+def test_the_type_checker_rejects_every_workaround(tmp_path: Path) -> None:
     for folder, name in (("package", "."), ("core", "core"), ("actor", "actor")):
         shutil.copytree(ROOT / folder, tmp_path / "tenantcron" / name, dirs_exist_ok=True)
     (tmp_path / "snippet.py").write_text(SNIPPET, encoding="utf-8")
@@ -210,7 +214,7 @@ def test_a_type_checker_refuses_every_way_around(tmp_path: Path) -> None:
 
 
 def refused_lines(folder: Path) -> set[int]:
-    """Return the lines of the snippet that mypy complains about, in a tree as it is installed."""
+    """Return the lines of the snippet with mypy errors, in an installed tree."""
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "snippet.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.stderr == ""

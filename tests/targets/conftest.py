@@ -1,4 +1,4 @@
-"""What the tests of targets share."""
+"""Fixtures of the tests of targets."""
 
 from collections.abc import AsyncIterator
 

@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 @pytest.fixture
 def handlers(monkeypatch: pytest.MonkeyPatch) -> Handlers:
-    """The handlers, loaded as a scheduler in that folder does it."""
+    """The handlers, loaded like by a scheduler in that folder."""
     monkeypatch.setattr(registry, "DECLARED", Declared())
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "handlers", raising=False)
@@ -36,7 +36,8 @@ def sagas_in(folder: Path) -> set[str]:
         now = datetime(2026, 1, 1, tzinfo=UTC)
         checked = check_manifest(file.read_bytes(), "yaml", policy, hints, now)
         assert checked.desired is not None
-        found |= {one.saga for one in checked.desired.schedules if one.target is None}
+        schedules = checked.desired.schedules
+        found |= {schedule.saga for schedule in schedules if schedule.target is None}
     return found
 
 
@@ -46,5 +47,5 @@ def test_every_saga_of_the_manifests_has_a_handler_and_every_handler_a_saga(
     assert set(handlers.names) == sagas()
 
 
-def test_there_are_async_and_plain_ones(handlers: Handlers) -> None:
+def test_there_are_async_and_plain_handlers(handlers: Handlers) -> None:
     assert {handler.is_async for handler in handlers.by_saga.values()} == {True, False}

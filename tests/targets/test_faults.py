@@ -7,33 +7,33 @@ from tenantcron.targets.signals import Fail, Retry
 
 
 def raised(error: BaseException) -> BaseException:
-    """Raise and catch it two frames deep, so that it has a traceback."""
+    """Raise and catch an error two frames deep, so that it has a traceback."""
 
     def inner_function() -> None:
         raise error
 
     try:
         inner_function()
-    except BaseException as caught:  # noqa: BLE001 -- also what is no Exception
+    except BaseException as caught:  # noqa: BLE001 -- any BaseException
         return caught
     raise AssertionError
 
 
-def test_the_first_line_is_type_and_message_and_then_come_the_last_frames() -> None:
+def test_the_text_has_type_and_message_first_and_then_the_last_frames() -> None:
     text = described(raised(ValueError("no such meter")))
 
     assert text.splitlines()[0] == "ValueError: no such meter"
     assert "in inner_function" in text
 
 
-def test_the_cause_is_told_as_well() -> None:
+def test_the_text_includes_the_cause() -> None:
     error = ValueError("outer")
     error.__cause__ = KeyError("inner")
 
     assert "KeyError: 'inner'" in described(raised(error))
 
 
-def test_the_members_of_a_group_are_told_as_well() -> None:
+def test_the_text_includes_the_members_of_a_group() -> None:
     group = ExceptionGroup("two things", [ValueError("one"), TypeError("two")])
     text = described(raised(group))
     assert "ValueError: one" in text
@@ -48,7 +48,7 @@ def test_the_text_has_at_most_4_kib_however_long_the_message_is(message: str) ->
     assert text.startswith(f"ValueError: {message[:100]}")
 
 
-def test_an_endless_recursion_is_told_by_its_last_frames() -> None:
+def test_an_endless_recursion_is_described_by_its_last_frames() -> None:
     def deeper() -> None:
         deeper()
 
@@ -58,14 +58,14 @@ def test_an_endless_recursion_is_told_by_its_last_frames() -> None:
     assert len(described(caught.value).encode()) <= LONGEST_TEXT
 
 
-def test_what_postgres_cannot_hold_is_taken_out() -> None:
+def test_characters_that_postgres_cannot_store_are_removed() -> None:
     text = described(raised(ValueError("a\0b\ud800c\x1b")))
 
     assert text.splitlines()[0] == "ValueError: ab\\ud800c\x1b"
     assert "\0" not in text
 
 
-def test_an_error_that_cannot_show_itself_is_told_by_its_type() -> None:
+def test_an_error_with_a_broken_str_is_described_by_its_type() -> None:
     class Broken(Exception):  # noqa: N818 -- a handler's own
         def __str__(self) -> str:
             raise TypeError("not even that")
@@ -83,5 +83,7 @@ def test_an_error_that_cannot_show_itself_is_told_by_its_type() -> None:
         (ValueError(), "ValueError"),
     ],
 )
-def test_the_headline_is_for_people(error: BaseException, expected: str) -> None:
+def test_the_headline_is_the_reason_or_type_and_message(
+    error: BaseException, expected: str
+) -> None:
     assert headline_of(error) == expected

@@ -1,4 +1,4 @@
-"""Calls of HTTP targets, on real services: what is sent, what comes of the answer, what is kept."""
+"""Calls of HTTP targets, with real services: the request, the outcome, the stored response."""
 
 import asyncio
 import gzip
@@ -40,7 +40,7 @@ from tenantcron.targets.responses import LONGEST_RESPONSE, ServiceResponse
 from tenantcron.targets.signals import Fail, Retry
 
 
-async def test_the_request_says_what_it_is_for(target: Service) -> None:
+async def test_the_request_describes_the_execution(target: Service) -> None:
     end = await called(target, headers={"X-Team": "billing"}, path="/run?month=12")
 
     assert end == Ended(ServiceResponse(200, ""))
@@ -76,7 +76,7 @@ async def test_the_request_says_what_it_is_for(target: Service) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-async def test_the_method_is_the_targets(target: Service, method: str) -> None:
+async def test_the_method_is_that_of_the_target(target: Service, method: str) -> None:
     await called(target, method=method)
     assert target.only.method == method
 
@@ -99,7 +99,7 @@ async def test_attempts_share_the_body_the_key_and_the_trace_but_not_the_span(
     assert [request.headers["x-tenantcron-attempt"] for request in received] == ["1", "2", "3"]
 
 
-async def test_the_owner_is_in_a_header_and_in_the_body_that_is_signed(target: Service) -> None:
+async def test_the_owner_is_in_a_header_and_in_the_signed_body(target: Service) -> None:
     async with calling(target.port) as caller:
         of_maria = replace(an_execution(), owner=Owner("user:maria"))
         await ended(caller, a_request(target.url), of_maria)
@@ -114,7 +114,7 @@ async def test_calls_share_a_connection(target: Service) -> None:
     assert [request.connection for request in target.received] == [1, 1, 1]
 
 
-async def test_a_reserved_header_that_somebody_put_into_the_database_is_not_sent(
+async def test_a_reserved_header_that_was_edited_into_the_database_is_not_sent(
     target: Service,
 ) -> None:
     forged = {"x-tenantcron-tenant": "umbrella", "AUTHORIZATION": "x", "user-agent": "curl"}
@@ -124,7 +124,7 @@ async def test_a_reserved_header_that_somebody_put_into_the_database_is_not_sent
     assert target.only.headers["user-agent"] == "curl"
 
 
-async def test_a_cookie_of_a_service_does_not_come_back_with_the_next_call(
+async def test_a_cookie_of_a_service_is_not_sent_with_the_next_call(
     target: Service,
 ) -> None:
     target.behaviour = answering(Set_Cookie="session=abc; Path=/")
@@ -141,7 +141,7 @@ async def test_2xx_is_success(target: Service, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 501, 502, 503, 504, 599])
-async def test_what_may_pass_is_worth_another_attempt(target: Service, status: int) -> None:
+async def test_transient_errors_are_retried(target: Service, status: int) -> None:
     end = await called(target, answering(status, b"later"))
     assert isinstance(end.error, Retry)
     assert end.reason.startswith(f"the service answered {status}")
@@ -149,7 +149,7 @@ async def test_what_may_pass_is_worth_another_attempt(target: Service, status: i
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 410, 418, 422, 451])
-async def test_what_would_fail_again_is_not_tried_again(target: Service, status: int) -> None:
+async def test_permanent_errors_are_not_retried(target: Service, status: int) -> None:
     end = await called(target, answering(status, b"never"))
     assert isinstance(end.error, Fail)
     assert end.reason.startswith(f"the service answered {status}")
@@ -168,7 +168,7 @@ async def test_redirects_are_not_followed(target: Service, status: int) -> None:
 
 @dataclass(frozen=True)
 class After:
-    """What `Retry-After` says, and how long that is."""
+    """A value of `Retry-After`, and the delay that it means."""
 
     text: str
     wait: timedelta | None
@@ -198,7 +198,7 @@ class After:
     ],
     ids=lambda case: case.text[:24],
 )
-async def test_retry_after_is_honoured_where_it_makes_sense(target: Service, case: After) -> None:
+async def test_a_valid_retry_after_is_honoured(target: Service, case: After) -> None:
     headers = {"Retry_After": case.text, **({"Date": case.date} if case.date else {})}
     began = monotonic()
     end = await called(target, answering(409, b"", **headers))
@@ -207,12 +207,12 @@ async def test_retry_after_is_honoured_where_it_makes_sense(target: Service, cas
     if case.wait is None:
         assert end.error.after is None
         return
-    # A date without the service's own clock counts from now, and the call took a moment.
+    # Without a `Date` header, a date is relative to now, and the call took a moment.
     assert end.error.after is not None
     assert timedelta(0) <= case.wait - end.error.after <= took
 
 
-async def test_what_comes_after_2_kib_is_not_read(target: Service) -> None:
+async def test_at_most_2_kib_of_the_body_are_read(target: Service) -> None:
     sent = 0
 
     async def pour(_: Received, writer: StreamWriter) -> None:
@@ -228,20 +228,20 @@ async def test_what_comes_after_2_kib_is_not_read(target: Service) -> None:
     assert sent < 50_000_000
 
 
-async def test_an_answer_is_kept_as_text_that_the_database_takes(target: Service) -> None:
+async def test_the_stored_response_is_text_that_postgres_accepts(target: Service) -> None:
     end = await called(target, answering(200, "ü".encode() * 1200 + b"\xff\x00"))
     assert end.answer.text == "ü" * 1024
     end = await called(target, answering(500, b"a\x00b\xff"))
     assert end.answer.text == "ab\ufffd"
 
 
-async def test_a_packed_answer_is_not_unpacked(target: Service) -> None:
+async def test_a_compressed_response_is_not_decompressed(target: Service) -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
     end = await called(target, answering(200, bomb, Content_Encoding="gzip"))
     assert end == Ended(ServiceResponse(200, "(not shown: the encoding is gzip)"))
 
 
-async def test_nobody_listens() -> None:
+async def test_a_refused_connection_is_retried() -> None:
     async with service() as gone:
         port = gone.port
     async with calling(port) as caller:
@@ -261,15 +261,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("behaviour", BROKEN.values(), ids=BROKEN.keys())
-async def test_an_answer_that_breaks_off_is_worth_another_attempt(
-    target: Service, behaviour: Behaviour
-) -> None:
+async def test_an_interrupted_response_is_retried(target: Service, behaviour: Behaviour) -> None:
     end = await called(target, behaviour)
     assert isinstance(end.error, Retry)
     assert end.reason.startswith(f"lost the connection to {target.url}: ")
 
 
-async def test_what_came_before_an_answer_broke_off_is_kept(target: Service) -> None:
+async def test_the_start_of_an_interrupted_response_is_stored(target: Service) -> None:
     end = await called(target, BROKEN["half a body"])
     assert end.answer == ServiceResponse(200, "half")
 
@@ -278,12 +276,12 @@ HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone"
 
 
-async def test_a_few_interim_responses_go_before_an_answer(target: Service) -> None:
+async def test_a_few_interim_responses_are_accepted(target: Service) -> None:
     end = await called(target, writing(HINT * 10, HINT[:20], HINT[20:] + HINT + OK))
     assert end == Ended(ServiceResponse(200, "done"))
 
 
-async def test_the_bounds_hold_for_each_answer_on_a_connection_that_is_used_again(
+async def test_the_limits_apply_to_each_response_of_a_reused_connection(
     target: Service,
 ) -> None:
     async def hint(_: Received, writer: StreamWriter) -> None:
@@ -309,7 +307,7 @@ async def test_endless_interim_responses_end_the_call(target: Service) -> None:
     end = await called(target, pour)
     assert isinstance(end.error, Retry)
     assert end.reason == f"lost the connection to {target.url}: more than 20 interim responses"
-    # All that fits into the buffers of the system may have been sent, and nothing after it.
+    # At most the content of the system's buffers may have been sent.
     assert sent < 1_000_000
 
 
@@ -327,9 +325,9 @@ async def test_more_than_64_kib_before_the_body_end_the_call(target: Service, he
     assert end.reason.startswith(f"lost the connection to {target.url}: more than 64 KiB")
 
 
-async def test_no_answer_in_time(target: Service) -> None:
+async def test_a_timeout_is_retried(target: Service) -> None:
     async with calling(target.port) as caller:
-        # A connection is there already: the time is all for the answer.
+        # The connection exists already, so the timeout only applies to the response.
         await ended(caller, a_request(target.url))
         target.behaviour = forever
         end = await ended(caller, a_request(target.url, timeout=timedelta(seconds=0.1)))
@@ -338,7 +336,7 @@ async def test_no_answer_in_time(target: Service) -> None:
     assert end.reason == f"no answer in time from {target.url}"
 
 
-async def test_what_a_drip_feeding_service_said_is_kept_when_the_call_is_cancelled(
+async def test_the_start_of_a_slow_response_is_stored_when_the_call_is_cancelled(
     target: Service,
 ) -> None:
     dripped = asyncio.Event()

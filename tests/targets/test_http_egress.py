@@ -1,4 +1,4 @@
-"""Where calls of HTTP targets may go: hosts, ports, checked addresses, certificates by name."""
+"""The egress rules of HTTP targets: hosts, ports, checked addresses, certificates by name."""
 
 import asyncio
 import ssl
@@ -53,10 +53,10 @@ async def test_no_host_may_be_called_by_default_and_the_error_names_the_line_to_
 
 @dataclass(frozen=True)
 class Forbidden:
-    """A URL that may not be called, and what is said about it; `{}` is the service's port."""
+    """A forbidden URL and its error; `{}` is the port of the service."""
 
     url: str
-    said: str
+    error: str
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,14 @@ class Forbidden:
     ],
     ids=lambda case: case.url,
 )
-async def test_what_may_not_be_called_is_not_even_connected_to(
-    target: Service, case: Forbidden
-) -> None:
+async def test_a_forbidden_url_is_not_even_connected_to(target: Service, case: Forbidden) -> None:
     egress = egress_to(
         target.port, "http://10.0.0.1", "http://[::ffff:10.0.0.1]", "http://169.254.169.254"
     )
     async with calling(target.port, egress=egress) as caller:
         end = await ended(caller, a_request(case.url.format(target.port)))
     assert isinstance(end.error, Fail)
-    assert case.said in end.reason
+    assert case.error in end.reason
     assert target.connections == 0
 
 
@@ -107,7 +105,7 @@ FORBIDDEN_ADDRESSES = (
 
 
 @pytest.mark.parametrize("addresses", FORBIDDEN_ADDRESSES, ids=str)
-async def test_a_name_that_stands_for_a_forbidden_address_is_not_called(
+async def test_a_name_that_resolves_to_a_forbidden_address_is_not_called(
     target: Service, addresses: Sequence[str]
 ) -> None:
     async with calling(target.port, resolve=resolving(addresses)) as caller:
@@ -118,7 +116,7 @@ async def test_a_name_that_stands_for_a_forbidden_address_is_not_called(
     assert target.connections == 0
 
 
-async def test_a_name_is_looked_up_for_the_tenant_that_calls(target: Service) -> None:
+async def test_a_name_is_resolved_for_the_calling_tenant(target: Service) -> None:
     tenants = []
 
     async def resolve(_: str) -> Sequence[str]:
@@ -130,8 +128,8 @@ async def test_a_name_is_looked_up_for_the_tenant_that_calls(target: Service) ->
     assert tenants == ["acme"]
 
 
-async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
-    """The same port of two addresses: the name leads to one when it is checked, then elsewhere."""
+async def test_the_connection_uses_the_checked_address() -> None:
+    """The same port on two addresses: the name resolves to one for the check, then to another."""
     async with service() as checked:
         other = Service(answering(500))
         server = await asyncio.start_server(other.serve, "127.0.0.2", checked.port)
@@ -142,10 +140,10 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
     assert end == Ended(ServiceResponse(200, ""))
     assert checked.only.headers["host"] == f"{NAME}:{checked.port}"
     assert other.connections == 0
-    assert resolve.asked == [NAME]  # type: ignore[attr-defined] # one look-up, none after the check
+    assert resolve.asked == [NAME]  # type: ignore[attr-defined] # one lookup, none after the check
 
 
-async def test_a_name_that_is_bound_anew_is_checked_anew() -> None:
+async def test_a_rebound_name_is_checked_again() -> None:
     closing = writing(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
     async with service(closing) as target:
         resolve = resolving([LOOPBACK], ["169.254.169.254"])
@@ -158,7 +156,7 @@ async def test_a_name_that_is_bound_anew_is_checked_anew() -> None:
     assert target.connections == 1
 
 
-async def test_where_the_first_address_does_not_answer_the_next_one_is_taken(
+async def test_the_next_address_is_used_if_the_first_does_not_respond(
     target: Service,
 ) -> None:
     addresses = ["127.0.0.3", LOOPBACK]
@@ -167,7 +165,7 @@ async def test_where_the_first_address_does_not_answer_the_next_one_is_taken(
     assert end.error is None
 
 
-async def test_a_name_without_an_address_is_worth_another_attempt(target: Service) -> None:
+async def test_a_name_without_an_address_is_retried(target: Service) -> None:
     async def fails(host: str) -> Sequence[str]:
         raise ResolvingError(f"{host} cannot be resolved: Name or service not known")
 
@@ -178,7 +176,7 @@ async def test_a_name_without_an_address_is_worth_another_attempt(target: Servic
         assert f"{NAME} cannot be resolved" in end.reason
 
 
-async def test_a_resolver_that_hangs_is_not_waited_for(target: Service) -> None:
+async def test_a_hanging_resolver_times_out(target: Service) -> None:
     async def hangs(_: str) -> Sequence[str]:
         await asyncio.Event().wait()
         raise AssertionError
@@ -205,7 +203,7 @@ async def test_proxies_and_netrc_files_of_the_environment_are_ignored(
     assert "authorization" not in target.only.headers
 
 
-def test_a_scheduler_that_may_call_nothing_loads_nothing_that_calls() -> None:
+def test_a_scheduler_without_egress_loads_no_http_library() -> None:
     program = (
         "import sys, tenantcron.cli.run;"
         "sys.exit(str([name for name in ('httpx', 'httpcore', 'certifi') if name in sys.modules]))"
@@ -218,7 +216,7 @@ def test_a_scheduler_that_may_call_nothing_loads_nothing_that_calls() -> None:
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority of our own."""
+    """A certificate authority."""
 
     ca: trustme.CA
     file: Path
@@ -231,14 +229,14 @@ class Authority:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """A certificate authority that nobody else trusts."""
+    """A certificate authority that is not trusted by default."""
     ca = trustme.CA()
     file = tmp_path / "ca.pem"
     ca.cert_pem.write_to_path(file)
     return Authority(ca, file)
 
 
-async def test_the_certificate_is_checked_by_the_name_although_the_address_is_connected_to(
+async def test_the_certificate_is_verified_for_the_name_not_the_address(
     authority: Authority,
 ) -> None:
     seen: list[str | None] = []
@@ -254,7 +252,7 @@ async def test_the_certificate_is_checked_by_the_name_although_the_address_is_co
 
 
 @pytest.mark.parametrize("name", ["other.test", LOOPBACK])
-async def test_a_certificate_of_another_name_is_refused(authority: Authority, name: str) -> None:
+async def test_a_certificate_for_another_name_is_rejected(authority: Authority, name: str) -> None:
     async with service(tls=authority.context(name)) as target:
         options = {"resolve": resolving([LOOPBACK]), "ca_file": authority.file}
         async with calling(target.port, **options) as caller:
@@ -264,7 +262,7 @@ async def test_a_certificate_of_another_name_is_refused(authority: Authority, na
     assert target.received == []
 
 
-async def test_a_connection_of_one_name_is_not_used_for_another_at_the_same_address(
+async def test_a_connection_is_not_shared_by_names_with_the_same_address(
     authority: Authority,
 ) -> None:
     async with service(tls=authority.context(NAME)) as target:
@@ -277,7 +275,7 @@ async def test_a_connection_of_one_name_is_not_used_for_another_at_the_same_addr
     assert "CERTIFICATE_VERIFY_FAILED" in bad.reason
 
 
-async def test_an_authority_that_nobody_named_is_not_trusted(authority: Authority) -> None:
+async def test_an_unknown_authority_is_not_trusted(authority: Authority) -> None:
     async with (
         service(tls=authority.context(NAME)) as target,
         calling(target.port, resolve=resolving([LOOPBACK])) as caller,
@@ -287,7 +285,7 @@ async def test_an_authority_that_nobody_named_is_not_trusted(authority: Authorit
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
-def test_a_file_without_certificates_is_told(tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_without_certificates_is_rejected(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_bytes(content)

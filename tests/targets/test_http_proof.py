@@ -1,4 +1,4 @@
-"""How calls of HTTP targets prove whom they are from: signatures and tokens."""
+"""Authentication of calls of HTTP targets: signatures and tokens."""
 
 import hmac
 import json
@@ -32,7 +32,7 @@ from tenantcron.targets.signals import Fail, Retry
 
 
 def verified(request: Received, origin: str, secret: str = SECRET) -> bool:
-    """Check a signature as receivers do, by the request line that came."""
+    """Verify a signature as receivers do, from the received request line."""
     try:
         verify_signature(
             secret.encode(),
@@ -47,14 +47,14 @@ def verified(request: Received, origin: str, secret: str = SECRET) -> bool:
     return True
 
 
-def verified_as_before(request: Received) -> bool:
-    """Check a signature as receivers of earlier releases do."""
+def verified_v1(request: Received) -> bool:
+    """Verify a signature of version 1, as receivers of earlier releases do."""
     head = f"v1:{request.headers['x-tenantcron-timestamp']}:{request.headers['idempotency-key']}:"
     digest = hmac.new(SECRET.encode(), head.encode() + request.body, "sha256").hexdigest()
     return hmac.compare_digest(f"v1={digest}", request.headers["x-tenantcron-signature"])
 
 
-async def test_the_documentation_tells_services_how_to_check_a_signature(
+async def test_the_documented_check_verifies_a_signature(
     target: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
@@ -78,7 +78,7 @@ async def test_the_documentation_tells_services_how_to_check_a_signature(
     assert not is_genuine(old, old.body)
 
 
-def test_the_policy_of_the_documentation_can_be_read(tmp_path: Path) -> None:
+def test_the_documented_policy_is_valid(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"<!-- policy -->\n+```toml\n(.*?)```", page, re.DOTALL)
     file = tmp_path / "tenantcron.toml"
@@ -90,21 +90,23 @@ def hmac_by(kind: str, name: str) -> HmacAuth:
     return HmacAuth(SecretRef("env" if kind == "env" else "file", name))
 
 
-async def test_a_request_is_signed_with_a_secret_of_the_environment(
+async def test_a_request_is_signed_with_a_secret_from_the_environment(
     target: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BILLING_HMAC", SECRET)
     end = await called(target, auth=hmac_by("env", "BILLING_HMAC"))
     assert end.error is None
     assert verified(target.only, target.url)
-    assert verified_as_before(target.only)
+    assert verified_v1(target.only)
     assert not verified(replace(target.only, body=b"{}"), target.url)
     assert not verified(replace(target.only, method="PUT"), target.url)
     assert not verified(replace(target.only, target="/other"), target.url)
     assert target.only.headers["x-tenantcron-timestamp"] == str(int(STARTED_AT.timestamp()))
 
 
-async def test_a_request_is_signed_with_a_secret_of_a_file(target: Service, tmp_path: Path) -> None:
+async def test_a_request_is_signed_with_a_secret_from_a_file(
+    target: Service, tmp_path: Path
+) -> None:
     file = tmp_path / "hmac"
     file.write_text(f"{SECRET}\n", encoding="utf-8")
     await called(target, auth=hmac_by("file", str(file)), allowed_secrets=(f"file:{file}",))
@@ -114,7 +116,7 @@ async def test_a_request_is_signed_with_a_secret_of_a_file(target: Service, tmp_
 @pytest.mark.parametrize(
     "path", ["", "?x=1", "/a/../b", "/a//b/./c", "/%7Erun?q='a'&b=%2f&", "/run?", "/a:b@c;d=e"]
 )
-async def test_the_url_that_is_signed_is_the_one_that_is_sent(
+async def test_the_signed_url_is_the_requested_one(
     target: Service, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BILLING_HMAC", SECRET)
@@ -123,7 +125,7 @@ async def test_the_url_that_is_signed_is_the_one_that_is_sent(
     assert verified(target.only, target.url)
 
 
-async def test_a_secret_that_is_missing_is_waited_for_and_named(
+async def test_a_missing_secret_is_named_and_retried(
     target: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "hmac"
@@ -139,7 +141,7 @@ async def test_a_secret_that_is_missing_is_waited_for_and_named(
     assert target.received == []
 
 
-async def test_a_secret_that_the_policy_does_not_name_is_not_used(
+async def test_a_secret_that_the_policy_does_not_allow_is_not_used(
     target: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_PASSWORD", SECRET)
@@ -150,7 +152,7 @@ async def test_a_secret_that_the_policy_does_not_name_is_not_used(
 
 
 @pytest.mark.parametrize("audience", [None, "billing"])
-async def test_a_token_is_minted_for_the_origin_or_for_an_audience_of_the_policy(
+async def test_a_token_is_minted_for_the_origin_or_an_allowed_audience(
     target: Service, audience: str | None
 ) -> None:
     tokens = FixedTokens()
@@ -160,13 +162,13 @@ async def test_a_token_is_minted_for_the_origin_or_for_an_audience_of_the_policy
     assert tokens.audiences == [audience or target.url]
 
 
-async def test_the_origin_of_the_url_may_be_named_as_the_audience(target: Service) -> None:
+async def test_the_origin_of_the_url_is_an_allowed_audience(target: Service) -> None:
     tokens = FixedTokens()
     await called(target, auth=TokenAuth(target.url), tokens=tokens)
     assert tokens.audiences == [target.url]
 
 
-async def test_a_stored_target_that_asks_for_another_audience_gets_no_token_and_no_call(
+async def test_a_stored_target_with_another_audience_gets_no_token_and_is_not_called(
     target: Service,
 ) -> None:
     tokens = FixedTokens()
@@ -179,7 +181,7 @@ async def test_a_stored_target_that_asks_for_another_audience_gets_no_token_and_
     assert target.received == []
 
 
-async def test_without_a_token_there_is_no_call(target: Service) -> None:
+async def test_without_a_token_the_target_is_not_called(target: Service) -> None:
     none = await called(target, auth=TokenAuth(), tokens=FixedTokens(token=None))
     assert isinstance(none.error, Retry)
     assert none.reason == f"no execution token for {target.url}: the tenant is suspended"
@@ -189,16 +191,16 @@ async def test_without_a_token_there_is_no_call(target: Service) -> None:
 
 
 async def echo(request: Received, writer: StreamWriter) -> None:
-    """Answer with the headers, as debugging services do."""
+    """Return the headers of the request, as debugging services do."""
     body = json.dumps(dict(request.headers)).encode()
     await answering(400, body)(request, writer)
 
 
-PROOFS: dict[str, Auth] = {"token": TokenAuth(), "hmac": hmac_by("env", "BILLING_HMAC")}
+CREDENTIALS: dict[str, Auth] = {"token": TokenAuth(), "hmac": hmac_by("env", "BILLING_HMAC")}
 
 
-@pytest.mark.parametrize("auth", PROOFS.values(), ids=PROOFS.keys())
-async def test_what_proves_who_we_are_is_not_kept_when_a_service_echoes_it(
+@pytest.mark.parametrize("auth", CREDENTIALS.values(), ids=CREDENTIALS.keys())
+async def test_echoed_credentials_are_not_stored(
     target: Service, auth: Auth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BILLING_HMAC", SECRET)
@@ -210,7 +212,7 @@ async def test_what_proves_who_we_are_is_not_kept_when_a_service_echoes_it(
     assert "reconcile" in (end.answer.text or "")
 
 
-async def test_a_token_across_the_end_of_what_is_kept_is_not_kept_in_part(
+async def test_a_token_that_crosses_the_end_of_the_stored_part_is_not_stored(
     target: Service,
 ) -> None:
     body = b"x" * (LONGEST_RESPONSE - 10) + TOKEN.encode() + b"y" * 5000
@@ -219,7 +221,7 @@ async def test_a_token_across_the_end_of_what_is_kept_is_not_kept_in_part(
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("body", "stored"),
     [
         ("Authorization: Bearer abc.def", "Authorization: ***"),
         ('{"authorization": "Basic dXNlcg=="}', '{"authorization": "***"}'),
@@ -230,15 +232,15 @@ async def test_a_token_across_the_end_of_what_is_kept_is_not_kept_in_part(
         ("all is well", "all is well"),
     ],
 )
-async def test_what_looks_like_credentials_is_not_kept(
-    target: Service, said: str, kept: str, monkeypatch: pytest.MonkeyPatch
+async def test_text_that_looks_like_credentials_is_not_stored(
+    target: Service, body: str, stored: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BILLING_HMAC", SECRET)
-    end = await called(target, answering(200, said.encode()), auth=PROOFS["hmac"])
-    assert end.answer.text == kept
+    end = await called(target, answering(200, body.encode()), auth=CREDENTIALS["hmac"])
+    assert end.answer.text == stored
 
 
-async def test_nothing_of_the_query_is_logged(
+async def test_the_query_is_not_logged(
     target: Service, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level("INFO"):

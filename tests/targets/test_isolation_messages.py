@@ -1,4 +1,4 @@
-"""Messages of a child: what it sends is what the scheduler reads."""
+"""Messages of a child: encoding and decoding."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -34,18 +34,18 @@ from tenantcron.targets.signals import Fail, Retry
         HandlerEnded(Failure(FailureKind.RETRY, "later", timedelta(seconds=1.5))),
     ],
 )
-def test_a_message_is_read_as_it_was_sent(message: Message) -> None:
+def test_a_message_survives_encoding_and_decoding(message: Message) -> None:
     line = encode(message)
     assert line.count(b"\n") == 1
     assert decode(line) == message
 
 
-def test_a_value_that_json_does_not_know_is_sent_as_its_text() -> None:
+def test_a_value_that_json_lacks_is_sent_as_text() -> None:
     line = LogLine("info", "e", {"id": UUID(int=1)})  # type: ignore[dict-item] # handlers log anything
     assert decode(encode(line)) == LogLine("info", "e", {"id": str(UUID(int=1))})
 
 
-def test_a_log_line_that_is_too_long_is_cut_to_its_event() -> None:
+def test_a_long_log_line_is_reduced_to_its_event() -> None:
     line = encode(LogLine("info", "large", {"value": "x" * LONGEST_LINE}))
     assert len(line) < 2000
     message = decode(line)
@@ -54,8 +54,8 @@ def test_a_log_line_that_is_too_long_is_cut_to_its_event() -> None:
 
 
 @pytest.mark.parametrize("line", [b"{}", b"[]", b'{"ended": 3}', b"no JSON"])
-def test_what_is_no_message_is_refused(line: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 -- whatever it is
+def test_an_invalid_message_is_rejected(line: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 -- any of them
         decode(line)
 
 
@@ -67,7 +67,7 @@ def test_what_is_no_message_is_refused(line: bytes) -> None:
         (ValueError("odd"), None, False),
     ],
 )
-def test_what_a_handler_raises_in_its_process_ends_the_attempt_as_if_raised_here(
+def test_an_exception_in_a_child_ends_the_attempt_like_one_in_the_scheduler(
     error: Exception, after: timedelta | None, final: bool
 ) -> None:
     remote = RemoteError(failure_of(error))
@@ -77,7 +77,7 @@ def test_what_a_handler_raises_in_its_process_ends_the_attempt_as_if_raised_here
     assert there.error == here.error
 
 
-def test_a_stopped_handler_shows_where_it_was_in_its_process() -> None:
+def test_the_error_of_a_stopped_handler_has_its_traceback() -> None:
     remote = RemoteError(Failure(FailureKind.ERROR, "Cancelled: its time is up\n\nTraceback"))
     attempt = stopped(claimed(), Stop.TIMED_OUT, "timed out after 1s", remote)
     assert attempt.error == "timed out after 1s\n\nCancelled: its time is up\n\nTraceback"

@@ -1,4 +1,4 @@
-"""What an attempt leaves behind: the end of its log, and a small result."""
+"""The output of an attempt: the last lines of its log, and a small result."""
 
 from contextvars import copy_context
 from threading import Thread
@@ -40,7 +40,7 @@ def test_the_last_64_kib_of_the_log_are_kept() -> None:
     assert len(lines) > 1000
 
 
-def test_a_line_longer_than_the_log_is_cut() -> None:
+def test_a_line_longer_than_the_log_is_truncated() -> None:
     output = Output()
     output.add_line("é" * LONGEST_LOG + "\n")
 
@@ -58,7 +58,7 @@ def test_a_line_longer_than_the_log_is_cut() -> None:
         (None, None),
     ],
 )
-def test_json_is_kept(value: object, kept: str | None) -> None:
+def test_a_json_result_is_stored(value: object, kept: str | None) -> None:
     assert collected(value).result == kept
 
 
@@ -69,11 +69,11 @@ def test_json_is_kept(value: object, kept: str | None) -> None:
         pytest.param(float("nan"), id="not a number"),
         pytest.param("x" * LONGEST_RESULT, id="too long"),
         pytest.param("a\0b", id="NUL"),
-        pytest.param("\ud800", id="half of a surrogate pair"),
+        pytest.param("\ud800", id="an unpaired surrogate"),
         pytest.param({"a": "\0"}, id="NUL inside"),
     ],
 )
-def test_what_cannot_be_kept_is_dropped(value: object) -> None:
+def test_a_result_that_cannot_be_stored_is_dropped(value: object) -> None:
     assert collected(value).result is None
 
 
@@ -108,7 +108,7 @@ def test_credentials_in_a_line_are_hidden() -> None:
     assert copy_context().run(handler).log == "info calling authorization=***\n"
 
 
-def test_attempts_in_other_threads_have_outputs_of_their_own() -> None:
+def test_attempts_in_other_threads_have_separate_outputs() -> None:
     outputs = dict[str, Output]()
 
     def handler(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The policy service that is asked about owners, on real services: what it gets, what counts."""
+"""Owner checks with a real policy service: the request, and which responses are decisions."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ ID = UUID("3f2a9c1e-6c0e-5b63-9d0e-3d1f0c3a7b54")
 
 
 class FixedTokens:
-    """Gives out one token, or none."""
+    """Mints a fixed token, or none."""
 
     def __init__(self, token: str | None = TOKEN) -> None:
         self.token = token
@@ -64,21 +64,21 @@ async def policy() -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def caller(policy: Service) -> AsyncIterator[HttpClient]:
-    """What may call it."""
+    """A client that may call the policy service."""
     egress = Egress(("http://127.0.0.1",), ("127.0.0.0/8",), (policy.port,))
-    made = HttpClient(egress)
-    yield made
-    await made.close()
+    client = HttpClient(egress)
+    yield client
+    await client.close()
 
 
-async def test_it_is_asked_with_all_that_there_is_to_decide_by(
+async def test_the_request_describes_the_execution_and_its_owner(
     policy: Service, caller: HttpClient
 ) -> None:
     policy.behaviour = answering(200, b'{"allowed": true}')
     assert await OwnerCheck(caller, f"{policy.url}/may?v=1").authorise(request()) == Allowed()
-    got = policy.only
-    assert (got.method, got.target) == ("POST", "/may?v=1")
-    assert json.loads(got.body) == {
+    received = policy.only
+    assert (received.method, received.target) == ("POST", "/may?v=1")
+    assert json.loads(received.body) == {
         "tenant": "acme",
         "schedule": "nightly",
         "saga": "export_contacts",
@@ -86,9 +86,9 @@ async def test_it_is_asked_with_all_that_there_is_to_decide_by(
         "execution_id": str(ID),
         "scheduled_for": "2026-12-01T06:00:00+00:00",
     }
-    assert got.headers["content-type"] == "application/json"
-    assert got.headers["accept-encoding"] == "identity"
-    assert "authorization" not in got.headers
+    assert received.headers["content-type"] == "application/json"
+    assert received.headers["accept-encoding"] == "identity"
+    assert "authorization" not in received.headers
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_it_is_asked_with_all_that_there_is_to_decide_by(
         (answering(403, b'{"allowed": true}'), "no reason was given"),
     ],
 )
-async def test_a_no_is_a_no(
+async def test_a_refusal_is_returned_with_its_reason(
     policy: Service, caller: HttpClient, behaviour: Behaviour, reason: str
 ) -> None:
     policy.behaviour = behaviour
@@ -114,7 +114,7 @@ YES = b'{"allowed": true}'
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "words"),
+    ("behaviour", "error"),
     [
         (answering(200, b""), "without an `allowed`"),
         (answering(200, b"true"), "without an `allowed`"),
@@ -136,16 +136,16 @@ YES = b'{"allowed": true}'
         (writing(b"nonsense\r\n\r\n"), "127.0.0.1"),
     ],
 )
-async def test_anything_else_is_no_decision(
-    policy: Service, caller: HttpClient, behaviour: Behaviour, words: str
+async def test_any_other_response_is_no_decision(
+    policy: Service, caller: HttpClient, behaviour: Behaviour, error: str
 ) -> None:
     policy.behaviour = behaviour
-    with pytest.raises(CheckError, match=words):
+    with pytest.raises(CheckError, match=error):
         await OwnerCheck(caller, policy.url).authorise(request())
     assert len(policy.received) == 1
 
 
-async def test_a_service_that_is_not_there_is_no_decision() -> None:
+async def test_an_unreachable_service_is_no_decision() -> None:
     async with service() as other:
         gone = other.url
     egress = Egress(("http://127.0.0.1",), ("127.0.0.0/8",), (other.port,))
@@ -155,9 +155,7 @@ async def test_a_service_that_is_not_there_is_no_decision() -> None:
     await made.close()
 
 
-async def test_one_that_does_not_answer_in_time_is_no_decision(
-    policy: Service, caller: HttpClient
-) -> None:
+async def test_a_timeout_is_no_decision(policy: Service, caller: HttpClient) -> None:
     policy.behaviour = forever
     check = OwnerCheck(caller, policy.url)
     with pytest.raises(CheckError, match=r"no decision within 0\.05 s"):
@@ -173,7 +171,7 @@ async def test_one_that_does_not_answer_in_time_is_no_decision(
     ],
     ids=["no hosts", "another port", "a network that is not allowed"],
 )
-async def test_the_rules_of_all_calls_hold(policy: Service, egress: Egress) -> None:
+async def test_the_egress_rules_apply(policy: Service, egress: Egress) -> None:
     made = HttpClient(egress._replace(ports=egress.ports or (policy.port,)))
     url = f"http://localhost:{policy.port}" if "http://localhost" in egress.hosts else policy.url
     with pytest.raises(CheckError):
@@ -182,11 +180,11 @@ async def test_the_rules_of_all_calls_hold(policy: Service, egress: Egress) -> N
     assert policy.connections == 0
 
 
-async def test_with_an_audience_it_gets_a_token_which_no_reason_shows(
+async def test_with_an_audience_it_gets_a_token_that_is_redacted_in_reasons(
     policy: Service, caller: HttpClient
 ) -> None:
-    said = json.dumps({"allowed": False, "reason": f"whose is {TOKEN}?"}).encode()
-    policy.behaviour = answering(200, said)
+    body = json.dumps({"allowed": False, "reason": f"whose is {TOKEN}?"}).encode()
+    policy.behaviour = answering(200, body)
     tokens = FixedTokens()
     check = OwnerCheck(caller, policy.url, "https://policy.internal")
     assert await check.authorise(request(tokens)) == Refused("whose is ***?")
@@ -194,7 +192,9 @@ async def test_with_an_audience_it_gets_a_token_which_no_reason_shows(
     assert tokens.audiences == ["https://policy.internal"]
 
 
-async def test_without_the_token_nobody_is_asked(policy: Service, caller: HttpClient) -> None:
+async def test_without_a_token_the_service_is_not_called(
+    policy: Service, caller: HttpClient
+) -> None:
     check = OwnerCheck(caller, policy.url, "https://policy.internal")
     with pytest.raises(CheckError, match="no token: tenant acme is suspended"):
         await check.authorise(request())

@@ -1,4 +1,4 @@
-"""Handlers by the name of their saga."""
+"""The registry of handlers."""
 
 import subprocess
 import sys
@@ -28,15 +28,15 @@ _numbers = count()
 
 @pytest.fixture(autouse=True)
 def declared(monkeypatch: pytest.MonkeyPatch) -> Declared:
-    """A list of the test's own."""
-    mine = Declared()
-    monkeypatch.setattr(registry, "DECLARED", mine)
-    return mine
+    """An empty registry for the test."""
+    empty = Declared()
+    monkeypatch.setattr(registry, "DECLARED", empty)
+    return empty
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder to write modules in; what was imported from it is forgotten."""
+    """A working folder for modules; imports from it are undone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def module(folder: Path, text: str, name: str | None = None) -> str:
-    """Write a module; each has a name of its own, because Python remembers what was not there."""
+    """Write a module with a unique name, because Python caches missing modules."""
     name = name or f"handlers_{next(_numbers)}"
     file = folder / f"{name.replace('.', '/')}.py"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def module(folder: Path, text: str, name: str | None = None) -> str:
     return name
 
 
-ONE = """
+RECONCILE = """
     from tenantcron import saga
 
     @saga("reconcile")
@@ -69,36 +69,36 @@ def test_the_decorator_returns_the_function_unchanged(declared: Declared) -> Non
     assert [handler.function for handler in declared.all()] == [plain]
 
 
-def test_async_and_plain_functions_are_told_apart(declared: Declared) -> None:
-    @saga("one")
-    async def one(execution: Execution) -> None: ...
+def test_async_and_plain_functions_are_distinguished(declared: Declared) -> None:
+    @saga("first")
+    async def first(execution: Execution) -> None: ...
 
-    @saga("two")
-    def two(execution: Execution) -> None: ...
+    @saga("second")
+    def second(execution: Execution) -> None: ...
 
     handlers = Handlers.of(declared.all())
-    found = [handlers.find("one"), handlers.find("two")]
+    found = [handlers.find("first"), handlers.find("second")]
     assert [handler and handler.is_async for handler in found] == [True, False]
 
 
-def test_a_saga_that_nobody_declared_is_not_found() -> None:
+def test_an_undeclared_saga_is_not_found() -> None:
     assert Handlers.of(()).find("reconcile") is None
 
 
 @pytest.mark.parametrize("name", ["", "Reconcile", "re concile", "x" * 129, "reconcile\n"])
-def test_a_name_that_no_saga_can_have_is_refused(name: str) -> None:
+def test_an_invalid_saga_name_is_rejected(name: str) -> None:
     with pytest.raises(SagaError, match="is not a name"):
         saga(name)
 
 
-def test_a_decorator_without_a_name_is_told_how_to_write_it() -> None:
+def test_a_decorator_without_a_name_is_rejected_with_the_right_form() -> None:
     def plain(execution: Execution) -> None: ...
 
     with pytest.raises(SagaError, match='write @saga\\("name"\\)'):
         saga(plain)  # type: ignore[arg-type] # that is the mistake
 
 
-def test_a_function_with_a_yield_is_refused_because_calling_it_runs_nothing() -> None:
+def test_a_generator_function_is_rejected() -> None:
     def generator(_: Execution) -> Iterator[None]:
         yield
 
@@ -106,7 +106,7 @@ def test_a_function_with_a_yield_is_refused_because_calling_it_runs_nothing() ->
         saga("reconcile")(generator)
 
 
-def test_a_second_handler_of_a_saga_is_refused_with_both_places() -> None:
+def test_a_second_handler_of_a_saga_is_rejected_with_both_locations() -> None:
     @saga("reconcile")
     def first(execution: Execution) -> None: ...
 
@@ -115,58 +115,58 @@ def test_a_second_handler_of_a_saga_is_refused_with_both_places() -> None:
         @saga("reconcile")
         def second(execution: Execution) -> None: ...
 
-    said = str(caught.value)
-    assert "first (" in said
-    assert "second (" in said
-    assert said.count("test_registry.py:") == 2
+    message = str(caught.value)
+    assert "first (" in message
+    assert "second (" in message
+    assert message.count("test_registry.py:") == 2
 
 
 def test_modules_are_found_in_the_working_folder(folder: Path) -> None:
-    handlers = load_handlers([module(folder, ONE)])
+    handlers = load_handlers([module(folder, RECONCILE)])
 
     assert handlers.names == ("reconcile",)
 
 
 def test_a_module_of_a_package_is_loaded_by_its_dotted_name(folder: Path) -> None:
-    name = module(folder, ONE, f"jobs_{next(_numbers)}.billing")
+    name = module(folder, RECONCILE, f"jobs_{next(_numbers)}.billing")
 
     assert load_handlers([name]).find("reconcile")
 
 
 def test_a_package_that_imports_its_handlers_declares_them(folder: Path) -> None:
     package = f"jobs_{next(_numbers)}"
-    module(folder, ONE, f"{package}.billing")
+    module(folder, RECONCILE, f"{package}.billing")
     module(folder, f"from {package} import billing", f"{package}.__init__")
 
     assert load_handlers([package]).names == ("reconcile",)
 
 
-def test_loading_twice_is_the_same_as_once(folder: Path) -> None:
-    name = module(folder, ONE)
+def test_loading_twice_has_the_same_result(folder: Path) -> None:
+    name = module(folder, RECONCILE)
 
     assert load_handlers([name]) == load_handlers([name, name])
 
 
-def test_a_module_may_pass_on_the_handlers_of_another(folder: Path) -> None:
-    first = module(folder, ONE)
+def test_a_module_may_reexport_the_handlers_of_another(folder: Path) -> None:
+    first = module(folder, RECONCILE)
     second = module(folder, f"from {first} import reconcile")
 
     assert load_handlers([first, second]).names == ("reconcile",)
 
 
-def test_the_same_saga_in_two_modules_is_refused_with_both_places(folder: Path) -> None:
-    first, second = module(folder, ONE), module(folder, ONE)
+def test_the_same_saga_in_two_modules_is_rejected_with_both_locations(folder: Path) -> None:
+    first, second = module(folder, RECONCILE), module(folder, RECONCILE)
 
     with pytest.raises(UsageError) as caught:
         load_handlers([first, second])
 
-    said = str(caught.value)
-    assert f"{first}.reconcile" in said
-    assert f"{second}.reconcile" in said
+    message = str(caught.value)
+    assert f"{first}.reconcile" in message
+    assert f"{second}.reconcile" in message
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_module_that_is_not_there_is_told_by_its_name() -> None:
+def test_a_missing_module_is_reported_with_its_name() -> None:
     with pytest.raises(UsageError, match="there is no module nowhere"):
         load_handlers(["nowhere"])
     with pytest.raises(UsageError, match=r"there is no module nowhere\.billing"):
@@ -174,18 +174,18 @@ def test_a_module_that_is_not_there_is_told_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("path", "meant"),
     [("billing.py", "billing"), ("./jobs/billing.py", "jobs.billing"), ("jobs/pay", "jobs.pay")],
 )
 @pytest.mark.usefixtures("folder")
-def test_a_path_is_told_as_the_dotted_name_that_was_meant(written: str, meant: str) -> None:
+def test_for_a_path_the_dotted_name_is_suggested(path: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean {meant}\\?"):
-        load_handlers([written])
+        load_handlers([path])
 
 
 @pytest.mark.parametrize("name", ["", ".", ".relative", "a..b", "not a module"])
 @pytest.mark.usefixtures("folder")
-def test_what_cannot_be_a_module_is_refused(name: str) -> None:
+def test_an_invalid_module_name_is_rejected(name: str) -> None:
     with pytest.raises(UsageError, match="is not the name of a module"):
         load_handlers([name])
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_a_module_is_refused(name: str) -> None:
         ("from tenantcron import sage", "ImportError: cannot import name 'sage'"),
     ],
 )
-def test_a_module_that_fails_on_import_is_told_with_the_reason_and_the_place(
+def test_a_module_that_fails_on_import_is_reported_with_the_reason_and_the_location(
     folder: Path, text: str, expected: str
 ) -> None:
     name = module(folder, text)
@@ -212,14 +212,14 @@ def test_a_module_that_fails_on_import_is_told_with_the_reason_and_the_place(
     assert f"{name}.py" in str(caught.value)
 
 
-def test_a_module_without_a_saga_is_told(folder: Path) -> None:
+def test_a_module_without_a_saga_is_rejected(folder: Path) -> None:
     name = module(folder, "def reconcile(execution): ...")
 
     with pytest.raises(UsageError, match=f"the module {name} declares no saga"):
         load_handlers([name])
 
 
-DECIDES = """
+AUTHORISER = """
     from tenantcron import Allowed, authoriser
 
     @authoriser
@@ -228,8 +228,8 @@ DECIDES = """
 """
 
 
-def test_a_module_may_declare_an_authoriser_alone(folder: Path) -> None:
-    name = module(folder, DECIDES)
+def test_a_module_may_declare_only_an_authoriser(folder: Path) -> None:
+    name = module(folder, AUTHORISER)
     for _ in range(2):
         handlers = load_handlers([name])
         assert handlers.names == ()
@@ -237,21 +237,21 @@ def test_a_module_may_declare_an_authoriser_alone(folder: Path) -> None:
         assert handlers.authoriser.place.function == "may"
 
 
-def test_where_none_is_declared_there_is_no_authoriser(folder: Path) -> None:
-    assert load_handlers([module(folder, ONE)]).authoriser is None
+def test_by_default_there_is_no_authoriser(folder: Path) -> None:
+    assert load_handlers([module(folder, RECONCILE)]).authoriser is None
 
 
-def test_two_authorisers_are_refused_with_both_places(folder: Path) -> None:
-    first, second = module(folder, DECIDES), module(folder, DECIDES)
+def test_two_authorisers_are_rejected_with_both_locations(folder: Path) -> None:
+    first, second = module(folder, AUTHORISER), module(folder, AUTHORISER)
     with pytest.raises(UsageError) as caught:
         load_handlers([first, second])
-    said = str(caught.value)
-    assert "two authorisers" in said
-    assert f"{first}.may ({folder / first}.py:4)" in said
-    assert f"{second}.may ({folder / second}.py:4)" in said
+    message = str(caught.value)
+    assert "two authorisers" in message
+    assert f"{first}.may ({folder / first}.py:4)" in message
+    assert f"{second}.may ({folder / second}.py:4)" in message
 
 
-def test_an_authoriser_that_would_block_the_event_loop_is_refused() -> None:
+def test_a_plain_function_cannot_be_the_authoriser() -> None:
     def may(_: AuthorisationRequest) -> Allowed:
         return Allowed()
 
@@ -259,7 +259,7 @@ def test_an_authoriser_that_would_block_the_event_loop_is_refused() -> None:
         authoriser(may)  # type: ignore[type-var] # that is the mistake
 
 
-def test_the_public_names_are_imported_when_somebody_asks_for_them() -> None:
+def test_the_public_names_are_imported_on_first_use() -> None:
     script = (
         "import sys, tenantcron\n"
         "assert not [name for name in sys.modules if name.startswith('tenantcron.')]\n"
@@ -270,7 +270,7 @@ def test_the_public_names_are_imported_when_somebody_asks_for_them() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_a_handler_runs_in_a_process_of_its_own_only_if_it_says_so(folder: Path) -> None:
+def test_a_handler_is_isolated_only_if_declared_so(folder: Path) -> None:
     text = """
         from tenantcron.targets.registry import saga
 
@@ -299,6 +299,6 @@ def test_a_handler_runs_in_a_process_of_its_own_only_if_it_says_so(folder: Path)
         ({"isolation": "process", "memory": 4096}, "too small: at least 16 MiB"),
     ],
 )
-def test_an_isolation_that_there_is_not_is_refused(options: dict[str, str], why: str) -> None:
+def test_invalid_isolation_options_are_rejected(options: dict[str, str], why: str) -> None:
     with pytest.raises(SagaError, match=why):
         saga("x", **options)  # type: ignore[arg-type] # that is the mistake

@@ -1,4 +1,4 @@
-"""What handlers raise on purpose."""
+"""The exceptions that handlers raise on purpose."""
 
 from datetime import timedelta
 
@@ -16,19 +16,19 @@ from tenantcron.targets.signals import Cancelled, Fail, Retry
         (0, timedelta(0)),
     ],
 )
-def test_a_retry_waits_a_timedelta_or_seconds(
+def test_the_delay_of_a_retry_is_a_timedelta_or_seconds(
     after: timedelta | float | None, expected: timedelta | None
 ) -> None:
     assert Retry("busy", after=after).after == expected
 
 
 @pytest.mark.parametrize("after", [-1, float("nan"), 1e9, timedelta(days=-1)])
-def test_a_retry_with_an_impossible_wait_is_refused(after: timedelta | float) -> None:
+def test_a_retry_with_an_invalid_delay_is_rejected(after: timedelta | float) -> None:
     with pytest.raises(ValueError, match=r"after|NaN"):
         Retry(after=after)
 
 
-def test_both_keep_their_reason() -> None:
+def test_retry_and_fail_have_a_reason() -> None:
     assert (Retry("busy").reason, Fail("gone").reason) == ("busy", "gone")
 
 
