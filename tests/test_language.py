@@ -24,6 +24,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 # Files whose prose is clean, as patterns of `Path.glob`.
 CLEAN: Final = (
     *("actor/**/*", "core/**/*", "store/**/*", "targets/**/*", "tests/core/*"),
+    *("tests/actor/*", "tests/bare/*", "tests/postgres/*", "tests/store/*", "tests/targets/*"),
     *("cron/**/*", "tests/cron/*", "faults/**/*", "tests/faults/*"),
     *("bench/**/*", "tests/test_bench.py"),
     "examples/**/*",

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Prove the two commands of the README on a bare machine: a minimal Debian without compiler or headers.
+# Test the two commands of the README on a minimal Debian without compiler or headers.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
 usage: bare_machine.sh [--install-only] [--root FOLDER] RELEASE [COMMAND...]
 
-Make a minimal Debian in a folder with debootstrap, clone this repository's
-HEAD into it, and run there as an ordinary user, by chroot:
+Create a minimal Debian in a folder with debootstrap, clone this repository's
+HEAD into it, and run there as an ordinary user, with chroot:
 
   make demo ONCE=1 && make test
 
   RELEASE         bookworm (Python 3.11) or trixie (Python 3.13)
   COMMAND         run this in the clone instead
   --install-only  run only `make setup`, and validate the examples
-  --root FOLDER   keep the machine there, and use it again next time;
+  --root FOLDER   keep the system there, and reuse it next time;
                   by default a folder below build/ that is removed at the end
 
-Needs root and debootstrap. The mirror of debootstrap and the package index of
-pip are those that this machine is configured for.
+Needs root and debootstrap. Uses the mirror of debootstrap and the package
+index of pip that this machine is configured for.
 
-Exit codes: 0 all passed, 1 a command failed in there, 2 wrong usage, 3 the
-machine could not be made.
+Exit codes: 0 all passed, 1 a command failed, 2 wrong usage, 3 the system could
+not be created.
 TEXT
 }
 
@@ -53,7 +53,7 @@ command -v debootstrap >/dev/null || fail 3 "debootstrap is missing: apt-get ins
 if [ -z "$root" ]; then
   mkdir -p "$repository/build"
   root=$(mktemp -d "$repository/build/bare-$release.XXXXXX")
-  # It is the root folder of an ordinary user.
+  # An ordinary user must be able to enter it.
   chmod 755 "$root"
 else
   mkdir -p "$root"
@@ -68,7 +68,7 @@ mount_in() { # mount_in TARGET OPTIONS...
   mounts=("$root$1" "${mounts[@]}")
 }
 
-# A folder is removed only when nothing is mounted in it any more.
+# The folder is removed only if nothing is mounted in it.
 clean_up() {
   local code=$? point mounted=''
   trap - EXIT
@@ -94,7 +94,7 @@ make_machine() {
   touch "$root/.made"
 }
 
-# Processes, shared memory for PostgreSQL, and the devices that an ordinary program opens.
+# Processes, shared memory for PostgreSQL, and the usual devices.
 mount_system() {
   mount_in /proc -t proc proc
   mount_in /dev/shm -t tmpfs tmpfs
@@ -106,8 +106,8 @@ mount_system() {
   done
 }
 
-# The package index of this machine: its resolver, certificates and configuration of pip, and the
-# local folders that the configuration names.
+# Share the package index of this machine: the resolver, certificates and configuration of pip, and
+# the local folders in that configuration.
 share_package_index() {
   cp --dereference /etc/resolv.conf /etc/hosts "$root/etc/"
   mkdir -p "$root/etc/ssl/certs"
@@ -126,7 +126,7 @@ share_package_index() {
   done <"$root/etc/pip.folders"
 }
 
-# Find-links are folders of wheels. The pages of an index refer to files beside its own folder.
+# Find-links are folders of wheels. The pages of an index refer to files next to its folder.
 local_folders() {
   local place
   for place in $(grep -oE '(file://)?/[^ ]+' | grep -v '^//'); do
@@ -154,7 +154,7 @@ mount_system
 share_package_index
 clone_repository
 for tool in cc gcc clang; do
-  ! chroot "$root" sh -c "command -v $tool" >/dev/null || fail 3 "there is a compiler in the machine: $tool"
+  ! chroot "$root" sh -c "command -v $tool" >/dev/null || fail 3 "the system has a compiler: $tool"
 done
 
 if [ $# -gt 0 ]; then

@@ -1,4 +1,4 @@
-"""The script for bare machines: what it says when it cannot begin. CI runs it for real."""
+"""The errors of the script for bare machines. CI runs the script itself."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def run(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("arguments", [(), ("sid",), ("--rot", "x", "trixie"), ("--root",)])
-def test_wrong_usage_ends_with_2_and_the_usage(arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_2_and_prints_the_usage(arguments: tuple[str, ...]) -> None:
     called = run(*arguments)
     assert called.returncode == 2
     assert called.stderr.startswith("usage: ")
@@ -38,5 +38,5 @@ def test_without_root_or_debootstrap_it_names_what_is_missing(tmp_path: Path) ->
         (tmp_path / tool).symlink_to(f"/usr/bin/{tool}")
     called = run("trixie", path=str(tmp_path))
     assert called.returncode == 3
-    wanted = "apt-get install debootstrap" if os.geteuid() == 0 else "run it as root"
-    assert wanted in called.stderr
+    missing = "apt-get install debootstrap" if os.geteuid() == 0 else "run it as root"
+    assert missing in called.stderr

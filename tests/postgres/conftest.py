@@ -1,4 +1,4 @@
-"""Servers that are not the embedded one; `support.builds` tells which, and how they are chosen."""
+"""Servers besides the embedded one; `support.builds` lists them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +11,12 @@ from support.database import Server, shared_server
 
 from tenantcron.store.embedded.os_users import server_account
 
-# It counts what was compiled, statement by statement.
+# It counts compiled plans per statement.
 COUNTING = {"shared_preload_libraries": "pg_stat_statements"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for a build once for each."""
+    """Run a test that uses `build` once for each build."""
     if "build" in metafunc.fixturenames:
         chosen = builds()
         metafunc.parametrize(
@@ -26,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def build(request: pytest.FixtureRequest) -> Build:
-    """One of the builds that the tests are for."""
+    """One of the builds."""
     chosen: Build = request.param
     return chosen
 
@@ -42,7 +42,7 @@ def server(build: Build, run_folder: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def jit_server(run_folder: Path) -> Iterator[Server]:
-    """A server that compiles plans, and counts it."""
+    """A server that compiles plans and counts them."""
     folder = run_folder / "postgres-jit"
     folder.mkdir(exist_ok=True)
     with shared_server(folder, Build("debian"), COUNTING) as running:
@@ -51,7 +51,7 @@ def jit_server(run_folder: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def failover_folder(run_folder: Path) -> Iterator[Path]:
-    """A folder that the account of the servers may enter; pytest's own are closed to it."""
+    """A folder that the account of the servers may enter, unlike pytest's own folders."""
     folder = Path(mkdtemp(prefix="failover-", dir=run_folder))
     server_account().hand_over(folder)
     yield folder

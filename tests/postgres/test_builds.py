@@ -19,12 +19,12 @@ from support.processes import all_ended, query, until
 from support.replication import replicating
 
 
-def test_a_tenant_lives_there(server: Server, tmp_path: Path) -> None:
+def test_the_life_cycle_of_a_tenant_works(server: Server, tmp_path: Path) -> None:
     with server.database("template1") as url:
         live(tmp_path, url, url)
 
 
-def test_work_continues_on_the_standby_that_was_promoted(
+def test_work_continues_on_a_promoted_standby(
     build: Build, failover_folder: Path, tmp_path: Path
 ) -> None:
     with replicating(failover_folder, build) as pair:

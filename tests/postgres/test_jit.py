@@ -1,7 +1,7 @@
-"""A server that compiles plans, as most servers do: none of ours is compiled.
+"""A server with JIT compilation, like most servers: our plans are not compiled.
 
-Only counts are looked at. Compiling a claim takes two seconds, but so can anything else on a busy
-machine.
+The tests only check counts, not times: compiling a claim takes two seconds, but so can anything
+else on a busy machine.
 """
 
 from collections.abc import AsyncIterator
@@ -23,16 +23,16 @@ DUE = 1000
 COMPILED = (
     "SELECT query FROM public.pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid"
     " WHERE d.datname = current_database() AND jit_functions > 0"
-    # SQLAlchemy asks for the version when it connects; that is compiled in no time.
+    # SQLAlchemy queries the version when it connects, which is compiled quickly.
     " AND query LIKE '%tenantcron.%'"
 )
-# As an administrator sets them who has tuned the server for reports.
+# As an administrator would set them for reports.
 SETTINGS = {"jit_above_cost": "0", "statement_timeout": "1s"}
 
 
 @pytest.fixture
 async def scheduling(jit_server: Server, tmp_path: Path) -> AsyncIterator[Scheduling]:
-    """A database whose sessions compile whatever they can, and wait a second at most."""
+    """A database whose sessions compile all plans and have a timeout of one second."""
     with jit_server.database(TEMPLATE) as url:
         with psycopg.connect(url, autocommit=True) as session:
             session.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
@@ -48,7 +48,7 @@ async def scheduling(jit_server: Server, tmp_path: Path) -> AsyncIterator[Schedu
 
 
 def compiled(scheduling: Scheduling) -> list[str]:
-    """Return the statements in this database that were compiled so far."""
+    """Return the statements in this database that were compiled."""
     return [row["query"] for row in query(str(scheduling.settings.database_url), COMPILED)]
 
 
@@ -56,7 +56,7 @@ def test_the_server_compiles_plans(jit_server: Server) -> None:
     assert jit_server.execute("SELECT pg_jit_available()") == [(True,)]
 
 
-async def test_a_thousand_due_at_once_start_and_end_without_compiling_anything(
+async def test_a_thousand_due_executions_run_without_compiling_a_plan(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(DUE)
@@ -73,7 +73,7 @@ async def test_a_thousand_due_at_once_start_and_end_without_compiling_anything(
     assert compiled(scheduling) == []
 
 
-async def test_the_same_statements_by_hand_would_be_compiled(scheduling: Scheduling) -> None:
+async def test_a_manual_statement_would_be_compiled(scheduling: Scheduling) -> None:
     query(str(scheduling.settings.database_url), "SELECT count(*) FROM tenantcron.execution")
 
     assert compiled(scheduling) != []

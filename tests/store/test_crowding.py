@@ -1,4 +1,4 @@
-"""A server whose connections are all taken."""
+"""A server without free connection slots."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ SETTINGS = {"max_connections": "4", "superuser_reserved_connections": "1", "max_
 
 @pytest.fixture(scope="module")
 def small_server(run_folder: Path) -> Iterator[Server]:
-    """A server with very few connections, and a role that is no superuser."""
+    """A server with very few connections, and a role that is not a superuser."""
     with own_server(run_folder, SETTINGS) as server:
         server.execute("CREATE ROLE app LOGIN")
         server.execute("GRANT CREATE ON DATABASE postgres TO app")
@@ -54,7 +54,7 @@ async def test_a_transaction_waits_for_a_connection_that_is_released(
 
     with all_taken(small_server) as taken:
         waiting = asyncio.create_task(count())
-        # A refusal takes one round trip; several have come when the first pauses are over.
+        # A rejection takes one round trip, so there are several of them in this time.
         done, _ = await asyncio.wait([waiting], timeout=0.5)
         assert not done
         taken.close()
@@ -62,7 +62,7 @@ async def test_a_transaction_waits_for_a_connection_that_is_released(
 
 
 @pytest.mark.parametrize("reserved", [False, True])
-async def test_what_to_do_is_said_when_none_is_released(
+async def test_the_error_has_instructions_if_no_connection_is_released(
     small_server: Server, tmp_path: Path, reserved: bool
 ) -> None:
     url = url_of_app(small_server) if reserved else small_server.url("postgres")
@@ -72,16 +72,16 @@ async def test_what_to_do_is_said_when_none_is_released(
         async with open_database(settings, patience=timedelta(seconds=0.3)):
             pass
 
-    said = str(refused.value)
-    assert "max_connections" in said
-    assert "PgBouncer" in said
-    assert "Check that the server is running" not in said
+    message = str(refused.value)
+    assert "max_connections" in message
+    assert "PgBouncer" in message
+    assert "Check that the server is running" not in message
 
 
-def test_a_command_says_it_and_ends_with_an_error(
+def test_a_command_reports_it_and_fails(
     small_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that it does not try again.
+    # So that it does not retry.
     monkeypatch.setattr(crowding, "_FIRST_PAUSE", 3600.0)
     with all_taken(small_server):
         called = Shell(tmp_path, url_of_app(small_server))("tenant", "list")

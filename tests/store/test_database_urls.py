@@ -7,7 +7,7 @@ from tenantcron.store.connection.database_urls import target_of
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
-def test_both_schemes_are_read(scheme: str) -> None:
+def test_both_schemes_are_accepted(scheme: str) -> None:
     target = target_of(f"{scheme}://app:p%2Fw@db.example:6432/scheduler?sslmode=require")
 
     assert str(target) == "app@db.example:6432/scheduler"
@@ -15,18 +15,18 @@ def test_both_schemes_are_read(scheme: str) -> None:
     assert target.parameters["sslmode"] == "require"
 
 
-def test_the_url_may_say_otherwise_than_the_defaults() -> None:
+def test_the_url_overrides_the_defaults() -> None:
     plain = target_of("postgresql://db/x").parameters
-    told = target_of("postgresql://db/x?connect_timeout=3&application_name=deploy").parameters
+    changed = target_of("postgresql://db/x?connect_timeout=3&application_name=deploy").parameters
 
     assert (plain["connect_timeout"], plain["application_name"]) == ("5", "tenantcron")
-    assert (told["connect_timeout"], told["application_name"]) == ("3", "deploy")
+    assert (changed["connect_timeout"], changed["application_name"]) == ("3", "deploy")
 
 
 @pytest.mark.parametrize(
     "url", ["postgresql://db/x", "postgresql://db1,db2/x", "postgresql:///x?hostaddr=10.0.0.1"]
 )
-def test_a_connection_over_tcp_notices_a_silent_server_within_20_seconds(url: str) -> None:
+def test_a_tcp_connection_detects_a_silent_server_within_20_seconds(url: str) -> None:
     found = target_of(url).parameters
 
     probes = int(found["keepalives_interval"]) * int(found["keepalives_count"])
@@ -34,7 +34,7 @@ def test_a_connection_over_tcp_notices_a_silent_server_within_20_seconds(url: st
     assert int(found["tcp_user_timeout"]) < 20_000
 
 
-def test_keepalives_of_the_url_win() -> None:
+def test_keepalives_of_the_url_take_precedence() -> None:
     found = target_of("postgresql://db/x?keepalives_idle=60&tcp_user_timeout=0").parameters
 
     assert (found["keepalives_idle"], found["tcp_user_timeout"]) == ("60", "0")
@@ -45,7 +45,7 @@ def test_a_connection_over_a_socket_has_no_keepalives(url: str) -> None:
     assert "keepalives_idle" not in target_of(url).parameters
 
 
-def test_several_hosts_are_read_with_their_ports() -> None:
+def test_several_hosts_are_parsed_with_their_ports() -> None:
     url = "postgresql://app:p%2Cw@a:5432,b:5433/x?target_session_attrs=read-write"
     target = target_of(url)
 
@@ -70,7 +70,7 @@ def test_several_hosts_are_read_with_their_ports() -> None:
         "hunter2",
     ],
 )
-def test_a_bad_url_is_wrong_use_and_shows_nothing_of_the_password(url: str) -> None:
+def test_an_invalid_url_is_a_usage_error_that_does_not_show_the_password(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         target_of(url)
 

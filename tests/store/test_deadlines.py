@@ -1,4 +1,4 @@
-"""A server that goes silent: every call ends in time, and the next one gets through."""
+"""A server that stops responding: every call ends in time, and the next one succeeds."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -26,7 +26,7 @@ from tenantcron.store.connection.listening import ListeningError, listening
 SHORT = timedelta(milliseconds=300)
 # Far below the ten seconds that psycopg waits for a cancelled statement, and far above SHORT.
 SOON = 5.0
-ONE = text("SELECT 1")
+QUERY = text("SELECT 1")
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ async def through(silent: Gate, tmp_path: Path) -> AsyncIterator[Database]:
 async def select_one(database: Database) -> None:
     """Run one transaction."""
     async with database.transaction() as connection:
-        await connection.execute(ONE)
+        await connection.execute(QUERY)
 
 
-async def test_a_silent_server_is_away_after_the_deadline_and_back_when_it_answers(
+async def test_a_silent_server_is_an_error_after_the_deadline_until_it_responds(
     through: Database, silent: Gate
 ) -> None:
     await select_one(through)
@@ -65,12 +65,12 @@ async def test_a_silent_server_is_away_after_the_deadline_and_back_when_it_answe
     await select_one(through)
 
 
-async def test_a_server_that_falls_silent_inside_a_transaction_does_not_block_the_rollback(
+async def test_a_server_that_stops_responding_in_a_transaction_does_not_block_the_rollback(
     through: Database, silent: Gate
 ) -> None:
     async def fail() -> None:
         async with through.transaction() as connection:
-            await connection.execute(ONE)
+            await connection.execute(QUERY)
             silent.fall_silent()
             raise LookupError
 
@@ -80,7 +80,7 @@ async def test_a_server_that_falls_silent_inside_a_transaction_does_not_block_th
     assert monotonic() - started < SOON
 
 
-async def test_a_cancelled_call_on_a_silent_server_ends_at_once(
+async def test_a_cancelled_call_to_a_silent_server_ends_immediately(
     through: Database, silent: Gate
 ) -> None:
     patient = through.patient(timedelta(minutes=5))
@@ -95,7 +95,7 @@ async def test_a_cancelled_call_on_a_silent_server_ends_at_once(
     assert monotonic() - started < SOON
 
 
-async def test_disposing_of_the_engine_does_not_wait_for_a_silent_server(
+async def test_disposing_the_engine_does_not_wait_for_a_silent_server(
     database_url: str, tmp_path: Path
 ) -> None:
     with gate(database_url) as between:
@@ -106,7 +106,7 @@ async def test_disposing_of_the_engine_does_not_wait_for_a_silent_server(
         assert monotonic() - started < SOON
 
 
-async def test_a_lookup_outside_of_a_transaction_has_a_deadline(
+async def test_a_statement_in_one_round_trip_has_a_deadline(
     through: Database, silent: Gate
 ) -> None:
     await through.ask("SELECT 1", {})
@@ -133,7 +133,7 @@ async def test_calls_that_share_a_budget_end_together(through: Database, silent:
     assert monotonic() - started < SOON
 
 
-async def test_a_statement_that_was_given_up_does_not_keep_its_locks(
+async def test_an_abandoned_statement_does_not_keep_its_locks(
     database: Database, database_url: str
 ) -> None:
     slow = "SELECT pg_sleep(600) FROM (SELECT FROM tenantcron.limits FOR UPDATE) AS l"
@@ -148,7 +148,7 @@ async def test_a_statement_that_was_given_up_does_not_keep_its_locks(
     await asyncio.to_thread(until, is_gone)
 
 
-async def test_a_slow_statement_ends_at_the_server_and_keeps_its_connection(
+async def test_the_server_ends_a_slow_statement_and_the_connection_stays_usable(
     database: Database,
 ) -> None:
     pid = text("SELECT pg_backend_pid()")
@@ -184,14 +184,14 @@ async def test_listening_on_a_silent_server_ends(
     assert monotonic() - started < SOON
 
 
-async def test_a_handler_whose_time_is_up_does_not_wait_for_a_silent_server(silent: Gate) -> None:
+async def test_a_handler_that_timed_out_does_not_wait_for_a_silent_server(silent: Gate) -> None:
     transactions = HandlerTransactions(target_of(silent.url))
     who = Attribution(Actor("system:x", ActorType.WORKER, "test"))
 
     async def work() -> None:
         async with transactions.begin(HandlerScope(TenantId("acme"), "public", who)) as connection:
             silent.fall_silent()
-            await connection.execute(ONE)
+            await connection.execute(QUERY)
 
     started = monotonic()
     with pytest.raises(TimeoutError):
@@ -201,7 +201,7 @@ async def test_a_handler_whose_time_is_up_does_not_wait_for_a_silent_server(sile
     assert monotonic() - started < SOON
 
 
-async def test_a_silent_host_at_the_front_delays_only_the_first_connection(
+async def test_a_silent_first_host_delays_only_the_first_connection(
     silent: Gate, database_url: str, tmp_path: Path
 ) -> None:
     silent.fall_silent()

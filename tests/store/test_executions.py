@@ -19,10 +19,10 @@ NAMESPACE = UUID("6f1c3f2a-6c0e-5b63-9d0e-3d1f0c3a7b54")
         timezones=st.builds(timezone, st.builds(timedelta, minutes=st.integers(-720, 720))),
     ),
 )
-def test_it_is_the_uuid5_of_schedule_and_instant_whatever_the_zone(
+def test_the_id_is_the_uuid5_of_schedule_and_time_whatever_the_zone(
     schedule_id: UUID, moment: datetime
 ) -> None:
-    utc = moment.astimezone(timezone.utc)  # noqa: UP017 -- another object than datetime.UTC would do
+    utc = moment.astimezone(timezone.utc)  # noqa: UP017 -- not the object datetime.UTC
     expected = uuid5(NAMESPACE, f"{schedule_id}|{utc.isoformat()}")
 
     assert execution_id(schedule_id, moment) == expected

@@ -1,4 +1,4 @@
-"""A database that cannot be used, and what the reader is told."""
+"""Errors of a database that cannot be used."""
 
 import socket
 from pathlib import Path
@@ -22,7 +22,7 @@ BACKEND = text("SELECT pg_backend_pid()")
 
 
 async def opening(url: str) -> DatabaseError:
-    """Return what opening the database of a URL says."""
+    """Return the error of opening the database of a URL."""
     with pytest.raises(DatabaseError) as caught:
         async with open_database(Settings(database_url=url, folder=Path())):
             pass
@@ -30,12 +30,12 @@ async def opening(url: str) -> DatabaseError:
 
 
 def guarded(server: Server, password: str) -> str:
-    """Return a URL of the role that has to show a password."""
+    """Return a URL of the role that needs a password."""
     return server.url("postgres").replace("postgres@", f"{GUARDED}:{quote(password, safe='')}@")
 
 
 @pytest.mark.parametrize("password", ["hunter2", ""])
-async def test_a_wrong_password_is_told_and_not_shown(server: Server, password: str) -> None:
+async def test_a_wrong_password_is_reported_and_not_shown(server: Server, password: str) -> None:
     error = await opening(guarded(server, password))
 
     assert isinstance(error, WrongPasswordError)
@@ -43,14 +43,14 @@ async def test_a_wrong_password_is_told_and_not_shown(server: Server, password: 
     assert "hunter2" not in str(error)
 
 
-async def test_a_right_password_with_odd_characters_is_accepted(server: Server) -> None:
+async def test_a_password_with_special_characters_is_accepted(server: Server) -> None:
     settings = Settings(database_url=guarded(server, "right:/@%"), folder=Path())
 
     async with open_database(settings) as database, database.transaction() as connection:
         assert await connection.scalar(text("SELECT current_user")) == GUARDED
 
 
-async def test_a_server_that_is_away_is_told_with_its_place() -> None:
+async def test_an_unreachable_server_is_reported_with_its_address() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -63,21 +63,21 @@ async def test_a_server_that_is_away_is_told_with_its_place() -> None:
     assert len(str(error).splitlines()) == 1
 
 
-async def test_a_host_that_does_not_exist_is_told() -> None:
+async def test_an_unknown_host_is_reported() -> None:
     error = await opening("postgresql://app:hunter2@nowhere.invalid/x")
 
     assert isinstance(error, DatabaseAwayError)
     assert "nowhere.invalid" in str(error)
 
 
-async def test_a_database_that_does_not_exist_is_told(server: Server) -> None:
+async def test_an_unknown_database_is_reported(server: Server) -> None:
     error = await opening(server.url("nothing_here"))
 
     assert isinstance(error, DatabaseAwayError)
     assert 'database "nothing_here" does not exist' in str(error)
 
 
-async def test_a_role_without_rights_is_told(server: Server) -> None:
+async def test_a_missing_privilege_is_reported(server: Server) -> None:
     settings = Settings(database_url=guarded(server, "right:/@%"), folder=Path())
 
     async with open_database(settings) as database:
@@ -87,7 +87,7 @@ async def test_a_role_without_rights_is_told(server: Server) -> None:
 
 
 def end(database_url: str, backend: int) -> None:
-    """Cut a connection off, as a restart of the server does."""
+    """Terminate a connection, as a restart of the server does."""
     with psycopg.connect(database_url) as session:
         session.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
 
@@ -103,7 +103,7 @@ async def test_a_restarted_server_does_not_fail_the_next_transaction(
         assert await connection.scalar(BACKEND) != before
 
 
-async def test_a_connection_lost_half_way_is_told_and_the_next_works(
+async def test_a_lost_connection_is_reported_and_the_next_one_works(
     database: Database, database_url: str
 ) -> None:
     async def lose_the_connection() -> None:

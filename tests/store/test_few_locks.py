@@ -1,8 +1,8 @@
 """Many tenants on a server with room for few locks: no transaction reads them all.
 
-A transaction keeps a lock on each table and index that it has read, and the server has room for
-`max_locks_per_transaction` times its connections. The server here has room for some 900; a fleet of
-20,000 tenants meets the same limit on a server with default settings.
+A transaction holds a lock on each table and index that it has read, and the server has room for
+`max_locks_per_transaction` times its connections. This server has room for about 900; a fleet of
+20,000 tenants reaches the same limit on a server with default settings.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tenantcron.store.connection.scripts import for_schema, run_script
 
 _FEW_LOCKS = {"max_locks_per_transaction": "10", "max_connections": "20", "max_wal_senders": "0"}
 _TENANTS = 500
-# Creating a tenant locks all that belongs to it.
+# Creating a tenant locks all its objects.
 _CREATED_AT_A_TIME = 10
 _SCHEDULE = """
 INSERT INTO {schema}.tenant_schedule
@@ -76,10 +76,10 @@ async def fleet(small_server: Server) -> AsyncIterator[Database]:
 async def test_migrate_reads_a_large_fleet(fleet: Database) -> None:
     outcome = await migrate(fleet)
 
-    assert [one.state for one in outcome.tenants] == [TenantMigrationState.CURRENT] * _TENANTS
+    assert [tenant.state for tenant in outcome.tenants] == [TenantMigrationState.CURRENT] * _TENANTS
 
 
-async def test_old_records_of_a_large_fleet_are_forgotten(fleet: Database) -> None:
+async def test_old_records_of_a_large_fleet_are_deleted(fleet: Database) -> None:
     async with fleet.transaction() as connection:
         for number in range(0, _TENANTS, 60):
             await connection.run_sync(run_script, for_schema(_RECORD, f"tenant_t{number:03}"))
@@ -98,7 +98,7 @@ async def test_the_state_of_a_large_fleet_is_read(fleet: Database) -> None:
 
     states = await read_states(fleet, ids)
 
-    assert [len(states[one].live) for one in ids] == [1] * _TENANTS
+    assert [len(states[tenant].live) for tenant in ids] == [1] * _TENANTS
 
 
 async def test_refresh_and_audit_read_a_large_fleet(fleet: Database) -> None:

@@ -1,4 +1,4 @@
-"""The locks of steps, and how they get along with the advisory locks of the release before."""
+"""The locks of steps, and their compatibility with the advisory locks of the previous release."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from psycopg.errors import LockNotAvailable, NoDataFound
 
 from tenantcron.store.connection.locks import Lock
 
-FORMER_CLAIM = "SELECT pg_advisory_xact_lock(1952672002, -2147483648)"
+ADVISORY_CLAIM = "SELECT pg_advisory_xact_lock(1952672002, -2147483648)"
 TAKE = "SELECT tenantcron.take_lock('claim')"
 TRY = "SELECT tenantcron.try_lock('claim')"
 REGISTER = (
@@ -20,7 +20,7 @@ REGISTER = (
 
 @contextmanager
 def session(url: str) -> Iterator[psycopg.Connection]:
-    """Open a transaction that waits for no lock."""
+    """Open a transaction that does not wait for locks."""
     with psycopg.connect(url) as connection:
         connection.execute("SET lock_timeout TO '50ms'")
         connection.commit()
@@ -45,7 +45,7 @@ def test_each_lock_has_its_row(database_url: str) -> None:
     assert {name for (name,) in rows} == {*Lock, "services"}
 
 
-def test_without_its_row_a_lock_is_refused(database_url: str) -> None:
+def test_without_its_row_a_lock_is_an_error(database_url: str) -> None:
     with session(database_url) as connection:
         connection.execute("DELETE FROM tenantcron.lock")
         with pytest.raises(NoDataFound, match="has no row 'claim'"):
@@ -64,22 +64,22 @@ def test_a_lock_is_tried_without_waiting(database_url: str) -> None:
 @pytest.mark.parametrize(
     ("ago", "capabilities"), [("0s", ["saga:*"]), ("61 minutes", None)], ids=["new", "long gone"]
 )
-def test_an_advisory_lock_stops_nothing_without_a_replica_of_the_release_before(
+def test_an_advisory_lock_blocks_nothing_without_a_replica_of_the_previous_release(
     database_url: str, ago: str, capabilities: list[str] | None
 ) -> None:
     register(database_url, ago, capabilities)
     with session(database_url) as foreign, session(database_url) as own:
-        foreign.execute(FORMER_CLAIM)
+        foreign.execute(ADVISORY_CLAIM)
         assert taken(own)
         own.execute(TAKE)
 
 
-def test_a_replica_of_the_release_before_and_one_of_this_release_wait_for_each_other(
+def test_replicas_of_the_previous_and_this_release_exclude_each_other(
     database_url: str,
 ) -> None:
     register(database_url)
     with session(database_url) as before, session(database_url) as own:
-        before.execute(FORMER_CLAIM)
+        before.execute(ADVISORY_CLAIM)
         assert not taken(own)
         with pytest.raises(LockNotAvailable):
             own.execute(TAKE)
@@ -87,11 +87,11 @@ def test_a_replica_of_the_release_before_and_one_of_this_release_wait_for_each_o
         before.commit()
         own.execute(TAKE)
         with pytest.raises(LockNotAvailable):
-            before.execute(FORMER_CLAIM)
+            before.execute(ADVISORY_CLAIM)
 
 
 @pytest.mark.parametrize("lock", list(Lock))
-def test_a_replica_of_the_release_before_registers_while_no_step_is_taken(
+def test_a_replica_of_the_previous_release_registers_only_outside_steps(
     database_url: str, lock: Lock
 ) -> None:
     with session(database_url) as own, session(database_url) as before:

@@ -1,4 +1,4 @@
-"""A connection that is lost in the middle of a transaction: what the caller gets."""
+"""The error of a connection that is lost during a transaction."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The view for bills: what each tenant has used in a month, told by the rows themselves."""
+"""The metering view: the usage of each tenant per month, computed from the rows."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -26,11 +26,11 @@ async def metered(scheduling: Scheduling) -> dict[tuple[object, object], Row]:
 
 
 def used(row: Row) -> dict[str, object]:
-    """Return what is not zero."""
+    """Return the columns that are not zero."""
     return {name: row[name] for name in row if name not in ("tenant_id", "month") and row[name]}
 
 
-async def test_executions_count_by_how_they_ended_and_attempts_by_how_long_they_ran(
+async def test_executions_count_by_state_and_attempts_by_duration(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(1, attempts_allowed=2)
@@ -59,7 +59,7 @@ async def test_executions_count_by_how_they_ended_and_attempts_by_how_long_they_
     assert used(found["other", DECEMBER]) == {"succeeded": 1, "attempts": 1, "run_seconds": 30.0}
 
 
-async def test_an_attempt_that_was_refused_was_not_begun(scheduling: Scheduling) -> None:
+async def test_a_refused_attempt_does_not_count(scheduling: Scheduling) -> None:
     await scheduling.waiting()
     (claimed,) = await scheduling.claim_all()
     scheduling.clock.go_on(seconds=5)
@@ -68,14 +68,14 @@ async def test_an_attempt_that_was_refused_was_not_begun(scheduling: Scheduling)
     assert used(found["acme", DECEMBER]) == {"skipped": 1}
 
 
-async def test_a_month_is_one_of_utc_and_an_execution_is_in_that_of_its_occurrence(
+async def test_an_execution_counts_in_the_utc_month_of_its_occurrence(
     scheduling: Scheduling,
 ) -> None:
     last = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
     await scheduling.waiting(1, state="DEAD", scheduled_for=last, finished_at=scheduling.clock.now)
     await scheduling.waiting(1, state="CANCELLED", scheduled_for=last + timedelta(seconds=1))
     async with scheduling.database.transaction() as connection:
-        # Whoever asks may be anywhere.
+        # The session may have any time zone.
         await connection.exec_driver_sql("SET LOCAL timezone TO 'Pacific/Auckland'")
         rows = await connection.exec_driver_sql(
             "SELECT month, dead, cancelled FROM tenantcron.metering ORDER BY month"
@@ -83,6 +83,6 @@ async def test_a_month_is_one_of_utc_and_an_execution_is_in_that_of_its_occurren
         assert [tuple(row) for row in rows] == [(date(2026, 11, 1), 1, 0), (DECEMBER, 0, 1)]
 
 
-async def test_who_has_used_nothing_has_no_row(scheduling: Scheduling) -> None:
+async def test_a_tenant_without_usage_has_no_row(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     assert await metered(scheduling) == {}

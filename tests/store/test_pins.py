@@ -1,6 +1,6 @@
-"""Settings of server, database and role: whatever they are, everything works as it does without.
+"""Settings of server, database and role do not affect our statements.
 
-They are set for a role of the test's own, as a database administrator sets them.
+They are set for a role of the test, as a database administrator would set them.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -30,7 +30,7 @@ HOSTILE: dict[str, dict[str, str]] = {
         "bytea_output": "escape",
         "client_encoding": "LATIN1",
     },
-    "ways to read what is sent": {
+    "parsing": {
         "array_nulls": "off",
         "standard_conforming_strings": "off",
         "search_path": "planted, public, pg_catalog",
@@ -66,7 +66,7 @@ HOSTILE: dict[str, dict[str, str]] = {
         "enable_partition_pruning": "off",
     },
 }
-# Not ours to decide: what the machine is like, and what ours do not depend on.
+# Settings that describe the machine, or that our statements do not depend on.
 NOT_PINNED = {
     "bytea_output",
     "client_encoding",
@@ -78,12 +78,12 @@ NOT_PINNED = {
     "enable_memoize",
     "row_security",
 }
-# What `BEGIN` pins by another name.
+# Settings that `BEGIN` pins under another name.
 RENAMED = {
     "default_transaction_isolation": "transaction_isolation",
     "default_transaction_read_only": "transaction_read_only",
 }
-# `=` on two varchars has no operator of its own among the built-ins, so this one fits better.
+# There is no built-in operator `=` for two varchars, so this one is a better match.
 PLANTED = """
 CREATE SCHEMA planted;
 CREATE FUNCTION planted.hijack(varchar, varchar) RETURNS boolean LANGUAGE plpgsql
@@ -94,8 +94,8 @@ CREATE FUNCTION planted.statement_timestamp() RETURNS timestamptz LANGUAGE plpgs
 """
 
 
-def spoil(server: Server, role: str, settings: dict[str, str]) -> None:
-    """Set what this server has of the settings, for all sessions of the role to come."""
+def set_for_role(server: Server, role: str, settings: dict[str, str]) -> None:
+    """Set the settings that this server supports, for all future sessions of the role."""
     names = {str(row[0]) for row in server.execute("SELECT lower(name) FROM pg_settings")}
     with psycopg.connect(server.url("postgres"), autocommit=True) as session:
         for name in names & settings.keys():
@@ -106,41 +106,43 @@ def spoil(server: Server, role: str, settings: dict[str, str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoilt:
-    """A database, once as its hostile role sees it and once as it is."""
+class HostileDatabase:
+    """A database, with the URL of a role with hostile settings and a plain one."""
 
     url: str
     plain_url: str
 
 
 @contextmanager
-def spoilt(server: Server, template: str, settings: dict[str, str]) -> Iterator[Spoilt]:
+def hostile_database(
+    server: Server, template: str, settings: dict[str, str]
+) -> Iterator[HostileDatabase]:
     """Yield a database with a role that has hostile settings."""
     role = f"hostile_{uuid4().hex}"
     server.execute("CREATE ROLE {} LOGIN SUPERUSER", role)
     try:
         with server.database(template) as url:
-            spoil(server, role, settings)
-            yield Spoilt(urlunsplit(urlsplit(url)._replace(netloc=f"{role}@")), url)
+            set_for_role(server, role, settings)
+            yield HostileDatabase(urlunsplit(urlsplit(url)._replace(netloc=f"{role}@")), url)
     finally:
         server.execute("DROP ROLE {}", role)
 
 
 @pytest.fixture
 async def database(server: Server, tmp_path: Path) -> AsyncIterator[Database]:
-    """A migrated database with everything hostile."""
+    """A migrated database with all hostile settings."""
     everything = {name: value for group in HOSTILE.values() for name, value in group.items()}
-    with spoilt(server, TEMPLATE, everything) as hostile:
+    with hostile_database(server, TEMPLATE, everything) as hostile:
         settings = Settings(database_url=hostile.url, folder=tmp_path)
         async with open_database(settings) as opened:
             yield opened
 
 
 @pytest.mark.parametrize("group", HOSTILE)
-def test_a_tenant_lives_with_any_settings_of_the_role(
+def test_everything_works_with_any_settings_of_the_role(
     server: Server, tmp_path: Path, group: str
 ) -> None:
-    with spoilt(server, "template1", HOSTILE[group]) as hostile:
+    with hostile_database(server, "template1", HOSTILE[group]) as hostile:
         with psycopg.connect(hostile.plain_url) as session:
             session.execute(PLANTED)
         live(tmp_path, hostile.url, hostile.plain_url)
@@ -162,7 +164,7 @@ async def test_a_transaction_has_the_same_settings_whatever_those_of_the_role(
 
 
 async def shown(database: Database, names: set[str], *, by_key: bool) -> dict[str, str | None]:
-    """Return settings as a transaction has them; None: the server does not know it."""
+    """Return the settings of a transaction; None: the server does not have it."""
     async with database.transaction(by_key=by_key) as connection:
         return {
             name: await connection.scalar(
@@ -172,7 +174,7 @@ async def shown(database: Database, names: set[str], *, by_key: bool) -> dict[st
         }
 
 
-async def test_statements_take_as_long_as_they_need(database: Database) -> None:
+async def test_statements_have_no_timeout(database: Database) -> None:
     async with database.transaction() as connection:
         assert await connection.scalar(text("SELECT pg_sleep(1.2) IS NOT NULL"))
 

@@ -1,4 +1,4 @@
-"""Old audit records and manifest versions: which the database lets go, and which it never does."""
+"""Which old audit records and manifest versions the database deletes, and which it keeps."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,7 +28,7 @@ FORGET_VERSIONS = "SELECT tenantcron.forget_manifest_versions('acme', %s, %s)"
 
 @pytest.fixture
 async def session(database: Database, database_url: str) -> AsyncIterator[Connection[object]]:
-    """A session of the superuser, who owns the tables, on a database with one tenant."""
+    """A session of the superuser that owns the tables, on a database with one tenant."""
     async with database.transaction() as connection:
         await create_tenant(connection, TenantId("acme"))
     with psycopg.connect(database_url, autocommit=True, row_factory=scalar_row) as opened:
@@ -56,7 +56,7 @@ def kept(session: Connection[object], schema: str) -> list[object]:
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("role", ["origin", "replica"])
-async def test_the_owner_deletes_no_record_that_is_younger_than_thirty_days(
+async def test_the_owner_cannot_delete_records_younger_than_thirty_days(
     session: Connection[object], schema: str, role: str
 ) -> None:
     record(session, schema, "31 days", "29 days", "0 days")
@@ -78,7 +78,7 @@ async def test_the_owner_deletes_no_record_that_is_younger_than_thirty_days(
 @pytest.mark.parametrize(
     "change", ["UPDATE {}.audit_record SET changed_at = '-infinity'", "TRUNCATE {}.audit_record"]
 )
-async def test_an_old_record_can_be_deleted_and_not_changed(
+async def test_an_old_record_cannot_be_changed(
     session: Connection[object], schema: str, change: str
 ) -> None:
     record(session, schema, "500 days")
@@ -87,7 +87,7 @@ async def test_an_old_record_can_be_deleted_and_not_changed(
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-async def test_the_oldest_records_are_forgotten_a_batch_at_a_time(
+async def test_the_oldest_records_are_deleted_in_batches(
     session: Connection[object], schema: str
 ) -> None:
     record(session, schema, "500 days", "450 days", "401 days", "399 days", "1 day")
@@ -98,7 +98,7 @@ async def test_the_oldest_records_are_forgotten_a_batch_at_a_time(
     assert kept(session, schema) == ["399 days", "1 day"]
 
 
-async def test_no_age_below_thirty_days_is_accepted(session: Connection[object]) -> None:
+async def test_an_age_below_thirty_days_is_rejected(session: Connection[object]) -> None:
     record(session, "tenant_acme", "40 days")
     for age in ("29 days", "0", "-1 day", "719 hours"):
         with pytest.raises(InvalidParameterValue, match="at least 30 days"):
@@ -106,7 +106,7 @@ async def test_no_age_below_thirty_days_is_accepted(session: Connection[object])
     assert kept(session, "tenant_acme") == ["40 days"]
 
 
-async def test_only_schemas_of_tenants_are_touched(session: Connection[object]) -> None:
+async def test_only_schemas_of_tenants_are_changed(session: Connection[object]) -> None:
     session.execute("CREATE SCHEMA other; CREATE TABLE other.audit_record (changed_at timestamptz)")
     session.execute("INSERT INTO other.audit_record VALUES ('2000-01-01')")
     for schema in ("other", "missing", 'x"; DROP TABLE tenantcron.tenant; --'):
@@ -130,7 +130,7 @@ async def test_a_tenant_whose_table_is_missing_or_not_migrated_is_skipped(
     assert session.execute(FORGET, ["tenant_acme", "400 days", 10]).fetchone() == 0
 
 
-async def test_a_table_that_is_locked_is_skipped_and_nothing_waits(
+async def test_a_locked_table_is_skipped_without_waiting(
     session: Connection[object], database_url: str
 ) -> None:
     record(session, "tenant_acme", "500 days")
@@ -176,7 +176,7 @@ async def test_the_newest_versions_and_those_that_schedules_refer_to_are_kept(
     assert versions(session) == [3, *range(21, 31)]
 
 
-async def test_versions_of_a_tenant_without_its_schema_are_forgotten_too(
+async def test_versions_of_a_tenant_without_a_schema_are_deleted_too(
     session: Connection[object],
 ) -> None:
     for number in range(1, 13):
@@ -193,7 +193,7 @@ async def test_fewer_than_ten_versions_cannot_be_kept(session: Connection[object
         session.execute(FORGET_VERSIONS, [9, 100])
 
 
-async def test_a_login_without_the_grant_forgets_nothing(
+async def test_a_login_without_the_grant_cannot_delete_records(
     session: Connection[object], server: Server
 ) -> None:
     server.execute("CREATE ROLE {}", "curious")
@@ -210,7 +210,7 @@ async def test_a_login_without_the_grant_forgets_nothing(
         server.execute("DROP ROLE {}", "curious")
 
 
-async def test_what_is_forgotten_leaves_the_tenant_as_it_was(
+async def test_deleting_old_versions_does_not_change_the_tenant(
     database: Database, tmp_path: Path
 ) -> None:
     fleet = Fleet(database, tmp_path)

@@ -1,4 +1,4 @@
-"""A standby that connections lead to: none of them stays in the pool."""
+"""Connections to a standby do not stay in the pool."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def pair(run_folder: Path) -> Iterator[Pair]:
 
 @pytest.fixture
 def proxy(pair: Pair) -> Iterator[Gate]:
-    """A proxy that leads to the primary at first."""
+    """A proxy that connects to the primary at first."""
     with gate(pair.primary.url) as between:
         yield between
 
@@ -45,7 +45,7 @@ async def write(database: Database) -> None:
         await connection.execute(text("UPDATE tenantcron.limits SET operator = 100"))
 
 
-async def test_a_pool_that_was_led_to_a_standby_recovers_when_it_is_led_back(
+async def test_a_pool_recovers_when_the_proxy_returns_from_the_standby_to_the_primary(
     proxied: Database, proxy: Gate, pair: Pair
 ) -> None:
     await write(proxied)
@@ -54,19 +54,19 @@ async def test_a_pool_that_was_led_to_a_standby_recovers_when_it_is_led_back(
         with pytest.raises(DatabaseAwayError):
             await write(proxied)
 
-    # The proxy ends no connection: those in the pool would still lead to the standby.
+    # The proxy closes no connection: those in the pool would still be connected to the standby.
     proxy.upstream = pair.primary.upstream
     await write(proxied)
 
 
-async def test_a_standby_is_named_as_what_it_is(proxied: Database, proxy: Gate, pair: Pair) -> None:
+async def test_a_standby_is_reported_as_one(proxied: Database, proxy: Gate, pair: Pair) -> None:
     proxy.lead_to(pair.standby.upstream)
 
     with pytest.raises(ReadOnlyError, match="standby or read-only"):
         await write(proxied)
 
 
-async def test_a_lookup_on_a_standby_is_away_and_the_next_works(
+async def test_a_statement_on_a_standby_fails_and_the_next_one_works(
     proxied: Database, proxy: Gate, pair: Pair
 ) -> None:
     proxy.lead_to(pair.standby.upstream)
@@ -77,7 +77,7 @@ async def test_a_lookup_on_a_standby_is_away_and_the_next_works(
     assert await proxied.ask("SELECT 1", {}) == [(1,)]
 
 
-async def test_a_server_that_is_read_only_in_a_transaction_counts_as_a_standby(
+async def test_a_read_only_transaction_counts_as_a_standby(
     proxied: Database,
 ) -> None:
     async def write_read_only() -> None:
@@ -90,7 +90,7 @@ async def test_a_server_that_is_read_only_in_a_transaction_counts_as_a_standby(
     await write(proxied)
 
 
-async def test_connections_of_handlers_leave_a_standby_too(proxy: Gate, pair: Pair) -> None:
+async def test_connections_of_handlers_to_a_standby_are_closed_too(proxy: Gate, pair: Pair) -> None:
     transactions = HandlerTransactions(target_of(proxy.url))
 
     async def is_standby() -> object:

@@ -1,4 +1,4 @@
-"""A tenant's schema, and what keeps its audit append only."""
+"""A tenant's schema, and the protection of its audit records."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,15 +31,15 @@ RECORD = {
     "authenticated": False,
 }
 CHANGES = {
-    "update": "UPDATE {}.audit_record SET changed_by = 'nobody'",
-    "update of no row": "UPDATE {}.audit_record SET changed_by = 'nobody' WHERE false",
+    "update": "UPDATE {}.audit_record SET changed_by = 'mallory'",
+    "update of no row": "UPDATE {}.audit_record SET changed_by = 'mallory' WHERE false",
     "delete": "DELETE FROM {}.audit_record",
     "truncate": "TRUNCATE {}.audit_record",
     "as a replica": "SET session_replication_role = replica; DELETE FROM {}.audit_record",
 }
 
 
-async def test_a_schema_is_made_in_one_round_trip(database: Database) -> None:
+async def test_a_schema_is_created_in_one_round_trip(database: Database) -> None:
     sent: list[object] = []
     async with database.transaction() as connection:
         event.listen(
@@ -50,7 +50,7 @@ async def test_a_schema_is_made_in_one_round_trip(database: Database) -> None:
     assert len(sent) == 1
 
 
-async def test_a_schema_that_exists_is_not_taken_over(database: Database) -> None:
+async def test_an_existing_schema_is_an_error(database: Database) -> None:
     async with database.transaction() as connection:
         await create_tenant_schema(connection, "tenant_acme")
 
@@ -61,7 +61,7 @@ async def test_a_schema_that_exists_is_not_taken_over(database: Database) -> Non
 
 
 @pytest.mark.parametrize("schema", ["tenant_a-b", 'tenant_"; DROP SCHEMA tenantcron; --', "user"])
-async def test_any_name_is_only_a_name(database: Database, schema: str) -> None:
+async def test_schema_names_are_quoted(database: Database, schema: str) -> None:
     async with database.transaction() as connection:
         await create_tenant_schema(connection, schema)
         assert (await describe(connection, schema))["triggers"]
@@ -71,7 +71,7 @@ async def test_any_name_is_only_a_name(database: Database, schema: str) -> None:
         assert (await describe(connection, "tenantcron"))["tables"]
 
 
-async def test_the_enabled_schedules_of_a_tenant_have_an_index_of_their_own(
+async def test_the_enabled_schedules_of_a_tenant_have_an_index(
     database: Database,
 ) -> None:
     async with database.transaction() as connection:
@@ -94,7 +94,7 @@ async def test_the_enabled_schedules_of_a_tenant_have_an_index_of_their_own(
         ("tenant_moved_idx", "schedule_revision <> synced_revision"),
     ],
 )
-async def test_what_the_scheduler_looks_for_has_partial_indexes(
+async def test_the_queries_of_the_scheduler_have_partial_indexes(
     database: Database, index: str, predicate: str
 ) -> None:
     async with database.transaction() as connection:
@@ -106,7 +106,7 @@ async def test_what_the_scheduler_looks_for_has_partial_indexes(
 
 @pytest.fixture(scope="module")
 async def audited_url(server: Server, anyio_backend: str) -> AsyncIterator[str]:  # noqa: ARG001 -- it runs this
-    """A database with one record in each kind of audit table; what is refused changes nothing."""
+    """A database with one record in each audit table; rejected changes have no effect."""
     with server.database(TEMPLATE) as url:
         async with (
             open_database(Settings(database_url=url, folder=Path())) as database,
@@ -121,9 +121,7 @@ async def audited_url(server: Server, anyio_backend: str) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("schema", ["tenantcron", "tenant_acme"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_an_audit_record_stays_as_it_was_written(
-    audited_url: str, schema: str, change: str
-) -> None:
+def test_an_audit_record_cannot_be_changed(audited_url: str, schema: str, change: str) -> None:
     # The role is a superuser and owns the tables.
     with psycopg.connect(audited_url) as session:
         with pytest.raises(
@@ -137,7 +135,7 @@ def test_an_audit_record_stays_as_it_was_written(
         assert kept.fetchall() == [("system",)]
 
 
-async def test_an_owner_without_other_rights_is_refused_too(
+async def test_an_owner_that_is_not_a_superuser_is_rejected_too(
     database: Database, database_url: str
 ) -> None:
     async with database.transaction() as connection:
@@ -151,5 +149,5 @@ async def test_an_owner_without_other_rights_is_refused_too(
         session.execute("SET LOCAL ROLE plain_owner")
         with pytest.raises(ObjectNotInPrerequisiteState, match="append only: DELETE"):
             session.execute("DELETE FROM tenant_acme.audit_record")
-        # Roles belong to the whole server, which other tests use, too.
+        # Roles belong to the server, which other tests use, too.
         session.rollback()

@@ -1,4 +1,4 @@
-"""Whether the database server is verified, as libpq would decide it."""
+"""Whether libpq verifies the database server."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from tenantcron.store.connection.tls import Unverified, unverified
 
 @dataclass(frozen=True)
 class Case:
-    """A URL, the environment, and what is not verified."""
+    """A URL, the environment, and the unverified hosts."""
 
     url: str
     hosts: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def test_a_server_counts_as_verified_only_with_verify_full(
     assert found == (Unverified(case.hosts, case.sslmode) if case.hosts else None)
 
 
-def test_the_warning_says_what_to_do_and_holds_no_password(tmp_path: Path) -> None:
+def test_the_warning_has_instructions_and_no_password(tmp_path: Path) -> None:
     url = "postgresql://ada:hunter2@db.internal,b.internal/x?sslmode=require"
     settings = Settings(database_url=url, folder=tmp_path)
     with capture_logs() as logs:
@@ -94,7 +94,9 @@ def test_long_running_commands_and_deployments_warn_before_they_connect(
     assert "cannot connect" in error
 
 
-def test_other_commands_and_local_servers_are_quiet(tmp_path: Path, database_url: str) -> None:
+def test_other_commands_and_local_servers_cause_no_warning(
+    tmp_path: Path, database_url: str
+) -> None:
     assert Shell(tmp_path, database_url)("migrate").err == ""
     url = "postgresql://ada@nowhere.invalid/x?connect_timeout=2"
     assert "verify-full" not in Shell(tmp_path, url)("tenant", "list").err

@@ -1,4 +1,4 @@
-"""Whether the control schema fits this program."""
+"""Whether the control schema is compatible with this program."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ async def stamp(database: Database, version: str) -> None:
         await connection.execute(statement, {"version": version})
 
 
-def test_the_versions_are_those_of_the_newest_migrations() -> None:
+def test_the_versions_match_the_newest_migrations() -> None:
     assert history("control").newest == versions.CONTROL_VERSION
     assert history("tenant").newest == versions.TENANT_VERSION
 
