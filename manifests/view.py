@@ -65,11 +65,6 @@ class View:
         entry = self._plain(key)
         return int(entry) if isinstance(entry, int | float) else None
 
-    def flag(self, key: str) -> bool | None:
-        """Return the entry if it is true or false."""
-        entry = self._plain(key)
-        return entry if isinstance(entry, bool) else None
-
     def duration(self, key: str) -> timedelta | None:
         """Return the entry if it is a duration."""
         text = self.text(key)
