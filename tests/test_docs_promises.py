@@ -28,6 +28,8 @@ from tenantcron.cli.main import COMMANDS
 from tenantcron.core.settings import PREFIX, SECRETS, load_settings
 from tenantcron.scheduler.events.webhooks import EVENT_TYPES
 
+TABLE_HEAD = re.compile(r"^(\|.*\|)\n\|[-|]+\|\n(\|)?", re.MULTILINE)
+
 
 def links(page: Path) -> list[str]:
     """Return the links of a page that stay inside the repository."""
@@ -44,6 +46,12 @@ def test_every_link_inside_the_repository_has_a_target(page: Path) -> None:
 def test_every_block_of_data_can_be_read(page: Path) -> None:
     for language, body in data_blocks(page):
         assert READERS[language](body)
+
+
+@each_page_with(lambda page: TABLE_HEAD.findall(page.read_text(encoding="utf-8")))
+def test_every_table_has_rows_right_after_its_head(page: Path) -> None:
+    heads = TABLE_HEAD.findall(page.read_text(encoding="utf-8"))
+    assert [head for head, row in heads if not row] == []
 
 
 def test_the_pages_on_pipelines_show_github_and_gitlab_commands() -> None:
