@@ -20,7 +20,8 @@ from tenantcron.cron.zones import zone
 from tenantcron.manifests.policy import policy_in
 from tenantcron.provider.bounds import Bounds
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
-from tenantcron.scheduler.operate.operator import OperationError, Operator
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.store.connection.engine import Database
 from tenantcron.tenants.errors import TenantError
 from tenantcron.tenants.source.reading import SourceError

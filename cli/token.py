@@ -17,7 +17,7 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.names import NAME_EXPECTED, is_name
 from tenantcron.core.words import in_utc
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
-from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.service.responses.executions import iso
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import api_tokens, audit_records

@@ -35,7 +35,7 @@ from tenantcron.scheduler.events.webhooks import (
     read_ref,
 )
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
-from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.service.responses.executions import iso
 from tenantcron.store.connection import times
 from tenantcron.store.connection.engine import Database

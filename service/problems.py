@@ -17,7 +17,7 @@ from tenantcron.core.errors import UsageError
 from tenantcron.reconciler.checking import CheckLostError
 from tenantcron.reconciler.refusals import REFUSALS, RefusedError
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
-from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.service.responses.problem_types import PROBLEMS
 from tenantcron.store.connection.errors import ConflictError, DatabaseError
 from tenantcron.tenants.errors import TenantError, UnknownTenantError

@@ -112,7 +112,7 @@ class Declared:
         return tuple(self._by_saga.values())
 
 
-# The only global state: decorators run at import time and have nowhere else to register.
+# The only global state: decorators run during the import and have nowhere else to register.
 DECLARED = Declared()
 
 

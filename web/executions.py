@@ -10,12 +10,8 @@ from starlette.responses import Response
 
 from tenantcron.actor.model import MANUAL
 from tenantcron.scheduler.inspect.schedule_status import UnknownError, existing_tenant
-from tenantcron.scheduler.operate.operator import (
-    OperationError,
-    Operator,
-    refuse_cancel,
-    refuse_retry,
-)
+from tenantcron.scheduler.operate.operator import Operator
+from tenantcron.scheduler.operate.refusals import OperationError, refuse_cancel, refuse_retry
 from tenantcron.service.lookups import require_execution, visible_execution
 from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import audit_records, execution_history

@@ -258,27 +258,26 @@ def _overdue(situation: Situation) -> Iterator[Reason]:
         )
 
 
-# By the code of a row's reason; the other codes have no better advice than the row itself.
+# By the reason code of a row. For other codes the row itself is the best advice.
 _HINTS: dict[str | None, str] = {
-    ReasonCode.PAUSED: "It was paused then; `tenantcron schedule show` tells if it still is.",
+    ReasonCode.PAUSED: "It was paused then; `tenantcron schedule show` shows whether it still is.",
     ReasonCode.LIMIT: "`tenantcron limits --max-concurrent N` raises the limit; `start_within` in "
     "the manifest lets it wait for a slot.",
     ReasonCode.TENANT_LIMIT: "`tenantcron tenant set ID --max-concurrent N` raises the limit; "
     "`start_within` in the manifest lets it wait for a slot.",
-    ReasonCode.TENANT_INACTIVE: "The tenant was not active then; `tenantcron tenant show` tells if "
-    "it is now.",
-    ReasonCode.NO_RUNNER: "No replica had a handler for it, or served its target; `tenantcron "
-    "health` lists what has no runner now.",
+    ReasonCode.TENANT_INACTIVE: "The tenant was not active then; `tenantcron tenant show` shows "
+    "whether it is now.",
+    ReasonCode.NO_RUNNER: "No replica had a handler for it or served its target; `tenantcron "
+    "health` lists sagas without a runner.",
     ReasonCode.SOURCE_STALE: "The tenant source could not be read then; `tenantcron health` shows "
-    "if it can be now.",
-    ReasonCode.STILL_RUNNING: "The execution before it took too long; `overlap: queue` in the "
+    "whether it can be read now.",
+    ReasonCode.STILL_RUNNING: "The previous execution took too long; `overlap: queue` in the "
     "manifest lets it wait.",
-    ReasonCode.OWNER_REFUSED: "Its owner was refused; another `owner` in the manifest, or the "
-    "right for this one, lets it run.",
-    ReasonCode.REPLACED: "`overlap: cancel_running` ends it for the next one; `queue` would let "
-    "both run.",
+    ReasonCode.OWNER_REFUSED: "Its owner was refused: change `owner` in the manifest, or authorise "
+    "this one.",
+    ReasonCode.REPLACED: "`overlap: cancel_running` ends it for the next one; `queue` runs both.",
     ReasonCode.NO_SCHEDULER: "No scheduler ran then; `start_within`, `catch_up` and "
-    "`catch_up_window` in the manifest decide what is made up for.",
+    "`catch_up_window` in the manifest decide which occurrences run later.",
 }
 _VERBS = {
     State.SUCCEEDED: "It did run",

@@ -44,7 +44,7 @@ _UNSTARTED: Final = (
     ReasonCode.NO_SCHEDULER,
     ReasonCode.NO_RUNNER,
 )
-# All that can be counted, so that a count is there before the first execution ends like that.
+# All combinations that can occur, so that each has a series before its first execution.
 ENDS: Final[tuple[tuple[State, str | None], ...]] = (
     (State.SUCCEEDED, None),
     *((State.DEAD, code) for code in _DEADLY),

@@ -36,10 +36,12 @@ Routes = Mapping[str, Callable[[], Awaitable[MonitoringResponse]]]
 
 
 # Returns why a probe fails; None if it succeeds.
-Reason = Callable[[], str | None]
+FailureReason = Callable[[], str | None]
 
 
-def routes(scrape: Callable[[], Awaitable[bytes]], unhealthy: Reason, unready: Reason) -> Routes:
+def routes(
+    scrape: Callable[[], Awaitable[bytes]], unhealthy: FailureReason, unready: FailureReason
+) -> Routes:
     """Return the endpoints of a scheduler by path."""
 
     async def metrics() -> MonitoringResponse:

@@ -26,7 +26,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.attribution import Attribution
-from tenantcron.actor.model import MANUAL, AnyActor, scheduler_actor
+from tenantcron.actor.model import AnyActor, scheduler_actor
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.errors import TenantcronError, UsageError
 from tenantcron.core.names import TenantId
@@ -43,6 +43,14 @@ from tenantcron.scheduler.inspect.schedule_status import (
     unknown_schedule,
 )
 from tenantcron.scheduler.operate.execution_lookup import find_execution, locked
+from tenantcron.scheduler.operate.refusals import (
+    OperationError,
+    refuse_cancel,
+    refuse_closed,
+    refuse_disabled,
+    refuse_quarantined,
+    refuse_retry,
+)
 from tenantcron.scheduler.steps.definitions import Definitions, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import DueOccurrences, due
 from tenantcron.scheduler.steps.fire import RANKS, new_execution
@@ -61,18 +69,11 @@ from tenantcron.store.rows import (
 )
 from tenantcron.store.rows.audit_records import CLUSTER, EXECUTION, LIMITS, PAUSE
 from tenantcron.store.rows.execution_history import WAITING, ExecutionRow
-from tenantcron.store.rows.executions import Manual, State
+from tenantcron.store.rows.executions import Manual
 from tenantcron.store.rows.schedule_cursors import CursorRow
-from tenantcron.store.rows.tenants import TenantRow, TenantStatus
+from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.store.steps import claiming, firing
 from tenantcron.store.steps.firing import DueCursor, Move
-
-_RETRIABLE = (State.DEAD, State.CANCELLED, State.SKIPPED, State.MISSED)
-_CANCELLABLE = (State.PENDING, State.RETRYING, State.RUNNING)
-
-
-class OperationError(TenantcronError):
-    """An operation is not possible now; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,9 @@ class Operator:
         await self._sync(ref.tenant)
         await self._prepare_history()
         async with self._acting() as connection:
-            _refuse_closed(await existing_tenant(connection, ref.tenant))
+            refuse_closed(await existing_tenant(connection, ref.tenant))
             found = await _locked_cursor(connection, ref)
-            _refuse_quarantined(found, ref)
+            refuse_quarantined(found, ref)
             definition = await _definition(connection, found.definition_id)
             policies = definition.settings
             manual = Manual(
@@ -189,9 +190,9 @@ class Operator:
         async with self._acting() as connection:
             found = await locked(connection, await find_execution(connection, prefix))
             refuse_retry(found)
-            _refuse_closed(await existing_tenant(connection, found.tenant_id))
+            refuse_closed(await existing_tenant(connection, found.tenant_id))
             at = self.clock()
-            _refuse_disabled(await _cursor_of(connection, found), found)
+            refuse_disabled(await _cursor_of(connection, found), found)
             definition = await _definition(connection, found.definition_id)
             await executions.retry(
                 connection,
@@ -337,49 +338,6 @@ def due_while_paused(
     return due(paused, settings, last, oldest)
 
 
-def refuse_retry(found: ExecutionRow) -> None:
-    """Refuse to retry an execution that has not ended, or that succeeded."""
-    if found.state in _RETRIABLE:
-        return
-    ref = f"{found.tenant_id}/{found.schedule_name}"
-    hint = {
-        State.SUCCEEDED: f"`tenantcron schedule trigger {ref}` runs the schedule once more",
-        State.RETRYING: f"it is retried by itself at {in_utc(found.not_before)}",
-        State.PENDING: f"it is already queued; `tenantcron why {ref}` shows why it waits",
-        State.RUNNING: "it is running; cancel it first to restart it",
-    }[found.state]
-    raise OperationError(f"execution {found.id} is {found.state}, so it cannot be retried: {hint}")
-
-
-def refuse_cancel(found: ExecutionRow) -> None:
-    """Refuse to cancel an execution that has ended, or that was already asked to stop."""
-    if found.state not in _CANCELLABLE:
-        raise OperationError(
-            f"execution {found.id} is {found.state}: it has ended and cannot be cancelled"
-        )
-    if found.state is State.RUNNING and found.cancel_requested_at is not None:
-        raise OperationError(
-            f"execution {found.id} was already asked to stop at "
-            f"{in_utc(found.cancel_requested_at)} ({found.cancel_reason}): "
-            "its worker ends it, or its lease expires"
-        )
-
-
-def _refuse_closed(tenant: TenantRow) -> None:
-    if tenant.status is TenantStatus.ACTIVE:
-        return
-    why = f" ({tenant.status_reason})" if tenant.status_reason else ""
-    raise OperationError(
-        f"tenant `{tenant.id}` is {tenant.status}{why}, so its executions cannot start: "
-        f"run `tenantcron tenant resume {tenant.id}` first"
-    )
-
-
-def _refuse_quarantined(cursor: CursorRow, ref: ScheduleRef) -> None:
-    if cursor.fault is not None:
-        raise OperationError(f"`{ref}` is quarantined: {cursor.fault}")
-
-
 async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> CursorRow:
     """Return the cursor of an execution whose schedule must still exist."""
     # Not locked, because this is only an early error message: if the schedule is removed
@@ -393,18 +351,6 @@ async def _cursor_of(connection: AsyncConnection, found: ExecutionRow) -> Cursor
     return cursor
 
 
-def _refuse_disabled(cursor: CursorRow, found: ExecutionRow) -> None:
-    """Refuse to retry what the claim would end at once; manual triggers are exempt."""
-    if found.actor_source == MANUAL:
-        return
-    ref = f"{cursor.tenant_id}/{cursor.schedule_name}"
-    if not cursor.enabled:
-        raise OperationError(
-            f"`{ref}` is disabled in its manifest: run it anyway with `tenantcron schedule trigger "
-            f"{ref}`"
-        )
-
-
 def _manual_overlap(overlap: Overlap) -> Overlap:
     """Return the overlap of a manual trigger, which neither replaces nor is replaced."""
     return Overlap.QUEUE if overlap is Overlap.CANCEL_RUNNING else overlap
@@ -414,7 +360,7 @@ async def _locked_cursor(connection: AsyncConnection, ref: ScheduleRef) -> Curso
     """Lock the cursor of a schedule that must exist."""
     tenant = await existing_tenant(connection, ref.tenant)
     if tenant.status is TenantStatus.DEPROVISIONED:
-        _refuse_closed(tenant)
+        refuse_closed(tenant)
     found = await schedule_cursors.find(connection, ref.tenant, ref.schedule)
     row = None if found is None else await schedule_cursors.lock_one(connection, found.schedule_id)
     if row is None:

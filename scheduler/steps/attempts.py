@@ -75,7 +75,7 @@ class Attempt(NamedTuple):
     # The end of the handler's log, and its return value as JSON.
     log: str | None = None
     result: str | None = None
-    # Code and detail of the reason, if the outcome and the error do not tell them.
+    # Code and detail of the reason, if they do not follow from the outcome and the error.
     why: tuple[ReasonCode, str] | None = None
 
     def with_output(self, output: Output) -> "Attempt":

@@ -32,7 +32,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -40,15 +40,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.names import Owner
-from tenantcron.scheduler.steps.attempts import (
-    Attempt,
-    Stop,
-    ended,
-    forbidden,
-    refused,
-    stopped,
-    undecided,
-)
+from tenantcron.scheduler.steps.attempts import Attempt, Stop, forbidden, refused, undecided
 from tenantcron.scheduler.steps.deliver import Delivery
 from tenantcron.scheduler.steps.handler_context import (
     authorisation_request,
@@ -57,6 +49,7 @@ from tenantcron.scheduler.steps.handler_context import (
     fields,
     no_handler_message,
 )
+from tenantcron.scheduler.steps.running_attempt import CallLater, OnEnd, RunningAttempt, Timer
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.schedules.targets import HttpTarget
 from tenantcron.store.steps.claiming import Claimed, Lease
@@ -67,9 +60,9 @@ from tenantcron.targets.authorising import (
     decide,
 )
 from tenantcron.targets.calls import Raised, call, call_plain, start_thread
-from tenantcron.targets.execution import Cancellation, Execution, Transactions
+from tenantcron.targets.execution import Execution, Transactions
 from tenantcron.targets.no_tokens import NO_TOKENS
-from tenantcron.targets.output import Output, collect_from_here
+from tenantcron.targets.output import collect_from_here
 from tenantcron.targets.registry import Handler, Handlers
 from tenantcron.targets.tokens import Tokens
 from tenantcron.targets.tracing import Tracing
@@ -79,17 +72,6 @@ GRACE: Final = timedelta(seconds=5)
 log: FilteringBoundLogger = structlog.get_logger()
 
 
-class Timer(Protocol):
-    """A scheduled call."""
-
-    def cancel(self) -> None:
-        """Cancel the call."""
-
-
-# Like `loop.call_later`: seconds and a callback. Tests use a fake clock.
-CallLater = Callable[[float, Callable[[], None]], Timer]
-# Receives the attempt when it has ended.
-OnEnd = Callable[[Attempt], None]
 # Makes the handler for one call of an HTTP target.
 Deliver = Callable[[Claimed, ScheduleSettings, HttpTarget], Delivery]
 # Makes the tokens of an execution, from its timeout and its owner.
@@ -98,59 +80,6 @@ MakeTokens = Callable[[Claimed, timedelta, Owner | None], Tokens]
 
 def _no_tokens(_: Claimed, __: timedelta, ___: Owner | None) -> Tokens:
     return NO_TOKENS
-
-
-class _RunningAttempt:
-    """An attempt, from its start until its handler has ended."""
-
-    __slots__ = (
-        "asked",
-        "cancellation",
-        "claimed",
-        "ended",
-        "on_end",
-        "output",
-        "stop",
-        "task",
-        "timeout",
-        "timer",
-        "verdict",
-        "warned",
-        "why",
-    )
-
-    def __init__(
-        self, claimed: Claimed, timeout: timedelta, asked: timedelta, on_end: OnEnd
-    ) -> None:
-        self.claimed = claimed
-        self.timeout = timeout
-        # The timeout of the schedule, which may be longer than the platform allows.
-        self.asked = asked
-        # Called when the attempt ends. The handler may end later: `ended`.
-        self.on_end = on_end
-        self.ended = False
-        self.cancellation = Cancellation()
-        # None: the handler runs in a thread.
-        self.task: Task[None] | None = None
-        self.timer: Timer | None = None
-        self.stop: Stop | None = None
-        self.why = ""
-        self.warned = False
-        # The outcome, if the authoriser kept the handler from starting.
-        self.verdict: Attempt | None = None
-        # None: the handler has not started.
-        self.output: Output | None = None
-
-    def outcome(self, raised: Raised) -> Attempt:
-        attempt = self._attempt(raised)
-        if self.output is None or self.output.is_empty:
-            return attempt
-        return attempt.with_output(self.output)
-
-    def _attempt(self, raised: Raised) -> Attempt:
-        if self.stop is not None:
-            return stopped(self.claimed, self.stop, self.why, raised)
-        return self.verdict or ended(self.claimed, raised)
 
 
 class Executor:
@@ -179,8 +108,8 @@ class Executor:
         self._longest_check = longest_check
         self._call_later = call_later
         # By lease, because an execution that was lost and claimed again can run here twice.
-        self._running: dict[Lease, _RunningAttempt] = {}
-        self._abandoned: set[_RunningAttempt] = set()
+        self._running: dict[Lease, RunningAttempt] = {}
+        self._abandoned: set[RunningAttempt] = set()
 
     @property
     def running(self) -> tuple[Claimed, ...]:
@@ -221,7 +150,7 @@ class Executor:
             return
         if self._tracing is not None:
             handler = self._tracing.traced(handler)
-        running = _RunningAttempt(claimed, settings.timeout, asked, on_end)
+        running = RunningAttempt(claimed, settings.timeout, asked, on_end)
         try:
             tokens = self._tokens(claimed, settings.timeout, settings.owner)
             execution = build_execution(
@@ -305,13 +234,13 @@ class Executor:
         for running in tuple(self._running.values()):
             self._stop(running, Stop.INTERRUPTED)
 
-    def _snapshot(self) -> tuple[_RunningAttempt, ...]:
+    def _snapshot(self) -> tuple[RunningAttempt, ...]:
         # `tuple` runs no Python code here, so the loop cannot change the dictionary meanwhile.
         return tuple(self._running.values())
 
     def _start(
         self,
-        running: _RunningAttempt,
+        running: RunningAttempt,
         handler: Handler,
         execution: Execution,
         request: AuthorisationRequest | None,
@@ -329,7 +258,7 @@ class Executor:
 
     async def _authorise(
         self,
-        running: _RunningAttempt,
+        running: RunningAttempt,
         authoriser: Authoriser,
         request: AuthorisationRequest,
         start: Callable[[], None],
@@ -355,7 +284,7 @@ class Executor:
     def _call(
         self,
         loop: AbstractEventLoop,
-        running: _RunningAttempt,
+        running: RunningAttempt,
         handler: Handler,
         execution: Execution,
     ) -> None:
@@ -369,7 +298,7 @@ class Executor:
             self._ended(running, error)
 
     async def _in_task(
-        self, running: _RunningAttempt, handler: Handler, execution: Execution
+        self, running: RunningAttempt, handler: Handler, execution: Execution
     ) -> None:
         raised: Raised = None
         try:
@@ -384,7 +313,7 @@ class Executor:
     def _in_thread(
         self,
         loop: AbstractEventLoop,
-        running: _RunningAttempt,
+        running: RunningAttempt,
         handler: Handler,
         execution: Execution,
     ) -> None:
@@ -396,7 +325,7 @@ class Executor:
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._ended, running, raised)
 
-    def _ended(self, running: _RunningAttempt, raised: Raised) -> None:
+    def _ended(self, running: RunningAttempt, raised: Raised) -> None:
         """Handle the end of a handler, which may come long after the end of its attempt."""
         if running.ended:
             return
@@ -410,13 +339,13 @@ class Executor:
         if running.warned:
             log.warning("handler_ended_late", **fields(running.claimed))
 
-    def _expire(self, running: _RunningAttempt) -> None:
+    def _expire(self, running: RunningAttempt) -> None:
         why = f"timed out after {format_duration(running.timeout)}"
         if running.asked > running.timeout:
             why += f": max_timeout of the policy; its schedule has {format_duration(running.asked)}"
         self._stop(running, Stop.TIMED_OUT, why)
 
-    def _stop(self, running: _RunningAttempt, stop: Stop, why: str = "") -> None:
+    def _stop(self, running: RunningAttempt, stop: Stop, why: str = "") -> None:
         """Ask a handler to stop. The first request decides how the attempt ends."""
         if running.stop is not None or running.ended:
             return
@@ -432,26 +361,26 @@ class Executor:
         running.task.add_done_callback(lambda _: self._ended(running, None))
         running.task.cancel()
 
-    def _watch(self, running: _RunningAttempt) -> None:
+    def _watch(self, running: RunningAttempt) -> None:
         if running.timer is not None:
             running.timer.cancel()
         loop = asyncio.get_running_loop()
         running.timer = self._later(loop, GRACE, partial(self._ignored, running))
 
-    def _ignored(self, running: _RunningAttempt) -> None:
+    def _ignored(self, running: RunningAttempt) -> None:
         """Abandon a handler that still runs after the grace period."""
         self._abandon(running)
         running.warned = True
         log.warning("handler_ignores_cancellation", stop=running.stop, **fields(running.claimed))
 
-    def _abandon(self, running: _RunningAttempt) -> None:
+    def _abandon(self, running: RunningAttempt) -> None:
         """End the attempt while its handler still runs, and stop it from committing."""
         running.cancellation.closed = True
         if running not in self._abandoned:
             self._abandoned.add(running)
             self._finish(running, None)
 
-    def _finish(self, running: _RunningAttempt, raised: Raised) -> None:
+    def _finish(self, running: RunningAttempt, raised: Raised) -> None:
         """Report the end of the attempt, whether or not its handler has ended."""
         del self._running[running.claimed.lease]
         running.on_end(running.outcome(raised))

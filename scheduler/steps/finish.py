@@ -1,7 +1,7 @@
-"""Finish: results are written down, many at a time, by whoever still holds the lease.
+"""Finish: write results in batches; only the holder of the lease can write a result.
 
-`store/steps/finishing.py` has the protocol. This module decides what a result makes of its
-execution, and what consecutive failures make of its schedule.
+`store/steps/finishing.py` has the protocol. This module decides the next state of each execution,
+and passes on after how many consecutive failures its schedule is paused.
 """
 
 import logging
@@ -20,7 +20,7 @@ from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.definitions import DefinitionResult, Readable, UnreadableError
 from tenantcron.scheduler.steps.idempotency_retention import PlannedRetry
-from tenantcron.scheduler.steps.retry import Settled, settle, settle_loss
+from tenantcron.scheduler.steps.retry import NextState, next_state, next_state_after_loss
 from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows import audit_records
@@ -31,7 +31,7 @@ from tenantcron.store.steps.suspects import kills
 
 log: FilteringBoundLogger = structlog.get_logger(__name__)
 
-# What is in the rows. Any other error is about the database.
+# Errors caused by the values of a row. All others are errors of the database.
 REFUSED = (DataError, IntegrityError)
 
 _Finish = Callable[
@@ -43,18 +43,18 @@ _AT_ONCE = timedelta(0)
 
 
 async def finish_batch(replica: Replica, attempts: Sequence[Attempt]) -> Finished:
-    """Write down how attempts ended, in one transaction."""
+    """Write the results of attempts in one transaction."""
     async with replica.database.transaction(by_key=True) as connection:
         ended, finished = await _finish(connection, replica, attempts)
     replica.counts.note_ended(ended, finished)
-    written = [one.claimed for one in ended if not finished.is_refused(one.claimed)]
-    replica.recent.note_ended(written)
+    recorded = [result.claimed for result in ended if not finished.is_refused(result.claimed)]
+    replica.recent.note_ended(recorded)
     _report(ended, finished)
     return finished
 
 
 async def recover_lost(replica: Replica) -> int:
-    """End the attempts of workers that were not heard of in time; return how many there were."""
+    """End the attempts of workers whose leases have expired, and return their number."""
     try:
         return await _recover(replica, _finish)
     except REFUSED:
@@ -66,15 +66,16 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
         expired = await finishing.take_expired(connection, _LOST_A_BATCH, replica.clock())
         if not expired:
             return 0
-        ended, finished = await finish(connection, replica, [_lost(one) for one in expired])
-        # Suspects run a few at a time on each replica, so all of them are wanted.
+        attempts = [_lost(execution) for execution in expired]
+        ended, finished = await finish(connection, replica, attempts)
+        # Each replica runs only a few suspects at a time, so notify all of them.
         await claiming.notify(connection, "recovered")
-    recovered = {one.claimed.lease: one for one in ended}
+    recovered = {result.claimed.lease: result for result in ended}
     for lease in finished.refused:
         del recovered[lease]
-    for one in expired:
-        if one.claimed.lease in recovered:
-            _report_loss(one, recovered[one.claimed.lease])
+    for execution in expired:
+        if execution.claimed.lease in recovered:
+            _report_loss(execution, recovered[execution.claimed.lease])
     replica.counts.note_ended(ended, finished)
     replica.counts.leases_recovered += len(recovered)
     _report(ended, finished)
@@ -102,10 +103,10 @@ def _lost(expired: Expired) -> Attempt:
 async def _finish(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
 ) -> tuple[list[Ended], Finished]:
-    ended = await _settle(connection, replica, attempts)
+    ended = await _decide_all(connection, replica, attempts)
     at = replica.clock()
-    if dead := [one for one in ended if one.state is State.DEAD]:
-        # A pause for too many failures is on record, with who set it and as a part of what.
+    if dead := [result for result in ended if result.state is State.DEAD]:
+        # An auto-pause is recorded with its actor and the execution that caused it.
         await audit_records.act(connection, Attribution(replica.actor, _part_of(dead)))
     own = replica.capabilities
     finished = await finishing.finish(
@@ -119,16 +120,16 @@ async def _finish(
 
 
 def _part_of(dead: Sequence[Ended]) -> UUID:
-    """Return the id of the one that failed; several that failed at once have one of their own."""
+    """Return the correlation id: the id of the failed execution, or a new id for several."""
     return dead[0].claimed.id if len(dead) == 1 else uuid4()
 
 
 async def _finish_one_by_one(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
 ) -> tuple[list[Ended], Finished]:
-    """One that the database refuses must not keep the others from being recovered."""
+    """Finish attempts separately, so that a rejected one does not block the recovery of others."""
     all_ended: list[Ended] = []
-    whole = Finished(frozenset(), (), waiting=False)
+    total = Finished(frozenset(), (), waiting=False)
     for attempt in attempts:
         try:
             async with connection.begin_nested():
@@ -138,25 +139,27 @@ async def _finish_one_by_one(
             log.error("result_refused", execution=execution, error=first_line(error.orig))
             continue
         all_ended += ended
-        whole = whole + finished
-    return all_ended, whole
+        total = total + finished
+    return all_ended, total
 
 
-async def _settle(
+async def _decide_all(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
 ) -> list[Ended]:
-    """Decide what follows from each; what has succeeded needs no look at its settings."""
-    ids = {one.claimed.definition_id for one in attempts if not one.succeeded}
+    """Decide the next state of each execution. Only those that did not succeed need settings."""
+    failed = [attempt for attempt in attempts if not attempt.succeeded]
+    ids = {attempt.claimed.definition_id for attempt in failed}
     definitions = await replica.definitions.read(connection, ids)
-    judged = [
-        _judged(one, definitions[one.claimed.definition_id], replica)
-        for one in attempts
-        if not one.succeeded
+    decisions = [
+        _decide(attempt, definitions[attempt.claimed.definition_id], replica) for attempt in failed
     ]
-    retried = [one.retried for one in judged if one.retried is not None]
+    retried = [decision.retried for decision in decisions if decision.retried is not None]
     too_late = await replica.retention.hold(connection, replica.clock, retried)
-    ended = [_ended(one, too_late.get(one.attempt.claimed.lease, one.settled)) for one in judged]
-    return [_succeeded(one) for one in attempts if one.succeeded] + ended
+    ended = [
+        _ended(decision, too_late.get(decision.attempt.claimed.lease, decision.next_state))
+        for decision in decisions
+    ]
+    return [_succeeded(attempt) for attempt in attempts if attempt.succeeded] + ended
 
 
 def _succeeded(attempt: Attempt) -> Ended:
@@ -165,7 +168,7 @@ def _succeeded(attempt: Attempt) -> Ended:
 
 
 def _with_output(ended: Ended, attempt: Attempt) -> Ended:
-    """Add what the attempt left behind; most leave nothing."""
+    """Add the log, the result and the response of an attempt, if there are any."""
     if attempt.log or attempt.result:
         ended = ended._replace(log=attempt.log, result=attempt.result)
     answer = attempt.answer
@@ -175,49 +178,49 @@ def _with_output(ended: Ended, attempt: Attempt) -> Ended:
 
 
 class _AttemptDecision(NamedTuple):
-    """An attempt, what follows from it, and whether the retention has a word in that."""
+    """An attempt and its next state; `retried` if the idempotency retention applies to it."""
 
     attempt: Attempt
-    settled: Settled
+    next_state: NextState
     suspicion: int = 0
     auto_pause_after: int = 0
     retried: PlannedRetry | None = None
 
 
-def _judged(attempt: Attempt, definition: DefinitionResult, replica: Replica) -> _AttemptDecision:
+def _decide(attempt: Attempt, definition: DefinitionResult, replica: Replica) -> _AttemptDecision:
     if isinstance(definition, UnreadableError):
-        return _AttemptDecision(attempt, Settled("DEAD", ReasonCode.UNREADABLE, str(definition)))
+        return _AttemptDecision(attempt, NextState("DEAD", ReasonCode.UNREADABLE, str(definition)))
     settings = definition.settings
     suspicion = _suspicion(attempt, definition)
     if attempt.outcome is AttemptOutcome.LOST:
-        settled = settle_loss(kills(suspicion), replica.settings.kills_allowed)
+        state = next_state_after_loss(kills(suspicion), replica.settings.kills_allowed)
     else:
-        settled = settle(attempt, settings, replica.random)
-    # A handler may retry as long as its manifest says, unless it puts the next attempt off.
+        state = next_state(attempt, settings, replica.random)
+    # The retry settings of a manifest are validated. A delay that a handler requests is not.
     is_bound = definition.target is not None or attempt.retry_after is not None
-    held = settled.state == "RETRYING" and is_bound
-    retried = PlannedRetry(attempt, settings, settled) if held else None
-    return _AttemptDecision(attempt, settled, suspicion, settings.auto_pause_after, retried)
+    held = state.state == "RETRYING" and is_bound
+    retried = PlannedRetry(attempt, settings, state) if held else None
+    return _AttemptDecision(attempt, state, suspicion, settings.auto_pause_after, retried)
 
 
 def _suspicion(attempt: Attempt, definition: Readable) -> int:
-    """Return how many attempts in a row were lost; a target runs elsewhere and kills no worker."""
+    """Return the number of consecutive losses. A target cannot kill a worker."""
     is_suspect = attempt.outcome is AttemptOutcome.LOST and definition.target is None
     return attempt.claimed.suspicion + 1 if is_suspect else 0
 
 
-def _ended(judged: _AttemptDecision, settled: Settled) -> Ended:
-    attempt = judged.attempt
+def _ended(decision: _AttemptDecision, state: NextState) -> Ended:
+    attempt = decision.attempt
     ended = Ended(
         claimed=attempt.claimed,
-        state=State(settled.state),
-        reason_code=settled.reason_code,
-        detail=settled.detail,
-        wait=settled.wait,
+        state=State(state.state),
+        reason_code=state.reason_code,
+        detail=state.detail,
+        wait=state.wait,
         outcome=attempt.outcome.value,
         error=attempt.error,
-        auto_pause_after=judged.auto_pause_after,
-        suspicion=judged.suspicion,
+        auto_pause_after=decision.auto_pause_after,
+        suspicion=decision.suspicion,
     )
     return _with_output(ended, attempt)
 
@@ -239,16 +242,16 @@ _STALE = _Line("stale_result_refused", logging.WARNING)
 
 def _report(ended: Sequence[Ended], finished: Finished) -> None:
     logger = log.bind()
-    for one in map(finished.as_written, ended) if finished.cancelled else ended:
-        line = _STALE if finished.is_refused(one.claimed) else _LINES[one.state]
-        # Asked before the line is put together: thousands a second are of no interest.
+    for result in map(finished.as_written, ended) if finished.cancelled else ended:
+        line = _STALE if finished.is_refused(result.claimed) else _LINES[result.state]
+        # Checked before the fields are built, because there are thousands of results a second.
         if logger.is_enabled_for(line.level):
-            logger.log(line.level, line.event, **_fields(one))
+            logger.log(line.level, line.event, **_fields(result))
     paused = set(finished.paused)
     for name in {
-        (one.claimed.tenant_id, one.claimed.schedule_name)
-        for one in ended
-        if one.claimed.schedule_id in paused
+        (result.claimed.tenant_id, result.claimed.schedule_name)
+        for result in ended
+        if result.claimed.schedule_id in paused
     }:
         log.error("schedule_auto_paused", tenant=name[0], schedule=name[1])
 

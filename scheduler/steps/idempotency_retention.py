@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tenantcron.core.clock import Clock
 from tenantcron.core.durations import format_duration
 from tenantcron.scheduler.steps.attempts import Attempt
-from tenantcron.scheduler.steps.retry import LONGEST_REASON, Settled
+from tenantcron.scheduler.steps.retry import LONGEST_REASON, NextState
 from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.store.rows import execution_attempts
@@ -40,7 +40,7 @@ class PlannedRetry:
 
     attempt: Attempt
     settings: ScheduleSettings
-    settled: Settled
+    next_state: NextState
 
 
 class Retention:
@@ -62,7 +62,7 @@ class Retention:
 
     async def hold(
         self, connection: AsyncConnection, clock: Clock, retried: Sequence[PlannedRetry]
-    ) -> dict[Lease, Settled]:
+    ) -> dict[Lease, NextState]:
         """Return the final decisions for retries that would come too late, by lease."""
         if not retried:
             return {}
@@ -75,7 +75,7 @@ class Retention:
         }
 
     def _fits(self, retry: PlannedRetry, begun: timedelta) -> bool:
-        margin = self.keeps - begun - retry.settled.wait - retry.settings.timeout
+        margin = self.keeps - begun - retry.next_state.wait - retry.settings.timeout
         if margin < timedelta(0):
             return False
         self._note(retry.attempt.claimed, margin.total_seconds())
@@ -93,10 +93,10 @@ class Retention:
                 margin_seconds=round(margin, 3),
             )
 
-    def _too_late(self, retry: PlannedRetry) -> Settled:
-        before = reason_text(retry.settled.reason_code, retry.settled.detail)
+    def _too_late(self, retry: PlannedRetry) -> NextState:
+        before = reason_text(retry.next_state.reason_code, retry.next_state.detail)
         detail = f"{format_duration(self.keeps)} (the attempt before it: {before})"
-        return Settled("DEAD", ReasonCode.KEY_FORGOTTEN, detail[:LONGEST_REASON])
+        return NextState("DEAD", ReasonCode.KEY_FORGOTTEN, detail[:LONGEST_REASON])
 
 
 def first_of_series(claimed: Claimed, settings: ScheduleSettings) -> int:

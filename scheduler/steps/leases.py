@@ -44,7 +44,8 @@ import structlog
 from tenantcron.scheduler.metrics.counts import Counts
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Stop
-from tenantcron.scheduler.steps.execute import CallLater, Executor, Timer
+from tenantcron.scheduler.steps.execute import Executor
+from tenantcron.scheduler.steps.running_attempt import CallLater, Timer
 from tenantcron.store.connection.engine import Pins
 from tenantcron.store.rows import workers
 from tenantcron.store.rows.workers import WorkerReport

@@ -1,11 +1,12 @@
-"""Retry: what becomes of an execution when an attempt has ended. Pure: values in, values out.
+"""Retry: the state of an execution after an attempt. Values in, values out.
 
-A failed attempt waits a random time of up to backoff, 2 backoffs, 4 backoffs and so on, at most
-max_backoff. The whole range is used ("full jitter"), so that executions that failed together do not
-come back together. What the scheduler itself broke off starts again at once.
+After a failure the execution waits for a random time below a bound: backoff, then 2 backoffs, 4
+backoffs and so on, at most max_backoff. The range begins at zero ("full jitter"), so executions
+that failed together do not retry together. An attempt that a shutdown interrupted is retried at
+once.
 
-A loss is not an attempt: what was lost with its worker uses up none of its attempts, and its next
-failure waits no longer for it. `store/steps/suspects.py` has the protocol.
+A loss does not count as an attempt: an execution that was lost with its worker keeps its attempts,
+and a loss does not lengthen the backoff. `store/steps/suspects.py` has the protocol.
 """
 
 from dataclasses import dataclass
@@ -18,43 +19,43 @@ from tenantcron.scheduler.steps.attempts import CODES, Attempt, AttemptOutcome
 from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.schedules.settings import RetryPolicy, ScheduleSettings
 
-SettledState = Literal["SUCCEEDED", "RETRYING", "DEAD", "SKIPPED", "CANCELLED"]
+StateAfterAttempt = Literal["SUCCEEDED", "RETRYING", "DEAD", "SKIPPED", "CANCELLED"]
 
 LONGEST_REASON: Final = 500
-# Doubling so often passes every max_backoff; twice more would pass what a timedelta can hold.
+# This many doublings exceed every max_backoff; twice as many would overflow a timedelta.
 _MOST_DOUBLINGS: Final = 500
 _AT_ONCE: Final = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """The state to write, why (code and one line of detail), and how long a RETRYING one waits."""
+class NextState:
+    """The state to write, its reason (code and one line of detail), and the delay of a retry."""
 
-    state: SettledState
+    state: StateAfterAttempt
     reason_code: ReasonCode | None = None
     detail: str | None = None
     wait: timedelta = _AT_ONCE
 
 
-def settle(attempt: Attempt, settings: ScheduleSettings, random: Random) -> Settled:
-    """Decide what follows from an attempt that its worker reports."""
+def next_state(attempt: Attempt, settings: ScheduleSettings, random: Random) -> NextState:
+    """Return the state after an attempt that its worker reports."""
     if attempt.outcome is AttemptOutcome.SUCCEEDED:
-        return Settled("SUCCEEDED")
+        return NextState("SUCCEEDED")
     why = attempt.why or (CODES[attempt.outcome], _detail(attempt))
     if attempt.outcome is AttemptOutcome.CANCELLED:
-        return Settled("CANCELLED", *why)
+        return NextState("CANCELLED", *why)
     if attempt.outcome is AttemptOutcome.REFUSED:
-        return Settled("SKIPPED", *why)
+        return NextState("SKIPPED", *why)
     if attempt.final or attempt.claimed.attempt >= attempt.claimed.attempts_allowed:
-        return Settled("DEAD", *why)
-    return Settled("RETRYING", *why, _wait(attempt, settings.retry, random))
+        return NextState("DEAD", *why)
+    return NextState("RETRYING", *why, _wait(attempt, settings.retry, random))
 
 
-def settle_loss(blamed: int, kills_allowed: int) -> Settled:
-    """Decide what follows from an attempt that was lost with its worker."""
+def next_state_after_loss(blamed: int, kills_allowed: int) -> NextState:
+    """Return the state after an attempt that was lost with its worker."""
     if blamed >= kills_allowed:
-        return Settled("DEAD", ReasonCode.KILLED_WORKER, number_of(blamed, "time"))
-    return Settled("RETRYING", ReasonCode.WORKER_LOST)
+        return NextState("DEAD", ReasonCode.KILLED_WORKER, number_of(blamed, "time"))
+    return NextState("RETRYING", ReasonCode.WORKER_LOST)
 
 
 def _wait(attempt: Attempt, retry: RetryPolicy, random: Random) -> timedelta:

@@ -1,4 +1,4 @@
-"""Every order of a replica and a person who pauses, cancels, suspends, retries or applies."""
+"""Every order of a replica and a user who pauses, cancels, suspends, retries or applies."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from support.scheduling import NOON
 from support.stages import ACME, HOURLY
 
 from tenantcron.core.errors import TenantcronError
-from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.store.connection.errors import ConflictError
 from tenantcron.store.steps.claiming import Claim
@@ -33,7 +33,7 @@ async def test_a_pause_that_ends_pending_executions_misses_none(
     assert await theatre.every_order(programs, check) > 1
 
 
-async def test_a_cancelled_execution_never_runs_on_unasked(theatre: Theatre) -> None:
+async def test_a_cancelled_execution_is_always_asked_to_stop(theatre: Theatre) -> None:
     stage = theatre.stage
     await stage.scheduling.waiting(1)
     (waiting,) = await stage.executions()
@@ -132,7 +132,7 @@ async def test_an_edit_never_fires_an_occurrence_again(theatre: Theatre, tmp_pat
     assert await theatre.every_order(programs, check) > 1
 
 
-async def test_a_replica_never_starts_what_has_got_another_saga(
+async def test_a_replica_never_starts_an_execution_whose_saga_changed(
     theatre: Theatre, tmp_path: Path
 ) -> None:
     stage = theatre.stage
@@ -152,9 +152,7 @@ async def test_a_replica_never_starts_what_has_got_another_saga(
     assert ends == {("RUNNING", "hourly", "saga:hourly"), ("PENDING", "other", "saga:other")}
 
 
-async def test_the_cursors_follow_whatever_was_applied_last(
-    theatre: Theatre, tmp_path: Path
-) -> None:
+async def test_cursors_match_the_last_apply(theatre: Theatre, tmp_path: Path) -> None:
     stage = theatre.stage
     await stage.declare({"hourly": HOURLY}, tmp_path / "m")
     first = await stage.wanted({"hourly": QUARTERLY}, tmp_path / "first")

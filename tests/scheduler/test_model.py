@@ -1,9 +1,9 @@
-"""The scheduler against a model of it: whatever happens, in whatever order, both agree.
+"""The scheduler compared with a model of it, in a random order of steps.
 
-Steps are taken at random: manifests are applied, time passes, replicas refresh, fire, claim, end
-attempts and die, operators pause, trigger and change limits. After each of them the database is
-held against `support/model.py`. `make test` takes the same steps every time; for others, and for
-more of them: `MODEL_EXAMPLES=1000 pytest tests/scheduler/test_model.py`.
+The steps: manifests are applied, time passes, replicas refresh, fire, claim, finish and die,
+operators pause, trigger and change limits. After each step the test compares the database with
+`support/model.py`. `make test` runs the same steps every time. To run other and more steps:
+`MODEL_EXAMPLES=1000 pytest tests/scheduler/test_model.py`.
 """
 
 import os
@@ -33,7 +33,7 @@ from support.worlds import STEPS, TENANTS, World, opened_world
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
-from tenantcron.scheduler.operate.operator import OperationError
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.store.steps.claiming import Claimed, Lease
 
@@ -45,7 +45,7 @@ OTHER_STEPS = settings(
 
 LEASE = timedelta(seconds=60)
 STEPS_AN_EXAMPLE = 40
-# History is made for two months ahead, once.
+# The history partitions are created once, for two months ahead.
 LATEST = NOON + timedelta(days=55)
 SPANS = (
     *(timedelta(seconds=seconds) for seconds in (1, 20, 59, 61)),
@@ -66,7 +66,7 @@ POLICIES = st.tuples(
     st.sampled_from((3, 1)).map("retry: {{max_attempts: {}}}".format),
 ).map(", ".join)
 TENANT = st.sampled_from(TENANTS)
-# With what tells two of a tenant apart that are due together: the same steps have the same end.
+# With different priorities, so that the order of simultaneous executions is deterministic.
 NAMES = {"invoices": "priority: high", "reports": "priority: low"}
 NAME = st.tuples(TENANT, st.sampled_from(sorted(NAMES)))
 REPLICA = st.sampled_from(("one", "two"))
@@ -85,7 +85,7 @@ Manifest = dict[str, tuple[Timetable | None, str]]
 
 
 def written(name: str, timetable: Timetable | None, policies: str) -> str:
-    """Write what `scheduled:` says. Pauses for failures are left out: the model has none."""
+    """Return the YAML of a schedule. Auto-pause is disabled, because the model has none."""
     when = timetable.text if timetable else f"{TIMETABLES[0].text}, enabled: false"
     return f"{when}, {policies}, {NAMES[name]}, auto_pause_after: 0"
 
@@ -95,7 +95,7 @@ def is_running(row: Row) -> bool:
 
 
 class Scheduler(RuleBasedStateMachine):
-    """Takes each step in the world and in the model, and holds one against the other."""
+    """Runs each step in the database and in the model, and compares the two."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -103,13 +103,13 @@ class Scheduler(RuleBasedStateMachine):
         self.suspended: set[str] = set()
         self.overall, self.per_tenant = 3, 2
         self.own_limits: dict[str, int | None] = {}
-        # All that ever started. It is chosen from by number, so that what the steps are does not
-        # hang on what the database answered.
+        # All executions that ever started. Steps choose from them by number, so the steps do not
+        # depend on the answers of the database.
         self.claimed: list[Claimed] = []
-        # Who keeps up which leases; a replica that has crashed keeps up none.
+        # The leases that each replica renews; a crashed replica renews none.
         self.kept: dict[str, dict[Lease, Claimed]] = {"one": {}, "two": {}}
         self.attempts = self.triggered = 0
-        # Cursors that a hand has set back, until they are fired.
+        # Cursors that were moved back manually, until they fire.
         self.set_back: set[UUID] = set()
         world.begin(self.overall, self.per_tenant)
 
@@ -117,7 +117,7 @@ class Scheduler(RuleBasedStateMachine):
     def now(self) -> datetime:
         return self.world.clock.now
 
-    # What people do.
+    # Steps of users.
 
     @initialize(first=FIRST_MANIFEST, second=FIRST_MANIFEST)
     def begin(self, first: Manifest, second: Manifest) -> None:
@@ -127,18 +127,20 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule(tenant=TENANT, manifest=MANIFEST)
     def apply(self, tenant: str, manifest: Manifest) -> None:
-        """Schedules are created, changed, disabled, removed and made anew."""
+        """Schedules are created, changed, disabled, removed and created again."""
         self.world.clock.go_on(seconds=1)
-        live = {name: one for name, one in self.model.declared.items() if name[0] == tenant}
+        live = {
+            name: schedule for name, schedule in self.model.declared.items() if name[0] == tenant
+        }
         texts = {name: written(name, *schedule) for name, schedule in manifest.items()}
-        ids = self.world.apply(tenant, texts, {one.id for one in live.values()})
+        ids = self.world.apply(tenant, texts, {schedule.id for schedule in live.values()})
         assert ids.keys() == manifest.keys()
-        for name in live.keys() - {(tenant, one) for one in manifest}:
+        for name in live.keys() - {(tenant, schedule) for schedule in manifest}:
             del self.model.declared[name]
-        for one, (timetable, _) in manifest.items():
-            name = (tenant, one)
-            assert name not in live or ids[one] == live[name].id
-            self.model.apply(name, ids[one], timetable, self.now)
+        for schedule, (timetable, _) in manifest.items():
+            name = (tenant, schedule)
+            assert name not in live or ids[schedule] == live[name].id
+            self.model.apply(name, ids[schedule], timetable, self.now)
 
     @rule(name=NAME, hours=st.sampled_from((None, 1, 30)))
     def pause(self, name: Name, hours: int | None) -> None:
@@ -204,14 +206,14 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule(name=NAME, back=st.integers(0, 3))
     def set_cursor_back(self, name: Name, back: int) -> None:
-        """It has no business to, but hands reach everything in a database."""
+        """Rows can be edited manually."""
         declared = self.model.declared.get(name)
         fired = self.model.accounted[declared.id][-1 - back :] if declared else []
         if declared and fired and declared.id in self.model.cursors and self.cursor(name).next:
             self.world.set_back(declared.id, fired[0])
             self.set_back.add(declared.id)
 
-    # What time does.
+    # Steps of time.
 
     @precondition(lambda self: self.now < LATEST)
     @rule(span=st.sampled_from(SPANS))
@@ -223,7 +225,7 @@ class Scheduler(RuleBasedStateMachine):
     def time_passes_up_to_the_next_occurrence(self) -> None:
         self.world.clock.now = max(self.now, min(self.nexts()))
 
-    # What replicas do.
+    # Steps of replicas.
 
     @rule()
     def refresh(self) -> None:
@@ -240,9 +242,9 @@ class Scheduler(RuleBasedStateMachine):
     def claim(self, replica: str) -> None:
         started = self.world.claim(replica)
         self.claimed += started
-        for one in started:
-            self.model.leases[one.lease] = self.now + LEASE
-            self.kept[replica][one.lease] = one
+        for execution in started:
+            self.model.leases[execution.lease] = self.now + LEASE
+            self.kept[replica][execution.lease] = execution
         rows = self.world.rows()
         self.check_started(started, rows)
         self.check_isolated(replica, started, rows)
@@ -251,7 +253,7 @@ class Scheduler(RuleBasedStateMachine):
     @precondition(lambda self: self.now < LATEST and self.nexts())
     @rule(replica=REPLICA)
     def work(self, replica: str) -> None:
-        """What happens most of the time: an occurrence comes, is fired and starts."""
+        """The usual case: an occurrence is due, is fired and starts."""
         self.time_passes_up_to_the_next_occurrence()
         self.fire(World.fire)
         self.claim(replica)
@@ -264,14 +266,14 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule(replica=REPLICA)
     def take_over(self, replica: str) -> None:
-        """What was not kept up starts again elsewhere."""
+        """Executions with expired leases start again on another replica."""
         self.time_passes(LEASE + timedelta(seconds=1))
         self.recover()
         self.claim(replica)
 
     @rule(number=NUMBER, outcome=OUTCOME)
     def finish(self, number: int, outcome: AttemptOutcome) -> None:
-        """Also for the second time, or when its lease is long gone."""
+        """A result may arrive twice, or after its lease has expired."""
         for claimed in self.chosen(number):
             if self.model.end(claimed.lease):
                 self.end(claimed, outcome)
@@ -291,7 +293,7 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule(number=NUMBER)
     def release(self, number: int) -> None:
-        """A replica that stops will not start what it has claimed."""
+        """A stopping replica releases what it has claimed."""
         for claimed in self.chosen(number):
             if self.model.end(claimed.lease):
                 self.world.release(claimed)
@@ -306,7 +308,7 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule(replica=REPLICA)
     def crash(self, replica: str) -> None:
-        """Nobody keeps its leases up; what it was about to say may still arrive."""
+        """The replica renews no leases any more, but its results may still arrive."""
         self.kept[replica].clear()
 
     @rule(step=st.sampled_from(sorted(STEPS)))
@@ -325,7 +327,7 @@ class Scheduler(RuleBasedStateMachine):
             self.check_lost(before[lease[0]], after[lease[0]])
 
     def check_lost(self, before: Row, after: Row) -> None:
-        """It starts again with as many attempts as before, unless it must stop or kills."""
+        """A lost execution keeps its attempts, unless it is cancelled or blamed."""
         execution = UUID(str(before["id"]))
         if before["cancel_requested_at"] is not None:
             self.model.come_back(execution)
@@ -337,7 +339,7 @@ class Scheduler(RuleBasedStateMachine):
         assert left[0] == left[1]
         assert after["not_before"] == before["not_before"]
 
-    # What must be so after each step.
+    # Invariants after each step.
 
     @invariant()
     def the_database_agrees(self) -> None:
@@ -349,19 +351,19 @@ class Scheduler(RuleBasedStateMachine):
             assert row["losses"] == self.model.losses[row["id"]]
             assert row["suspicion"] == self.model.suspicion[row["id"]]
         assert sum(row["actor_source"] == "manual" for row in executions) == self.triggered
-        # A success is told by the execution's own row.
+        # A success has no attempt row.
         succeeded = sum(row["state"] == "SUCCEEDED" for row in executions)
         assert len(attempts) + succeeded == self.attempts
 
     def check_occurrences(self, rows: list[Row]) -> None:
-        """Each has a row or lies in the cover of one: none is lost, doubled or of the future."""
+        """One row covers each occurrence: none is lost, duplicated or in the future."""
         for schedule in {*self.model.accounted, *(row["schedule_id"] for row in rows)}:
             come = self.model.accounted.get(schedule, [])
             own = (row for row in rows if row["schedule_id"] == schedule)
-            assert [one for row in own for one in self.cover(row, come)] == come
+            assert [time for row in own for time in self.cover(row, come)] == come
 
     def check_cursors(self, rows: dict[object, Row]) -> None:
-        """They stand behind the last occurrence that has come, and before the next."""
+        """Cursors are between the last and the next occurrence."""
         assert rows.keys() == self.model.cursors.keys()
         for schedule, cursor in self.model.cursors.items():
             come = self.model.accounted[schedule]
@@ -371,14 +373,14 @@ class Scheduler(RuleBasedStateMachine):
             assert row["next_run_at"] == cursor.next or schedule in self.set_back
 
     def check_leases(self, running: list[Row]) -> None:
-        """Who runs holds a lease, who holds a lease runs; and alone, unless overlap is allowed."""
+        """Only running executions hold leases, one per schedule unless overlap is allowed."""
         held = {(row["id"], row["lease_token"]): row["lease_until"] for row in running}
         assert held == self.model.leases
         alone = [row["schedule_id"] for row in running if row["overlap"] != "allow"]
         assert len(alone) == len(set(alone))
 
     def cover(self, row: Row, come: list[datetime]) -> list[datetime]:
-        """Return the occurrences that a row stands for; it must say so itself."""
+        """Return the occurrences that a row covers, and check the row's own count."""
         first, last = row["covers_from"] or row["scheduled_for"], row["scheduled_for"]
         covered = come[bisect_left(come, first) : bisect_right(come, last)]
         assert covered
@@ -388,22 +390,24 @@ class Scheduler(RuleBasedStateMachine):
     def check_started(self, started: list[Claimed], rows: list[Row]) -> None:
         running = Counter(row["tenant_id"] for row in rows if row["state"] == "RUNNING")
         assert not started or running.total() <= self.overall
-        for one in started:
-            assert one.tenant_id not in self.suspended
-            assert running[one.tenant_id] <= self.most(one.tenant_id)
-            assert one.schedule_id in self.model.cursors
-            if one.actor.source != "manual":
-                assert self.model.cursors[one.schedule_id].timetable is not None
+        for execution in started:
+            assert execution.tenant_id not in self.suspended
+            assert running[execution.tenant_id] <= self.most(execution.tenant_id)
+            assert execution.schedule_id in self.model.cursors
+            if execution.actor.source != "manual":
+                assert self.model.cursors[execution.schedule_id].timetable is not None
 
     def check_isolated(self, replica: str, started: list[Claimed], rows: list[Row]) -> None:
-        """What has just started had room among the suspects that run on its replica."""
+        """A started execution respects the limit of suspects on its replica."""
         running = [row["id"] for row in rows if row["worker_id"] == replica and is_running(row)]
-        for one in started:
-            assert one.suspicion == self.model.suspicion[one.id]
-            assert self.model.has_room((other for other in running if other != one.id), one.id)
+        for execution in started:
+            assert execution.suspicion == self.model.suspicion[execution.id]
+            assert self.model.has_room(
+                (other for other in running if other != execution.id), execution.id
+            )
 
     def check_waiting(self, replica: str, rows: list[Row]) -> None:
-        """An execution that waits has a reason: limits, the one before it, or other suspects."""
+        """A pending execution has a reason to wait: limits, overlap or other suspects."""
         here = [row["id"] for row in rows if row["worker_id"] == replica and is_running(row)]
         running = Counter(row["tenant_id"] for row in rows if row["state"] == "RUNNING")
         started = ("RUNNING", "RETRYING")
@@ -420,7 +424,7 @@ class Scheduler(RuleBasedStateMachine):
             assert is_full or is_second or is_isolated or free <= 0
 
     def state_after(self, claimed: Claimed, outcome: AttemptOutcome, row: Row) -> str:
-        """Return what an attempt makes of its execution."""
+        """Return the state of an execution after an attempt."""
         if outcome is AttemptOutcome.SUCCEEDED:
             return "SUCCEEDED"
         is_over = claimed.attempt >= claimed.attempts_allowed
@@ -429,7 +433,7 @@ class Scheduler(RuleBasedStateMachine):
         return "RETRYING" if row["cancel_requested_at"] is None else "CANCELLED"
 
     def chosen(self, number: int) -> list[Claimed]:
-        """Return one that has started, the latest for 0; none if there is none."""
+        """Return a started execution, the latest for 0; None if there is none."""
         return [self.claimed[-1 - number % len(self.claimed)]] if self.claimed else []
 
     def most(self, tenant: str) -> int:
@@ -439,7 +443,7 @@ class Scheduler(RuleBasedStateMachine):
         return self.model.cursors[self.model.declared[name].id]
 
     def nexts(self) -> list[datetime]:
-        return [one.next for one in self.model.cursors.values() if one.next]
+        return [cursor.next for cursor in self.model.cursors.values() if cursor.next]
 
     def refused(self, step: Callable[[], object], error: type[TenantcronError]) -> None:
         with pytest.raises(error):
@@ -459,14 +463,14 @@ def world(database_url: str, tmp_path: Path) -> Iterator[World]:
         yield opened
 
 
-def test_whatever_happens_the_database_agrees_with_the_model(world: World) -> None:
+def test_the_database_always_agrees_with_the_model(world: World) -> None:
     chosen = OTHER_STEPS if EXAMPLES in os.environ else SAME_STEPS
     run_state_machine_as_test(
         lambda: Scheduler(world),  # type: ignore[arg-type] # any factory will do
         settings=settings(
             chosen,
             stateful_step_count=STEPS_AN_EXAMPLE,
-            # A step is several round trips to a real database: how long it takes says nothing.
+            # A step takes several round trips to a real database, so its duration means nothing.
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
         ),

@@ -1,4 +1,4 @@
-"""What operators do to schedules and executions, on a real database at a time of the test's own."""
+"""Operations on schedules and executions, on a real database with a fake clock."""
 
 import asyncio
 from datetime import timedelta
@@ -17,7 +17,8 @@ from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.errors import UsageError
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, schedule_ref
-from tenantcron.scheduler.operate.operator import OperationError, Operator, Triggered
+from tenantcron.scheduler.operate.operator import Operator, Triggered
+from tenantcron.scheduler.operate.refusals import OperationError
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.store.connection.engine import Database
 
@@ -41,7 +42,7 @@ async def only_execution(scheduling: Scheduling) -> Row:
 
 
 async def dead(scheduling: Scheduling) -> UUID:
-    """Make an execution that has used up its only attempt."""
+    """Return an execution that has used up its only attempt."""
     await scheduling.schedule(retry={"max_attempts": 1, "backoff": "1s", "max_backoff": "1s"})
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -51,7 +52,7 @@ async def dead(scheduling: Scheduling) -> UUID:
 
 
 class TestPause:
-    async def test_it_says_who_why_and_until_when_and_is_on_record(
+    async def test_a_pause_has_an_actor_a_reason_and_an_end_and_is_recorded(
         self, scheduling: Scheduling
     ) -> None:
         schedule = await scheduling.schedule()
@@ -83,7 +84,7 @@ class TestPause:
         assert (paused.ended, paused.pending) == (0, 1)
         assert len((await scheduling.claim()).started) == 1
 
-    async def test_it_ends_pending_executions_on_request_except_manual_ones(
+    async def test_a_pause_ends_pending_executions_on_request_except_manual_ones(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(start_within="1h")
@@ -115,7 +116,7 @@ class TestPause:
         assert len(await records(scheduling, "pause")) == 2
 
     @pytest.mark.parametrize("ahead", [timedelta(0), timedelta(seconds=-1)])
-    async def test_an_end_that_does_not_lie_ahead_is_wrong_use(
+    async def test_an_end_in_the_past_is_a_usage_error(
         self, scheduling: Scheduling, ahead: timedelta
     ) -> None:
         schedule = await scheduling.schedule()
@@ -125,7 +126,7 @@ class TestPause:
 
 
 class TestResume:
-    async def test_it_never_fires_what_came_due_while_nothing_ran(
+    async def test_resume_never_fires_occurrences_of_the_pause(
         self, scheduling: Scheduling
     ) -> None:
         schedule = await scheduling.schedule(catch_up="all", catch_up_window="24h")
@@ -148,7 +149,7 @@ class TestResume:
             NOON + timedelta(hours=1),
         )
 
-    async def test_what_comes_due_after_the_end_of_a_pause_is_still_fired(
+    async def test_occurrences_after_the_end_of_a_pause_are_still_fired(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(catch_up="all", catch_up_window="24h")
@@ -165,25 +166,27 @@ class TestResume:
             ("PENDING", None),
         ]
 
-    async def test_it_forgets_the_failures_and_is_on_record_with_its_reason(
+    async def test_resume_resets_the_failures_and_is_recorded_with_its_reason(
         self, scheduling: Scheduling
     ) -> None:
         schedule = await scheduling.schedule(columns={"consecutive_failures": 9})
         await operator(scheduling).pause(NIGHTLY, "x", None)
 
-        await operator(scheduling).resume(NIGHTLY, "mended")
+        await operator(scheduling).resume(NIGHTLY, "fixed")
 
         assert (await scheduling.cursor(schedule))["consecutive_failures"] == 0
         _, resume, reason = await records(scheduling, "pause")
         assert (resume["operation"], resume["changed_by"]) == ("resume", "maria")
-        assert (reason["after"], reason["correlation_id"]) == ({"reason": "mended"}, CORRELATION)
+        assert (reason["after"], reason["correlation_id"]) == ({"reason": "fixed"}, CORRELATION)
 
-    async def test_one_that_is_not_paused_is_refused(self, scheduling: Scheduling) -> None:
+    async def test_a_schedule_that_is_not_paused_cannot_be_resumed(
+        self, scheduling: Scheduling
+    ) -> None:
         await scheduling.schedule()
         with pytest.raises(OperationError, match="is not paused"):
             await operator(scheduling).resume(NIGHTLY, None)
 
-    async def test_a_broken_definition_does_not_keep_the_pause(
+    async def test_a_schedule_with_an_unreadable_definition_can_be_resumed(
         self, scheduling: Scheduling
     ) -> None:
         schedule = await scheduling.schedule(overlap="nonsense")
@@ -197,7 +200,7 @@ class TestResume:
 
 
 class TestTrigger:
-    async def test_it_makes_an_execution_in_the_name_of_who_asked(
+    async def test_a_trigger_creates_an_execution_of_the_caller(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(priority="critical", overlap="queue")
@@ -229,14 +232,14 @@ class TestTrigger:
         ],
         ids=["disabled", "paused"],
     )
-    async def test_it_works_on_a_schedule_that_does_not_fire(
+    async def test_a_paused_or_disabled_schedule_can_be_triggered(
         self, scheduling: Scheduling, columns: dict[str, object]
     ) -> None:
         await scheduling.schedule(columns=columns)
         await operator(scheduling).trigger(NIGHTLY, None)
         assert len((await scheduling.claim()).started) == 1
 
-    async def test_it_waits_for_a_slot_and_for_the_execution_before_it(
+    async def test_a_trigger_waits_for_a_slot_and_for_the_previous_execution(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule()
@@ -251,39 +254,45 @@ class TestTrigger:
         await scheduling.finish(first)
         assert len((await scheduling.claim()).started) == 1
 
-    async def test_of_several_none_replaces_another(self, scheduling: Scheduling) -> None:
+    async def test_triggers_do_not_replace_each_other(self, scheduling: Scheduling) -> None:
         await scheduling.schedule(overlap="cancel_running")
         made = [await operator(scheduling).trigger(NIGHTLY, None) for _ in range(2)]
 
         ran = []
         while started := await scheduling.claim_all():
-            (one,) = started
-            ran.append(one.id)
-            await scheduling.finish(one)
+            (execution,) = started
+            ran.append(execution.id)
+            await scheduling.finish(execution)
 
-        assert sorted(ran) == sorted(one.id for one in made)
+        assert sorted(ran) == sorted(trigger.id for trigger in made)
 
     @pytest.mark.parametrize("status", ["suspended", "deprovisioned"])
-    async def test_a_closed_tenant_is_refused(self, scheduling: Scheduling, status: str) -> None:
+    async def test_a_schedule_of_an_inactive_tenant_cannot_be_triggered(
+        self, scheduling: Scheduling, status: str
+    ) -> None:
         await scheduling.tenant(status=status, status_reason="unpaid")
         await scheduling.schedule()
         with pytest.raises(OperationError, match=r"unpaid.*tenant resume acme"):
             await operator(scheduling).trigger(NIGHTLY, None)
         assert await scheduling.rows() == []
 
-    async def test_it_makes_the_month_that_it_needs(self, scheduling: Scheduling) -> None:
+    async def test_a_trigger_creates_the_history_partition_it_needs(
+        self, scheduling: Scheduling
+    ) -> None:
         await scheduling.schedule()
         scheduling.clock.go_on(days=400)
         await operator(scheduling).trigger(NIGHTLY, None)
         assert (await only_execution(scheduling))["state"] == "PENDING"
 
-    async def test_two_at_the_same_moment_are_two(self, scheduling: Scheduling) -> None:
+    async def test_two_triggers_at_the_same_time_create_two_executions(
+        self, scheduling: Scheduling
+    ) -> None:
         await scheduling.schedule()
         for _ in range(2):
             await operator(scheduling).trigger(NIGHTLY, None)
         assert len(await scheduling.rows()) == 2
 
-    async def test_a_definition_that_cannot_be_read_is_refused(
+    async def test_a_schedule_with_an_unreadable_definition_cannot_be_triggered(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(overlap="nonsense")
@@ -292,7 +301,7 @@ class TestTrigger:
 
 
 class TestRetry:
-    async def test_a_dead_one_gets_as_many_attempts_more_as_it_had(
+    async def test_a_retried_dead_execution_gets_its_full_number_of_attempts(
         self, scheduling: Scheduling
     ) -> None:
         execution = await dead(scheduling)
@@ -313,7 +322,9 @@ class TestRetry:
             {"state": "DEAD", "reason": "ValueError: no", "attempt": 1},
         )
 
-    async def test_a_skipped_one_waits_for_the_one_that_runs(self, scheduling: Scheduling) -> None:
+    async def test_a_retried_skipped_execution_waits_for_the_running_one(
+        self, scheduling: Scheduling
+    ) -> None:
         await scheduling.schedule()
         scheduling.clock.go_on(hours=1)
         await scheduling.fire()
@@ -326,9 +337,11 @@ class TestRetry:
         assert (await scheduling.claim()).skipped == ()
         await scheduling.finish(running)
 
-        assert [one.id for one in (await scheduling.claim()).started] == [skipped.id]
+        assert [execution.id for execution in (await scheduling.claim()).started] == [skipped.id]
 
-    async def test_one_that_never_ran_replaces_nobody_either(self, scheduling: Scheduling) -> None:
+    async def test_a_retry_of_an_unstarted_execution_replaces_no_other(
+        self, scheduling: Scheduling
+    ) -> None:
         await scheduling.schedule(overlap="cancel_running")
         scheduling.clock.go_on(hours=1)
         await scheduling.fire()
@@ -344,9 +357,11 @@ class TestRetry:
         assert await scheduling.claim_all() == []
         assert await scheduling.count(state="RUNNING", cancel_requested_at=None) == 1
         await scheduling.finish(running)
-        assert [one.id for one in await scheduling.claim_all()] == [skipped.id]
+        assert [execution.id for execution in await scheduling.claim_all()] == [skipped.id]
 
-    async def test_a_cancelled_one_is_not_stopped_again(self, scheduling: Scheduling) -> None:
+    async def test_a_retried_cancelled_execution_is_not_cancelled_again(
+        self, scheduling: Scheduling
+    ) -> None:
         await scheduling.schedule()
         made = await operator(scheduling).trigger(NIGHTLY, None)
         await operator(scheduling).cancel(str(made.id), "x")
@@ -363,7 +378,7 @@ class TestRetry:
             ("RETRYING", "retried by itself"),
         ],
     )
-    async def test_what_has_not_ended_badly_is_refused(
+    async def test_an_execution_that_succeeded_or_has_not_ended_cannot_be_retried(
         self, scheduling: Scheduling, state: str, hint: str
     ) -> None:
         await scheduling.waiting(state=state)
@@ -372,13 +387,13 @@ class TestRetry:
             await operator(scheduling).retry(str(row["id"]))
         assert await only_execution(scheduling) == row
 
-    async def test_what_runs_is_refused(self, scheduling: Scheduling) -> None:
+    async def test_a_running_execution_cannot_be_retried(self, scheduling: Scheduling) -> None:
         await scheduling.waiting()
         (running,) = (await scheduling.claim()).started
         with pytest.raises(OperationError, match="cancel it first"):
             await operator(scheduling).retry(str(running.id))
 
-    async def test_one_of_a_closed_tenant_or_of_a_deleted_schedule_is_refused(
+    async def test_an_execution_of_an_inactive_tenant_or_deleted_schedule_cannot_be_retried(
         self, scheduling: Scheduling
     ) -> None:
         execution = await dead(scheduling)
@@ -390,7 +405,9 @@ class TestRetry:
         with pytest.raises(OperationError, match="has been deleted"):
             await operator(scheduling).retry(str(execution))
 
-    async def test_one_of_a_disabled_schedule_is_refused(self, scheduling: Scheduling) -> None:
+    async def test_an_execution_of_a_disabled_schedule_cannot_be_retried(
+        self, scheduling: Scheduling
+    ) -> None:
         execution = await dead(scheduling)
         await scheduling.execute("UPDATE tenantcron.schedule_cursor SET enabled = false")
 
@@ -399,7 +416,9 @@ class TestRetry:
 
         assert await scheduling.count(state="DEAD") == 1
 
-    async def test_one_of_a_paused_schedule_runs_again(self, scheduling: Scheduling) -> None:
+    async def test_an_execution_of_a_paused_schedule_can_be_retried(
+        self, scheduling: Scheduling
+    ) -> None:
         execution = await dead(scheduling)
         await operator(scheduling).pause(NIGHTLY, "x", None)
 
@@ -411,7 +430,9 @@ class TestRetry:
 
 class TestCancel:
     @pytest.mark.parametrize("state", ["PENDING", "RETRYING"])
-    async def test_what_waits_ends_at_once(self, scheduling: Scheduling, state: str) -> None:
+    async def test_a_pending_execution_is_cancelled_at_once(
+        self, scheduling: Scheduling, state: str
+    ) -> None:
         await scheduling.waiting(state=state)
         row = await only_execution(scheduling)
 
@@ -422,7 +443,7 @@ class TestCancel:
         (record,) = await records(scheduling, "execution")
         assert (record["operation"], record["after"]) == ("cancel", {"reason": "wrong month"})
 
-    async def test_what_runs_is_asked_to_stop_and_keeps_its_lease(
+    async def test_a_running_execution_is_asked_to_stop_and_keeps_its_lease(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.waiting()
@@ -437,16 +458,16 @@ class TestCancel:
             await operator(scheduling).cancel(str(running.id), None)
 
     @pytest.mark.parametrize("state", ["SUCCEEDED", "DEAD", "SKIPPED", "MISSED", "CANCELLED"])
-    async def test_what_has_ended_is_refused(self, scheduling: Scheduling, state: str) -> None:
+    async def test_an_ended_execution_cannot_be_cancelled(
+        self, scheduling: Scheduling, state: str
+    ) -> None:
         await scheduling.waiting(state=state)
         row = await only_execution(scheduling)
         with pytest.raises(OperationError, match="has ended"):
             await operator(scheduling).cancel(str(row["id"]), None)
 
 
-async def test_schedulers_are_told_of_what_they_need_not_wait_for(
-    scheduling: Scheduling, database_url: str
-) -> None:
+async def test_operations_notify_schedulers(scheduling: Scheduling, database_url: str) -> None:
     await scheduling.schedule()
     acting = operator(scheduling)
     with psycopg.connect(database_url, autocommit=True) as listener:
@@ -455,11 +476,14 @@ async def test_schedulers_are_told_of_what_they_need_not_wait_for(
         await acting.cancel(str(made.id), None)
         await acting.retry(str(made.id))
         await acting.set_limits({"operator": 3}, None)
-        told = [one.payload for one in listener.notifies(timeout=PATIENCE, stop_after=4)]
-    assert told == ["trigger", "cancel", "retry", "limits"]
+        payloads = [
+            notification.payload
+            for notification in listener.notifies(timeout=PATIENCE, stop_after=4)
+        ]
+    assert payloads == ["trigger", "cancel", "retry", "limits"]
 
 
-async def test_a_tenant_that_a_scheduler_is_taking_up_is_waited_for(
+async def test_an_operation_waits_for_a_scheduler_that_syncs_the_tenant(
     database: Database, tmp_path: Path, database_url: str
 ) -> None:
     fleet = Fleet(database, tmp_path)
@@ -483,7 +507,7 @@ async def _waits_or_is_done(database: Database, task: asyncio.Task[Triggered]) -
 
 
 class TestNames:
-    async def test_an_unknown_one_is_told_with_the_one_that_was_probably_meant(
+    async def test_an_unknown_name_is_reported_with_the_closest_one(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule()
@@ -494,10 +518,10 @@ class TestNames:
         with pytest.raises(UnknownError, match="schedule list acme"):
             await operator(scheduling).trigger(schedule_ref("acme/other"), None)
 
-    async def test_a_prefix_must_be_of_one_execution(self, scheduling: Scheduling) -> None:
+    async def test_a_prefix_must_identify_one_execution(self, scheduling: Scheduling) -> None:
         ids = [UUID(f"0123456789ab4000800000000000000{n}") for n in range(5)]
-        for one in ids:
-            await scheduling.waiting(id=one)
+        for execution_id in ids:
+            await scheduling.waiting(id=execution_id)
         with pytest.raises(UnknownError, match=r"ids begin with 01234567.*and others"):
             await operator(scheduling).cancel("01234567", None)
         with pytest.raises(UnknownError, match="no execution id begins"):
@@ -506,13 +530,15 @@ class TestNames:
         assert row.id == ids[3]
 
     @pytest.mark.parametrize("text", ["0123456", "nothex00", "", "0" * 33, "%", "'; drop"])
-    async def test_what_is_no_id_is_wrong_use(self, scheduling: Scheduling, text: str) -> None:
+    async def test_an_invalid_execution_id_is_a_usage_error(
+        self, scheduling: Scheduling, text: str
+    ) -> None:
         with pytest.raises(UsageError, match="is not an execution id"):
             await operator(scheduling).cancel(text, None)
 
     @pytest.mark.parametrize(
         "text", ["acme", "acme/", "/x", "Acme/x", "acme/X", "acme/a/b", "a b/c"]
     )
-    def test_what_is_no_schedule_is_wrong_use(self, text: str) -> None:
+    def test_an_invalid_schedule_reference_is_a_usage_error(self, text: str) -> None:
         with pytest.raises(UsageError):
             schedule_ref(text)

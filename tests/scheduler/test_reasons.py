@@ -13,7 +13,7 @@ from tenantcron.scheduler.metrics.counts import ENDS
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, KeyForgotten, ended
 from tenantcron.scheduler.steps.finish import finish_batch
 from tenantcron.scheduler.steps.idempotency_retention import DEFAULT_RETENTION
-from tenantcron.scheduler.steps.retry import settle
+from tenantcron.scheduler.steps.retry import next_state
 from tenantcron.schedules import reasons
 from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.rows.executions import State
@@ -21,13 +21,13 @@ from tenantcron.store.rows.executions import State
 
 @pytest.fixture
 def other_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every reason be worded otherwise."""
+    """Change the text of every reason."""
     texts = {code: (f"for {code.name}", f"for {code.name}, {{}}") for code in ReasonCode}
     monkeypatch.setattr(reasons, "_TEXTS", texts)
 
 
 @pytest.mark.usefixtures("other_words")
-async def test_executions_are_counted_and_explained_alike_if_all_words_change(
+async def test_counts_and_explanations_do_not_depend_on_the_text_of_reasons(
     scheduling: Scheduling,
 ) -> None:
     replica = scheduling.replica()
@@ -47,7 +47,7 @@ async def test_executions_are_counted_and_explained_alike_if_all_words_change(
     assert "`overlap: queue`" in last.hint
 
 
-async def test_what_was_replaced_while_it_ran_is_counted_as_replaced_by_its_code(
+async def test_a_replaced_running_execution_is_counted_by_its_reason_code(
     scheduling: Scheduling,
 ) -> None:
     replica, schedule = scheduling.replica(), uuid4()
@@ -64,13 +64,13 @@ async def test_what_was_replaced_while_it_ran_is_counted_as_replaced_by_its_code
 
 
 @pytest.mark.parametrize("words", ["paused: x", "still running", "replaced by the next occurrence"])
-async def test_an_operators_words_never_become_another_code(
+async def test_the_text_of_an_operator_never_becomes_another_code(
     scheduling: Scheduling, words: str
 ) -> None:
     replica = scheduling.replica()
     await scheduling.waiting()
     (running,) = await scheduling.claim_all(replica)
-    # As the release before asks for a stop: without a code.
+    # As the previous release requests a cancellation: without a code.
     await scheduling.execute(
         "UPDATE tenantcron.execution SET cancel_requested_at = :at, cancel_reason = :words",
         at=scheduling.clock.now,
@@ -86,16 +86,16 @@ async def test_an_operators_words_never_become_another_code(
 @pytest.mark.parametrize("outcome", set(AttemptOutcome) - {AttemptOutcome.LOST})
 def test_every_way_to_end_has_a_count_before_the_first_one_comes(outcome: AttemptOutcome) -> None:
     allowed = claimed(attempts_allowed=1)
-    settled = settle(Attempt(allowed, outcome), SETTINGS, Random(1))  # noqa: S311 -- no secret
+    result = next_state(Attempt(allowed, outcome), SETTINGS, Random(1))  # noqa: S311 -- no secret
 
-    assert (State(settled.state), settled.reason_code) in ENDS
+    assert (State(result.state), result.reason_code) in ENDS
 
 
 def test_a_call_that_comes_too_late_has_its_own_code() -> None:
     attempt = ended(claimed(), KeyForgotten(DEFAULT_RETENTION))
 
-    settled = settle(attempt, SETTINGS, Random(1))  # noqa: S311 -- no secret
+    result = next_state(attempt, SETTINGS, Random(1))  # noqa: S311 -- no secret
 
-    assert (settled.state, settled.reason_code) == ("DEAD", ReasonCode.KEY_FORGOTTEN)
-    assert settled.detail == "1d"
+    assert (result.state, result.reason_code) == ("DEAD", ReasonCode.KEY_FORGOTTEN)
+    assert result.detail == "1d"
     assert (attempt.error or "").endswith("which it remembers for 1d")

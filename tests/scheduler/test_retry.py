@@ -7,7 +7,12 @@ import pytest
 from support.attempts import SETTINGS, claimed
 
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
-from tenantcron.scheduler.steps.retry import LONGEST_REASON, Settled, settle, settle_loss
+from tenantcron.scheduler.steps.retry import (
+    LONGEST_REASON,
+    NextState,
+    next_state,
+    next_state_after_loss,
+)
 from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.schedules.settings import RetryPolicy
 
@@ -19,7 +24,7 @@ class Highest(Random):
         return b
 
 
-def settled(
+def after(
     outcome: AttemptOutcome,
     *,
     error: str | None = None,
@@ -28,18 +33,18 @@ def settled(
     retry_after: timedelta | None = None,
     final: bool = False,
     retry: RetryPolicy = SETTINGS.retry,
-) -> Settled:
+) -> NextState:
     of = claimed(attempt=attempt, attempts_allowed=allowed)
     ended = Attempt(of, outcome, error, retry_after, final)
-    return settle(ended, SETTINGS._replace(retry=retry), Highest())
+    return next_state(ended, SETTINGS._replace(retry=retry), Highest())
 
 
 def test_a_success_has_no_reason() -> None:
-    assert settled(AttemptOutcome.SUCCEEDED) == Settled("SUCCEEDED")
+    assert after(AttemptOutcome.SUCCEEDED) == NextState("SUCCEEDED")
 
 
 def test_a_success_on_the_last_attempt_is_a_success() -> None:
-    assert settled(AttemptOutcome.SUCCEEDED, attempt=3).state == "SUCCEEDED"
+    assert after(AttemptOutcome.SUCCEEDED, attempt=3).state == "SUCCEEDED"
 
 
 @pytest.mark.parametrize("outcome", [AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT])
@@ -49,7 +54,7 @@ def test_a_success_on_the_last_attempt_is_a_success() -> None:
 def test_the_longest_wait_doubles_with_every_attempt_up_to_max_backoff(
     outcome: AttemptOutcome, attempt: int, seconds: int
 ) -> None:
-    result = settled(outcome, attempt=attempt, allowed=100)
+    result = after(outcome, attempt=attempt, allowed=100)
 
     assert (result.state, result.wait) == ("RETRYING", timedelta(seconds=seconds))
 
@@ -57,7 +62,7 @@ def test_the_longest_wait_doubles_with_every_attempt_up_to_max_backoff(
 def test_the_wait_is_anywhere_between_nothing_and_the_longest() -> None:
     random = Random(7)  # noqa: S311 -- not a secret
     ended = Attempt(claimed(attempt=3, attempts_allowed=9), AttemptOutcome.FAILED)
-    waits = [settle(ended, SETTINGS, random).wait.total_seconds() for _ in range(1000)]
+    waits = [next_state(ended, SETTINGS, random).wait.total_seconds() for _ in range(1000)]
 
     assert 0 <= min(waits) < 0.1
     assert 3.9 < max(waits) <= 4
@@ -68,55 +73,55 @@ def test_the_wait_is_anywhere_between_nothing_and_the_longest() -> None:
 def test_no_number_of_attempts_is_too_large(attempt: int, backoff: timedelta) -> None:
     retry = RetryPolicy(10**9 + 1, backoff, timedelta(days=9999))
 
-    wait = settled(AttemptOutcome.FAILED, attempt=attempt, allowed=10**9 + 1, retry=retry).wait
+    wait = after(AttemptOutcome.FAILED, attempt=attempt, allowed=10**9 + 1, retry=retry).wait
 
     assert wait == (timedelta(days=9999) if backoff else timedelta(0))
 
 
-def test_a_handler_that_says_how_long_waits_exactly_that_long() -> None:
+def test_a_delay_requested_by_the_handler_is_used_exactly() -> None:
     after = timedelta(hours=2)
 
-    assert settled(AttemptOutcome.FAILED, retry_after=after).wait == after
+    assert after(AttemptOutcome.FAILED, retry_after=after).wait == after
 
 
-def test_without_an_attempt_left_it_is_dead() -> None:
-    result = settled(AttemptOutcome.FAILED, attempt=3, error="ValueError: x\n\nframes")
+def test_an_execution_without_attempts_left_is_dead() -> None:
+    result = after(AttemptOutcome.FAILED, attempt=3, error="ValueError: x\n\nframes")
 
-    assert result == Settled("DEAD", ReasonCode.FAILED, "ValueError: x")
+    assert result == NextState("DEAD", ReasonCode.FAILED, "ValueError: x")
 
 
-def test_a_wish_to_retry_does_not_add_an_attempt() -> None:
-    assert settled(AttemptOutcome.FAILED, attempt=3, retry_after=timedelta(0)).state == "DEAD"
+def test_a_requested_retry_does_not_add_an_attempt() -> None:
+    assert after(AttemptOutcome.FAILED, attempt=3, retry_after=timedelta(0)).state == "DEAD"
 
 
 def test_a_final_failure_is_dead_on_its_first_attempt() -> None:
-    assert settled(AttemptOutcome.FAILED, final=True).state == "DEAD"
+    assert after(AttemptOutcome.FAILED, final=True).state == "DEAD"
 
 
-def test_what_the_scheduler_broke_off_starts_again_at_once_while_attempts_are_left() -> None:
-    result = settled(AttemptOutcome.INTERRUPTED, attempt=2)
+def test_an_interrupted_attempt_is_retried_at_once_while_attempts_are_left() -> None:
+    result = after(AttemptOutcome.INTERRUPTED, attempt=2)
     assert (result.state, result.wait) == ("RETRYING", timedelta(0))
-    assert settled(AttemptOutcome.INTERRUPTED, attempt=3).state == "DEAD"
+    assert after(AttemptOutcome.INTERRUPTED, attempt=3).state == "DEAD"
 
 
 @pytest.mark.parametrize(("blamed", "allowed"), [(0, 1), (2, 3)])
 def test_a_loss_uses_up_no_attempt_and_starts_again_at_once(blamed: int, allowed: int) -> None:
-    assert settle_loss(blamed, allowed) == Settled("RETRYING", ReasonCode.WORKER_LOST)
+    assert next_state_after_loss(blamed, allowed) == NextState("RETRYING", ReasonCode.WORKER_LOST)
 
 
-def test_what_was_blamed_as_often_as_allowed_is_dead() -> None:
-    assert settle_loss(3, 3) == Settled("DEAD", ReasonCode.KILLED_WORKER, "3 times")
+def test_an_execution_blamed_as_often_as_allowed_is_dead() -> None:
+    assert next_state_after_loss(3, 3) == NextState("DEAD", ReasonCode.KILLED_WORKER, "3 times")
 
 
 def test_losses_do_not_lengthen_the_wait_after_a_failure() -> None:
     ended = Attempt(claimed(attempt=5, attempts_allowed=9, losses=4), AttemptOutcome.FAILED)
 
-    assert settle(ended, SETTINGS, Highest()).wait == SETTINGS.retry.backoff
+    assert next_state(ended, SETTINGS, Highest()).wait == SETTINGS.retry.backoff
 
 
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_a_cancelled_execution_stays_cancelled(attempt: int) -> None:
-    assert settled(AttemptOutcome.CANCELLED, attempt=attempt).state == "CANCELLED"
+    assert after(AttemptOutcome.CANCELLED, attempt=attempt).state == "CANCELLED"
 
 
 @pytest.mark.parametrize(
@@ -133,13 +138,13 @@ def test_a_cancelled_execution_stays_cancelled(attempt: int) -> None:
 def test_the_reason_is_one_line_for_people(
     outcome: AttemptOutcome, error: str | None, reason: str
 ) -> None:
-    result = settled(outcome, error=error)
+    result = after(outcome, error=error)
 
     assert reason_text(result.reason_code, result.detail) == reason
 
 
-def test_a_reason_is_never_longer_than_people_read() -> None:
-    detail = settled(AttemptOutcome.FAILED, error="x" * 10_000).detail
+def test_a_long_reason_is_truncated() -> None:
+    detail = after(AttemptOutcome.FAILED, error="x" * 10_000).detail
 
     assert detail is not None
     assert len(detail) == LONGEST_REASON

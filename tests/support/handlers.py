@@ -63,7 +63,7 @@ async def attempt_of(function: HandlerFunction) -> Attempt:
     return await runs(function).executor.run(claimed(), SETTINGS)
 
 
-def in_both_ways(act: Callable[[Execution], None]) -> list[HandlerFunction]:
+def async_and_plain(act: Callable[[Execution], None]) -> list[HandlerFunction]:
     async def in_the_loop(execution: Execution) -> None:
         act(execution)
 
@@ -86,6 +86,6 @@ def doing_nothing(_: Execution) -> None:
 
 def tasks_at_work() -> set[asyncio.Task[object]]:
     """Return the tasks of handlers and their authorisation, abandoned ones included."""
-    steps = ("_in_task", "_ask_first")
+    steps = ("_in_task", "_authorise")
     tasks = asyncio.all_tasks()
     return {task for task in tasks if any(step in repr(task.get_coro()) for step in steps)}

@@ -13,7 +13,7 @@ _LONGEST = (
     "test_the_wheel_contains_the_package_and_works_in_a_clean_environment",
     "test_the_sbom_names_every_runtime_dependency",
     "test_killed_at_random_again_and_again",
-    "test_whatever_happens_the_database_agrees_with_the_model",
+    "test_the_database_always_agrees_with_the_model",
     "test_a_retry_never_starts_work_of_a_deleted_schedule",
     "test_rolling_upgrade.py",
     "test_demo.py",
