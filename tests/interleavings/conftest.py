@@ -1,4 +1,4 @@
-"""What the interleavings share: a stage, and the walk through all orders of its sessions."""
+"""Shared fixtures of the interleavings: a stage, and the exploration of all orders."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Check = Callable[[Ran], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Theatre:
-    """A stage, and every order of what happens on it."""
+    """A stage, and every order of its programs."""
 
     stage: Stage
     url: str
@@ -50,7 +50,7 @@ class Theatre:
 
 @pytest.fixture
 async def theatre(database_url: str, tmp_path: Path) -> AsyncIterator[Theatre]:
-    """An empty stage; Postgres looks for deadlocks sooner than by default."""
+    """An empty stage; Postgres checks for deadlocks sooner than by default."""
     settings = Settings(database_url=database_url, folder=tmp_path)
     async with (
         await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection,

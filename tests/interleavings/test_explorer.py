@@ -1,4 +1,4 @@
-"""The explorer itself: it finds the order that breaks a program, and sees what blocks."""
+"""The explorer itself: it finds orders that break a program, and detects blocking."""
 
 from math import comb
 
@@ -30,7 +30,7 @@ async def counters(theatre: Theatre) -> Theatre:
 
 
 def _add_one(read: str) -> Program:
-    """Read a counter, then write what was read plus 1."""
+    """Read a counter, then write the value plus 1."""
 
     async def program(database: Database) -> None:
         async with database.transaction() as connection:
@@ -52,7 +52,7 @@ def _lock(*ids: int) -> Program:
 
 
 async def _ends(counters: Theatre, program: Program) -> tuple[set[object], int]:
-    """Return the values of the counter that all orders lead to, and how many orders there are."""
+    """Return the final values of the counter over all orders, and the number of orders."""
     ends = set[object]()
 
     async def check(_: Ran) -> None:
@@ -72,7 +72,7 @@ async def test_a_lock_prevents_it_in_every_order(counters: Theatre) -> None:
     read = "SELECT n FROM tenantcron.counter WHERE id = 1 FOR UPDATE"
     ends, orders = await _ends(counters, _add_one(read))
     assert ends == {2}
-    # Either session is first; the other one asks for the lock before the write, before the COMMIT
+    # Either session is first. The other one requests the lock before the write, before the COMMIT
     # or after it.
     assert orders == 2 * 3
 
@@ -81,7 +81,7 @@ async def test_steps_that_do_not_commute_are_run_in_every_order(counters: Theatr
     async def program(database: Database) -> None:
         async with database.transaction() as connection:
             for _ in range(2):
-                # Only written: each session has a row of its own, so nothing blocks.
+                # Writes only: each session has its own row, so nothing blocks.
                 mine = "UPDATE tenantcron.counter SET n = n WHERE id = 3"
                 await connection.execute(text(mine))
 
@@ -103,7 +103,7 @@ async def test_a_deadlock_is_found_and_ends(counters: Theatre) -> None:
 
 
 async def _any(_: Ran) -> None:
-    """Accept every end."""
+    """Accept every result."""
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ async def test_two_replicas_never_start_more_than_the_limit(theatre: Theatre, li
     assert await theatre.every_order({"a": stage.claim("a"), "b": stage.claim("b")}, check) > 1
 
 
-async def test_a_replica_of_the_release_before_never_claims_at_the_same_time(
+async def test_a_replica_of_the_previous_release_never_claims_concurrently(
     theatre: Theatre, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is started in the midst of a claim of this release."""
+    """The other replica starts during a claim of this release."""
     monkeypatch.setattr(claiming, "take_lock", lock_as_the_release_of_the_session)
     stage = theatre.stage
     await stage.limit(1)
@@ -136,7 +136,9 @@ async def test_two_replicas_recover_a_lost_execution_once(theatre: Theatre) -> N
     assert await theatre.every_order(programs, check) > 1
 
 
-async def test_a_slot_is_given_once_while_its_execution_ends_and_expires(theatre: Theatre) -> None:
+async def test_a_slot_is_released_once_while_its_execution_ends_and_expires(
+    theatre: Theatre,
+) -> None:
     stage = theatre.stage
     await stage.limit(1)
     await stage.scheduling.waiting(1)

@@ -1,4 +1,4 @@
-"""What the tests of the scheduler share."""
+"""Shared fixtures of the scheduler's tests."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -22,10 +22,10 @@ async def scheduling(database: Database, tmp_path: Path) -> Scheduling:
 
 @pytest.fixture
 def real(scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch) -> Scheduling:
-    """The same, for the real clock of the database: what it adds is due by hand."""
-    # Nobody rings when a cursor is moved by hand.
+    """The same with the real clock of the database. Tests make its schedules due with SQL."""
+    # No notification is sent when a test makes a cursor due.
     monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 0.3)
-    # A machine that stands still for a while takes nothing away from anybody.
+    # A stalled machine must not let a lease or a drain expire.
     patient = timedelta(minutes=1)
     settings = replace(scheduling.settings, lease=patient, drain=patient)
     return replace(scheduling, settings=settings)

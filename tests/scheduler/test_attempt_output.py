@@ -1,4 +1,4 @@
-"""The log and the result of an attempt, from its handler to the people who look for them."""
+"""The log and the result of an attempt, from its handler to `execution show`."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def nightly(execution: Execution) -> dict[str, int]:
 
 @pytest.fixture(autouse=True)
 def logged() -> Iterator[None]:
-    """Log as `tenantcron run` does, to nowhere."""
+    """Configure logging as `tenantcron run` does, and discard the output."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -50,7 +50,7 @@ def logged() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def in_both_ways(act: Callable[[Execution], object]) -> list[HandlerFunction]:
+def async_and_plain(act: Callable[[Execution], object]) -> list[HandlerFunction]:
     async def in_the_loop(execution: Execution) -> object:
         return act(execution)
 
@@ -71,7 +71,7 @@ def logs_and_fails(_: Execution) -> object:
     raise Retry("the meter store is away")
 
 
-@pytest.mark.parametrize("function", in_both_ways(logs_and_returns))
+@pytest.mark.parametrize("function", async_and_plain(logs_and_returns))
 async def test_an_attempt_has_the_log_and_the_result_of_its_handler(
     function: HandlerFunction,
 ) -> None:
@@ -83,8 +83,8 @@ async def test_an_attempt_has_the_log_and_the_result_of_its_handler(
     assert attempt.result == '{"meters":3}'
 
 
-async def test_a_result_that_cannot_be_kept_does_not_fail_the_attempt() -> None:
-    attempt = await runs(in_both_ways(lambda _: object())[0]).executor.run(claimed(), SETTINGS)
+async def test_a_result_that_cannot_be_stored_does_not_fail_the_attempt() -> None:
+    attempt = await runs(async_and_plain(lambda _: object())[0]).executor.run(claimed(), SETTINGS)
 
     assert attempt.succeeded
     assert attempt.result is None
@@ -95,8 +95,8 @@ def executor(function: HandlerFunction) -> Executor:
     return Executor(Handlers.of([handler(function, "nightly")]), lambda _: NoDatabase())
 
 
-@pytest.mark.parametrize("function", in_both_ways(logs_and_returns))
-async def test_a_success_keeps_them_in_its_attempt(
+@pytest.mark.parametrize("function", async_and_plain(logs_and_returns))
+async def test_a_success_stores_its_log_and_result(
     scheduling: Scheduling, function: HandlerFunction
 ) -> None:
     await scheduling.schedule("nightly")
@@ -109,22 +109,22 @@ async def test_a_success_keeps_them_in_its_attempt(
     assert str(row["log"]).startswith("info meters_read")
 
 
-async def test_a_failure_keeps_its_log(scheduling: Scheduling) -> None:
+async def test_a_failure_stores_its_log(scheduling: Scheduling) -> None:
     await scheduling.schedule("nightly")
     scheduling.clock.go_on(hours=1)
 
-    await scheduling.work(scheduling.replica(), executor(in_both_ways(logs_and_fails)[0]))
+    await scheduling.work(scheduling.replica(), executor(async_and_plain(logs_and_fails)[0]))
 
     (row,) = await scheduling.rows("execution_attempt", "attempt")
     assert (row["outcome"], row["result"]) == ("FAILED", None)
     assert row["log"] == "info about to fail logger=billing\n"
 
 
-async def test_a_success_without_output_has_no_row_of_its_own(scheduling: Scheduling) -> None:
+async def test_a_success_without_output_has_no_output_row(scheduling: Scheduling) -> None:
     await scheduling.schedule("nightly")
     scheduling.clock.go_on(hours=1)
 
-    await scheduling.work(scheduling.replica(), executor(in_both_ways(lambda _: None)[0]))
+    await scheduling.work(scheduling.replica(), executor(async_and_plain(lambda _: None)[0]))
 
     assert await scheduling.count(state="SUCCEEDED") == 1
     assert await scheduling.rows("execution_attempt", "attempt") == []
@@ -153,5 +153,5 @@ def test_standard_logging_in_a_handler_reaches_the_log_and_execution_show(
     shown = shell("execution", "show", str(execution["id"]))
     assert '      result: {"meters": 3}\n' in shown.out
     assert "      log:\n        | info read 3 meters logger=billing\n" in shown.out
-    told = json.loads(shell("execution", "show", str(execution["id"]), "--format", "json").out)
-    assert told["execution"]["attempts"][0]["result"] == {"meters": 3}
+    shown = json.loads(shell("execution", "show", str(execution["id"]), "--format", "json").out)
+    assert shown["execution"]["attempts"][0]["result"] == {"meters": 3}

@@ -1,4 +1,4 @@
-"""Audit: what was lost, doubled or is not an occurrence is found, and nothing else."""
+"""Audit: finds lost and duplicated occurrences and unexpected rows, and nothing else."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -33,7 +33,7 @@ def hour(number: float) -> datetime:
 
 
 def row(number: float, covers_from: float | None = None, **columns: object) -> Recorded:
-    """An hour's row, as fire would have made it."""
+    """The row of an hour, as fire writes it."""
     values = {
         "tenant_id": TenantId("acme"),
         "schedule_name": "nightly",
@@ -47,7 +47,7 @@ def row(number: float, covers_from: float | None = None, **columns: object) -> R
 
 
 def judged(*rows: Recorded, last: float = 4) -> list[tuple[str, int, datetime | None]]:
-    """Judge an hourly schedule that has fired four times since noon."""
+    """Audit an hourly schedule that has fired four times since noon."""
     cursor = CursorRow(
         schedule_id=SCHEDULE,
         tenant_id=TenantId("acme"),
@@ -65,19 +65,19 @@ def judged(*rows: Recorded, last: float = 4) -> list[tuple[str, int, datetime | 
     )
     expected = [hour(number) for number in range(1, int(last) + 1)]
     found = compare_occurrences(cursor, expected, NOON, rows)
-    return [(one.code.value, one.count, one.since) for one in found]
+    return [(finding.code.value, finding.count, finding.since) for finding in found]
 
 
-def test_a_row_each_is_right() -> None:
+def test_one_row_per_occurrence_gives_no_finding() -> None:
     assert judged(row(1), row(2), row(3), row(4)) == []
 
 
-def test_a_cover_stands_for_all_that_lie_in_it() -> None:
+def test_a_row_covers_all_occurrences_in_its_range() -> None:
     assert judged(row(3, covers_from=1), row(4)) == []
     assert judged(row(4, covers_from=1)) == []
 
 
-def test_neighbours_that_were_lost_are_one_finding() -> None:
+def test_neighbouring_lost_occurrences_are_one_finding() -> None:
     assert judged(row(1), row(4)) == [("lost", 2, hour(2))]
     assert judged(row(2), row(4)) == [("lost", 1, hour(1)), ("lost", 1, hour(3))]
     assert judged() == [("lost", 4, hour(1))]
@@ -99,12 +99,12 @@ def test_a_row_of_an_occurrence_with_another_id_is_unexpected_and_doubles() -> N
     assert judged(*rows) == [("doubled", 1, hour(1)), ("unexpected", 1, hour(1))]
 
 
-def test_what_was_before_and_what_came_since_is_not_judged() -> None:
+def test_occurrences_outside_the_audited_period_are_ignored() -> None:
     rows = (row(-0.5), row(0), row(1), row(2), row(3), row(4), row(5), row(5.5))
     assert judged(*rows) == []
 
 
-def test_rows_of_another_schedule_of_that_name_do_not_count() -> None:
+def test_rows_of_a_deleted_schedule_with_the_same_name_are_ignored() -> None:
     other = uuid4()
     rows = (row(1), row(2), row(3), row(4), row(1.5, schedule_id=other))
     assert judged(*rows) == []
@@ -116,12 +116,14 @@ async def audited(scheduling: Scheduling, **options: object) -> AuditReport:
 
 
 def found(result: AuditReport, *, but: str = "unreadable") -> list[tuple[str, str | None]]:
-    """Return the findings; tenants of these tests have no schema of their own."""
-    return [(one.code.value, one.schedule) for one in result.findings if one.code != but]
+    """Return the findings, except that the tenants of these tests have no schema."""
+    return [
+        (finding.code.value, finding.schedule) for finding in result.findings if finding.code != but
+    ]
 
 
 @pytest.mark.parametrize("catch_up", ["once", "all", "none"])
-async def test_what_the_scheduler_does_is_right_whatever_happens(
+async def test_the_scheduler_itself_causes_no_findings(
     scheduling: Scheduling, catch_up: str
 ) -> None:
     await scheduling.schedule(catch_up=catch_up, catch_up_window="2h")
@@ -138,7 +140,7 @@ async def test_what_the_scheduler_does_is_right_whatever_happens(
     assert (result.tenants, result.schedules, result.occurrences) == (1, 3, 39 + 39 + 156)
 
 
-async def test_what_was_deleted_by_hand_is_found(scheduling: Scheduling) -> None:
+async def test_manually_deleted_rows_are_found(scheduling: Scheduling) -> None:
     await scheduling.schedule(catch_up="all", catch_up_window="24h")
     await scheduling.schedule("other", catch_up="all", catch_up_window="24h")
     scheduling.clock.go_on(hours=5)
@@ -154,14 +156,14 @@ async def test_what_was_deleted_by_hand_is_found(scheduling: Scheduling) -> None
     assert found(await audited(scheduling, since=hour(2.5))) == []
 
 
-async def test_a_schedule_without_any_row_is_lost_as_a_whole(scheduling: Scheduling) -> None:
+async def test_all_occurrences_of_a_schedule_without_rows_are_lost(scheduling: Scheduling) -> None:
     await scheduling.schedule(columns={"last_run_at": hour(3), "next_run_at": hour(4)})
     scheduling.clock.go_on(hours=3)
-    (lost,) = [one for one in (await audited(scheduling)).findings if one.schedule]
+    (lost,) = [finding for finding in (await audited(scheduling)).findings if finding.schedule]
     assert (lost.count, lost.since, lost.until) == (3, hour(1), hour(3))
 
 
-async def test_what_was_triggered_by_hand_or_is_due_is_not_judged(scheduling: Scheduling) -> None:
+async def test_manual_triggers_and_due_occurrences_are_ignored(scheduling: Scheduling) -> None:
     schedule = await scheduling.schedule()
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -177,7 +179,9 @@ async def test_what_was_triggered_by_hand_or_is_due_is_not_judged(scheduling: Sc
     assert found(await audited(scheduling)) == [("unexpected", "nightly")]
 
 
-async def test_many_schedules_take_no_statement_each(scheduling: Scheduling) -> None:
+async def test_the_number_of_statements_does_not_grow_with_the_schedules(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.schedules(40)
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -189,7 +193,7 @@ async def test_many_schedules_take_no_statement_each(scheduling: Scheduling) -> 
 
 @pytest.fixture
 async def fleet(database: Database, tmp_path: Path) -> Fleet:
-    """Two schedules that are followed."""
+    """Two schedules in sync with their cursors."""
     fleet = Fleet(database, tmp_path)
     fleet.write("acme", {"nightly": "cron: '0 2 * * *'", "weekly": "cron: '0 3 * * 1'"})
     await fleet.apply()
@@ -201,7 +205,7 @@ async def compared(fleet: Fleet) -> list[tuple[str, str | None]]:
     return found(await audit(fleet.database, RETENTION), but="")
 
 
-async def test_cursors_that_follow_their_schedules_are_right(fleet: Fleet) -> None:
+async def test_cursors_in_sync_with_their_schedules_give_no_finding(fleet: Fleet) -> None:
     assert await compared(fleet) == []
 
 
@@ -237,13 +241,13 @@ async def test_missing_and_orphaned_cursors_are_found(fleet: Fleet, database_url
     ]
 
 
-async def test_who_is_between_a_change_and_its_refresh_differs_rightly(fleet: Fleet) -> None:
+async def test_a_tenant_between_a_change_and_its_refresh_is_not_compared(fleet: Fleet) -> None:
     fleet.write("acme", {"nightly": "cron: '0 5 * * *'", "new": "cron: '0 3 * * 1'"})
     await fleet.apply()
     assert await compared(fleet) == []
 
 
-async def test_what_the_former_timetable_fired_until_the_refresh_is_no_finding(
+async def test_occurrences_of_the_previous_timetable_until_the_refresh_give_no_finding(
     fleet: Fleet, database_url: str
 ) -> None:
     scheduling = Scheduling(fleet.database, Settings(folder=fleet.folder))
@@ -257,40 +261,40 @@ async def test_what_the_former_timetable_fired_until_the_refresh_is_no_finding(
 
     assert (await audit(fleet.database, RETENTION, at=scheduling.clock.now)).findings == []
     scheduling.clock.go_on(minutes=70)
-    assert await scheduling.fire() == 1, "the later of two, which stands for both"
+    assert await scheduling.fire() == 1, "the later of two, which covers both"
     result = await audit(fleet.database, RETENTION, at=scheduling.clock.now)
     assert (result.findings, result.occurrences) == ([], 2)
     run(database_url, "DELETE FROM tenantcron.execution WHERE missed_count > 0")
     result = await audit(fleet.database, RETENTION, at=scheduling.clock.now)
-    assert [(one.code, one.count) for one in result.findings] == [("lost", 2)]
+    assert [(finding.code, finding.count) for finding in result.findings] == [("lost", 2)]
 
 
-async def test_a_tenant_that_came_back_is_judged_from_then_on(
+async def test_a_reactivated_tenant_is_audited_from_its_reactivation(
     fleet: Fleet, database_url: str
 ) -> None:
     run(database_url, "UPDATE tenantcron.tenant SET status = 'deprovisioned'")
     run(database_url, "UPDATE tenantcron.tenant SET status = 'active'")
-    # As if the apply were days ago, and the first occurrence since the return had just been fired.
+    # As if the apply was days ago, and the first occurrence since the reactivation was just fired.
     ago = "now() - interval '3 days'"
     run(database_url, f"UPDATE tenantcron.schedule_cursor SET effective_from = {ago}")  # noqa: S608 -- the test's own words
     run(database_url, f"UPDATE tenant_acme.tenant_schedule SET effective_from = {ago}")  # noqa: S608 -- as above
     run(database_url, "UPDATE tenantcron.schedule_cursor SET last_run_at = now()")
     result = await audit(fleet.database, RETENTION)
-    assert [one.code for one in result.findings if one.code == "lost"] == []
+    assert [finding.code for finding in result.findings if finding.code == "lost"] == []
 
 
-async def test_a_timetable_that_a_hand_has_changed_is_judged_from_then_on(
+async def test_a_manually_changed_timetable_is_audited_from_the_change(
     fleet: Fleet, database_url: str
 ) -> None:
     ago = "now() - interval '3 days'"
     for table in ("tenantcron.schedule_cursor", "tenant_acme.tenant_schedule"):
         run(database_url, f"UPDATE {table} SET effective_from = {ago}")  # noqa: S608 -- as above
     run(database_url, "UPDATE tenantcron.schedule_cursor SET last_run_at = now()")
-    lost = [one.schedule for one in (await audit(fleet.database, RETENTION)).findings]
+    lost = [finding.schedule for finding in (await audit(fleet.database, RETENTION)).findings]
     assert "nightly" in lost
     set_schedule(database_url, cron_expr="*/20 * * * *")
     await refresh(fleet.database, TenantScheduleProvider())
-    lost = [one.schedule for one in (await audit(fleet.database, RETENTION)).findings]
+    lost = [finding.schedule for finding in (await audit(fleet.database, RETENTION)).findings]
     assert "nightly" not in lost
 
 
@@ -299,7 +303,7 @@ async def test_a_tenant_that_cannot_be_read_is_named(fleet: Fleet, database_url:
     assert await compared(fleet) == [("unreadable", None)]
 
 
-async def test_what_older_zones_have_placed_is_not_held_against_newer_ones(
+async def test_occurrences_computed_with_older_time_zones_give_no_finding(
     scheduling: Scheduling,
 ) -> None:
     daily = await scheduling.schedule(cron="0 2 * * *", timezone="Europe/Berlin")

@@ -1,4 +1,4 @@
-"""An audit reads the history that it judges, however much lies before it."""
+"""An audit reads only the history that it covers."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from support.scheduling import Scheduling
 from tenantcron.scheduler.inspect.audit import AuditReport, audit
 
 RETENTION = timedelta(days=90)
-# Of the same tenants and schedules, before their timetables became what they are.
+# Rows of the same tenants and schedules, before the last change of their timetables.
 _OLD = """
 INSERT INTO tenantcron.execution (
     id, tenant_id, schedule_id, schedule_name, saga_name, definition_id, scheduled_for, state,
@@ -38,7 +38,7 @@ async def test_history_before_the_timetable_is_not_read(
     for _ in range(3):
         scheduling.clock.go_on(hours=1)
         await scheduling.fire()
-    # One in three has ended, so that some rows are live and some are history.
+    # A third has ended, so that some rows are live and some are history.
     run(
         database_url,
         "UPDATE tenantcron.execution SET state = 'SKIPPED', finished_at = now()"
@@ -52,12 +52,15 @@ async def test_history_before_the_timetable_is_not_read(
 
     read, result = await rows_of_history_read(scheduling)
 
-    assert (result.occurrences, [one for one in result.findings if one.schedule]) == (60, [])
+    assert (result.occurrences, [finding for finding in result.findings if finding.schedule]) == (
+        60,
+        [],
+    )
     assert read == row["n"] > 0
 
 
 async def rows_of_history_read(scheduling: Scheduling) -> tuple[int, AuditReport]:
-    """Audit, and count the rows that its statements take from the partitions of history."""
+    """Audit, and count the rows that its statements read from the partitions of the history."""
     sent: list[tuple[str, Any]] = []
 
     def collect(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
@@ -90,6 +93,6 @@ def rows_looked_at(node: dict[str, Any]) -> int:
     if not node.get("Relation Name", "").startswith("execution_past"):
         return 0
     looked_at = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-    # A bitmap or an index may leave rows to be checked again.
+    # A bitmap or index scan may recheck and discard rows.
     looked_at += node.get("Rows Removed by Index Recheck", 0)
     return int(looked_at * node["Actual Loops"])

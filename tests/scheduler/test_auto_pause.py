@@ -1,4 +1,4 @@
-"""Too many failures in a row pause a schedule, and it is on record who did that and why."""
+"""Auto-pause: too many consecutive failures pause a schedule, and the pause is recorded."""
 
 from collections import Counter
 from datetime import timedelta
@@ -20,7 +20,7 @@ async def running(scheduling: Scheduling, schedule_id: UUID, count: int = 1) -> 
 
 
 async def _with_definition(scheduling: Scheduling, schedule_id: UUID) -> list[Claimed]:
-    """Let what waits say what the schedule says, and start it."""
+    """Give pending executions the definition of the schedule, and start them."""
     await scheduling.execute(
         "UPDATE tenantcron.execution AS e SET definition_id = c.definition_id"
         " FROM tenantcron.schedule_cursor AS c"
@@ -37,11 +37,11 @@ async def pauses(scheduling: Scheduling) -> list[Row]:
 
 
 async def fail(scheduling: Scheduling, *claimed: Claimed) -> tuple[UUID, ...]:
-    attempts = [Attempt(one, FAILED, "broke", final=True) for one in claimed]
+    attempts = [Attempt(execution, FAILED, "broke", final=True) for execution in claimed]
     return (await finish_batch(scheduling.replica(), attempts)).paused
 
 
-async def test_the_failure_that_fills_the_measure_pauses_the_schedule(
+async def test_the_failure_that_reaches_the_limit_pauses_the_schedule(
     scheduling: Scheduling,
 ) -> None:
     schedule_id = await scheduling.schedule(auto_pause_after=3)
@@ -58,7 +58,7 @@ async def test_the_failure_that_fills_the_measure_pauses_the_schedule(
     assert (cursor["paused_by"], cursor["paused_reason"]) == ("system:scheduler:scheduler", REASON)
 
 
-async def test_the_record_names_the_execution_that_filled_the_measure(
+async def test_the_audit_record_names_the_execution_that_reached_the_limit(
     scheduling: Scheduling,
 ) -> None:
     schedule_id = await scheduling.schedule(auto_pause_after=3)
@@ -70,7 +70,7 @@ async def test_the_record_names_the_execution_that_filled_the_measure(
     assert record["correlation_id"] == last.id
 
 
-async def test_pauses_by_results_that_came_together_are_records_of_one_change(
+async def test_pauses_by_results_of_one_batch_share_a_correlation_id(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(100)
@@ -83,7 +83,9 @@ async def test_pauses_by_results_that_came_together_are_records_of_one_change(
     assert first["correlation_id"] == second["correlation_id"] is not None
 
 
-async def test_it_is_on_record_with_the_scheduler_as_actor(scheduling: Scheduling) -> None:
+async def test_an_auto_pause_is_recorded_with_the_scheduler_as_actor(
+    scheduling: Scheduling,
+) -> None:
     schedule_id = await scheduling.schedule("nightly", auto_pause_after=3)
 
     await fail(scheduling, *await running(scheduling, schedule_id, 3))
@@ -97,7 +99,7 @@ async def test_it_is_on_record_with_the_scheduler_as_actor(scheduling: Schedulin
     assert record["after"]["reason"] == REASON
 
 
-async def test_several_failures_in_one_batch_count_each(scheduling: Scheduling) -> None:
+async def test_each_failure_of_a_batch_counts(scheduling: Scheduling) -> None:
     first = await scheduling.schedule("first", auto_pause_after=5)
     second = await scheduling.schedule("second", auto_pause_after=3)
     claimed = await running(scheduling, first, 2) + await running(scheduling, second, 3)
@@ -108,7 +110,7 @@ async def test_several_failures_in_one_batch_count_each(scheduling: Scheduling) 
     assert (await scheduling.cursor(second))["consecutive_failures"] == 3
 
 
-async def test_a_success_begins_the_count_anew(scheduling: Scheduling) -> None:
+async def test_a_success_resets_the_count(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule(auto_pause_after=3)
     await fail(scheduling, *await running(scheduling, schedule_id, 2))
 
@@ -120,15 +122,15 @@ async def test_a_success_begins_the_count_anew(scheduling: Scheduling) -> None:
     assert (await scheduling.cursor(schedule_id))["paused_at"] is None
 
 
-async def test_attempts_that_are_tried_again_do_not_count(scheduling: Scheduling) -> None:
+async def test_attempts_that_are_retried_do_not_count(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule(auto_pause_after=3)
-    for one in await running(scheduling, schedule_id, 4):
-        await scheduling.finish(one, FAILED, "again")
+    for execution in await running(scheduling, schedule_id, 4):
+        await scheduling.finish(execution, FAILED, "again")
 
     assert (await scheduling.cursor(schedule_id))["consecutive_failures"] == 0
 
 
-async def test_none_means_never(scheduling: Scheduling) -> None:
+async def test_zero_disables_the_auto_pause(scheduling: Scheduling) -> None:
     await scheduling.limit(20)
     schedule_id = await scheduling.schedule(auto_pause_after=0)
 
@@ -138,7 +140,9 @@ async def test_none_means_never(scheduling: Scheduling) -> None:
     assert (cursor["consecutive_failures"], cursor["paused_at"]) == (20, None)
 
 
-async def test_pending_executions_of_the_paused_schedule_stay(scheduling: Scheduling) -> None:
+async def test_pending_executions_of_an_auto_paused_schedule_stay_pending(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.limit(3)
     schedule_id = await scheduling.schedule(auto_pause_after=3)
     claimed = await running(scheduling, schedule_id, 3)
@@ -155,7 +159,7 @@ async def test_pending_executions_of_the_paused_schedule_stay(scheduling: Schedu
     assert states == {"DEAD": 3, "PENDING": 2, "RETRYING": 1}
 
 
-async def test_a_pause_that_is_in_force_stays_whose_it_is(scheduling: Scheduling) -> None:
+async def test_an_auto_pause_does_not_replace_a_pause_in_force(scheduling: Scheduling) -> None:
     until = NOON + timedelta(days=1)
     schedule_id = await scheduling.schedule(auto_pause_after=3)
     claimed = await running(scheduling, schedule_id, 3)
@@ -169,7 +173,7 @@ async def test_a_pause_that_is_in_force_stays_whose_it_is(scheduling: Scheduling
     assert cursor["consecutive_failures"] == 3
 
 
-async def test_a_pause_that_has_run_out_does_not_keep_another_away(scheduling: Scheduling) -> None:
+async def test_an_auto_pause_replaces_an_expired_pause(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule(auto_pause_after=3)
     claimed = await running(scheduling, schedule_id, 3)
     await scheduling.set_cursor(
@@ -181,7 +185,7 @@ async def test_a_pause_that_has_run_out_does_not_keep_another_away(scheduling: S
     assert (await scheduling.cursor(schedule_id))["paused_reason"] == REASON
 
 
-async def test_further_failures_of_a_paused_schedule_are_not_another_pause(
+async def test_further_failures_of_a_paused_schedule_set_no_second_pause(
     scheduling: Scheduling,
 ) -> None:
     schedule_id = await scheduling.schedule(auto_pause_after=3)

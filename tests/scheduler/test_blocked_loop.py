@@ -1,11 +1,11 @@
-"""A handler that blocks the event loop of a real process: who notices, and what is lost."""
+"""A handler that blocks the event loop of a real process: detection and consequences."""
 
 from pathlib import Path
 
 from support.misbehaving import events, scheduler
 from support.processes import query, until
 
-# `blocks` blocks for as long as the test wants: a real block of the loop, not a wait for anything.
+# `blocks` really blocks the loop, for as long as the test wants.
 HANDLERS = """
 beside = asyncio.Event()
 done = asyncio.Event()
@@ -46,7 +46,7 @@ LONGER_THAN_THE_LEASE = (
 HELD = "SELECT saga_name FROM tenantcron.execution WHERE state = 'RUNNING' AND lease_until > now()"
 
 
-def test_executions_beside_a_handler_that_blocks_the_loop_for_more_than_a_lease_keep_their_leases(
+def test_other_executions_keep_their_leases_while_a_handler_blocks_the_loop(
     tmp_path: Path, database_url: str
 ) -> None:
     with scheduler(tmp_path, database_url, HANDLERS, ["beside", "blocks"]) as run:
@@ -93,7 +93,7 @@ def test_a_cancellation_reaches_a_thread_although_the_loop_is_blocked(
     assert (row["state"], row["reason"]) == ("CANCELLED", "enough")
 
 
-def test_a_replica_that_is_blocked_for_two_leases_ends_and_blames_only_what_blocks_it(
+def test_a_replica_blocked_for_two_leases_exits_and_fails_only_the_blocking_attempt(
     tmp_path: Path, database_url: str
 ) -> None:
     once = ", retry: {max_attempts: 1}"
@@ -111,7 +111,7 @@ def test_a_replica_that_is_blocked_for_two_leases_ends_and_blames_only_what_bloc
     assert blocks["state"] == "DEAD"
     assert str(blocks["reason"]).startswith("blocked the event loop for 1")
     assert "time.sleep(0.05)" in attempt["error"]
-    # What ran beside it is not judged: it is lost with the worker, and soon.
+    # The other executions do not fail: they are lost with the worker, and soon recovered.
     assert beside["state"] == "RUNNING"
     left = query(database_url, "SELECT lease_until - now() AS left FROM tenantcron.execution_live")
     assert [row["left"].total_seconds() <= 1.0 for row in left] == [True]
@@ -126,7 +126,7 @@ def test_an_isolated_handler_that_loses_its_lease_is_killed_although_the_loop_is
         apart = Path(f"/proc/{run.until_noted('apart').read_text()}")
         run.make_due("beside", "blocks")
         run.until_noted("blocked")
-        # As if another replica had taken it over.
+        # As if another replica had taken over the execution.
         query(
             database_url,
             "UPDATE tenantcron.execution SET lease_token = gen_random_uuid()"

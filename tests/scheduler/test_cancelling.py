@@ -1,4 +1,4 @@
-"""What is cancelled stops at once, whenever it is cancelled."""
+"""A cancelled execution stops at once, at any stage."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tenantcron.scheduler.replica import claim_loop
 from tenantcron.scheduler.steps.claim import claim_batch
 
 MARIA = Attribution(Actor("maria", ActorType.HUMAN, "cli"))
-# A heartbeat comes every 20 minutes, unless somebody rings: nobody here waits for one.
+# Heartbeats are 20 minutes apart, so the test passes only if a notification wakes the thread.
 LEASE = timedelta(hours=1)
 
 
@@ -26,9 +26,11 @@ async def test_a_cancel_between_claim_and_start_does_not_wait_for_the_next_heart
 
     async def claim_and_be_cancelled(*arguments: object) -> object:
         claim = await claim_batch(*arguments)  # type: ignore[arg-type] # as given
-        for one in claim.started:
+        for execution in claim.started:
             before = await seen_at(real)
-            await Operator(real.database, real.settings, MARIA).cancel(str(one.id), "wrong month")
+            await Operator(real.database, real.settings, MARIA).cancel(
+                str(execution.id), "wrong month"
+            )
 
             async def looked(since: object = before) -> bool:
                 return await seen_at(real) != since
@@ -45,6 +47,6 @@ async def test_a_cancel_between_claim_and_start_does_not_wait_for_the_next_heart
 
 
 async def seen_at(real: Scheduling) -> object:
-    """Return when the replica was last heard of: what it ran then, the heartbeat has looked at."""
+    """Return the time of the last heartbeat."""
     (worker,) = await real.rows("worker", "id")
     return worker["seen_at"]

@@ -1,4 +1,4 @@
-"""A replica claims what it can run; what no replica can run waits, and ends at its own deadline."""
+"""A replica claims what it can run; executions without a runner wait until their deadline."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -37,8 +37,8 @@ def with_capabilities(replica: Replica, *named: str, patterns: tuple[str, ...] =
 
 
 async def report(scheduling: Scheduling, replica: Replica, *, draining: bool = False) -> None:
-    """Let a replica send a heartbeat."""
-    said = WorkerReport(
+    """Send a heartbeat of a replica."""
+    report = WorkerReport(
         replica.worker_id,
         "scheduler",
         running=0,
@@ -47,7 +47,7 @@ async def report(scheduling: Scheduling, replica: Replica, *, draining: bool = F
         capabilities=replica.capabilities.declared,
     )
     async with scheduling.database.transaction() as connection:
-        await workers.report(connection, said, scheduling.clock())
+        await workers.report(connection, report, scheduling.clock())
 
 
 async def reasons(scheduling: Scheduling) -> list[tuple[object, object]]:
@@ -75,13 +75,13 @@ def test_a_requirement_is_the_kind_of_the_target_else_the_saga(
         ([], "http", False),
     ],
 )
-def test_a_capability_covers_what_its_pattern_matches(
+def test_a_capability_covers_requirements_that_match_its_pattern(
     capabilities: list[str], required: str, enough: bool
 ) -> None:
     assert covers(capabilities, required) is enough
 
 
-async def test_each_of_two_services_claims_its_own_and_leaves_the_rest(
+async def test_each_service_claims_only_its_own_executions(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(3, saga_name="invoice")
@@ -104,7 +104,7 @@ async def test_a_replica_with_neither_handlers_nor_targets_claims_nothing(
     assert (claim.started, claim.has_own) == ((), False)
 
 
-async def test_what_is_fired_requires_its_handler_or_the_kind_of_its_target(
+async def test_a_fired_execution_requires_its_handler_or_its_kind_of_target(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule("invoice")
@@ -117,7 +117,7 @@ async def test_what_is_fired_requires_its_handler_or_the_kind_of_its_target(
     assert rows == {"invoice": "saga:invoice", "call": "http"}
 
 
-async def test_the_limits_count_what_all_services_run(scheduling: Scheduling) -> None:
+async def test_limits_count_the_executions_of_all_services(scheduling: Scheduling) -> None:
     await scheduling.limit(3)
     await scheduling.waiting(5, saga_name="invoice", tenant="a")
     await scheduling.waiting(5, saga_name="forecast", tenant="b")
@@ -128,7 +128,7 @@ async def test_the_limits_count_what_all_services_run(scheduling: Scheduling) ->
     assert (len(billing), len(forecasting)) == (3, 0)
 
 
-async def test_the_limit_of_a_tenant_holds_over_all_requirements_of_one_claim(
+async def test_the_tenant_limit_applies_across_all_requirements_of_a_claim(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(100, per_tenant=3)
@@ -140,7 +140,9 @@ async def test_the_limit_of_a_tenant_holds_over_all_requirements_of_one_claim(
     assert len(started) == 3
 
 
-async def test_priority_and_age_hold_across_the_sagas_of_a_tenant(scheduling: Scheduling) -> None:
+async def test_priority_and_age_order_executions_across_the_sagas_of_a_tenant(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.limit(1)
     for saga, priority, age in [("c", 2, 1), ("a", 2, 5), ("d", 3, 9), ("b", 0, 0)]:
         not_before = NOON - timedelta(minutes=age)
@@ -170,7 +172,7 @@ async def test_a_busy_service_leaves_slots_to_one_that_is_short_of_them(
     await scheduling.finish(first)
     claim = await scheduling.claim(billing)
 
-    # The small tenant runs nothing, so the free slot is its own.
+    # The small tenant runs nothing, so the free slot is reserved for it.
     assert (claim.started, claim.leaves_slots) == ((), True)
     (started,) = (await scheduling.claim(forecasting)).started
     assert started.tenant_id == "small"
@@ -178,7 +180,7 @@ async def test_a_busy_service_leaves_slots_to_one_that_is_short_of_them(
     assert len((await scheduling.claim(billing)).started) == 1
 
 
-async def test_slots_are_not_left_for_long_to_a_service_that_does_not_come(
+async def test_slots_are_not_reserved_for_long_for_a_service_that_does_not_claim(
     scheduling: Scheduling,
 ) -> None:
     billing = scheduling.replica("billing", "invoice")
@@ -198,7 +200,9 @@ async def test_slots_are_not_left_for_long_to_a_service_that_does_not_come(
     assert len((await scheduling.claim(billing)).started) == 1
 
 
-async def test_rows_of_the_release_before_are_decided_and_claimed(scheduling: Scheduling) -> None:
+async def test_rows_of_the_previous_release_get_a_requirement_and_are_claimed(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.waiting(2, saga_name="invoice", requires=None)
     await scheduling.waiting(1, saga_name="forecast", requires=None)
 
@@ -209,7 +213,7 @@ async def test_rows_of_the_release_before_are_decided_and_claimed(scheduling: Sc
     assert {row["requires"] for row in rows} == {"saga:invoice", "saga:forecast"}
 
 
-async def test_a_row_of_the_release_before_with_a_target_requires_its_kind(
+async def test_a_row_of_the_previous_release_with_a_target_requires_its_kind(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule("call", target=URL)
@@ -223,7 +227,7 @@ async def test_a_row_of_the_release_before_with_a_target_requires_its_kind(
     assert started.schedule_name == "call"
 
 
-async def test_a_catch_all_takes_what_no_replica_names(scheduling: Scheduling) -> None:
+async def test_a_catch_all_claims_what_no_replica_declares(scheduling: Scheduling) -> None:
     engine = with_capabilities(scheduling.replica("engine"), patterns=("saga:*",))
     billing = scheduling.replica("billing", "invoice")
     await RunnerWatch(billing).declare()
@@ -235,7 +239,7 @@ async def test_a_catch_all_takes_what_no_replica_names(scheduling: Scheduling) -
     assert [claimed.saga_name for claimed in started] == ["other"]
 
 
-async def test_a_catch_all_leaves_alone_what_was_named_within_the_last_hour(
+async def test_a_catch_all_skips_what_was_declared_within_the_last_hour(
     scheduling: Scheduling,
 ) -> None:
     engine = with_capabilities(scheduling.replica("engine"), patterns=("saga:*",))
@@ -249,7 +253,7 @@ async def test_a_catch_all_leaves_alone_what_was_named_within_the_last_hour(
     assert len(await scheduling.claim_all(engine)) == 1
 
 
-async def test_a_catch_all_that_is_limited_takes_only_what_its_pattern_matches(
+async def test_a_limited_catch_all_claims_only_what_its_pattern_matches(
     scheduling: Scheduling,
 ) -> None:
     reports = with_capabilities(scheduling.replica(), patterns=("saga:report_*",))
@@ -261,7 +265,7 @@ async def test_a_catch_all_that_is_limited_takes_only_what_its_pattern_matches(
     assert [claimed.saga_name for claimed in started] == ["report_daily"]
 
 
-async def test_a_claim_by_mistake_is_given_back_without_an_attempt_and_corrected(
+async def test_a_mistaken_claim_is_released_without_an_attempt_and_corrected(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(1, saga_name="invoice", requires="saga:wrong")
@@ -304,13 +308,13 @@ def row(*capabilities: str, draining: bool = False, unknown: bool = False) -> Wo
     ],
     ids=["no replica", "one handler", "catch-all and targets", "draining", "release before"],
 )
-def test_what_has_no_runner_is_seen_from_the_live_replicas(
+def test_requirements_without_a_runner_follow_from_the_live_replicas(
     replicas: list[WorkerRow], missing: list[str]
 ) -> None:
     assert without_runner(["saga:invoice", "http"], replicas) == missing
 
 
-async def test_what_no_replica_can_run_waits_until_its_start_deadline_then_is_skipped(
+async def test_an_execution_without_a_runner_waits_until_its_start_deadline(
     scheduling: Scheduling,
 ) -> None:
     billing = scheduling.replica("billing", "invoice")
@@ -334,7 +338,9 @@ async def test_what_no_replica_can_run_waits_until_its_start_deadline_then_is_sk
     assert [cursor["consecutive_failures"] for cursor in cursors] == [0, 0]
 
 
-async def test_what_another_live_replica_can_run_is_left_to_it(scheduling: Scheduling) -> None:
+async def test_an_execution_with_a_live_runner_elsewhere_stays_pending(
+    scheduling: Scheduling,
+) -> None:
     billing = scheduling.replica("billing", "invoice")
     await report(scheduling, scheduling.replica("forecasting", "forecast"))
     await scheduling.waiting(1, saga_name="forecast", start_deadline=NOON - timedelta(hours=1))
@@ -358,7 +364,7 @@ async def test_what_another_live_replica_can_run_is_left_to_it(scheduling: Sched
         ("UPDATE tenantcron.schedule_cursor SET enabled = false", "schedule disabled"),
     ],
 )
-async def test_what_no_replica_can_run_ends_with_its_tenant_or_schedule(
+async def test_an_execution_without_a_runner_ends_with_its_tenant_or_schedule(
     scheduling: Scheduling, change: str, reason: str
 ) -> None:
     await scheduling.waiting(1, saga_name="forecast")
@@ -369,7 +375,7 @@ async def test_what_no_replica_can_run_ends_with_its_tenant_or_schedule(
     assert await reasons(scheduling) == [("SKIPPED", reason)]
 
 
-async def test_the_next_occurrence_replaces_one_that_no_replica_can_run(
+async def test_the_next_occurrence_replaces_one_without_a_runner(
     scheduling: Scheduling,
 ) -> None:
     schedule = await scheduling.schedule("forecast", overlap="cancel_running")
@@ -384,7 +390,7 @@ async def test_the_next_occurrence_replaces_one_that_no_replica_can_run(
     assert (await scheduling.cursor(schedule))["paused_at"] is None
 
 
-async def test_health_names_the_sagas_that_no_live_replica_can_run(scheduling: Scheduling) -> None:
+async def test_health_reports_sagas_without_a_runner(scheduling: Scheduling) -> None:
     await report(scheduling, scheduling.replica("billing", "invoice"))
     await scheduling.waiting(1, saga_name="invoice")
     await scheduling.waiting(3, saga_name="forecast")
@@ -400,7 +406,9 @@ async def test_health_names_the_sagas_that_no_live_replica_can_run(scheduling: S
     assert (found.subjects, found.count) == (("forecast",), 3)
 
 
-async def test_health_blames_no_limit_for_what_has_no_runner(scheduling: Scheduling) -> None:
+async def test_health_does_not_count_executions_without_a_runner_as_waiting_for_slots(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.waiting(3, saga_name="forecast")
     scheduling.clock.go_on(hours=1)
     await report(scheduling, scheduling.replica("billing", "invoice"))
@@ -411,7 +419,7 @@ async def test_health_blames_no_limit_for_what_has_no_runner(scheduling: Schedul
     assert [finding.code for finding in examine(vitals)] == ["no-runner"]
 
 
-async def test_why_says_that_no_live_replica_can_run_it(scheduling: Scheduling) -> None:
+async def test_why_explains_that_no_live_replica_can_run_it(scheduling: Scheduling) -> None:
     await scheduling.schedule("forecast", start_within="1h")
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -428,7 +436,7 @@ async def test_why_says_that_no_live_replica_can_run_it(scheduling: Scheduling) 
     )
 
 
-async def test_a_metric_counts_what_has_no_runner_by_saga_and_names_only_so_many(
+async def test_a_metric_counts_executions_without_a_runner_for_a_bounded_number_of_sagas(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "MOST_SAGAS", 2)
@@ -437,13 +445,13 @@ async def test_a_metric_counts_what_has_no_runner_by_saga_and_names_only_so_many
     for number, saga in enumerate(("few", "more", "most"), 1):
         await scheduling.waiting(number, saga_name=saga)
 
-    whole = prometheus.Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
-    scraped = read((await whole.scrape()).decode())
+    metrics = prometheus.Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
+    scraped = read((await metrics.scrape()).decode())
 
     assert scraped.values("executions_without_runner", "saga") == {"most": 3, "more": 2}
 
 
-async def test_what_waits_for_a_runner_costs_an_idle_replica_a_glance_now_and_then(
+async def test_executions_without_a_runner_cost_an_idle_replica_only_glances(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(50, saga_name="forecast")
@@ -453,7 +461,7 @@ async def test_what_waits_for_a_runner_costs_an_idle_replica_a_glance_now_and_th
     assert await glances.seconds_to_next_waiting(scheduling.database, own, NOON, NOON) is None
 
 
-async def test_old_names_are_forgotten(scheduling: Scheduling) -> None:
+async def test_old_capabilities_are_deleted(scheduling: Scheduling) -> None:
     await scheduling.execute(
         "INSERT INTO tenantcron.capability VALUES ('saga:old', now() - interval '31 days'),"
         " ('saga:new', now())"
@@ -465,7 +473,7 @@ async def test_old_names_are_forgotten(scheduling: Scheduling) -> None:
     assert [row["name"] for row in await scheduling.rows("capability", "name")] == ["saga:new"]
 
 
-async def test_only_what_has_not_begun_follows_a_schedule_to_another_runner(
+async def test_only_unstarted_executions_get_the_new_requirement_of_a_schedule(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(3, saga_name="invioce")

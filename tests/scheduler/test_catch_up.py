@@ -1,4 +1,4 @@
-"""After a downtime: what was missed starts once, each, or not at all, and is on record."""
+"""Catch-up after a downtime: missed occurrences start once, each, or not at all."""
 
 from collections import Counter
 from datetime import timedelta
@@ -21,16 +21,16 @@ async def after_downtime(scheduling: Scheduling, hours: float, **definition: str
 
 
 async def run_all(scheduling: Scheduling) -> list[object]:
-    """Start and end what may start, one after the other; return the times that were meant."""
+    """Start and end pending executions one by one; return their nominal times."""
     ran: list[object] = []
     while started := await scheduling.claim_all():
-        for one in started:
-            ran.append(one.scheduled_for)
-            await scheduling.finish(one)
+        for execution in started:
+            ran.append(execution.scheduled_for)
+            await scheduling.finish(execution)
     return ran
 
 
-async def test_once_starts_the_latest_and_says_what_it_stands_for(scheduling: Scheduling) -> None:
+async def test_once_starts_the_latest_and_records_what_it_covers(scheduling: Scheduling) -> None:
     await after_downtime(scheduling, 5.5, catch_up_window="1d")
 
     assert await run_all(scheduling) == [NOON + 5 * HOUR]
@@ -39,7 +39,7 @@ async def test_once_starts_the_latest_and_says_what_it_stands_for(scheduling: Sc
     assert (row["covers_from"], row["missed_count"]) == (NOON + HOUR, 4)
 
 
-async def test_none_starts_nothing_and_leaves_one_row(scheduling: Scheduling) -> None:
+async def test_none_starts_nothing_and_records_one_row(scheduling: Scheduling) -> None:
     await after_downtime(scheduling, 5.5, catch_up="none")
 
     assert await run_all(scheduling) == []
@@ -50,15 +50,13 @@ async def test_none_starts_nothing_and_leaves_one_row(scheduling: Scheduling) ->
 
 
 @pytest.mark.parametrize("overlap", ["queue", "allow"])
-async def test_all_starts_each_in_the_order_of_their_times(
-    scheduling: Scheduling, overlap: str
-) -> None:
+async def test_all_starts_each_occurrence_in_order(scheduling: Scheduling, overlap: str) -> None:
     await after_downtime(scheduling, 5.5, catch_up="all", catch_up_window="1d", overlap=overlap)
 
     assert await run_all(scheduling) == [NOON + number * HOUR for number in range(1, 6)]
 
 
-async def test_what_is_caught_up_waits_for_a_slot_as_long_as_its_window(
+async def test_a_catch_up_waits_for_a_slot_as_long_as_its_window(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(1)
@@ -75,7 +73,7 @@ async def test_what_is_caught_up_waits_for_a_slot_as_long_as_its_window(
     assert await scheduling.count(state="SKIPPED", reason="concurrency limit reached") == 1
 
 
-async def test_after_a_day_thousands_start_once_each_and_never_more_at_once_than_allowed(
+async def test_after_a_day_thousands_of_schedules_start_once_within_the_limits(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(100, per_tenant=1000)
@@ -87,8 +85,8 @@ async def test_after_a_day_thousands_start_once_each_and_never_more_at_once_than
     while started := await scheduling.claim_all():
         (row,) = await scheduling.query(RUNNING)
         at_once.add(row["number"])
-        starts.update(one.schedule_id for one in started)
-        ended = [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started]
+        starts.update(execution.schedule_id for execution in started)
+        ended = [Attempt(execution, AttemptOutcome.SUCCEEDED) for execution in started]
         await finish_batch(scheduling.replica(), ended)
 
     assert at_once == {100}
@@ -99,7 +97,7 @@ async def test_after_a_day_thousands_start_once_each_and_never_more_at_once_than
     }
 
 
-async def test_a_storm_is_held_back_by_the_limits_and_nothing_of_it_is_lost(
+async def test_limits_hold_back_a_storm_of_catch_ups_and_lose_none(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(3, per_tenant=2)
@@ -111,14 +109,16 @@ async def test_a_storm_is_held_back_by_the_limits_and_nothing_of_it_is_lost(
 
     first = await scheduling.claim_all()
     assert len(first) == 3
-    for one in first:
-        await scheduling.finish(one)
+    for execution in first:
+        await scheduling.finish(execution)
     await run_all(scheduling)
 
     assert await scheduling.count(state="SUCCEEDED") == 12
 
 
-async def test_a_hundred_missed_occurrences_do_not_stop_a_schedule(scheduling: Scheduling) -> None:
+async def test_a_schedule_continues_after_a_hundred_missed_occurrences(
+    scheduling: Scheduling,
+) -> None:
     await after_downtime(scheduling, 24 * 30)
     await run_all(scheduling)
 
@@ -128,7 +128,7 @@ async def test_a_hundred_missed_occurrences_do_not_stop_a_schedule(scheduling: S
     assert len(await run_all(scheduling)) == 1
 
 
-async def test_a_downtime_in_two_parts_covers_each_occurrence_once(scheduling: Scheduling) -> None:
+async def test_two_downtimes_cover_each_occurrence_once(scheduling: Scheduling) -> None:
     await after_downtime(scheduling, 10.5)
     scheduling.clock.go_on(hours=7)
     await scheduling.fire()

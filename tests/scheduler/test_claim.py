@@ -1,4 +1,4 @@
-"""Claim: what waits starts, or is skipped with a reason that says exactly why."""
+"""Claim: pending executions start, or are skipped with an exact reason."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from tenantcron.store.steps import claiming, glances
 NO_SLOT = "concurrency limit reached"
 
 
-async def test_what_starts_has_a_lease_a_token_and_a_worker(scheduling: Scheduling) -> None:
+async def test_a_started_execution_has_a_lease_a_token_and_a_worker(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule("nightly")
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -50,16 +50,18 @@ async def test_nothing_starts_twice(scheduling: Scheduling) -> None:
     await scheduling.waiting(40)
     several = [scheduling.replica(f"r{number}") for number in range(4)]
 
-    claims = await asyncio.gather(*(claim_batch(one, 15) for one in several))
+    claims = await asyncio.gather(*(claim_batch(replica, 15) for replica in several))
 
-    ids = [one.id for claim in claims for one in claim.started]
+    ids = [execution.id for claim in claims for execution in claim.started]
     assert len(ids) == len(set(ids)) == 40
-    claimed_by = [{one.lease_token for one in claim.started} for claim in claims if claim.started]
+    claimed_by = [
+        {execution.lease_token for execution in claim.started} for claim in claims if claim.started
+    ]
     assert [len(tokens) for tokens in claimed_by] == [1, 1, 1]
     assert len(set.union(*claimed_by)) == 3
 
 
-async def test_what_may_not_wait_is_skipped_when_the_cluster_is_full(
+async def test_an_execution_that_may_not_wait_is_skipped_at_the_cluster_limit(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(2)
@@ -75,7 +77,9 @@ async def test_what_may_not_wait_is_skipped_when_the_cluster_is_full(
     assert (row["finished_at"], row["attempt"], row["started_at"]) == (NOON, 0, None)
 
 
-async def test_what_may_not_wait_is_skipped_when_its_tenant_is_full(scheduling: Scheduling) -> None:
+async def test_an_execution_that_may_not_wait_is_skipped_at_the_tenant_limit(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.waiting(6, start_deadline=NOON)
     await scheduling.waiting(1, tenant="other", start_deadline=NOON)
 
@@ -96,7 +100,7 @@ async def test_what_may_not_wait_is_skipped_when_its_tenant_is_full(scheduling: 
         ({"status": "deprovisioned"}, "tenant deprovisioned"),
     ],
 )
-async def test_of_a_tenant_that_is_not_active_nothing_starts_and_nothing_waits(
+async def test_executions_of_an_inactive_tenant_end_without_a_start(
     scheduling: Scheduling, columns: dict[str, Any], reason: str
 ) -> None:
     await scheduling.tenant("closed", **columns)
@@ -121,7 +125,7 @@ async def test_of_a_tenant_that_is_not_active_nothing_starts_and_nothing_waits(
     )
 
 
-async def test_start_within_lets_it_wait_and_skips_it_at_the_deadline(
+async def test_an_execution_waits_for_start_within_and_is_skipped_at_the_deadline(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(1)
@@ -140,7 +144,7 @@ async def test_start_within_lets_it_wait_and_skips_it_at_the_deadline(
     assert await scheduling.count(state="SKIPPED", reason=NO_SLOT) == 1
 
 
-async def test_what_waits_starts_when_a_slot_is_freed(scheduling: Scheduling) -> None:
+async def test_a_pending_execution_starts_when_a_slot_is_freed(scheduling: Scheduling) -> None:
     await scheduling.limit(1)
     await scheduling.waiting(1)
     (first,) = await scheduling.claim_all()
@@ -162,7 +166,7 @@ async def test_what_waits_starts_when_a_slot_is_freed(scheduling: Scheduling) ->
     ],
     ids=["a retry", "a manual trigger", "a queued one", "a caught up one"],
 )
-async def test_what_may_wait_waits_while_all_is_full(
+async def test_an_execution_that_may_wait_stays_pending_at_the_limit(
     scheduling: Scheduling, columns: dict[str, Any]
 ) -> None:
     await scheduling.limit(1, per_tenant=1)
@@ -178,7 +182,9 @@ async def test_what_may_wait_waits_while_all_is_full(
     assert len(await scheduling.claim_all()) == 1
 
 
-async def test_what_a_batch_has_no_room_for_is_never_skipped(scheduling: Scheduling) -> None:
+async def test_an_execution_that_does_not_fit_into_a_batch_is_not_skipped(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.limit(100)
     await scheduling.waiting(30, start_deadline=NOON)
 
@@ -186,7 +192,7 @@ async def test_what_a_batch_has_no_room_for_is_never_skipped(scheduling: Schedul
 
     assert [len(claim.started) for claim in claims] == [7, 7, 7, 7, 2, 0]
     assert [claim.more for claim in claims] == [True] * 5 + [False]
-    assert [one for claim in claims for one in claim.skipped] == []
+    assert [execution for claim in claims for execution in claim.skipped] == []
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,7 @@ async def test_what_a_batch_has_no_room_for_is_never_skipped(scheduling: Schedul
         "DELETE FROM tenantcron.limits",
     ],
 )
-async def test_where_the_check_cannot_be_made_nothing_starts_and_nothing_is_lost(
+async def test_without_a_limits_row_nothing_starts_and_nothing_is_lost(
     scheduling: Scheduling, damage: str
 ) -> None:
     await scheduling.waiting(2, start_deadline=NOON)
@@ -210,7 +216,7 @@ async def test_where_the_check_cannot_be_made_nothing_starts_and_nothing_is_lost
     assert await scheduling.rows() == before
 
 
-async def test_where_the_role_may_not_read_tenants_nothing_starts_and_nothing_is_lost(
+async def test_without_the_privilege_to_read_tenants_nothing_starts_and_nothing_is_lost(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(2, start_deadline=NOON)
@@ -222,7 +228,7 @@ async def test_where_the_role_may_not_read_tenants_nothing_starts_and_nothing_is
     await scheduling.execute("GRANT ALL ON ALL FUNCTIONS IN SCHEMA tenantcron TO half_blind")
     await scheduling.execute("REVOKE ALL ON tenantcron.tenant FROM half_blind")
 
-    async def claim_half_blind() -> None:
+    async def claim_without_privilege() -> None:
         async with scheduling.database.transaction() as connection:
             await connection.exec_driver_sql("SET LOCAL ROLE half_blind")
             await claiming.claim(
@@ -235,7 +241,7 @@ async def test_where_the_role_may_not_read_tenants_nothing_starts_and_nothing_is
             )
 
     with pytest.raises(DatabaseError, match="permission denied for table tenant"):
-        await claim_half_blind()
+        await claim_without_privilege()
 
     await scheduling.execute("DROP OWNED BY half_blind")
     await scheduling.execute("DROP ROLE half_blind")
@@ -243,7 +249,7 @@ async def test_where_the_role_may_not_read_tenants_nothing_starts_and_nothing_is
     assert len((await scheduling.claim()).started) == 2
 
 
-async def test_one_that_is_being_cancelled_does_not_start(scheduling: Scheduling) -> None:
+async def test_an_execution_that_is_being_cancelled_does_not_start(scheduling: Scheduling) -> None:
     await scheduling.waiting(2)
     first = (await scheduling.rows())[0]["id"]
     async with scheduling.database.transaction() as connection:
@@ -252,12 +258,12 @@ async def test_one_that_is_being_cancelled_does_not_start(scheduling: Scheduling
         )
         claim = await scheduling.claim()
 
-    assert [one.id for one in claim.started if one.id == first] == []
+    assert [execution.id for execution in claim.started if execution.id == first] == []
     assert len(claim.started) == 1
     assert await scheduling.count(id=first, state="CANCELLED") == 1
 
 
-async def test_what_is_given_back_is_as_if_it_had_never_been_claimed(
+async def test_a_released_execution_looks_unclaimed(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(2, start_deadline=NOON)
@@ -272,7 +278,7 @@ async def test_what_is_given_back_is_as_if_it_had_never_been_claimed(
     assert len((await scheduling.claim(scheduling.replica("two"))).started) == 3
 
 
-async def test_only_who_holds_the_lease_can_give_it_back(scheduling: Scheduling) -> None:
+async def test_only_the_holder_of_the_lease_can_release_it(scheduling: Scheduling) -> None:
     await scheduling.waiting(1)
     (claimed,) = (await scheduling.claim()).started
     await scheduling.finish(claimed)
@@ -283,7 +289,7 @@ async def test_only_who_holds_the_lease_can_give_it_back(scheduling: Scheduling)
     assert await scheduling.rows() == before
 
 
-async def test_how_long_it_is_until_something_changes_for_what_waits(
+async def test_the_time_until_the_next_pending_execution_may_start(
     scheduling: Scheduling,
 ) -> None:
     async def seconds(since: datetime | None = None) -> float | None:
@@ -298,18 +304,18 @@ async def test_how_long_it_is_until_something_changes_for_what_waits(
     assert await seconds() == 90
     await scheduling.waiting(1, state="RETRYING", not_before=NOON + timedelta(seconds=30))
     assert await seconds() == 30
-    # What only other replicas can run does not wake this one.
+    # Executions that only other replicas can run do not wake this one.
     await scheduling.waiting(1, saga_name="other", not_before=NOON + timedelta(seconds=10))
     assert await seconds() == 30
     scheduling.clock.go_on(seconds=60)
     assert await seconds() == 30
     scheduling.clock.go_on(seconds=60)
     assert await seconds() is None
-    # What has come since the last claim is not slept over.
+    # An execution that became pending after the last claim shortens the sleep.
     assert await seconds(since=NOON + timedelta(seconds=60)) == -30
 
 
-async def test_one_that_nobody_was_there_to_claim_in_time_does_not_start(
+async def test_an_execution_that_no_replica_claimed_in_time_does_not_start(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(catch_up="none")
@@ -323,7 +329,7 @@ async def test_one_that_nobody_was_there_to_claim_in_time_does_not_start(
     assert await scheduling.states() == [("SKIPPED", "no scheduler started it in time")]
 
 
-async def test_one_that_was_fired_at_the_last_moment_has_a_minute_to_be_claimed_in(
+async def test_an_execution_fired_at_the_last_moment_has_a_minute_to_be_claimed(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule()
@@ -359,7 +365,7 @@ async def test_an_execution_of_a_paused_schedule_is_retried(scheduling: Scheduli
     assert started.attempt == 2
 
 
-async def test_what_was_cancelled_and_is_given_back_ends(scheduling: Scheduling) -> None:
+async def test_a_cancelled_execution_ends_when_it_is_released(scheduling: Scheduling) -> None:
     await scheduling.waiting(1)
     (claimed,) = (await scheduling.claim()).started
     await scheduling.execute(
@@ -371,7 +377,7 @@ async def test_what_was_cancelled_and_is_given_back_ends(scheduling: Scheduling)
     assert await scheduling.states() == [("CANCELLED", "by maria")]
 
 
-async def test_a_replica_that_stands_still_in_a_claim_does_not_stop_the_others(
+async def test_a_stalled_claim_does_not_stop_other_replicas(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(3)
@@ -387,7 +393,7 @@ async def test_a_replica_that_stands_still_in_a_claim_does_not_stop_the_others(
     )
     patience = "idle_in_transaction_session_timeout"
     assert await connection.scalar(text(f"SHOW {patience}")) == "10s"
-    # Nobody here has so much time; and nobody else's is cut short.
+    # Shorten the timeout, only for this test.
     await connection.execute(text(f"SET LOCAL {patience} TO '50ms'"))
 
     async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""Time: all replicas tell it by the database's clock, and it may be set back and forth."""
+"""Time: all replicas use the database's clock, which may be set back and forth."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ from tenantcron.scheduler.steps.finish import recover_lost
 from tenantcron.store.connection.times import database_time
 
 HOUR = timedelta(hours=1)
-# What is monotonic tells how long something took, and nobody can set it; it tells no time.
+# The monotonic clock measures durations and cannot be set. It has no time of day.
 MACHINE_CLOCK = re.compile(
     r"datetime\.(now|utcnow|today)|date\.today|time\.(time|localtime|gmtime)\b|\btime_ns\b"
     r"|from time import (?!monotonic$)|import time\b",
@@ -22,7 +22,7 @@ MACHINE_CLOCK = re.compile(
 
 
 @pytest.mark.parametrize("folder", ["scheduler", "store", "provider", "cron", "targets"])
-def test_nothing_reads_the_machines_clock(folder: str) -> None:
+def test_no_module_reads_the_machine_clock(folder: str) -> None:
     found = {
         file.name: match[0]
         for file in files(f"tenantcron.{folder}").iterdir()
@@ -30,20 +30,20 @@ def test_nothing_reads_the_machines_clock(folder: str) -> None:
         for match in [MACHINE_CLOCK.search(file.read_text(encoding="utf-8"))]
         if match
     }
-    # The embedded server is started and waited for, which no schedule depends on.
+    # Starting the embedded server uses the machine clock, which affects no schedule.
     assert {name: text for name, text in found.items() if name not in ALLOWED} == {}
 
 
 ALLOWED = {"cluster.py", "embedded.py"}
 
 
-def test_the_search_for_the_machines_clock_finds_one() -> None:
+def test_the_search_for_the_machine_clock_finds_a_use() -> None:
     assert MACHINE_CLOCK.search("at = datetime.now(UTC)")
     assert MACHINE_CLOCK.search("from time import monotonic, time")
     assert MACHINE_CLOCK.search("from time import monotonic\n") is None
 
 
-async def test_without_a_fake_one_the_databases_clock_decides(scheduling: Scheduling) -> None:
+async def test_without_a_fake_clock_the_database_clock_decides(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule("minutely", "* * * * *")
     await scheduling.execute(
         "UPDATE tenantcron.schedule_cursor SET next_run_at = date_trunc('minute', now())"
@@ -55,7 +55,7 @@ async def test_without_a_fake_one_the_databases_clock_decides(scheduling: Schedu
 
     following = (await scheduling.cursor(schedule_id))["next_run_at"]
     assert isinstance(following, datetime)
-    # A minute may end in between.
+    # The two reads may be in different minutes.
     assert before < following <= await database_time_of(scheduling) + timedelta(minutes=1)
 
 
@@ -65,7 +65,7 @@ async def database_time_of(scheduling: Scheduling) -> datetime:
 
 
 async def occurrences(scheduling: Scheduling) -> Counter[object]:
-    """Return how often each occurrence is a row or in the cover of one."""
+    """Return how many rows cover each occurrence."""
     found: Counter[object] = Counter()
     for row in await scheduling.rows():
         since, until = row["covers_from"] or row["scheduled_for"], row["scheduled_for"]
@@ -77,7 +77,7 @@ async def occurrences(scheduling: Scheduling) -> Counter[object]:
     return found
 
 
-async def test_a_clock_set_back_fires_nothing_twice_and_nothing_late(
+async def test_a_clock_set_back_fires_nothing_twice_or_late(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule()
@@ -89,7 +89,7 @@ async def test_a_clock_set_back_fires_nothing_twice_and_nothing_late(
     assert len(await scheduling.rows()) == 5
 
 
-async def test_a_clock_that_jumps_ahead_and_back_doubles_nothing_and_loses_nothing(
+async def test_a_clock_that_jumps_forwards_and_back_duplicates_and_loses_nothing(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule()
@@ -114,7 +114,7 @@ async def test_a_clock_set_back_starts_nothing_twice(scheduling: Scheduling) -> 
     assert await scheduling.states() == [("SUCCEEDED", None)]
 
 
-async def test_what_waits_while_the_clock_is_set_back_starts_when_its_time_comes_again(
+async def test_an_execution_pending_while_the_clock_is_set_back_starts_at_its_time(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(start_within="30m")

@@ -1,4 +1,4 @@
-"""Transactions of handlers: a tenant's own schema, attributed, and never committed too late."""
+"""Transactions of handlers: in the tenant's schema, attributed, and never committed too late."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ from tenantcron.targets.registry import Handler, HandlerFunction, Handlers, Sour
 from tenantcron.targets.signals import Cancelled
 
 TENANTS = ("acme", "night-owl")
-# The trigger is written as a user's own would be: it knows nothing but the settings.
+# Written like a user's trigger, which knows only the session settings.
 METERS = """
 CREATE TABLE {schema}.meter (id integer PRIMARY KEY, owner text);
 CREATE TABLE {schema}.history (meter integer, actor text, correlation_id text);
@@ -62,7 +62,7 @@ async def transactions(tenants: Database) -> AsyncIterator[HandlerTransactions]:
 
 
 class Runs:
-    """Runs one handler on the database, with a clock that the test moves by hand."""
+    """Runs a handler on the database, with a clock that the test moves."""
 
     def __init__(self, transactions: HandlerTransactions, function: HandlerFunction) -> None:
         place = SourceLocation("m", "f", "x", 1)
@@ -73,7 +73,7 @@ class Runs:
         self.executor = Executor(handlers, connections, call_later=self.clock)
 
     async def run(self, of: Claimed) -> Attempt:
-        """Run it to its end."""
+        """Run the handler until its attempt ends."""
         return await self.executor.run(of, SETTINGS)
 
 
@@ -89,13 +89,13 @@ def in_a_thread(execution: Execution) -> None:
 
 async def failing_in_the_loop(execution: Execution) -> None:
     async with execution.connection() as connection:
-        await connection.execute(INSERT, {"owner": "nobody"})
+        await connection.execute(INSERT, {"owner": "unknown"})
         raise ValueError("changed my mind")
 
 
 def failing_in_a_thread(execution: Execution) -> None:
     with execution.connection() as connection:
-        connection.execute(INSERT, {"owner": "nobody"})
+        connection.execute(INSERT, {"owner": "unknown"})
         raise ValueError("changed my mind")
 
 
@@ -125,11 +125,11 @@ async def test_a_handler_writes_to_the_schema_of_its_tenant_and_no_other(
 async def test_a_trigger_of_the_tenant_sees_the_actor_and_the_execution(
     tenants: Database, transactions: HandlerTransactions, handler: HandlerFunction
 ) -> None:
-    # What would have to be quoted in SQL, and what a driver takes for a parameter.
+    # Characters that need quoting in SQL, or that a driver treats as parameters.
     actor = Actor("o'hara 100% :x \\ {}", ActorType.WORKER, "test")
-    one = claimed(actor=actor, execution_id=UUID(int=7))
+    execution = claimed(actor=actor, execution_id=UUID(int=7))
 
-    attempt = await Runs(transactions, handler).run(one)
+    attempt = await Runs(transactions, handler).run(execution)
 
     assert attempt.error is None
     assert await rows(tenants, "acme", "history") == [(1, actor.id, str(UUID(int=7)))]
@@ -146,7 +146,7 @@ async def test_an_exception_rolls_back(
 
 
 @BOTH_WAYS
-async def test_an_error_of_the_database_is_the_handlers_own(
+async def test_a_database_error_reaches_the_handler(
     transactions: HandlerTransactions, handler: HandlerFunction
 ) -> None:
     run = Runs(transactions, handler)
@@ -158,7 +158,7 @@ async def test_an_error_of_the_database_is_the_handlers_own(
     assert "IntegrityError" in str(attempt.error)
 
 
-async def test_nothing_of_a_transaction_stays_on_its_connection(
+async def test_a_connection_keeps_no_state_of_a_transaction(
     transactions: HandlerTransactions,
 ) -> None:
     found: list[tuple[object, ...]] = []
@@ -183,7 +183,7 @@ async def test_nothing_of_a_transaction_stays_on_its_connection(
 
 
 async def outside(transactions: HandlerTransactions) -> tuple[object, ...]:
-    """What the same connection says outside of any transaction."""
+    """Return the settings of the connection outside a transaction."""
     state = text(
         "SELECT current_setting('tenantcron.actor', true), current_setting('search_path'),"
         " pg_backend_pid()"
@@ -233,12 +233,15 @@ async def test_one_connection_is_one_transaction(transactions: HandlerTransactio
     assert "one connection() is one transaction" in str(attempt.error)
 
 
-async def test_handlers_cannot_take_the_connections_of_the_scheduler(
+async def test_handlers_cannot_use_up_the_connections_of_the_scheduler(
     tenants: Database, transactions: HandlerTransactions
 ) -> None:
     async def look(execution: Execution) -> None:
         async with execution.connection() as connection, tenants.transaction() as own:
-            pids = [await one.scalar(text("SELECT pg_backend_pid()")) for one in (connection, own)]
+            pids = [
+                await transaction.scalar(text("SELECT pg_backend_pid()"))
+                for transaction in (connection, own)
+            ]
             assert len(set(pids)) == 2
             assert connection.engine is not own.engine
 
@@ -246,10 +249,10 @@ async def test_handlers_cannot_take_the_connections_of_the_scheduler(
 
 
 class LateThread:
-    """A plain handler that wants to commit when its time was up long ago."""
+    """A plain handler that commits long after its timeout."""
 
     def __init__(self) -> None:
-        self.written, self.may_end = threading.Event(), threading.Event()
+        self.was_written, self.may_end = threading.Event(), threading.Event()
         self.thread = threading.main_thread()
         self.raised: list[BaseException] = []
 
@@ -259,19 +262,19 @@ class LateThread:
             try:
                 with execution.connection() as connection:
                     connection.execute(INSERT, {"owner": "late"})
-                    self.written.set()
+                    self.was_written.set()
                     self.may_end.wait()
             except Cancelled as error:
                 self.raised.append(error)
 
 
-async def test_a_thread_whose_time_is_up_commits_nothing_any_more(
+async def test_a_timed_out_thread_can_no_longer_commit(
     tenants: Database, transactions: HandlerTransactions
 ) -> None:
     late = LateThread()
     run = Runs(transactions, late.run)
     task = asyncio.create_task(run.run(claimed()))
-    await asyncio.to_thread(late.written.wait)
+    await asyncio.to_thread(late.was_written.wait)
 
     run.clock.pending[0].go_off()
     attempt = await task
@@ -283,56 +286,56 @@ async def test_a_thread_whose_time_is_up_commits_nothing_any_more(
     assert ["rolled back" in str(error) for error in late.raised] == [True, False]
 
 
-async def test_an_async_handler_that_is_cancelled_rolls_back_and_may_clean_up_in_its_grace(
+async def test_a_cancelled_async_handler_rolls_back_and_can_clean_up(
     tenants: Database, transactions: HandlerTransactions
 ) -> None:
-    written = asyncio.Event()
+    was_written = asyncio.Event()
 
     async def clean_up(execution: Execution) -> None:
         try:
             async with execution.connection() as connection:
                 await connection.execute(INSERT, {"owner": "rolled back"})
-                written.set()
+                was_written.set()
                 await asyncio.Event().wait()
         finally:
             async with execution.connection() as connection:
                 await connection.execute(INSERT, {"owner": "cleaned up"})
 
-    one = claimed()
+    execution = claimed()
     run = Runs(transactions, clean_up)
-    task = asyncio.create_task(run.run(one))
-    await written.wait()
+    task = asyncio.create_task(run.run(execution))
+    await was_written.wait()
 
-    run.executor.cancel(one.id, Stop.CANCELLED)
+    run.executor.cancel(execution.id, Stop.CANCELLED)
 
     assert (await task).outcome is AttemptOutcome.CANCELLED
     assert await rows(tenants, "acme", "meter") == [(1, "cleaned up")]
 
 
-async def test_a_handler_that_lost_its_lease_commits_nothing_any_more(
+async def test_a_handler_that_lost_its_lease_can_no_longer_commit(
     tenants: Database, transactions: HandlerTransactions
 ) -> None:
-    written = asyncio.Event()
+    was_written = asyncio.Event()
 
     async def swallow(execution: Execution) -> None:
         async with execution.connection() as connection:
             await connection.execute(INSERT, {"owner": "lost"})
-            written.set()
+            was_written.set()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.Event().wait()
 
-    one = claimed()
+    execution = claimed()
     run = Runs(transactions, swallow)
-    task = asyncio.create_task(run.run(one))
-    await written.wait()
+    task = asyncio.create_task(run.run(execution))
+    await was_written.wait()
 
-    run.executor.cancel(one.id, Stop.LOST)
+    run.executor.cancel(execution.id, Stop.LOST)
 
     assert (await task).outcome is AttemptOutcome.LOST
     assert await rows(tenants, "acme", "meter") == []
 
 
-async def test_a_table_that_only_another_tenant_has_is_not_found(
+async def test_a_table_of_another_tenant_is_not_found(
     tenants: Database, transactions: HandlerTransactions
 ) -> None:
     async with tenants.transaction() as connection:
@@ -347,7 +350,7 @@ async def test_a_table_that_only_another_tenant_has_is_not_found(
     assert (await run.run(claimed(tenant="night-owl"))).error is None
 
 
-async def test_engines_are_made_by_the_first_handler_that_asks(tenants: Database) -> None:
+async def test_the_first_transaction_of_a_handler_creates_the_engine(tenants: Database) -> None:
     unused = HandlerTransactions(tenants.target)
     await unused.close()
 

@@ -1,4 +1,4 @@
-"""What a process counts of its own work, step by step."""
+"""The counters of a process, step by step."""
 
 import asyncio
 from dataclasses import replace
@@ -26,7 +26,7 @@ from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handlers
 
 
-def test_a_value_counts_for_its_own_bound_and_all_above() -> None:
+def test_a_value_counts_in_its_bucket_and_all_larger_ones() -> None:
     tally = DurationHistogram((1.0, 5.0))
     tally.add([0.5, 1.0, 1.5, 7.0])
     tally.add_times(5.0, 2)
@@ -34,14 +34,16 @@ def test_a_value_counts_for_its_own_bound_and_all_above() -> None:
     assert tally.total == 20.0
 
 
-async def test_attempts_count_by_outcome_and_for_as_long_as_their_rows_say(
+async def test_attempts_are_counted_by_outcome_with_the_duration_of_their_rows(
     scheduling: Scheduling,
 ) -> None:
     replica = scheduling.replica()
     await scheduling.waiting(2)
     started = await scheduling.claim_all(replica)
     scheduling.clock.go_on(seconds=7)
-    await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
+    await finish_batch(
+        replica, [Attempt(execution, AttemptOutcome.SUCCEEDED) for execution in started]
+    )
 
     tally = replica.counts.durations[AttemptOutcome.SUCCEEDED]
     assert tally.total == 14.0
@@ -51,7 +53,7 @@ async def test_attempts_count_by_outcome_and_for_as_long_as_their_rows_say(
     assert DURATIONS[-1] >= timedelta(hours=1).total_seconds()
 
 
-async def test_a_retry_is_an_attempt_and_no_end(scheduling: Scheduling) -> None:
+async def test_a_retry_counts_as_an_attempt_but_not_as_an_end(scheduling: Scheduling) -> None:
     replica = scheduling.replica()
     await scheduling.waiting(attempts_allowed=2)
     for number in range(2):
@@ -64,7 +66,7 @@ async def test_a_retry_is_an_attempt_and_no_end(scheduling: Scheduling) -> None:
     assert dict(timed_out.cumulative())[float("inf")] == 2
 
 
-async def test_what_an_owner_may_not_do_is_a_skip_of_a_kind_of_its_own(
+async def test_a_refused_owner_counts_as_a_skip_with_its_own_kind(
     scheduling: Scheduling,
 ) -> None:
     replica = scheduling.replica()
@@ -75,7 +77,7 @@ async def test_what_an_owner_may_not_do_is_a_skip_of_a_kind_of_its_own(
     assert replica.counts.ended == {(State.SKIPPED, ReasonCode.OWNER_REFUSED): 1}
 
 
-async def test_lateness_is_counted_from_when_it_might_have_started(scheduling: Scheduling) -> None:
+async def test_lateness_counts_from_the_earliest_possible_start(scheduling: Scheduling) -> None:
     replica = scheduling.replica()
     await scheduling.waiting(not_before=scheduling.clock.now + timedelta(seconds=10))
     scheduling.clock.go_on(seconds=12)
@@ -85,7 +87,7 @@ async def test_lateness_is_counted_from_when_it_might_have_started(scheduling: S
     assert dict(replica.counts.lateness.cumulative())[2.5] == 1
 
 
-async def test_skips_count_by_the_kind_of_their_reason(scheduling: Scheduling) -> None:
+async def test_skips_are_counted_by_kind_of_reason(scheduling: Scheduling) -> None:
     replica = scheduling.replica()
     await scheduling.limit(1, 1)
     await scheduling.waiting(2, start_deadline=scheduling.clock.now)
@@ -100,7 +102,7 @@ async def test_skips_count_by_the_kind_of_their_reason(scheduling: Scheduling) -
     }
 
 
-async def test_what_a_pause_and_a_downtime_kept_from_starting_counts_when_it_fires(
+async def test_skipped_and_missed_occurrences_are_counted_when_they_are_fired(
     scheduling: Scheduling,
 ) -> None:
     replica = scheduling.replica()
@@ -116,7 +118,7 @@ async def test_what_a_pause_and_a_downtime_kept_from_starting_counts_when_it_fir
     }
 
 
-async def test_a_result_without_a_lease_counts_as_refused_only(scheduling: Scheduling) -> None:
+async def test_a_result_without_a_lease_counts_only_as_refused(scheduling: Scheduling) -> None:
     replica, other = scheduling.replica(), scheduling.replica("two")
     await scheduling.waiting()
     (claimed,) = await scheduling.claim_all(replica)
@@ -130,7 +132,7 @@ async def test_a_result_without_a_lease_counts_as_refused_only(scheduling: Sched
     assert dict(other.counts.durations[AttemptOutcome.LOST].cumulative())[float("inf")] == 1
 
 
-async def test_what_had_been_asked_to_stop_and_failed_counts_as_cancelled(
+async def test_an_attempt_that_failed_after_a_cancel_request_counts_as_cancelled(
     scheduling: Scheduling,
 ) -> None:
     replica = scheduling.replica()
@@ -145,7 +147,7 @@ async def test_what_had_been_asked_to_stop_and_failed_counts_as_cancelled(
     assert replica.counts.ended == {(State.CANCELLED, ReasonCode.CANCELLED): 1}
 
 
-async def test_a_refresh_tells_what_the_removal_of_a_schedule_has_ended(
+async def test_a_refresh_reports_executions_that_ended_with_a_removed_schedule(
     scheduling: Scheduling,
 ) -> None:
     schedule = await scheduling.schedule()
@@ -165,18 +167,20 @@ async def test_a_refresh_tells_what_the_removal_of_a_schedule_has_ended(
 
 
 @pytest.mark.parametrize("number", [0, 1, 500])
-async def test_counting_a_batch_sums_up_to_the_batch(scheduling: Scheduling, number: int) -> None:
+async def test_the_counts_of_a_batch_add_up(scheduling: Scheduling, number: int) -> None:
     replica = scheduling.replica()
     await scheduling.limit(1000, 1000)
     if number:
         await scheduling.waiting(number)
     started = await scheduling.claim_all(replica)
-    await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
+    await finish_batch(
+        replica, [Attempt(execution, AttemptOutcome.SUCCEEDED) for execution in started]
+    )
     assert replica.counts.ended.total() == number
     assert dict(replica.counts.lateness.cumulative())[float("inf")] == number
 
 
-async def test_a_lease_that_another_replica_has_taken_counts_as_lost(
+async def test_a_lease_that_another_replica_took_over_counts_as_lost(
     scheduling: Scheduling,
 ) -> None:
     replica, began = scheduling.replica(), asyncio.Event()
@@ -218,10 +222,10 @@ async def test_a_scheduler_is_ready_from_its_start_to_its_stop(
 
 
 @pytest.mark.parametrize("interval", [None, timedelta(minutes=1)])
-async def test_a_scheduler_audits_the_last_day_if_it_is_told_to(
+async def test_a_scheduler_audits_the_last_day_if_configured(
     real: Scheduling, interval: timedelta | None
 ) -> None:
-    # The row of an occurrence that was fired an hour ago is gone.
+    # The row of an occurrence that was fired an hour ago is missing.
     hour = timedelta(hours=1)
     await real.schedule(cron="0 0 1 1 *")
     await real.execute(

@@ -1,4 +1,4 @@
-"""A replica that cannot reach the database stops what it runs before its leases end."""
+"""A replica that cannot reach the database stops its attempts before their leases expire."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ LEASE = timedelta(seconds=60)
 
 @dataclass
 class Silence:
-    """How long ago the last heartbeat was sent that came through."""
+    """The seconds since the last successful heartbeat."""
 
     seconds: float
 
@@ -32,7 +32,7 @@ class Silence:
 
 
 class Hanging:
-    """A handler that does not end by itself."""
+    """A handler that never ends."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -42,7 +42,7 @@ class Hanging:
         await asyncio.Event().wait()
 
 
-async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> None:
+async def test_without_a_heartbeat_for_nearly_a_lease_running_attempts_are_lost() -> None:
     hanging, clock, silence = Hanging(), HandClock(), Silence(2.0)
     executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
     counts = Counts()
@@ -61,8 +61,8 @@ async def test_without_a_heartbeat_for_nearly_a_lease_what_runs_is_lost() -> Non
     assert counts.leases_lost == 1
 
 
-async def test_a_timer_that_goes_off_late_stops_nothing_whose_lease_was_renewed() -> None:
-    """As after a block of the loop, during which the thread has sent heartbeats."""
+async def test_a_late_timer_does_not_stop_attempts_with_a_renewed_lease() -> None:
+    """As after a block of the loop, during which the thread continued to send heartbeats."""
     hanging, clock, silence = Hanging(), HandClock(), Silence(0.0)
     executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
     running = asyncio.create_task(executor.run(claimed(), SETTINGS))
@@ -81,7 +81,7 @@ async def test_a_timer_that_goes_off_late_stops_nothing_whose_lease_was_renewed(
     await running
 
 
-async def test_what_is_claimed_after_it_went_off_is_watched_too() -> None:
+async def test_attempts_claimed_after_a_cut_off_are_watched() -> None:
     executor, clock = Executor(Handlers.of([]), lambda _: NoDatabase()), HandClock()
     LeaseWatch(executor, LEASE, Silence(60.0), clock, Counts()).start()
 
@@ -92,7 +92,7 @@ async def test_what_is_claimed_after_it_went_off_is_watched_too() -> None:
     assert logs == [], "nothing ran, so nothing is worth a line"
 
 
-async def test_a_replica_whose_heartbeats_hang_stops_its_handlers_by_itself(
+async def test_a_replica_whose_heartbeats_hang_stops_its_handlers(
     real: Scheduling,
 ) -> None:
     works, stopped = Works(), asyncio.Event()
@@ -105,7 +105,7 @@ async def test_a_replica_whose_heartbeats_hang_stops_its_handlers_by_itself(
             stopped.set()
             raise
 
-    works.slow = until_stopped  # type: ignore[method-assign] # it tells when it is stopped
+    works.slow = until_stopped  # type: ignore[method-assign] # it reports when it is stopped
     await due(real, "slow", start_within="1m")
     settings = replace(real.settings, lease=timedelta(seconds=3))
     async with made(real, works, settings) as run:
@@ -113,7 +113,7 @@ async def test_a_replica_whose_heartbeats_hang_stops_its_handlers_by_itself(
         async with asyncio.timeout(PATIENCE):
             await works.called.wait()
             async with real.database.transaction() as connection:
-                # Its heartbeat waits for this, as for a network that swallows everything.
+                # The heartbeat waits for this lock, as on a network that drops all packets.
                 await connection.exec_driver_sql("LOCK TABLE tenantcron.worker IN EXCLUSIVE MODE")
                 await stopped.wait()
             run.stop()
@@ -121,4 +121,4 @@ async def test_a_replica_whose_heartbeats_hang_stops_its_handlers_by_itself(
             await running
 
     attempts = await real.rows("execution_attempt", "attempt")
-    assert [one["outcome"] for one in attempts][:1] == ["LOST"]
+    assert [attempt["outcome"] for attempt in attempts][:1] == ["LOST"]

@@ -1,7 +1,7 @@
-"""What ended a moment ago costs the next step nothing, also before it is vacuumed.
+"""Executions that have just ended cost the next step nothing, even before a vacuum.
 
-On a server of their own: as long as a transaction is open anywhere on a server, nothing that ended
-since it began can be marked dead.
+These tests have a separate server: while any transaction on a server is open, rows that were
+deleted since its start cannot be marked dead.
 """
 
 from collections.abc import AsyncIterator
@@ -25,10 +25,10 @@ from tenantcron.store.steps.statements import statement
 
 @pytest.fixture
 async def alone(tmp_path: Path) -> AsyncIterator[Scheduling]:
-    """An empty database that nobody else is on, and that is not vacuumed."""
+    """An empty database without other sessions and without autovacuum."""
     settings = Settings(folder=tmp_path)
     async with open_database(settings) as database:
-        # Not even the statistics of other tables are taken: that is a transaction, too.
+        # Autoanalyze is disabled as well, because it opens a transaction.
         with psycopg.connect(
             make_conninfo(**database.target.parameters), autocommit=True
         ) as session:
@@ -44,7 +44,7 @@ _ENTRIES = "SELECT pg_stat_get_xact_tuples_returned(CAST(%(index)s AS regclass))
 
 
 async def entries(alone: Scheduling, name: str, index: str, /, **given: object) -> int:
-    """Run a statement, undo it, and return how many entries of an index it came across."""
+    """Run a statement, roll it back, and return how many index entries it read."""
     of = {"index": f"tenantcron.{index}"}
     async with alone.database.transaction(by_key=True) as connection:
         before = (await connection.exec_driver_sql(_ENTRIES, of)).scalar_one()
@@ -55,7 +55,7 @@ async def entries(alone: Scheduling, name: str, index: str, /, **given: object) 
 
 
 @pytest.mark.parametrize("index", ["execution_active_idx", "execution_runnable_idx"])
-async def test_a_claim_reads_no_more_for_all_that_ran_since_the_last_vacuum(
+async def test_a_claim_does_not_read_entries_of_ended_executions_before_a_vacuum(
     alone: Scheduling, index: str
 ) -> None:
     await alone.limit(1000)
@@ -69,12 +69,14 @@ async def test_a_claim_reads_no_more_for_all_that_ran_since_the_last_vacuum(
     for _ in range(30):
         started = (await claim_batch(replica, 20)).started
         read.append(await entries(alone, "claim", index, **given))
-        await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in started])
+        await finish_batch(
+            replica, [Attempt(execution, AttemptOutcome.SUCCEEDED) for execution in started]
+        )
 
     assert max(read) <= 5 * read[0], read
 
 
-async def test_firing_reads_no_more_for_all_that_fired_since_the_last_vacuum(
+async def test_firing_does_not_read_entries_of_fired_cursors_before_a_vacuum(
     alone: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fire, "CURSORS_A_BATCH", 20)

@@ -1,4 +1,4 @@
-"""HTTP targets in the hands of the scheduler: keys, attempts, stops, and what is kept of them."""
+"""HTTP targets in the scheduler: keys, attempts, stops and recorded responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ OFTEN: JsonValue = {"max_attempts": 5, "backoff": "1s", "max_backoff": "1s"}
 
 
 class NoDatabase:
-    """For calls, which need none."""
+    """No transactions, because calls need none."""
 
     def begin(self) -> AsyncTransaction:
         raise AssertionError
@@ -65,7 +65,7 @@ async def just_begun(_: Claimed, __: ScheduleSettings) -> timedelta:
 
 
 class Calls:
-    """An executor of calls; its clock is moved by hand, or by the machine if there is none."""
+    """An executor of calls, with a fake clock or the real one."""
 
     def __init__(self, target: Service, clock: HandClock | None = None) -> None:
         self.caller = HttpClient(policy_for(target).egress)
@@ -89,19 +89,17 @@ async def target() -> AsyncIterator[Service]:
 
 
 class TestAttempts:
-    async def test_a_call_that_is_answered_has_succeeded_with_the_answer(
-        self, target: Service
-    ) -> None:
+    async def test_an_answered_call_succeeds_with_its_response(self, target: Service) -> None:
         target.behaviour = answering(201, b"made")
-        calls, one = Calls(target), claimed()
-        attempt = await calls.start(one)
+        calls, execution = Calls(target), claimed()
+        attempt = await calls.start(execution)
         await calls.caller.close()
         assert attempt == Attempt(
-            one, AttemptOutcome.SUCCEEDED, answer=ServiceResponse(201, "made")
+            execution, AttemptOutcome.SUCCEEDED, answer=ServiceResponse(201, "made")
         )
         assert calls.executor.running == ()
 
-    async def test_a_status_that_may_pass_has_failed_in_one_line(self, target: Service) -> None:
+    async def test_a_transient_status_fails_with_a_one_line_error(self, target: Service) -> None:
         target.behaviour = answering(503, b"busy", Retry_After="7")
         calls = Calls(target)
         attempt = await calls.start()
@@ -111,14 +109,14 @@ class TestAttempts:
         assert attempt.retry_after == timedelta(seconds=7)
         assert attempt.answer == ServiceResponse(503, "busy")
 
-    async def test_a_status_that_would_come_again_is_final(self, target: Service) -> None:
+    async def test_a_permanent_status_is_final(self, target: Service) -> None:
         target.behaviour = answering(404)
         calls = Calls(target)
         attempt = await calls.start()
         await calls.caller.close()
         assert (attempt.final, attempt.error) == (True, "the service answered 404 Not Found")
 
-    async def test_when_its_time_is_up_the_call_is_hung_up(self, target: Service) -> None:
+    async def test_a_timeout_closes_the_connection(self, target: Service) -> None:
         target.behaviour = forever
         clock = HandClock()
         calls = Calls(target, clock)
@@ -134,9 +132,7 @@ class TestAttempts:
         assert calls.executor.abandoned == 0
         await calls.caller.close()
 
-    async def test_the_time_of_an_attempt_bounds_the_look_up_of_the_name(
-        self, target: Service
-    ) -> None:
+    async def test_the_timeout_includes_name_resolution(self, target: Service) -> None:
         async def hangs(_: str) -> list[str]:
             await asyncio.Event().wait()
             raise AssertionError
@@ -158,18 +154,18 @@ class TestAttempts:
         await caller.close()
 
     @pytest.mark.parametrize("stop", [Stop.CANCELLED, Stop.INTERRUPTED, Stop.LOST])
-    async def test_a_call_that_is_stopped_is_hung_up(self, target: Service, stop: Stop) -> None:
+    async def test_stopping_a_call_closes_the_connection(self, target: Service, stop: Stop) -> None:
         target.behaviour = forever
-        calls, one = Calls(target, HandClock()), claimed()
-        run = calls.start(one)
+        calls, execution = Calls(target, HandClock()), claimed()
+        run = calls.start(execution)
         await target.arrived.wait()
-        assert calls.executor.cancel(one.id, stop, "because")
+        assert calls.executor.cancel(execution.id, stop, "because")
         attempt = await run
         assert (attempt.outcome, attempt.error) == (AttemptOutcome(stop.value), "because")
         await asyncio.wait_for(target.hung_up.wait(), PATIENCE)
         await calls.caller.close()
 
-    async def test_by_default_nothing_may_be_called(self, target: Service) -> None:
+    async def test_by_default_no_destination_is_allowed(self, target: Service) -> None:
         policy = default_policy()
         deliveries = Deliveries(HttpClient(policy.egress), policy, just_begun)
         executor = Executor(Handlers.of([]), lambda _: NoDatabase(), deliveries=deliveries)
@@ -179,7 +175,7 @@ class TestAttempts:
         assert 'add "http://127.0.0.1" to allowed_hosts' in str(attempt.error)
         assert target.connections == 0
 
-    async def test_a_target_gets_tokens_for_the_audiences_of_the_policy_only(
+    async def test_a_target_gets_tokens_only_for_audiences_of_the_policy(
         self, target: Service
     ) -> None:
         policy = policy_for(target)._replace(allowed_audiences=("billing",))
@@ -202,7 +198,7 @@ class TestAttempts:
 
 
 class Deliverer:
-    """Takes the steps of a replica, with calls of a real service."""
+    """Runs the steps of a replica, with calls of a real service."""
 
     def __init__(
         self, scheduling: Scheduling, target: Service, keeps: timedelta = DEFAULT_RETENTION
@@ -244,7 +240,7 @@ async def deliverer(scheduling: Scheduling, target: Service) -> AsyncIterator[De
 
 
 class TestExecutions:
-    async def test_attempts_of_an_occurrence_send_the_same_and_are_kept_with_their_answers(
+    async def test_attempts_of_an_occurrence_send_the_same_request_and_store_the_responses(
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         schedule = await deliverer.schedule(payload={"as_of": "{{fire_time}}", "a": [1, 2.5]})
@@ -262,12 +258,14 @@ class TestExecutions:
         assert first.body == second.body
         assert b'"as_of":"2026-12-01T13:00:00+00:00"' in first.body
         attempts = await scheduling.rows("execution_attempt", "attempt")
-        assert [(one["http_status"], one["answer"], one["error"]) for one in attempts] == [
+        assert [
+            (attempt["http_status"], attempt["answer"], attempt["error"]) for attempt in attempts
+        ] == [
             (500, "no", "the service answered 500 Internal Server Error"),
             (200, "yes", None),
         ]
 
-    async def test_each_occurrence_has_a_key_of_its_own(
+    async def test_each_occurrence_has_a_unique_key(
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule()
@@ -276,7 +274,7 @@ class TestExecutions:
             await deliverer.work()
         assert len({request.headers["idempotency-key"] for request in target.received}) == 3
 
-    async def test_triggers_by_hand_in_the_same_millisecond_have_keys_of_their_own(
+    async def test_manual_triggers_in_the_same_millisecond_have_different_keys(
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule(overlap="allow")
@@ -289,7 +287,7 @@ class TestExecutions:
         keys = {request.headers["idempotency-key"] for request in target.received}
         assert (len(rows), len(keys)) == (3, 3)
 
-    async def test_retry_after_decides_when_the_next_attempt_comes(
+    async def test_retry_after_sets_the_delay_of_the_next_attempt(
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule()
@@ -298,7 +296,7 @@ class TestExecutions:
         (row,) = await deliverer.work()
         assert (row["state"], row["not_before"]) == ("RETRYING", now + timedelta(seconds=90))
 
-    async def test_a_retry_by_hand_has_the_same_key(
+    async def test_a_manual_retry_has_the_same_key(
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule()
@@ -315,7 +313,7 @@ class TestExecutions:
 
 
 class TestRetention:
-    async def test_the_default_is_the_policys(self) -> None:
+    async def test_the_default_equals_that_of_the_policy(self) -> None:
         assert default_policy().idempotency_retention == DEFAULT_RETENTION
 
     async def test_a_retry_that_would_come_after_the_key_is_forgotten_ends_the_execution(
@@ -334,10 +332,10 @@ class TestRetention:
         )
         await deliverer.caller.close()
 
-    async def test_what_counts_is_the_time_since_the_first_attempt(
+    async def test_the_retention_counts_from_the_first_attempt(
         self, scheduling: Scheduling, target: Service
     ) -> None:
-        # An attempt may take 5 minutes; so the last one may begin 55 minutes after the first.
+        # An attempt may take 5 minutes, so the last one may begin 55 minutes after the first.
         deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
         await deliverer.schedule()
         scheduling.clock.go_on(hours=1)
@@ -385,15 +383,15 @@ class TestRetention:
         (row,) = await deliverer.work()
         assert (row["state"], row["attempt"]) == ("SUCCEEDED", 3)
 
-    async def test_a_handler_that_puts_itself_off_too_far_is_ended_too(
+    async def test_a_handler_that_requests_too_long_a_delay_ends(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule()
         scheduling.clock.go_on(hours=1)
         await scheduling.fire()
-        (one,) = await scheduling.claim_all()
+        (execution,) = await scheduling.claim_all()
         await scheduling.finish(
-            one, AttemptOutcome.FAILED, "not yet", retry_after=timedelta(days=2)
+            execution, AttemptOutcome.FAILED, "not yet", retry_after=timedelta(days=2)
         )
         (row,) = await scheduling.rows()
         assert row["state"] == "DEAD"
@@ -402,9 +400,7 @@ class TestRetention:
     def margin(self, deliverer: Deliverer) -> float | None:
         return deliverer.replica.retention.margin
 
-    async def test_the_margin_can_be_read_and_is_told_when_it_is_small(
-        self, scheduling: Scheduling, target: Service
-    ) -> None:
+    async def test_a_small_margin_is_logged(self, scheduling: Scheduling, target: Service) -> None:
         deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
         assert self.margin(deliverer) is None
         await deliverer.schedule()
@@ -412,7 +408,7 @@ class TestRetention:
         target.behaviour = answering(503, Retry_After="60")
         with capture_logs() as logs:
             await deliverer.work()
-        # 60 minutes, without the wait and the 5 minutes that the next attempt may take.
+        # 60 minutes less the delay and the 5 minutes that the next attempt may take.
         assert self.margin(deliverer) == 54 * 60
         assert not [line for line in logs if line["event"] == "retention_margin_small"]
 
@@ -445,6 +441,6 @@ def test_the_key_of_an_occurrence_has_its_time_in_milliseconds() -> None:
     assert idempotency_key(claimed()) == f"sched:{UUID(int=2)}:1794794400000"
 
 
-def test_the_key_of_a_trigger_by_hand_has_its_execution() -> None:
-    one = claimed(actor=Actor("maria", ActorType.HUMAN, "manual"))
-    assert idempotency_key(one) == f"sched:{UUID(int=2)}:1794794400000:{one.id}"
+def test_the_key_of_a_manual_trigger_has_its_execution() -> None:
+    execution = claimed(actor=Actor("maria", ActorType.HUMAN, "manual"))
+    assert idempotency_key(execution) == f"sched:{UUID(int=2)}:1794794400000:{execution.id}"

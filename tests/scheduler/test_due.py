@@ -1,4 +1,4 @@
-"""What a cursor owes, case by case. No database: values in, values out."""
+"""The planned executions of a cursor, case by case. No database: values in, values out."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -65,21 +65,21 @@ def cursor(
 
 
 def settings_with(**values: timedelta | str) -> ScheduleSettings:
-    written = {
+    definition = {
         name: format_duration(value) if isinstance(value, timedelta) else value
         for name, value in values.items()
     }
-    return read_settings({**DEFINITION, **written})
+    return read_settings({**DEFINITION, **definition})
 
 
-def owed(
+def planned_for(
     of: DueCursor, now: datetime, oldest: datetime = LONG_AGO, **settings: timedelta | str
 ) -> DueOccurrences:
     return due(of, settings_with(**settings), now, oldest)
 
 
-def told(planned: PlannedExecution) -> tuple[object, ...]:
-    """Return what tells one row from another, times of the day as text."""
+def summary(planned: PlannedExecution) -> tuple[object, ...]:
+    """Return the distinctive values of a row, with times of the day as text."""
     covers = None if planned.covers_from is None else f"{planned.covers_from:%H:%M}"
     return (
         f"{planned.scheduled_for:%H:%M}",
@@ -93,7 +93,7 @@ def told(planned: PlannedExecution) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An hourly schedule whose cursor stands at `since`, looked at `now`."""
+    """An hourly schedule whose cursor is at `since`, evaluated at `now`."""
 
     name: str
     now: str
@@ -146,7 +146,7 @@ CASES = [
         window=timedelta(minutes=30),
     ),
     Case(
-        "once: the latest stands for those inside the window, one row for those before",
+        "once: the latest covers those within the window, and one row those before",
         "12:30",
         [missed("11:00", GIVEN_UP, "09:00", 2), pending("12:00", CATCH_UP)],
         moves_to="13:00",
@@ -159,7 +159,7 @@ CASES = [
         moves_to="13:00",
     ),
     Case(
-        "once: the one on time stands for the late ones, and is on time",
+        "once: the one on time covers the late ones, and is on time",
         "12:00",
         [pending("12:00", ON_TIME, "09:00", 3)],
         window=timedelta(hours=4),
@@ -221,31 +221,31 @@ CASES = [
 def test_an_hourly_schedule(case: Case) -> None:
     of = cursor(at(case.since), paused=case.paused, until=at(case.until) if case.until else None)
 
-    found = owed(of, at(case.now), catch_up=case.catch_up, catch_up_window=case.window)
+    found = planned_for(of, at(case.now), catch_up=case.catch_up, catch_up_window=case.window)
 
-    assert [told(one) for one in found.planned] == case.rows
+    assert [summary(row) for row in found.planned] == case.rows
     moves_to = "11:00" if case.name == "as old as the window" else case.moves_to
     assert found.next_run_at == at(moves_to)
     assert found.last_run_at == at(moves_to) - timedelta(hours=1)
 
 
-def test_a_pause_without_a_reason_says_that_it_is_one() -> None:
-    found = owed(cursor(at("09:00"), paused=True, reason=None), at("09:00"))
+def test_a_pause_without_a_reason_is_recorded_as_paused() -> None:
+    found = planned_for(cursor(at("09:00"), paused=True, reason=None), at("09:00"))
 
-    assert told(found.planned[0])[2] == "paused"
+    assert summary(found.planned[0])[2] == "paused"
 
 
-def test_a_single_shot_starts_once_and_leaves_nothing_ahead() -> None:
-    found = owed(cursor(at("09:00"), "@at 2026-12-01T09:00:00Z"), at("09:00:10"))
+def test_a_one_time_schedule_starts_once_and_has_no_next_occurrence() -> None:
+    found = planned_for(cursor(at("09:00"), "@at 2026-12-01T09:00:00Z"), at("09:00:10"))
 
-    assert [told(one) for one in found.planned] == [pending("09:00")]
+    assert [summary(row) for row in found.planned] == [pending("09:00")]
     assert (found.last_run_at, found.next_run_at) == (at("09:00"), None)
 
 
-def test_a_single_shot_that_was_missed_for_long_is_given_up_and_leaves_nothing_ahead() -> None:
-    found = owed(cursor(at("09:00"), "@at 2026-12-01T09:00:00Z"), at("11:00"))
+def test_a_one_time_schedule_missed_for_too_long_is_recorded_as_missed() -> None:
+    found = planned_for(cursor(at("09:00"), "@at 2026-12-01T09:00:00Z"), at("11:00"))
 
-    assert [told(one) for one in found.planned] == [missed("09:00", GIVEN_UP)]
+    assert [summary(row) for row in found.planned] == [missed("09:00", GIVEN_UP)]
     assert found.next_run_at is None
 
 
@@ -260,15 +260,15 @@ def test_a_single_shot_that_was_missed_for_long_is_given_up_and_leaves_nothing_a
         ("30 * * * *", datetime(2026, 10, 25, 0, 30, tzinfo=UTC), (1, 30), ["00:30", "01:30"]),
     ],
 )
-def test_on_days_of_another_length(
+def test_on_days_with_a_dst_change(
     cron: str, first: datetime, now: tuple[int, int] | None, rows: list[str]
 ) -> None:
     end = first if now is None else first.replace(hour=now[0], minute=now[1])
     of = cursor(first, cron, "Europe/London")
 
-    found = owed(of, end, catch_up=CatchUp.ALL, catch_up_window=timedelta(days=1))
+    found = planned_for(of, end, catch_up=CatchUp.ALL, catch_up_window=timedelta(days=1))
 
-    times = [f"{one.scheduled_for:%H:%M}" for one in found.planned]
+    times = [f"{row.scheduled_for:%H:%M}" for row in found.planned]
     assert times[: len(rows)] == rows
     assert found.next_run_at is not None
     assert found.next_run_at > end
@@ -278,21 +278,21 @@ def test_spread_moves_the_start_and_never_the_nominal_time() -> None:
     of = cursor(at("09:00"))
     offset = spread_offset(of.schedule_id, timedelta(minutes=10))
 
-    (planned,) = owed(of, at("09:00"), spread=timedelta(minutes=10)).planned
+    (planned,) = planned_for(of, at("09:00"), spread=timedelta(minutes=10)).planned
 
     assert NO_WAIT < offset < timedelta(minutes=10)
     assert planned.scheduled_for == at("09:00")
     assert planned.not_before == planned.start_deadline == at("09:00") + offset
 
 
-def test_spread_uses_its_whole_range_and_always_the_same_place() -> None:
+def test_spread_uses_its_full_range_with_a_constant_offset_per_schedule() -> None:
     spread = timedelta(seconds=10)
     ids = [UUID(int=number) for number in range(1000)]
 
-    offsets = {one: spread_offset(one, spread) for one in ids}
+    offsets = {schedule_id: spread_offset(schedule_id, spread) for schedule_id in ids}
 
     assert set(offsets.values()) == {timedelta(seconds=second) for second in range(10)}
-    assert offsets == {one: spread_offset(one, spread) for one in ids}
+    assert offsets == {schedule_id: spread_offset(schedule_id, spread) for schedule_id in ids}
     assert spread_offset(ids[7], NO_WAIT) == NO_WAIT
 
 
@@ -308,15 +308,17 @@ def test_spread_uses_its_whole_range_and_always_the_same_place() -> None:
         ({"overlap": Overlap.CANCEL_RUNNING, "start_within": timedelta(minutes=5)}, "09:05"),
     ],
 )
-def test_how_long_one_on_time_may_wait(settings: dict[str, Any], deadline: str | None) -> None:
-    (planned,) = owed(cursor(at("09:00")), at("09:00:20"), **settings).planned
+def test_the_start_deadline_of_an_occurrence_on_time(
+    settings: dict[str, Any], deadline: str | None
+) -> None:
+    (planned,) = planned_for(cursor(at("09:00")), at("09:00:20"), **settings).planned
 
     assert planned.start_deadline == (None if deadline is None else at(deadline))
 
 
 @pytest.mark.parametrize("overlap", list(Overlap))
-def test_one_that_is_caught_up_may_wait_as_long_as_its_window(overlap: Overlap) -> None:
-    (planned,) = owed(cursor(at("09:00")), at("09:20"), overlap=overlap).planned
+def test_a_catch_up_may_wait_as_long_as_its_window(overlap: Overlap) -> None:
+    (planned,) = planned_for(cursor(at("09:00")), at("09:20"), overlap=overlap).planned
 
     assert planned.start_deadline == at("10:20")
 
@@ -329,52 +331,52 @@ def test_one_that_is_caught_up_may_wait_as_long_as_its_window(overlap: Overlap) 
         ({"overlap": Overlap.QUEUE}, None),
     ],
 )
-def test_one_on_time_that_stands_for_missed_ones_may_wait_as_long_as_they(
+def test_an_occurrence_on_time_that_covers_missed_ones_may_wait_as_long_as_they(
     settings: dict[str, Any], deadline: str | None
 ) -> None:
     of = cursor(at("09:00"), "*/15 * * * *")
 
-    (planned,) = owed(of, at("09:45:20"), **settings).planned
+    (planned,) = planned_for(of, at("09:45:20"), **settings).planned
 
     assert (planned.scheduled_for, planned.source) == (at("09:45"), ON_TIME)
     assert planned.missed_count == 3
     assert planned.start_deadline == (None if deadline is None else at(deadline))
 
 
-def test_the_window_of_one_that_is_caught_up_counts_from_its_spread_start() -> None:
+def test_the_window_of_a_catch_up_counts_from_its_spread_start() -> None:
     spread = timedelta(hours=2)
     of = cursor(at("09:00"))
 
-    (planned,) = owed(of, at("09:02"), spread=spread).planned
+    (planned,) = planned_for(of, at("09:02"), spread=spread).planned
 
     assert planned.not_before > at("09:02")
     assert planned.start_deadline == planned.not_before + timedelta(hours=1)
 
 
-def test_what_lies_before_the_kept_history_is_passed_over_and_not_even_counted() -> None:
+def test_occurrences_before_the_retained_history_are_neither_planned_nor_counted() -> None:
     of = cursor(datetime(1000, 1, 1, tzinfo=UTC), "* * * * *")
 
-    found = owed(of, at("09:00:30"), oldest=at("08:30"))
+    found = planned_for(of, at("09:00:30"), oldest=at("08:30"))
 
-    assert [told(one) for one in found.planned] == [pending("09:00", since="08:30", missed=30)]
+    assert [summary(row) for row in found.planned] == [pending("09:00", since="08:30", missed=30)]
     assert found.steps == 31
 
 
-def test_a_single_shot_before_the_kept_history_is_over() -> None:
+def test_a_one_time_schedule_before_the_retained_history_never_fires() -> None:
     of = cursor(DAY - timedelta(days=300), "@at 2026-02-04T00:00:00Z")
 
-    found = owed(of, at("09:00"), oldest=DAY - timedelta(days=90))
+    found = planned_for(of, at("09:00"), oldest=DAY - timedelta(days=90))
 
     assert found == DueOccurrences((), of.next_run_at, None, 0)
 
 
-def test_thousands_of_missed_occurrences_are_one_start() -> None:
+def test_thousands_of_missed_occurrences_give_one_start() -> None:
     week_ago = DAY - timedelta(days=7)
 
-    found = owed(cursor(week_ago, "* * * * *"), DAY)
+    found = planned_for(cursor(week_ago, "* * * * *"), DAY)
 
     assert found.steps == 7 * 24 * 60 + 1
-    assert [(one.state, one.missed_count) for one in found.planned] == [
+    assert [(row.state, row.missed_count) for row in found.planned] == [
         (State.MISSED, 7 * 24 * 60 - 61),
         (State.PENDING, 60),
     ]
@@ -427,12 +429,12 @@ def test_every_occurrence_is_a_row_or_in_exactly_one_cover(  # noqa: PLR0917 -- 
     found = due(of, settings, now, LONG_AGO)
 
     covered = []
-    for one in found.planned:
-        since = one.covers_from or one.scheduled_for
-        inside = [time for time in expected if since <= time <= one.scheduled_for]
-        assert len(inside) == one.missed_count + 1
-        assert (one.covers_from is None) == (one.missed_count == 0)
-        assert one.not_before >= one.scheduled_for
+    for row in found.planned:
+        since = row.covers_from or row.scheduled_for
+        inside = [time for time in expected if since <= time <= row.scheduled_for]
+        assert len(inside) == row.missed_count + 1
+        assert (row.covers_from is None) == (row.missed_count == 0)
+        assert row.not_before >= row.scheduled_for
         covered += inside
     assert covered == expected
     assert found.last_run_at == expected[-1]

@@ -23,7 +23,7 @@ def listed() -> set[str]:
     return set(LISTED.findall((ROOT / "docs" / "events.md").read_text(encoding="utf-8")))
 
 
-def test_the_page_lists_every_event_and_no_other() -> None:
+def test_the_page_lists_exactly_the_logged_events() -> None:
     assert logged() == listed()
 
 

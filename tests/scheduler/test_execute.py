@@ -1,4 +1,4 @@
-"""One claimed execution: what its handler is given, and how its attempt ends by itself."""
+"""One claimed execution: what its handler receives, and how its attempt ends."""
 
 import asyncio
 import threading
@@ -19,10 +19,10 @@ from support.attempts import (
 )
 from support.handlers import (
     NoDatabase,
+    async_and_plain,
     attempt_of,
     doing_nothing,
     handler,
-    in_both_ways,
     raising,
     runs,
 )
@@ -41,17 +41,17 @@ from tenantcron.targets.signals import Cancelled, Fail, Retry
 # How a handler ends
 
 
-@pytest.mark.parametrize("function", in_both_ways(doing_nothing))
-async def test_a_handler_that_returns_has_succeeded(function: HandlerFunction) -> None:
-    one = claimed()
+@pytest.mark.parametrize("function", async_and_plain(doing_nothing))
+async def test_a_handler_that_returns_succeeds(function: HandlerFunction) -> None:
+    execution = claimed()
 
-    attempt = await runs(function).executor.run(one, SETTINGS)
+    attempt = await runs(function).executor.run(execution, SETTINGS)
 
-    assert attempt == Attempt(one, AttemptOutcome.SUCCEEDED)
+    assert attempt == Attempt(execution, AttemptOutcome.SUCCEEDED)
 
 
-@pytest.mark.parametrize("function", in_both_ways(raising(ValueError("no such meter"))))
-async def test_a_handler_that_raises_has_failed_with_the_error_in_full(
+@pytest.mark.parametrize("function", async_and_plain(raising(ValueError("no such meter"))))
+async def test_a_handler_that_raises_fails_with_the_full_error(
     function: HandlerFunction,
 ) -> None:
     attempt = await attempt_of(function)
@@ -76,15 +76,17 @@ async def test_a_handler_that_raises_has_failed_with_the_error_in_full(
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("way", [0, 1], ids=["in the loop", "in a thread"])
-async def test_no_handler_takes_the_scheduler_down(error: BaseException, way: int) -> None:
-    attempt = await attempt_of(in_both_ways(raising(error))[way])
+async def test_no_exception_of_a_handler_stops_the_scheduler(
+    error: BaseException, way: int
+) -> None:
+    attempt = await attempt_of(async_and_plain(raising(error))[way])
 
     assert attempt.outcome is AttemptOutcome.FAILED
     assert attempt.error is not None
     assert type(error).__name__ in attempt.error
 
 
-async def test_a_handler_that_takes_no_execution_has_failed() -> None:
+async def test_a_handler_without_a_parameter_fails() -> None:
     async def takes_nothing() -> None: ...
 
     attempt = await attempt_of(takes_nothing)  # type: ignore[arg-type] # that is the mistake
@@ -92,8 +94,8 @@ async def test_a_handler_that_takes_no_execution_has_failed() -> None:
     assert "TypeError" in str(attempt.error)
 
 
-@pytest.mark.parametrize("function", in_both_ways(raising(Retry("bank closed", after=90))))
-async def test_a_handler_can_ask_for_a_retry_and_say_when(function: HandlerFunction) -> None:
+@pytest.mark.parametrize("function", async_and_plain(raising(Retry("bank closed", after=90))))
+async def test_a_handler_can_request_a_retry_after_a_delay(function: HandlerFunction) -> None:
     attempt = await attempt_of(function)
 
     assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
@@ -101,15 +103,15 @@ async def test_a_handler_can_ask_for_a_retry_and_say_when(function: HandlerFunct
     assert str(attempt.error).startswith("bank closed\n")
 
 
-@pytest.mark.parametrize("function", in_both_ways(raising(Fail("no such customer"))))
-async def test_a_handler_can_say_that_a_retry_is_no_use(function: HandlerFunction) -> None:
+@pytest.mark.parametrize("function", async_and_plain(raising(Fail("no such customer"))))
+async def test_a_handler_can_fail_without_a_retry(function: HandlerFunction) -> None:
     attempt = await attempt_of(function)
 
     assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, True)
     assert str(attempt.error).startswith("no such customer\n")
 
 
-async def test_an_async_function_behind_a_plain_decorator_does_not_count_as_done() -> None:
+async def test_a_plain_handler_that_returns_a_coroutine_fails() -> None:
     async def work(_: Execution) -> None: ...
 
     attempt = await attempt_of(lambda execution: work(execution))  # noqa: PLW0108 -- plain outside
@@ -118,7 +120,7 @@ async def test_an_async_function_behind_a_plain_decorator_does_not_count_as_done
     assert "async def" in str(attempt.error)
 
 
-async def test_a_system_without_threads_fails_the_attempt_and_may_try_again(
+async def test_an_attempt_that_cannot_start_a_thread_fails_and_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def no_thread(*_: object, **__: object) -> None:
@@ -134,20 +136,20 @@ async def test_a_system_without_threads_fails_the_attempt_and_may_try_again(
     assert (run.executor.running, run.clock.pending) == ((), [])
 
 
-# What cannot be started
+# Executions that cannot start
 
 
-async def test_a_saga_without_a_handler_fails_for_good_and_is_told_what_to_do() -> None:
+async def test_a_saga_without_a_handler_fails_permanently_with_a_hint() -> None:
     attempt = await runs(doing_nothing).executor.run(claimed("reconsile"), SETTINGS)
 
     assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, True)
-    said = str(attempt.error)
-    assert said.startswith("no handler is loaded for saga `reconsile`")
-    assert "did you mean reconcile?" in said
-    assert "--handlers" in said
+    error = str(attempt.error)
+    assert error.startswith("no handler is loaded for saga `reconsile`")
+    assert "did you mean reconcile?" in error
+    assert "--handlers" in error
 
 
-async def test_an_http_target_fails_for_good_also_where_a_handler_has_the_name() -> None:
+async def test_an_http_target_without_deliveries_fails_permanently() -> None:
     target = HttpTarget("https://billing.internal/run", "POST", {})
 
     attempt = await runs(doing_nothing).executor.run(claimed(), SETTINGS, target)
@@ -156,7 +158,7 @@ async def test_an_http_target_fails_for_good_also_where_a_handler_has_the_name()
     assert attempt.error == "this scheduler calls no HTTP targets"
 
 
-async def test_a_placeholder_that_nothing_fills_fails_for_good() -> None:
+async def test_an_unknown_placeholder_fails_permanently() -> None:
     run = runs(doing_nothing)
 
     attempt = await run.executor.run(claimed(), with_payload({"x": "{{whatever}}"}))
@@ -165,40 +167,40 @@ async def test_a_placeholder_that_nothing_fills_fails_for_good() -> None:
     assert "whatever" in str(attempt.error)
 
 
-# What a handler is given
+# What a handler receives
 
 
-async def test_a_handler_is_given_all_of_its_execution() -> None:
+async def test_a_handler_receives_its_execution() -> None:
     given: list[Execution] = []
-    one = claimed(attempt=2)
+    claim = claimed(attempt=2)
 
-    await runs(given.append).executor.run(one, SETTINGS)
+    await runs(given.append).executor.run(claim, SETTINGS)
 
     (execution,) = given
-    assert (execution.id, execution.tenant_id) == (one.id, "acme")
+    assert (execution.id, execution.tenant_id) == (claim.id, "acme")
     assert (execution.schedule_name, execution.saga_name) == ("nightly", "reconcile")
     assert (execution.scheduled_for, execution.attempt) == (SCHEDULED_FOR, 2)
     assert execution.deadline == STARTED_AT + timedelta(minutes=5)
     assert (execution.actor, execution.cancelled) == (SCHEDULER, False)
 
 
-async def test_the_payload_is_filled() -> None:
+async def test_placeholders_of_the_payload_are_filled() -> None:
     given: list[Execution] = []
-    one = claimed()
+    execution = claimed()
     payload = with_payload(
         {"at": "{{fire_time}}", "key": ["{{tenant}}/{{ schedule }}/{{execution_id}}"], "n": 5}
     )
 
-    await runs(given.append).executor.run(one, payload)
+    await runs(given.append).executor.run(execution, payload)
 
     assert given[0].payload == {
         "at": "2026-11-16T02:00:00+00:00",
-        "key": [f"acme/nightly/{one.id}"],
+        "key": [f"acme/nightly/{execution.id}"],
         "n": 5,
     }
 
 
-async def test_what_a_handler_does_to_its_payload_is_not_seen_by_the_next() -> None:
+async def test_each_attempt_gets_its_own_copy_of_the_payload() -> None:
     seen: list[object] = []
 
     def spoil(execution: Execution) -> None:
@@ -220,7 +222,7 @@ async def test_what_a_handler_does_to_its_payload_is_not_seen_by_the_next() -> N
 
 @dataclass(frozen=True)
 class Seen:
-    """What the context said to a handler."""
+    """The context that a handler saw."""
 
     actor: object
     correlation_id: UUID | None
@@ -243,7 +245,7 @@ def expected(of: Claimed) -> Seen:
     return Seen(of.actor, of.id, fields)
 
 
-async def test_contexts_never_mix_however_many_run_at_once() -> None:
+async def test_contexts_of_concurrent_handlers_never_mix() -> None:
     many = 200
     found: dict[UUID, list[Seen]] = {}
     all_in, in_threads = asyncio.Barrier(many), threading.Barrier(20)
@@ -260,29 +262,31 @@ async def test_contexts_never_mix_however_many_run_at_once() -> None:
 
     handlers = [handler(in_the_loop, "loop"), handler(in_a_thread, "thread")]
     executor = Executor(Handlers.of(handlers), lambda _: NoDatabase())
-    ones = [
+    executions = [
         claimed(saga, tenant=f"t{number}", actor=_actor(number))
         for saga, count in (("loop", many), ("thread", 20))
         for number in range(count)
     ]
-    attempts = await asyncio.gather(*(executor.run(one, SETTINGS) for one in ones))
+    attempts = await asyncio.gather(
+        *(executor.run(execution, SETTINGS) for execution in executions)
+    )
 
     assert {attempt.outcome for attempt in attempts} == {AttemptOutcome.SUCCEEDED}
-    for one in ones:
-        assert set_of(found[one.id]) == [expected(one)]
+    for execution in executions:
+        assert set_of(found[execution.id]) == [expected(execution)]
 
 
 def set_of(many: list[Seen]) -> list[Seen]:
-    """Return the different ones."""
-    return [one for index, one in enumerate(many) if one not in many[:index]]
+    """Return the distinct values."""
+    return [value for index, value in enumerate(many) if value not in many[:index]]
 
 
 def _actor(number: int) -> Actor:
     return scheduler_actor(f"service-{number}")
 
 
-@pytest.mark.parametrize("function", in_both_ways(doing_nothing))
-async def test_nothing_of_the_context_stays_with_the_caller(function: HandlerFunction) -> None:
+@pytest.mark.parametrize("function", async_and_plain(doing_nothing))
+async def test_the_context_of_the_caller_is_unchanged(function: HandlerFunction) -> None:
     executor = runs(function).executor
 
     await executor.run(claimed(), SETTINGS)
@@ -294,10 +298,10 @@ TRACE: ContextVar[str] = ContextVar("trace", default="none")
 
 
 @pytest.mark.parametrize("way", [0, 1], ids=["in the loop", "in a thread"])
-async def test_a_handler_sees_what_else_its_caller_has_in_context(way: int) -> None:
+async def test_a_handler_inherits_the_context_of_its_caller(way: int) -> None:
     found: list[str] = []
     TRACE.set("of the caller")
 
-    await attempt_of(in_both_ways(lambda _: found.append(TRACE.get()))[way])
+    await attempt_of(async_and_plain(lambda _: found.append(TRACE.get()))[way])
 
     assert found == ["of the caller"]

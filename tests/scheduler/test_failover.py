@@ -35,7 +35,7 @@ def pair(run_folder: Path) -> Iterator[Pair]:
 
 @pytest.fixture
 def fleet(tmp_path: Path, pair: Pair) -> Iterator[Fleet]:
-    """A tenant with schedules that are due only by hand, and schedulers that know both hosts."""
+    """A tenant whose schedules the test makes due, and schedulers that know both hosts."""
     (tmp_path / "work.py").write_text(HANDLERS, encoding="utf-8")
     sagas = dict.fromkeys(["kept", "repeated"], 'cron: "0 0 1 1 *", start_within: 1h')
     (tmp_path / "acme.yaml").write_text(manifest("acme", sagas), encoding="utf-8")
@@ -49,7 +49,7 @@ def fleet(tmp_path: Path, pair: Pair) -> Iterator[Fleet]:
 
 
 def due_in(url: str, saga: str, seconds: int) -> None:
-    """Let a schedule be due soon."""
+    """Make a schedule due soon."""
     query(
         url,
         "UPDATE tenantcron.schedule_cursor SET next_run_at = date_trunc('milliseconds', now())"
@@ -67,7 +67,7 @@ def calls(folder: Path) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in (folder / "called").read_text().splitlines()]
 
 
-def test_results_that_were_lost_with_the_primary_are_reported(fleet: Fleet, pair: Pair) -> None:
+def test_results_lost_with_the_primary_are_reported(fleet: Fleet, pair: Pair) -> None:
     process, old, new = fleet.start(), pair.primary.url, pair.standby.url
     until(lambda: fleet.is_up(process))
     until(lambda: len(query(old, "SELECT 1 FROM tenantcron.schedule_cursor")) == 2)
@@ -81,7 +81,7 @@ def test_results_that_were_lost_with_the_primary_are_reported(fleet: Fleet, pair
 
     pair.fail_over()
 
-    # The occurrence that the new primary never heard of is fired and run again.
+    # The occurrence that was not replicated to the new primary is fired and run again.
     until(lambda: states(new) == {"kept": "SUCCEEDED", "repeated": "SUCCEEDED"})
     until(lambda: bool(query(new, "SELECT 1 FROM tenantcron.failover_loss")))
     (row,) = query(new, "SELECT * FROM tenantcron.failover_loss")
@@ -91,10 +91,12 @@ def test_results_that_were_lost_with_the_primary_are_reported(fleet: Fleet, pair
 
     shell = Shell(fleet.shell.folder, new)
     health = json.loads(shell("health", "--format", "json").out)
-    (finding,) = [one for one in health["findings"] if one["code"] == "failover-results-lost"]
+    (finding,) = [
+        finding for finding in health["findings"] if finding["code"] == "failover-results-lost"
+    ]
     assert finding["subjects"] == [str(lost["id"])]
     audit = json.loads(shell("audit", "--format", "json").out)
-    codes = [one["code"] for one in audit["findings"]]
+    codes = [finding["code"] for finding in audit["findings"]]
     assert "lost" not in codes
     finding = audit["findings"][codes.index("may-repeat")]
     assert (codes.count("may-repeat"), finding["schedule"]) == (1, "repeated")

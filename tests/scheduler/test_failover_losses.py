@@ -1,4 +1,4 @@
-"""What a replica remembers, compared with the rows of a new primary."""
+"""The attempts that a replica remembers, compared with the rows of a new primary."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -78,12 +78,12 @@ async def run_again(scheduling: Scheduling, _: Claimed) -> None:
         pytest.param(nothing, True, "result", id="the row still runs"),
         pytest.param(recover, True, "result", id="the row was recovered as lost"),
         pytest.param(forget_claim, True, "claim", id="the row was never claimed"),
-        pytest.param(forget_claim, False, "claim", id="what runs here was never claimed"),
+        pytest.param(forget_claim, False, "claim", id="the running attempt was never claimed"),
         pytest.param(forget_row, True, "claim", id="the row was never fired"),
         pytest.param(run_again, True, "claim", id="the row has run again meanwhile"),
     ],
 )
-async def test_what_the_rows_do_not_know_is_recorded_once(
+async def test_missing_attempts_are_recorded_once(
     scheduling: Scheduling, then: Then, ended: bool, lost: str | None
 ) -> None:
     claimed = await started(scheduling)
@@ -118,14 +118,17 @@ async def test_memory_is_bounded_by_number_and_time(
     kept.note_ended(many[:4])
     kept.note_ended([claimed])
     kept.note_ended(many[:1])
-    assert {one.claimed.id for one in kept.remembered()} == {claimed.id, claimed.definition_id}
+    assert {attempt.claimed.id for attempt in kept.remembered()} == {
+        claimed.id,
+        claimed.definition_id,
+    }
 
     now = monotonic()
     monkeypatch.setattr(recent_attempts, "monotonic", lambda: now + recent_attempts.LONGEST + 1)
     assert kept.remembered() == []
 
 
-async def test_losses_are_forgotten_with_the_history(scheduling: Scheduling) -> None:
+async def test_losses_are_deleted_with_the_history(scheduling: Scheduling) -> None:
     claimed = await started(scheduling)
     (row,) = await record(scheduling, claimed, ended=True)
     retention = timedelta(days=90)

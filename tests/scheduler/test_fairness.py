@@ -9,11 +9,13 @@ from tenantcron.scheduler.steps.claim import Sweep, claim_batch
 from tenantcron.store.steps import claiming
 
 
-async def test_a_long_queue_does_not_delay_another_tenants_only_one(scheduling: Scheduling) -> None:
+async def test_a_long_queue_does_not_delay_the_only_execution_of_another_tenant(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.limit(4)
     await scheduling.waiting(1000, tenant="busy", priority=0)
     first = await scheduling.claim_all()
-    assert {one.tenant_id for one in first} == {"busy"}
+    assert {execution.tenant_id for execution in first} == {"busy"}
     scheduling.clock.go_on(seconds=1)
     await scheduling.waiting(1, tenant="quiet", priority=3)
 
@@ -23,20 +25,20 @@ async def test_a_long_queue_does_not_delay_another_tenants_only_one(scheduling: 
     assert started.tenant_id == "quiet"
 
 
-async def test_slots_are_shared_evenly_by_those_who_wait(scheduling: Scheduling) -> None:
+async def test_waiting_tenants_share_slots_evenly(scheduling: Scheduling) -> None:
     await scheduling.limit(12)
     for tenant, count in (("a", 500), ("b", 50), ("c", 5), ("d", 1)):
         await scheduling.waiting(count, tenant=tenant)
 
     started = await scheduling.claim_all()
 
-    shares = {name: sum(one.tenant_id == name for one in started) for name in "abcd"}
+    shares = {name: sum(execution.tenant_id == name for execution in started) for name in "abcd"}
     assert sum(shares.values()) == 12
     assert shares["d"] == 1
     assert all(3 <= shares[name] <= 4 for name in "abc")
 
 
-async def test_who_runs_much_already_comes_later(scheduling: Scheduling) -> None:
+async def test_a_tenant_with_more_running_executions_comes_later(scheduling: Scheduling) -> None:
     await scheduling.limit(4)
     await scheduling.waiting(10, tenant="a")
     assert len(await scheduling.claim_all()) == 4
@@ -45,10 +47,12 @@ async def test_who_runs_much_already_comes_later(scheduling: Scheduling) -> None
 
     started = await scheduling.claim_all()
 
-    assert [str(one.tenant_id) for one in started].count("b") >= 2
+    assert [str(execution.tenant_id) for execution in started].count("b") >= 2
 
 
-async def test_a_heavier_tenant_has_more_places_a_round(scheduling: Scheduling) -> None:
+async def test_a_tenant_with_a_higher_weight_gets_more_slots_per_round(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.limit(8)
     await scheduling.tenant("heavy", weight=3)
     await scheduling.waiting(50, tenant="heavy")
@@ -56,10 +60,10 @@ async def test_a_heavier_tenant_has_more_places_a_round(scheduling: Scheduling) 
 
     started = await scheduling.claim_all()
 
-    assert sum(one.tenant_id == "heavy" for one in started) == 6
+    assert sum(execution.tenant_id == "heavy" for execution in started) == 6
 
 
-async def test_inside_a_tenant_priority_goes_first_and_then_age(scheduling: Scheduling) -> None:
+async def test_within_a_tenant_priority_decides_and_then_age(scheduling: Scheduling) -> None:
     await scheduling.limit(1)
     for number, (name, priority) in enumerate(
         [("low", 3), ("new medium", 2), ("old medium", 2), ("critical", 0), ("high", 1)]
@@ -81,7 +85,9 @@ def few_tenants_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_tenants_a_claim")
-async def test_more_tenants_than_one_claim_looks_at_are_all_served(scheduling: Scheduling) -> None:
+async def test_all_tenants_are_served_even_if_one_claim_cannot_consider_them(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.limit(100)
     for number in range(23):
         await scheduling.waiting(2, tenant=f"t{number:02}", start_deadline=NOON)
@@ -93,7 +99,7 @@ async def test_more_tenants_than_one_claim_looks_at_are_all_served(scheduling: S
 
 
 @pytest.mark.usefixtures("few_tenants_a_claim")
-async def test_tenants_that_are_blocked_do_not_keep_those_after_them_waiting(
+async def test_blocked_tenants_do_not_delay_those_after_them(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(100, per_tenant=1)
@@ -114,7 +120,7 @@ async def test_with_few_slots_all_tenants_get_their_turn(scheduling: Scheduling)
     names = [f"t{number:02}" for number in range(17)]
     for name in names:
         await scheduling.waiting(10, tenant=name)
-    # One a minute: a tenant that was served has a younger one at the head of its line.
+    # One per minute, so a tenant that was served has a younger execution next.
     await scheduling.execute(
         "UPDATE tenantcron.execution AS e SET not_before = not_before - n * interval '1 minute'"
         " FROM (SELECT id, row_number() OVER (PARTITION BY tenant_id) AS n"
@@ -128,9 +134,9 @@ async def test_with_few_slots_all_tenants_get_their_turn(scheduling: Scheduling)
             claim = await claim_batch(replica, after=sweep.after)
             started += claim.started
             should_continue = sweep.advance(claim)
-        served += [one.tenant_id for one in started]
-        for one in started:
-            await scheduling.finish(one)
+        served += [execution.tenant_id for execution in started]
+        for execution in started:
+            await scheduling.finish(execution)
 
     assert len(served) == 48
     counts = [served.count(name) for name in names]
@@ -138,7 +144,7 @@ async def test_with_few_slots_all_tenants_get_their_turn(scheduling: Scheduling)
 
 
 @pytest.mark.usefixtures("few_tenants_a_claim")
-async def test_a_sweep_over_tenants_that_can_start_nothing_ends(scheduling: Scheduling) -> None:
+async def test_a_sweep_over_blocked_tenants_ends(scheduling: Scheduling) -> None:
     await scheduling.limit(100, per_tenant=0)
     for number in range(12):
         await scheduling.waiting(1, tenant=f"t{number:02}")
@@ -150,5 +156,5 @@ async def test_a_sweep_over_tenants_that_can_start_nothing_ends(scheduling: Sche
         looks += 1
         assert looks < 20
 
-    # The rest after t05, and then all of them once.
+    # The tenants after t05, and then all of them once.
     assert looks == 2 + 3

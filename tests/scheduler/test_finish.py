@@ -1,4 +1,4 @@
-"""Finish: results are written by whoever still holds the lease, and by nobody else."""
+"""Finish: only the holder of the lease can write a result."""
 
 import asyncio
 from datetime import timedelta
@@ -19,7 +19,7 @@ FAILED, SUCCEEDED = AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED
 
 
 async def running(scheduling: Scheduling, **definition: object) -> Claimed:
-    """Return one that has just started."""
+    """Return an execution that has just started."""
     await scheduling.schedule(**definition)  # type: ignore[arg-type] # as given
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -41,7 +41,7 @@ async def test_a_success_ends_the_execution_and_records_the_attempt(scheduling: 
     assert (attempt.attempt, attempt.worker_id) == (1, "one")
     assert (attempt.outcome, attempt.error) == ("SUCCEEDED", None)
     assert (attempt.started_at, attempt.finished_at) == (claimed.started_at, ended_at)
-    # Its own row tells it all, so there is no second one to write.
+    # The row of the execution has everything, so there is no attempt row.
     assert await scheduling.rows("execution_attempt", "attempt") == []
 
 
@@ -61,8 +61,11 @@ async def test_results_of_all_kinds_are_written_in_one_batch(scheduling: Schedul
 
     await finish_batch(scheduling.replica(), attempts)
 
-    told = [await scheduling.attempts(one) for one in claimed]
-    assert [(one.outcome, one.error, one.http_status, one.answer) for (one,) in told] == [
+    recorded = [await scheduling.attempts(execution) for execution in claimed]
+    assert [
+        (attempt.outcome, attempt.error, attempt.http_status, attempt.answer)
+        for (attempt,) in recorded
+    ] == [
         ("SUCCEEDED", None, None, None),
         ("FAILED", "no", None, None),
         ("SUCCEEDED", None, 200, "done"),
@@ -72,7 +75,7 @@ async def test_results_of_all_kinds_are_written_in_one_batch(scheduling: Schedul
     ]
 
 
-async def test_failures_are_tried_again_until_the_attempts_are_used_up(
+async def test_failures_are_retried_until_the_attempts_are_used_up(
     scheduling: Scheduling,
 ) -> None:
     claimed = await running(scheduling)
@@ -98,7 +101,7 @@ async def test_failures_are_tried_again_until_the_attempts_are_used_up(
         ("DEAD", "no. 3"),
     ]
     attempts = await scheduling.rows("execution_attempt", "attempt")
-    assert [(one["attempt"], one["outcome"], one["error"]) for one in attempts] == [
+    assert [(attempt["attempt"], attempt["outcome"], attempt["error"]) for attempt in attempts] == [
         (number, "FAILED", f"no. {number}\nTraceback …") for number in (1, 2, 3)
     ]
     assert (await scheduling.cursor(claimed.schedule_id))["consecutive_failures"] == 1
@@ -118,7 +121,7 @@ async def test_a_retry_does_not_start_before_its_time(scheduling: Scheduling) ->
     assert len((await scheduling.claim()).started) == 1
 
 
-async def test_one_that_wants_no_other_attempt_is_dead_at_once(scheduling: Scheduling) -> None:
+async def test_a_final_failure_is_dead_at_once(scheduling: Scheduling) -> None:
     claimed = await running(scheduling)
 
     await scheduling.finish(claimed, FAILED, "never", final=True)
@@ -126,7 +129,7 @@ async def test_one_that_wants_no_other_attempt_is_dead_at_once(scheduling: Sched
     assert await scheduling.states() == [("DEAD", "never")]
 
 
-async def test_a_cancelled_one_ends_and_is_no_failure(scheduling: Scheduling) -> None:
+async def test_a_cancelled_execution_does_not_count_as_a_failure(scheduling: Scheduling) -> None:
     claimed = await running(scheduling)
 
     await scheduling.finish(claimed, AttemptOutcome.CANCELLED, "by maria")
@@ -136,7 +139,7 @@ async def test_a_cancelled_one_ends_and_is_no_failure(scheduling: Scheduling) ->
 
 
 @pytest.mark.parametrize("outcome", [FAILED, AttemptOutcome.INTERRUPTED, AttemptOutcome.TIMED_OUT])
-async def test_one_that_was_asked_to_stop_and_failed_is_not_tried_again(
+async def test_a_failure_after_a_cancel_request_is_not_retried(
     scheduling: Scheduling, outcome: AttemptOutcome
 ) -> None:
     claimed = await running(scheduling)
@@ -153,7 +156,7 @@ async def test_one_that_was_asked_to_stop_and_failed_is_not_tried_again(
     assert (await scheduling.claim()).started == ()
 
 
-async def test_one_that_was_asked_to_stop_and_failed_is_logged_as_what_it_is(
+async def test_a_failure_after_a_cancel_request_is_logged_as_cancelled(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(2)
@@ -218,7 +221,7 @@ async def test_a_result_after_the_lease_was_taken_changes_nothing(
     assert await scheduling.cursor(stalled.schedule_id) == cursor
 
 
-async def test_a_heartbeat_after_the_lease_was_taken_holds_nothing(scheduling: Scheduling) -> None:
+async def test_a_heartbeat_after_the_lease_was_taken_renews_nothing(scheduling: Scheduling) -> None:
     stalled = await running(scheduling)
     scheduling.clock.go_on(seconds=61)
     await recover_lost(scheduling.replica("two"))
@@ -237,18 +240,18 @@ async def test_a_heartbeat_after_the_lease_was_taken_holds_nothing(scheduling: S
     assert await scheduling.rows() == before
 
 
-async def test_of_a_batch_only_the_stale_ones_are_refused(scheduling: Scheduling) -> None:
+async def test_only_the_stale_results_of_a_batch_are_refused(scheduling: Scheduling) -> None:
     await scheduling.waiting(3)
-    one, two, three = (await scheduling.claim()).started
-    stale = two._replace(lease_token=uuid4())
+    first, second, third = (await scheduling.claim()).started
+    stale = second._replace(lease_token=uuid4())
 
     finished = await finish_batch(
-        scheduling.replica(), [Attempt(each, SUCCEEDED) for each in (one, stale, three)]
+        scheduling.replica(), [Attempt(each, SUCCEEDED) for each in (first, stale, third)]
     )
 
     assert finished.refused == {stale.lease}
     assert await scheduling.count(state="SUCCEEDED") == 2
-    assert await scheduling.count(state="RUNNING", id=two.id) == 1
+    assert await scheduling.count(state="RUNNING", id=second.id) == 1
 
 
 async def test_an_execution_whose_definition_is_gone_ends_dead_with_the_reason(
@@ -264,7 +267,7 @@ async def test_an_execution_whose_definition_is_gone_ends_dead_with_the_reason(
     assert "its definition is missing" in str(reason)
 
 
-async def test_one_result_that_the_database_refuses_does_not_hold_up_the_others(
+async def test_a_result_that_the_database_rejects_does_not_delay_the_others(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(20)
@@ -275,8 +278,8 @@ async def test_one_result_that_the_database_refuses_does_not_hold_up_the_others(
         f" ADD CONSTRAINT not_this_one CHECK (id <> '{claimed[4].id}')"
     )
     results = Results(scheduling.replica(), on_freed=lambda: None)
-    for one in claimed:
-        results.add(Attempt(one, SUCCEEDED))
+    for execution in claimed:
+        results.add(Attempt(execution, SUCCEEDED))
 
     writing = asyncio.create_task(results.write())
     await results.all_written()
@@ -286,7 +289,7 @@ async def test_one_result_that_the_database_refuses_does_not_hold_up_the_others(
     assert await scheduling.count(state="RUNNING", id=claimed[4].id) == 1
 
 
-async def test_replicas_that_finish_executions_of_the_same_schedules_do_not_block_each_other(
+async def test_concurrent_results_of_the_same_schedules_do_not_deadlock(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(1000, 1000)
@@ -306,17 +309,23 @@ async def test_replicas_that_finish_executions_of_the_same_schedules_do_not_bloc
             )
     claimed = (await scheduling.claim()).started
     assert len(claimed) == 12 * 4 * rounds
-    # Four replicas, each with one execution of every schedule in each round, in other orders.
-    by_schedule = {one: [each for each in claimed if each.schedule_id == one] for one in ids}
+    # Four replicas, each with one execution of every schedule per round, in different orders.
+    by_schedule = {
+        schedule_id: [each for each in claimed if each.schedule_id == schedule_id]
+        for schedule_id in ids
+    }
     for number in range(rounds):
-        batches = [[by_schedule[one][number * 4 + replica] for one in ids] for replica in range(4)]
+        batches = [
+            [by_schedule[schedule_id][number * 4 + replica] for schedule_id in ids]
+            for replica in range(4)
+        ]
         batches[1].reverse()
         batches[3].reverse()
         await asyncio.gather(
             *(
                 finish_batch(
                     scheduling.replica(f"r{index}"),
-                    [Attempt(one, FAILED, "broke", final=True) for one in batch],
+                    [Attempt(execution, FAILED, "broke", final=True) for execution in batch],
                 )
                 for index, batch in enumerate(batches)
             )
@@ -327,9 +336,11 @@ async def test_replicas_that_finish_executions_of_the_same_schedules_do_not_bloc
     assert await scheduling.count(state="DEAD") == 12 * 4 * rounds
 
 
-async def test_it_says_whether_something_waits_for_the_slots(scheduling: Scheduling) -> None:
+async def test_finish_reports_whether_executions_wait_for_the_freed_slots(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.waiting(2)
-    one, two = (await scheduling.claim()).started
+    first, second = (await scheduling.claim()).started
 
-    assert not (await scheduling.finish(one)).waiting
-    assert (await scheduling.finish(two, FAILED, "again")).waiting
+    assert not (await scheduling.finish(first)).waiting
+    assert (await scheduling.finish(second, FAILED, "again")).waiting

@@ -18,7 +18,7 @@ from tenantcron.store.steps import firing, glances
 ONE = NOON + timedelta(hours=1)
 
 
-async def test_an_occurrence_becomes_one_execution_that_says_who_and_why(
+async def test_an_occurrence_becomes_one_execution_with_its_actor_and_source(
     scheduling: Scheduling,
 ) -> None:
     schedule_id = await scheduling.schedule("nightly", priority="high")
@@ -56,7 +56,7 @@ async def test_the_actor_names_the_service(scheduling: Scheduling) -> None:
     assert (await scheduling.rows())[0]["actor_id"] == "system:scheduler:billing"
 
 
-async def test_one_that_is_caught_up_says_so(scheduling: Scheduling) -> None:
+async def test_a_catch_up_has_its_own_source(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     scheduling.clock.go_on(hours=1, minutes=30)
 
@@ -65,7 +65,7 @@ async def test_one_that_is_caught_up_says_so(scheduling: Scheduling) -> None:
     assert (await scheduling.rows())[0]["actor_source"] == "catch-up"
 
 
-async def test_nothing_fires_before_its_time_nor_when_it_is_not_enabled(
+async def test_future_and_disabled_cursors_do_not_fire(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule("later")
@@ -79,7 +79,7 @@ async def test_nothing_fires_before_its_time_nor_when_it_is_not_enabled(
 
 
 @pytest.mark.parametrize("replicas", [2, 4])
-async def test_replicas_that_fire_at_once_make_one_execution_for_each_occurrence(
+async def test_concurrent_replicas_create_one_execution_per_occurrence(
     scheduling: Scheduling, replicas: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fire_module, "CURSORS_A_BATCH", 7)
@@ -89,8 +89,10 @@ async def test_replicas_that_fire_at_once_make_one_execution_for_each_occurrence
 
     for _ in range(12):
         scheduling.clock.go_on(hours=1)
-        fired = await asyncio.gather(*(scheduling.fire(one) for one in several for _ in range(2)))
-        # Whoever comes late finds the rest locked; the last one to look finds it free.
+        fired = await asyncio.gather(
+            *(scheduling.fire(replica) for replica in several for _ in range(2))
+        )
+        # A late replica finds the remaining cursors locked; the last one finds them unlocked.
         assert sum(fired) + await scheduling.fire() == len(names)
 
     rows = await scheduling.rows()
@@ -100,7 +102,7 @@ async def test_replicas_that_fire_at_once_make_one_execution_for_each_occurrence
     )
 
 
-async def test_a_cursor_that_was_moved_meanwhile_is_left_where_it_is(
+async def test_a_cursor_that_was_moved_concurrently_is_not_moved_again(
     scheduling: Scheduling,
 ) -> None:
     schedule_id = await scheduling.schedule()
@@ -118,7 +120,7 @@ async def test_a_cursor_that_was_moved_meanwhile_is_left_where_it_is(
 
 
 @pytest.mark.parametrize("catch_up", ["once", "all", "none"])
-async def test_a_cursor_set_back_by_hand_does_not_fire_again(
+async def test_a_cursor_that_was_moved_back_manually_does_not_fire_again(
     scheduling: Scheduling, catch_up: str
 ) -> None:
     schedule_id = await scheduling.schedule(catch_up=catch_up, catch_up_window="6h")
@@ -162,7 +164,7 @@ BAD_CURSORS = [
 
 
 @pytest.mark.parametrize(("columns", "words"), BAD_CURSORS)
-async def test_a_cursor_that_cannot_be_evaluated_is_set_aside_and_the_others_fire(
+async def test_a_cursor_that_cannot_be_evaluated_is_quarantined_and_the_others_fire(
     scheduling: Scheduling, columns: dict[str, object], words: str
 ) -> None:
     bad = await scheduling.schedule("bad")
@@ -180,7 +182,7 @@ async def test_a_cursor_that_cannot_be_evaluated_is_set_aside_and_the_others_fir
     assert await fire_batch(scheduling.replica()) == fire_module.Fired()
 
 
-async def test_an_unreadable_definition_is_told_by_its_key_and_the_others_fire(
+async def test_the_fault_of_an_unreadable_definition_names_its_key_and_the_others_fire(
     scheduling: Scheduling,
 ) -> None:
     bad = await scheduling.schedule("bad", catch_up="sometimes")
@@ -193,7 +195,7 @@ async def test_an_unreadable_definition_is_told_by_its_key_and_the_others_fire(
     assert "catch_up 'sometimes'" in str((await scheduling.cursor(bad))["fault"])
 
 
-async def test_a_missing_definition_holds_its_schedule_until_an_apply_brings_it_back(
+async def test_a_schedule_with_a_missing_definition_fires_again_after_an_apply(
     scheduling: Scheduling,
 ) -> None:
     bad = await scheduling.schedule("bad", timeout="7m")
@@ -211,7 +213,7 @@ async def test_a_missing_definition_holds_its_schedule_until_an_apply_brings_it_
     assert [row["schedule_name"] for row in await scheduling.rows()] == ["good"]
     assert "its definition is missing" in str((await scheduling.cursor(bad))["fault"])
 
-    # The same content has the same id; a replica that remembers its absence would refuse it again.
+    # The same content has the same id, so a replica must not cache that it is missing.
     await scheduling.execute(
         "INSERT INTO tenantcron.schedule_definition SELECT * FROM public.kept"
         " ON CONFLICT DO NOTHING"
@@ -221,7 +223,7 @@ async def test_a_missing_definition_holds_its_schedule_until_an_apply_brings_it_
     assert await scheduling.count(schedule_name="bad", state="PENDING") == 1
 
 
-async def test_what_the_database_refuses_is_set_aside_with_its_message_and_the_others_fire(
+async def test_a_cursor_that_the_database_rejects_is_quarantined_and_the_others_fire(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(30)
@@ -246,7 +248,7 @@ async def test_what_the_database_refuses_is_set_aside_with_its_message_and_the_o
     assert (await fire_batch(scheduling.replica())).executions == 0
 
 
-async def test_one_whose_month_has_no_partition_does_not_stall_the_others(
+async def test_a_cursor_without_a_history_partition_does_not_stop_the_others(
     scheduling: Scheduling,
 ) -> None:
     late = await scheduling.schedule(
@@ -266,11 +268,11 @@ async def test_one_whose_month_has_no_partition_does_not_stall_the_others(
     assert "no partition of relation" in str((await scheduling.cursor(late))["fault"])
 
 
-async def test_where_all_are_refused_none_is_the_culprit_and_all_stay_due(
+async def test_if_all_cursors_are_rejected_none_is_quarantined_and_all_stay_due(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(5)
-    # The clock has jumped to where no history is prepared.
+    # The clock has jumped to a month without a history partition.
     scheduling.clock.go_on(days=200)
 
     with pytest.raises(DBAPIError, match="no partition"):
@@ -282,7 +284,7 @@ async def test_where_all_are_refused_none_is_the_culprit_and_all_stay_due(
     assert await scheduling.fire() >= 5
 
 
-async def test_an_error_of_the_database_is_nobodys_fault(scheduling: Scheduling) -> None:
+async def test_a_database_error_quarantines_no_cursor(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     await scheduling.execute("ALTER TABLE tenantcron.execution RENAME COLUMN overlap TO policy")
     scheduling.clock.go_on(hours=1)
@@ -293,7 +295,7 @@ async def test_an_error_of_the_database_is_nobodys_fault(scheduling: Scheduling)
     assert [row["fault"] for row in await scheduling.rows("schedule_cursor", "1")] == [None]
 
 
-async def test_a_batch_ends_when_it_has_looked_at_enough_and_the_next_goes_on(
+async def test_a_batch_ends_after_a_number_of_occurrences_and_the_next_continues(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fire_module, "STEPS_A_BATCH", 100)
@@ -302,16 +304,16 @@ async def test_a_batch_ends_when_it_has_looked_at_enough_and_the_next_goes_on(
 
     batches = [await fire_batch(scheduling.replica()) for _ in range(4)]
 
-    # 48 occurrences each: after the third cursor of a batch it is enough.
-    assert [one.more for one in batches] == [True, True, True, False]
-    assert [one.executions for one in batches] == [6, 6, 6, 2]
+    # 48 occurrences each, so a batch ends after the third cursor.
+    assert [batch.more for batch in batches] == [True, True, True, False]
+    assert [batch.executions for batch in batches] == [6, 6, 6, 2]
     due = [
         row for row in await scheduling.rows("schedule_cursor", "1") if row["next_run_at"] == ONE
     ]
     assert due == []
 
 
-async def test_what_lies_before_the_retention_moves_the_cursor_and_makes_no_row(
+async def test_occurrences_before_the_retained_history_only_move_the_cursor(
     scheduling: Scheduling,
 ) -> None:
     once = await scheduling.schedule("once", "@at 2026-12-01T13:00:00Z")
@@ -327,7 +329,7 @@ async def test_what_lies_before_the_retention_moves_the_cursor_and_makes_no_row(
     assert await scheduling.fire() == 0
 
 
-async def test_a_cover_begins_no_earlier_than_the_kept_history(scheduling: Scheduling) -> None:
+async def test_a_cover_begins_within_the_retained_history(scheduling: Scheduling) -> None:
     await scheduling.schedule("daily", "0 13 * * *")
     scheduling.clock.go_on(days=200)
     await scheduling.prepare()
@@ -339,7 +341,7 @@ async def test_a_cover_begins_no_earlier_than_the_kept_history(scheduling: Sched
     assert missed["covers_from"] == ONE + timedelta(days=110)
 
 
-async def test_after_a_day_of_downtime_thousands_of_schedules_start_once_each(
+async def test_after_a_day_of_downtime_each_of_thousands_of_schedules_fires_once(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(5000)
@@ -358,7 +360,9 @@ async def test_after_a_day_of_downtime_thousands_of_schedules_start_once_each(
     ]
 
 
-async def test_an_impossible_date_leaves_the_cursor_at_rest(scheduling: Scheduling) -> None:
+async def test_a_timetable_without_occurrences_leaves_the_cursor_without_a_next_time(
+    scheduling: Scheduling,
+) -> None:
     never = await scheduling.schedule("never", "0 0 31 2 *", columns={"next_run_at": ONE})
     scheduling.clock.go_on(hours=1)
 
@@ -368,7 +372,7 @@ async def test_an_impossible_date_leaves_the_cursor_at_rest(scheduling: Scheduli
     assert await scheduling.fire() == 0
 
 
-async def test_a_paused_schedule_goes_on_through_its_timetable(scheduling: Scheduling) -> None:
+async def test_the_cursor_of_a_paused_schedule_keeps_moving(scheduling: Scheduling) -> None:
     paused = await scheduling.schedule(
         columns={"paused_at": NOON, "paused_by": "maria", "paused_reason": "partner is down"}
     )
@@ -384,7 +388,7 @@ async def test_a_paused_schedule_goes_on_through_its_timetable(scheduling: Sched
     assert (await scheduling.cursor(paused))["next_run_at"] == ONE + timedelta(hours=2)
 
 
-async def test_how_long_it_is_until_the_next_one_is_due(scheduling: Scheduling) -> None:
+async def test_the_time_until_the_next_cursor_is_due(scheduling: Scheduling) -> None:
     async def seconds() -> float | None:
         return await glances.seconds_to_next_due(scheduling.database, scheduling.clock())
 

@@ -1,4 +1,4 @@
-"""Who acts in a handler's transaction is proven by its lease, and not by what the session says."""
+"""The actor of a handler's transaction follows from its lease, not from session settings."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -42,7 +42,7 @@ async def scheduling(sessions: HandlerSessions, tmp_path: object) -> Scheduling:
 
 
 async def started(scheduling: Scheduling, tenant: str = "acme") -> Claimed:
-    """Return an execution that runs."""
+    """Return a running execution."""
     await scheduling.waiting(tenant=tenant)
     (claimed,) = (await scheduling.claim()).started
     return claimed
@@ -63,7 +63,7 @@ async def by_the_role(sessions: HandlerSessions, tenant: str = "acme") -> list[R
     return [(await sessions.role(tenant), "worker", "sql", False, None)]
 
 
-async def test_a_trigger_learns_the_actor_and_the_execution(
+async def test_a_trigger_can_read_the_actor_and_the_execution(
     sessions: HandlerSessions, scheduling: Scheduling
 ) -> None:
     claimed = await started(scheduling)
@@ -96,7 +96,7 @@ async def test_the_actor_is_the_service_that_runs_the_attempt(
     assert started.keys() == {"system:scheduler:runs", "ada"}
 
 
-async def test_what_the_session_says_about_the_actor_is_not_believed(
+async def test_session_settings_cannot_change_the_actor(
     sessions: HandlerSessions, scheduling: Scheduling
 ) -> None:
     claimed = await started(scheduling)
@@ -108,7 +108,7 @@ async def test_what_the_session_says_about_the_actor_is_not_believed(
 
 
 @pytest.mark.parametrize("execution", ["", "x", "-" * 36, str(UUID(int=7)), "0" * 5000])
-async def test_an_execution_that_does_not_run_is_not_believed(
+async def test_an_execution_that_is_not_running_proves_no_actor(
     sessions: HandlerSessions, scheduling: Scheduling, execution: str
 ) -> None:
     claimed = await started(scheduling)
@@ -118,7 +118,7 @@ async def test_an_execution_that_does_not_run_is_not_believed(
     assert await recorded(sessions) == await by_the_role(sessions)
 
 
-async def test_a_lease_that_has_ended_is_not_believed(
+async def test_an_expired_lease_proves_no_actor(
     sessions: HandlerSessions, scheduling: Scheduling
 ) -> None:
     claimed = await started(scheduling)
@@ -129,7 +129,7 @@ async def test_a_lease_that_has_ended_is_not_believed(
     assert await recorded(sessions) == await by_the_role(sessions)
 
 
-async def test_nor_is_the_lease_of_an_earlier_attempt(
+async def test_the_lease_of_an_earlier_attempt_proves_no_actor(
     sessions: HandlerSessions, scheduling: Scheduling
 ) -> None:
     first = await started(scheduling)
@@ -147,7 +147,7 @@ async def test_nor_is_the_lease_of_an_earlier_attempt(
     ]
 
 
-async def test_one_execution_cannot_pose_as_another_that_was_claimed_with_it(
+async def test_an_execution_cannot_pose_as_another_of_the_same_claim(
     sessions: HandlerSessions, scheduling: Scheduling
 ) -> None:
     await scheduling.waiting(count=2)
@@ -195,7 +195,7 @@ async def test_the_proof_is_hidden_from_other_sessions_of_the_tenant(
     assert proof_of(claimed.lease) not in str(shown)
 
 
-async def test_a_schedule_that_a_handler_may_change_is_recorded_as_its_work(
+async def test_a_change_of_a_schedule_by_a_handler_is_attributed_to_it(
     sessions: HandlerSessions, scheduling: Scheduling
 ) -> None:
     claimed = await started(scheduling)
@@ -221,7 +221,7 @@ async def test_a_schedule_that_a_handler_may_change_is_recorded_as_its_work(
     assert await sessions.admin(revision) == [(1,)]
 
 
-async def test_other_logins_are_believed_as_before(sessions: HandlerSessions) -> None:
+async def test_other_logins_set_the_actor_as_before(sessions: HandlerSessions) -> None:
     async with sessions.database.transaction() as connection:
         for name, value in FORGED.items():
             await connection.exec_driver_sql(f"SELECT set_config('{name}', '{value}', true)")

@@ -1,4 +1,4 @@
-"""The role that a tenant's handlers log in as: when it is made, and what if it cannot be."""
+"""The login roles of handlers: their creation, passwords and failures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -48,7 +48,7 @@ async def sessions(database: Database) -> AsyncIterator[HandlerSessions]:
 
 @pytest.fixture(scope="module")
 def strict_server(run_folder: Path) -> Iterator[Server]:
-    """A server that asks all roles but its owner for a password."""
+    """A server that requires a password from all roles except its owner."""
     with own_server(run_folder, {}, chosen_build()) as server:
         rules = Path(str(server.execute("SHOW hba_file")[0][0]))
         rules.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
@@ -72,7 +72,7 @@ def connect_as(sessions: HandlerSessions, user: str, password: str) -> None:
     psycopg.connect(make_conninfo("", **parameters)).close()
 
 
-async def test_a_tenant_costs_no_role_until_its_handler_wants_a_connection(
+async def test_the_role_of_a_tenant_is_created_with_its_first_connection(
     sessions: HandlerSessions,
 ) -> None:
     HandlerConnections(sessions.transactions)(claimed(tenant="acme"))
@@ -85,7 +85,7 @@ async def test_a_tenant_costs_no_role_until_its_handler_wants_a_connection(
     assert own == f"{group}_acme"
 
 
-async def test_roles_of_another_database_on_the_server_are_others(
+async def test_databases_on_one_server_have_different_roles(
     sessions: HandlerSessions, server: Server, tmp_path: Path
 ) -> None:
     with server.database(TEMPLATE) as url:
@@ -98,7 +98,7 @@ async def test_roles_of_another_database_on_the_server_are_others(
             assert logins[0].password != logins[1].password
 
 
-async def test_roles_are_made_once_however_many_ask_at_the_same_time(
+async def test_concurrent_requests_create_a_role_once(
     database: Database, sessions: HandlerSessions
 ) -> None:
     async with database.transaction() as connection:
@@ -116,14 +116,14 @@ async def test_roles_are_made_once_however_many_ask_at_the_same_time(
     assert await sessions.run("acme", WHO) == [(logins[0].user,)]
 
 
-async def test_handlers_log_in_with_a_password_where_the_server_asks_for_one(
+async def test_handlers_log_in_with_a_password_if_the_server_requires_one(
     strict: HandlerSessions,
 ) -> None:
     assert await strict.run("acme", WHO) == [(await strict.role("acme"),)]
     assert await strict.run_plain("night-owl", WHO) == [(await strict.role("night-owl"),)]
 
 
-async def test_the_password_of_one_tenant_is_of_no_use_for_another(
+async def test_the_password_of_one_tenant_does_not_work_for_another(
     strict: HandlerSessions,
 ) -> None:
     acme, other = await strict.login("acme"), await strict.login("night-owl")
@@ -150,7 +150,7 @@ async def test_the_server_stores_the_password_as_a_verifier(strict: HandlerSessi
         "UPDATE tenantcron.handler_login SET secret = 'other'",
     ],
 )
-async def test_a_login_that_fails_is_repaired(strict: HandlerSessions, change: str) -> None:
+async def test_a_failed_login_is_repaired(strict: HandlerSessions, change: str) -> None:
     await strict.run("acme", WHO)
     role = await strict.role("acme")
     await strict.transactions.close()
@@ -161,7 +161,7 @@ async def test_a_login_that_fails_is_repaired(strict: HandlerSessions, change: s
     assert await strict.run_plain("acme", "SELECT note FROM ledger") == [("secret",)]
 
 
-async def test_a_handler_that_changes_its_own_password_locks_nobody_out(
+async def test_a_handler_that_changes_its_password_does_not_lock_out_others(
     strict: HandlerSessions,
 ) -> None:
     await strict.run("acme", "ALTER ROLE CURRENT_USER PASSWORD 'mine'")
@@ -249,7 +249,7 @@ async def test_a_role_that_cannot_log_in_gets_no_other_connection(
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-async def test_without_the_right_to_create_roles_there_is_no_connection_and_one_warning(
+async def test_without_the_privilege_to_create_roles_there_is_no_connection_and_one_warning(
     sessions: HandlerSessions, kind: str
 ) -> None:
     number = uuid4().hex
@@ -281,7 +281,7 @@ async def test_a_tenant_that_does_not_exist_has_no_role(sessions: HandlerSession
     assert await sessions.admin(ROLES) == []
 
 
-async def test_a_role_with_more_than_a_handler_may_have_is_not_used(
+async def test_a_role_with_excessive_privileges_is_not_used(
     sessions: HandlerSessions,
 ) -> None:
     role = await sessions.role("acme")
@@ -302,7 +302,7 @@ async def test_only_verifiers_are_stored_as_passwords(strict: HandlerSessions) -
         connect_as(strict, await strict.role("acme"), "plain")
 
 
-async def test_a_handler_that_locks_its_role_makes_no_other_tenant_wait(
+async def test_a_handler_that_locks_its_role_does_not_block_other_tenants(
     sessions: HandlerSessions,
 ) -> None:
     logins = HandlerLogins(sessions.database)
@@ -324,7 +324,7 @@ async def test_a_handler_that_locks_its_role_makes_no_other_tenant_wait(
             await repair
 
 
-async def test_a_process_of_its_own_gets_no_credentials_of_the_scheduler(
+async def test_an_isolated_process_gets_no_credentials_of_the_scheduler(
     strict: HandlerSessions,
 ) -> None:
     secrets = dict.fromkeys(
@@ -342,7 +342,7 @@ async def test_a_process_of_its_own_gets_no_credentials_of_the_scheduler(
     assert (await scoped.login(repair=False))["user"] == await strict.role("acme")
 
 
-async def test_the_schedulers_own_login_is_used_if_the_platform_wants_that(
+async def test_handlers_use_the_schedulers_login_if_configured(
     sessions: HandlerSessions,
 ) -> None:
     transactions = HandlerTransactions(sessions.database.target)
@@ -356,7 +356,7 @@ async def test_the_schedulers_own_login_is_used_if_the_platform_wants_that(
     await transactions.close()
 
 
-async def test_what_the_owner_of_an_adopted_schema_has_to_grant_is_said(
+async def test_the_error_says_what_the_owner_of_an_adopted_schema_must_grant(
     sessions: HandlerSessions,
 ) -> None:
     number = uuid4().hex

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 -- the statements are the test's own
-"""A handler reaches the tables of its tenant and nothing else, whatever it tries."""
+"""A handler can access the tables of its tenant and nothing else."""
 
 from collections.abc import AsyncIterator
 
@@ -17,7 +17,7 @@ CREATE TABLE public.theirs (id int);
 INSERT INTO public.theirs VALUES (1);
 CREATE TABLE public.shared (id int);
 """
-# {acme} and {other} are the roles, {group} is the one that both are in.
+# {acme} and {other} are the roles of two tenants, {group} is their common group role.
 REFUSED = {
     # Another tenant.
     "read another tenant": f"SELECT * FROM {OTHER}.ledger",
@@ -118,7 +118,7 @@ async def named(sessions: HandlerSessions, statement: str) -> str:
 
 
 async def outcome(sessions: HandlerSessions, statement: str) -> object:
-    """Return the kind of error that a handler of acme gets, or what it finds."""
+    """Return the type of the error that a handler of acme gets, or its result."""
     try:
         return await sessions.run("acme", await named(sessions, statement))
     except DBAPIError as error:
@@ -131,7 +131,7 @@ async def test_a_handler_reaches_nothing_else(sessions: HandlerSessions) -> None
     assert found == dict.fromkeys(REFUSED, InsufficientPrivilege)
 
 
-async def test_a_handler_calls_none_of_our_functions_but_the_one_that_says_who_acts(
+async def test_a_handler_can_call_only_the_function_that_returns_the_actor(
     sessions: HandlerSessions,
 ) -> None:
     found = {call: await outcome(sessions, f"SELECT tenantcron.{call}") for call in CALLS}
@@ -150,7 +150,7 @@ async def test_a_plain_handler_has_the_same_rights(sessions: HandlerSessions) ->
 
 
 async def test_a_handler_works_with_the_tables_of_its_tenant(sessions: HandlerSessions) -> None:
-    written = await sessions.run(
+    inserted = await sessions.run(
         "acme",
         "INSERT INTO ledger (note) VALUES ('new')",
         "UPDATE ledger SET note = 'newer' WHERE note = 'new'",
@@ -158,11 +158,11 @@ async def test_a_handler_works_with_the_tables_of_its_tenant(sessions: HandlerSe
         "SELECT note FROM ledger",
     )
 
-    assert written == [("newer",)]
+    assert inserted == [("newer",)]
     assert await sessions.admin(f"SELECT note FROM {OTHER}.ledger") == [("secret",)]
 
 
-async def test_outside_of_a_transaction_it_reaches_nothing_else_either(
+async def test_outside_a_transaction_a_handler_reaches_nothing_else(
     sessions: HandlerSessions,
 ) -> None:
     for statement in ("ALTER SYSTEM SET work_mem = '1GB'", "CREATE DATABASE own"):
@@ -171,7 +171,7 @@ async def test_outside_of_a_transaction_it_reaches_nothing_else_either(
         assert isinstance(caught.value.orig, InsufficientPrivilege)
 
 
-async def test_to_reset_the_role_changes_nothing(sessions: HandlerSessions) -> None:
+async def test_resetting_the_role_changes_nothing(sessions: HandlerSessions) -> None:
     own = await sessions.role("acme")
     who = "SELECT session_user, current_user"
 
@@ -179,7 +179,7 @@ async def test_to_reset_the_role_changes_nothing(sessions: HandlerSessions) -> N
         assert await sessions.run("acme", reset, who) == [(own, own)]
 
 
-async def test_the_role_that_all_handlers_are_in_gives_nothing_more(
+async def test_the_group_role_of_handlers_has_no_further_privileges(
     sessions: HandlerSessions,
 ) -> None:
     group = await sessions.role(None)
@@ -202,7 +202,7 @@ async def test_statements_and_proofs_of_other_tenants_cannot_be_seen(
     assert (own, look) in rows
 
 
-async def test_a_temporary_table_cannot_stand_in_for_what_our_functions_read(
+async def test_a_temporary_table_cannot_shadow_tables_of_our_functions(
     sessions: HandlerSessions,
 ) -> None:
     forged = await sessions.run(
@@ -230,7 +230,7 @@ async def test_the_platform_can_grant_more_to_one_tenant_or_to_all(
     assert await sessions.run("acme", "SELECT id FROM own") == [(1,)]
 
 
-async def test_a_table_that_was_created_later_is_granted_before_the_next_attempt(
+async def test_a_new_table_is_granted_before_the_next_attempt(
     sessions: HandlerSessions,
 ) -> None:
     insert = "INSERT INTO later DEFAULT VALUES RETURNING id"
@@ -243,7 +243,7 @@ async def test_a_table_that_was_created_later_is_granted_before_the_next_attempt
     assert await sessions.run("acme", insert) == [(1,)]
 
 
-async def test_a_right_that_the_platform_revoked_is_not_granted_again(
+async def test_a_privilege_that_the_platform_revoked_is_not_granted_again(
     sessions: HandlerSessions,
 ) -> None:
     await sessions.run("acme", "SELECT * FROM history")
@@ -257,7 +257,7 @@ async def test_a_right_that_the_platform_revoked_is_not_granted_again(
 
 
 @pytest.mark.parametrize("schema", ["tenantcron", "public", "pg_catalog"])
-async def test_a_schema_that_is_not_a_tenants_own_is_never_opened_to_handlers(
+async def test_handlers_never_get_privileges_on_a_foreign_schema(
     sessions: HandlerSessions, schema: str
 ) -> None:
     await sessions.admin(
@@ -268,7 +268,7 @@ async def test_a_schema_that_is_not_a_tenants_own_is_never_opened_to_handlers(
         await sessions.run("acme", "SELECT 1")
 
 
-async def test_row_level_security_of_the_platform_holds_for_handlers(
+async def test_row_level_security_applies_to_handlers(
     sessions: HandlerSessions,
 ) -> None:
     await sessions.admin("ALTER TABLE tenant_acme.ledger ENABLE ROW LEVEL SECURITY")

@@ -1,4 +1,4 @@
-"""What a handler leaves behind in its database session is gone for the next one."""
+"""The next handler on a database connection sees a clean session."""
 
 import asyncio
 import threading
@@ -19,14 +19,14 @@ from tenantcron.scheduler.steps.handler_connections import HandlerConnections
 from tenantcron.store.connection import handler_pool
 from tenantcron.store.connection.engine import Database
 
-# The role that all handlers are in is the only other one that a handler may take on.
+# The group role of handlers is the only other role that a handler can set.
 SET_ROLE = """
 DO $$ BEGIN EXECUTE (
     SELECT 'SET ROLE ' || m.roleid::regrole FROM pg_auth_members AS m
     WHERE m.member = session_user::regrole
 ); END $$
 """
-# What a handler does to its session, how the next one would see it, and what it sees instead.
+# What a handler changes in its session, how the next one checks it, and the expected result.
 LEFT_BEHIND = {
     "temporary table": (
         "CREATE TEMP TABLE left_behind AS SELECT 'secret' AS note",
@@ -93,18 +93,18 @@ def expected(of: object) -> dict[str, object]:
     return {name: (seen, of) for name, (_, _, seen) in LEFT_BEHIND.items()}
 
 
-async def test_the_next_handler_of_the_tenant_sees_nothing_of_it(run: Run) -> None:
+async def test_the_next_handler_of_the_tenant_sees_a_clean_session(run: Run) -> None:
     [[pid]] = await run("acme", PID)
     found = {}
     for name, (leave, look, _) in LEFT_BEHIND.items():
         await run("acme", leave)
-        # The same connection, or nothing could be left behind.
+        # It must be the same connection.
         found[name] = *(await run("acme", look))[0], *(await run("acme", PID))[0]
 
     assert found == expected(pid)
 
 
-async def test_nor_does_one_of_another_tenant(run: Run) -> None:
+async def test_a_handler_of_another_tenant_sees_a_clean_session(run: Run) -> None:
     [[pid]] = await run("night-owl", PID)
     found = {}
     for name, (leave, look, _) in LEFT_BEHIND.items():
@@ -115,12 +115,12 @@ async def test_nor_does_one_of_another_tenant(run: Run) -> None:
     assert found == expected(pid)
 
 
-async def test_nor_does_one_that_comes_after_an_error(run: Run) -> None:
+async def test_a_handler_after_an_error_sees_a_clean_session(run: Run) -> None:
     [[pid]] = await run("acme", PID)
     found = {}
     for name, (leave, look, _) in LEFT_BEHIND.items():
         with pytest.raises(DBAPIError):
-            # It has to be committed first, or the error would undo it.
+            # Commit first, or the error would roll the change back.
             await run("acme", leave, "COMMIT", "BEGIN", "SELECT 1 / 0")
         found[name] = *(await run("acme", look))[0], *(await run("acme", PID))[0]
 
@@ -136,7 +136,7 @@ async def test_locks_are_released_when_the_transaction_ends_and_not_when_the_nex
     assert await sessions.admin(look) == [(0,)]
 
 
-async def test_another_isolation_level_is_for_one_transaction(sessions: HandlerSessions) -> None:
+async def test_an_isolation_level_applies_to_one_transaction(sessions: HandlerSessions) -> None:
     async with sessions.of("acme") as connection:
         [[pid]] = await connection.exec_driver_sql(PID)
         await connection.exec_driver_sql("COMMIT")
@@ -157,7 +157,7 @@ async def test_a_connection_that_cannot_be_reset_is_closed(sessions: HandlerSess
         pid, namespace = tuple((await connection.exec_driver_sql(mine)).one())
         await connection.exec_driver_sql("COMMIT")
         blocker = psycopg.connect(make_conninfo("", **parameters))
-        # DISCARD ALL waits for this lock in vain.
+        # DISCARD ALL waits for this lock until it times out.
         blocker.execute(SQL("LOCK TABLE {}").format(Identifier(namespace, "held")))
 
     assert await sessions.run("acme", PID) != [(pid,)]
@@ -165,7 +165,7 @@ async def test_a_connection_that_cannot_be_reset_is_closed(sessions: HandlerSess
     assert await sessions.run("acme", "SELECT to_regclass('pg_temp.held')") == [(None,)]
 
 
-async def test_a_connection_that_got_lost_while_it_was_idle_is_replaced(
+async def test_a_connection_lost_while_idle_is_replaced(
     sessions: HandlerSessions, run: Run
 ) -> None:
     [[pid]] = await run("acme", PID)
@@ -176,7 +176,7 @@ async def test_a_connection_that_got_lost_while_it_was_idle_is_replaced(
     assert await run("acme", PID) != [(pid,)]
 
 
-async def test_a_connection_that_is_lost_is_not_replaced_by_the_schedulers(
+async def test_a_lost_connection_is_not_replaced_by_one_of_the_scheduler(
     sessions: HandlerSessions,
 ) -> None:
     async with sessions.of("acme") as connection:
@@ -196,7 +196,7 @@ async def connections_of(sessions: HandlerSessions) -> set[object]:
     return {name for (name,) in rows}
 
 
-async def test_all_tenants_share_one_limit_and_the_longest_idle_makes_room(
+async def test_tenants_share_a_connection_limit_and_the_longest_idle_is_closed(
     database: Database,
 ) -> None:
     async with handler_sessions(database, size=2) as sessions:
@@ -235,7 +235,7 @@ async def test_however_many_work_at_once_each_has_the_session_of_its_tenant(
         assert len(await connections_of(sessions)) <= 3
 
 
-async def test_a_transaction_waits_for_a_connection_and_not_for_ever(
+async def test_a_transaction_waits_for_a_connection_with_a_timeout(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with handler_sessions(database, size=1) as sessions:
@@ -281,7 +281,7 @@ async def test_so_does_a_tenant_with_plain_handlers(
         assert await sessions.run_plain("acme", "SELECT 1") == [(1,)]
 
 
-async def test_connections_that_are_idle_for_long_are_closed_except_two(
+async def test_all_but_two_idle_connections_are_closed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with handler_sessions(database) as sessions:

@@ -1,4 +1,4 @@
-"""Each finding of `health`, from what is in the database."""
+"""Each finding of `health`, from the state of the database."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ async def vitals(scheduling: Scheduling) -> Vitals:
 
 
 async def findings(scheduling: Scheduling) -> dict[str, Finding]:
-    return {one.code: one for one in examine(await vitals(scheduling))}
+    return {finding.code: finding for finding in examine(await vitals(scheduling))}
 
 
 async def replica(scheduling: Scheduling, abandoned: int = 0) -> None:
-    said = WorkerReport("one", "scheduler", running=0, abandoned=abandoned, draining=False)
+    report = WorkerReport("one", "scheduler", running=0, abandoned=abandoned, draining=False)
     async with scheduling.database.transaction() as connection:
-        await workers.report(connection, said, scheduling.clock())
+        await workers.report(connection, report, scheduling.clock())
 
 
 async def test_an_empty_database_is_healthy_without_a_replica(scheduling: Scheduling) -> None:
@@ -42,7 +42,7 @@ async def test_schedules_with_a_replica_are_healthy(scheduling: Scheduling) -> N
     assert await findings(scheduling) == {}
 
 
-async def test_a_replica_counts_for_two_leases(scheduling: Scheduling) -> None:
+async def test_a_replica_counts_as_live_for_two_leases(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     await replica(scheduling)
     scheduling.clock.go_on(seconds=120)
@@ -64,7 +64,7 @@ async def test_an_occurrence_may_be_late_for_five_minutes(scheduling: Scheduling
     assert (await findings(scheduling))["schedule-overdue"].severity is FindingSeverity.ERROR
 
 
-async def test_many_of_a_kind_are_counted_and_only_some_named(scheduling: Scheduling) -> None:
+async def test_a_finding_counts_all_subjects_and_names_only_some(scheduling: Scheduling) -> None:
     await scheduling.schedules(25)
     scheduling.clock.go_on(hours=2)
     late = (await findings(scheduling))["schedule-overdue"]
@@ -73,7 +73,7 @@ async def test_many_of_a_kind_are_counted_and_only_some_named(scheduling: Schedu
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that goes wrong, and the finding that tells of it."""
+    """A problem, and the expected finding."""
 
     code: str
     severity: FindingSeverity
@@ -81,7 +81,7 @@ class Trouble:
     happen: Callable[[Scheduling], Awaitable[object]]
 
 
-async def _left_out(scheduling: Scheduling) -> None:
+async def _not_synced(scheduling: Scheduling) -> None:
     await scheduling.tenant("beta", sync_fault="relation does not exist")
 
 
@@ -161,7 +161,7 @@ TROUBLES = [
         "acme/nightly",
         lambda s: s.schedule(columns={"fault": "cron_expr: nonsense"}),
     ),
-    Trouble("tenant-left-out", FindingSeverity.ERROR, "beta", _left_out),
+    Trouble("tenant-left-out", FindingSeverity.ERROR, "beta", _not_synced),
     Trouble("tenant-not-followed", FindingSeverity.WARNING, "beta", _not_followed),
     Trouble(
         "lease-expired", FindingSeverity.ERROR, "00000000-0000-4000-8000-000000000001", _dead_lease
@@ -182,8 +182,10 @@ TROUBLES = [
 ]
 
 
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda one: f"{one.code} {one.severity}")
-async def test_what_is_wrong_is_told_with_what_to_do(
+@pytest.mark.parametrize(
+    "trouble", TROUBLES, ids=lambda trouble: f"{trouble.code} {trouble.severity}"
+)
+async def test_each_problem_is_a_finding_with_a_hint(
     scheduling: Scheduling, trouble: Trouble
 ) -> None:
     await trouble.happen(scheduling)
@@ -195,7 +197,7 @@ async def test_what_is_wrong_is_told_with_what_to_do(
     assert found.hint
 
 
-async def test_a_pause_by_a_person_and_a_short_wait_are_no_findings(
+async def test_a_manual_pause_and_a_short_wait_give_no_finding(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(columns={**PAUSED, "paused_reason": "partner is down"})
@@ -209,7 +211,7 @@ async def test_a_pause_by_a_person_and_a_short_wait_are_no_findings(
     assert (read.queue.number, read.lag) == (1, timedelta(minutes=2))
 
 
-async def test_a_webhook_that_an_operator_switched_off_is_no_finding(
+async def test_a_webhook_disabled_by_an_operator_gives_no_finding(
     scheduling: Scheduling,
 ) -> None:
     await _webhook_behind(scheduling)
@@ -222,6 +224,6 @@ async def test_a_webhook_that_an_operator_switched_off_is_no_finding(
 async def test_errors_come_first(scheduling: Scheduling) -> None:
     await scheduling.limit(0)
     await scheduling.schedule(columns={"fault": "x"})
-    found = [one.severity for one in examine(await vitals(scheduling))]
+    found = [finding.severity for finding in examine(await vitals(scheduling))]
     assert found == sorted(found, key=[FindingSeverity.ERROR, FindingSeverity.WARNING].index)
     assert set(found) == {FindingSeverity.ERROR, FindingSeverity.WARNING}

@@ -1,4 +1,4 @@
-"""History: months are made ahead and dropped whole, and never with something unfinished in them."""
+"""History: months are created in advance, and never dropped with unfinished executions."""
 
 import asyncio
 from datetime import timedelta
@@ -23,24 +23,26 @@ PARTITIONS = (
 async def months(scheduling: Scheduling, table: str = "execution_past") -> list[str]:
     names = [str(row["name"]) for row in await scheduling.query(PARTITIONS)]
     found = [name.removeprefix(f"{table}_") for name in names]
-    return [one for one in found if one[0].isdigit()]
+    return [name for name in found if name[0].isdigit()]
 
 
 AUTUMN = ["2026_09", "2026_10", "2026_11", "2026_12", "2027_01", "2027_02"]
 
 
-async def test_the_kept_months_and_two_ahead_are_there(scheduling: Scheduling) -> None:
+async def test_partitions_exist_for_the_retention_and_two_months_ahead(
+    scheduling: Scheduling,
+) -> None:
     assert await months(scheduling) == AUTUMN
     assert await months(scheduling, "execution_attempt") == AUTUMN
 
 
-def test_months_go_over_the_end_of_a_year() -> None:
+def test_months_cross_the_end_of_a_year() -> None:
     assert Month(2026, 12).following == Month(2027, 1)
     kept = list(months_kept(NOON, timedelta(days=1)))
-    assert [str(one) for one in kept] == ["2026_11", "2026_12", "2027_01", "2027_02"]
+    assert [str(month) for month in kept] == ["2026_11", "2026_12", "2027_01", "2027_02"]
 
 
-async def test_a_month_later_there_is_another_one_ahead(scheduling: Scheduling) -> None:
+async def test_the_next_partition_is_created_a_month_later(scheduling: Scheduling) -> None:
     scheduling.clock.go_on(days=31)
     await scheduling.prepare()
     await scheduling.prepare()
@@ -48,7 +50,7 @@ async def test_a_month_later_there_is_another_one_ahead(scheduling: Scheduling) 
     assert await months(scheduling) == [*AUTUMN, "2027_03"]
 
 
-async def test_replicas_that_prepare_at_once_make_each_month_once(scheduling: Scheduling) -> None:
+async def test_concurrent_replicas_create_each_partition_once(scheduling: Scheduling) -> None:
     scheduling.clock.go_on(days=70)
 
     await asyncio.gather(*(prepare_history(scheduling.replica(f"r{n}")) for n in range(4)))
@@ -56,14 +58,14 @@ async def test_replicas_that_prepare_at_once_make_each_month_once(scheduling: Sc
     assert await months(scheduling) == [*AUTUMN, "2027_03", "2027_04"]
 
 
-async def test_what_has_passed_out_of_the_retention_is_dropped_with_its_attempts(
+async def test_history_older_than_the_retention_is_dropped_with_its_attempts(
     scheduling: Scheduling,
 ) -> None:
     for day in (5, 40, 95):
         await scheduling.waiting(
             1, state="SUCCEEDED", scheduled_for=NOON + timedelta(days=day - 90), attempt=1
         )
-    # The first of January: ninety days before lie in October.
+    # On the first of January, ninety days ago was in October.
     scheduling.clock.go_on(days=31)
 
     await asyncio.gather(*(clean_up(scheduling.replica(f"r{n}")) for n in range(3)))
@@ -74,7 +76,9 @@ async def test_what_has_passed_out_of_the_retention_is_dropped_with_its_attempts
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RETRYING", "RUNNING"])
-async def test_a_month_with_something_unfinished_stays(scheduling: Scheduling, state: str) -> None:
+async def test_a_month_with_unfinished_executions_is_kept(
+    scheduling: Scheduling, state: str
+) -> None:
     lease: dict[str, Any] = {
         "lease_until": NOON,
         "lease_token": "00000000-0000-4000-8000-000000000001",
@@ -90,7 +94,7 @@ async def test_a_month_with_something_unfinished_stays(scheduling: Scheduling, s
     assert len(await scheduling.rows()) == 1
 
 
-async def test_a_month_that_something_returns_from_at_the_same_moment_stays(
+async def test_a_month_with_a_concurrent_retry_is_kept(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20s")
@@ -103,7 +107,7 @@ async def test_a_month_that_something_returns_from_at_the_same_moment_stays(
             operator, UUID(str(row["id"])), september, more_attempts=3, at=scheduling.clock.now
         )
         cleaning = asyncio.create_task(clean_up(scheduling.replica()))
-        await until(lambda: _somebody_waits(scheduling))
+        await until(lambda: _has_lock_waits(scheduling))
     await cleaning
 
     (claimed,) = (await scheduling.claim()).started
@@ -111,11 +115,11 @@ async def test_a_month_that_something_returns_from_at_the_same_moment_stays(
     assert await scheduling.states() == [("SUCCEEDED", None)]
 
 
-async def _somebody_waits(scheduling: Scheduling) -> bool:
+async def _has_lock_waits(scheduling: Scheduling) -> bool:
     return bool(await scheduling.query("SELECT 1 FROM pg_catalog.pg_locks WHERE NOT granted"))
 
 
-async def test_a_lock_that_cannot_be_had_leaves_everything_in_place(
+async def test_a_lock_timeout_drops_nothing(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
@@ -130,7 +134,7 @@ async def test_a_lock_that_cannot_be_had_leaves_everything_in_place(
     assert await months(scheduling) == AUTUMN[2:]
 
 
-async def test_making_a_month_waits_for_nobody_who_reads_or_writes(
+async def test_creating_a_partition_does_not_wait_for_readers_or_writers(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
@@ -144,7 +148,7 @@ async def test_making_a_month_waits_for_nobody_who_reads_or_writes(
     assert (await months(scheduling))[-1] == "2027_03"
 
 
-async def test_a_partition_that_somebody_named_otherwise_is_left_alone(
+async def test_a_partition_with_another_name_is_not_dropped(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.execute(
@@ -162,7 +166,7 @@ async def unused_since(scheduling: Scheduling) -> list[object]:
     return [row["unused_since"] for row in await scheduling.rows("schedule_definition", "id")]
 
 
-async def test_a_definition_is_forgotten_long_after_the_last_cursor_that_names_it(
+async def test_an_unused_definition_is_deleted_after_the_retention(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule()
@@ -182,7 +186,7 @@ async def test_a_definition_is_forgotten_long_after_the_last_cursor_that_names_i
         assert len(await unused_since(scheduling)) == number
 
 
-async def test_a_definition_that_is_named_again_counts_anew(scheduling: Scheduling) -> None:
+async def test_a_definition_that_is_used_again_is_kept(scheduling: Scheduling) -> None:
     await scheduling.schedule("one")
     await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
     await clean_up(scheduling.replica())
@@ -192,10 +196,10 @@ async def test_a_definition_that_is_named_again_counts_anew(scheduling: Scheduli
     assert await unused_since(scheduling) == [None]
 
 
-async def test_a_definition_marked_while_a_refresh_was_about_to_name_it_is_kept(
+async def test_a_definition_marked_during_a_refresh_that_uses_it_is_kept(
     scheduling: Scheduling,
 ) -> None:
-    """The refresh had found it in use, and its cursor was not to be seen yet."""
+    """The refresh found the definition in use, and its new cursor was not committed yet."""
     await scheduling.schedule()
     long_ago = NOON - timedelta(days=400)
     await scheduling.execute(
@@ -207,7 +211,7 @@ async def test_a_definition_marked_while_a_refresh_was_about_to_name_it_is_kept(
     assert await unused_since(scheduling) == [None]
 
 
-async def test_only_the_oldest_live_replica_looks_for_definitions_out_of_use(
+async def test_only_the_oldest_live_replica_looks_for_unused_definitions(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.execute(

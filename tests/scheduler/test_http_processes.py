@@ -20,7 +20,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Ledger(PatientService):
-    """A service that does its work once for each idempotency key, as targets are asked to."""
+    """A service that does its work once per idempotency key, as targets should."""
 
     def __init__(self) -> None:
         super().__init__(_Handler, seed=11)
@@ -66,7 +66,7 @@ def saga(name: str, url: str) -> str:
 
 @pytest.fixture
 def fleet(tmp_path: Path, database_url: str, ledger: Ledger) -> Iterator[Fleet]:
-    """A tenant whose sagas are calls of the service."""
+    """A tenant whose sagas call the service."""
     port = ledger.server_address[1]
     policy = (
         '[policy]\nallowed_hosts = ["http://127.0.0.1"]\nallowed_networks = ["127.0.0.0/8"]\n'
@@ -88,7 +88,7 @@ def fleet(tmp_path: Path, database_url: str, ledger: Ledger) -> Iterator[Fleet]:
 
 
 def keys(url: str) -> set[str]:
-    """Return the keys that the rows of the database stand for."""
+    """Return the idempotency keys of the rows in the database."""
     milliseconds = timedelta(milliseconds=1)
     return {
         f"sched:{row['schedule_id']}:{(row['scheduled_for'] - EPOCH) // milliseconds}"
@@ -96,7 +96,7 @@ def keys(url: str) -> set[str]:
     }
 
 
-def test_a_service_that_heeds_the_key_sees_each_occurrence_once_while_schedulers_are_killed(
+def test_a_service_that_honours_the_key_sees_each_occurrence_once_while_schedulers_are_killed(
     fleet: Fleet, ledger: Ledger
 ) -> None:
     url, random = fleet.url, Random(13)  # noqa: S311 -- chance for a test
@@ -109,10 +109,10 @@ def test_a_service_that_heeds_the_key_sees_each_occurrence_once_while_schedulers
     rows = executions(url)
     assert Counter(row["state"] for row in rows) == {"SUCCEEDED": len(chaos.expected)}
     assert len(keys(url)) == len(rows) == len(chaos.expected)
-    # Each occurrence had its one effect, and nothing else had any.
+    # Each occurrence had one effect, and there were no others.
     assert len(ledger.effects) == len(set(ledger.effects))
     assert set(ledger.effects) == keys(url)
-    # Kills and failures made others call again, with the same key and the same bytes.
+    # After kills and failures the call was repeated with the same key and body.
     assert sum(ledger.requests.values()) > len(rows)
     assert {len(bodies) for bodies in ledger.bodies.values()} == {1}
     assert all(len(set(attempts)) == len(attempts) for attempts in ledger.attempts.values())
@@ -138,15 +138,13 @@ def test_a_call_is_shown_with_its_status_and_answer(fleet: Fleet, ledger: Ledger
     (row,) = executions(fleet.url)
     text = fleet.shell("execution", "show", str(row["id"])).out
     assert "HTTP 200, response body:\n        | done\n        | and dusted\n" in text
-    told = fleet.shell("execution", "show", str(row["id"]), "--format", "json").out
-    (attempt,) = json.loads(told)["execution"]["attempts"]
+    shown = fleet.shell("execution", "show", str(row["id"]), "--format", "json").out
+    (attempt,) = json.loads(shown)["execution"]["attempts"]
     assert (attempt["http_status"], attempt["answer"]) == (200, "done\nand dusted")
     assert len(ledger.effects) == 1
 
 
-def test_without_a_policy_targets_are_left_to_others_and_nothing_is_called(
-    fleet: Fleet, ledger: Ledger
-) -> None:
+def test_without_a_policy_a_scheduler_calls_no_targets(fleet: Fleet, ledger: Ledger) -> None:
     (fleet.shell.folder / "tenantcron.toml").unlink()
     process = fleet.start()
     until(lambda: fleet.is_up(process))
@@ -155,7 +153,7 @@ def test_without_a_policy_targets_are_left_to_others_and_nothing_is_called(
     health = fleet.shell("health")
 
     assert health.code == 1
-    assert "no live replica can run 1 saga, and 1 execution of it" in " ".join(health.out.split())
+    assert "no live replica can run 1 saga; 1 execution" in " ".join(health.out.split())
     (row,) = executions(fleet.url)
     assert (row["state"], row["attempt"], row["requires"]) == ("PENDING", 0, "http")
     served = Fleet(fleet.shell, fleet.url, "--targets", "http")
@@ -207,7 +205,7 @@ def test_the_policy_can_be_another_file(fleet: Fleet, ledger: Ledger) -> None:
     assert len(ledger.effects) == 1
 
 
-def test_a_host_of_one_tenant_is_not_called_for_another_whatever_policy_it_was_applied_by(
+def test_a_host_allowed_for_one_tenant_is_not_called_for_another(
     tmp_path: Path, database_url: str, ledger: Ledger
 ) -> None:
     port = ledger.server_address[1]
@@ -238,7 +236,7 @@ def test_a_host_of_one_tenant_is_not_called_for_another_whatever_policy_it_was_a
 
 
 @pytest.mark.parametrize("content", ["[policy]\nallowed_hosts = 5\n", None])
-def test_a_policy_that_cannot_be_read_stops_the_scheduler(
+def test_an_unreadable_policy_stops_the_scheduler(
     tmp_path: Path, database_url: str, content: str | None
 ) -> None:
     if content is not None:
@@ -248,9 +246,7 @@ def test_a_policy_that_cannot_be_read_stops_the_scheduler(
     assert "policy.toml" in called.err
 
 
-def test_certificates_that_cannot_be_read_stop_the_scheduler(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_unreadable_certificates_stop_the_scheduler(tmp_path: Path, database_url: str) -> None:
     text = '[policy]\nallowed_hosts = ["a.test"]\n[settings]\nca_file = "ca.pem"\n'
     (tmp_path / "tenantcron.toml").write_text(text, encoding="utf-8")
     called = Shell(tmp_path, database_url)("run", "--once")

@@ -1,7 +1,7 @@
-"""What a replica costs the database while there is nothing to do: statements and connections.
+"""The cost of an idle replica for the database: statements and connections.
 
-Each loop takes its steps as ever, on a real server. What it sends is counted, statement by
-statement, and how long it would sleep tells how often it does so.
+Each loop runs its real steps on a real server. The tests count the statements of each step, and
+derive the rate from the time that the loop would sleep.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _CONNECTIONS = (
 
 @dataclass
 class Meter:
-    """Counts statements as the server does: each SET of a transaction's begin, and its COMMIT."""
+    """Counts statements like the server, including each SET and COMMIT of a transaction."""
 
     statements: int = 0
 
@@ -52,7 +52,7 @@ class Meter:
         self.statements += str(arguments[2]).rstrip("; ").count(";") + 1
 
     def ended(self, connection: object) -> None:
-        # After a statement without a transaction the driver sends nothing.
+        # After a statement without a transaction the driver sends no COMMIT.
         driver = connection.connection.driver_connection  # type: ignore[attr-defined] # SQLAlchemy's
         is_open = driver.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE
         self.statements += int(is_open)
@@ -75,7 +75,7 @@ def metered(database: Database) -> Iterator[Meter]:
 
 @dataclass
 class Steps:
-    """Takes each step of a replica twice, one loop after the other; the second one is idle."""
+    """Runs each step of a replica twice, one loop after the other; the second run is idle."""
 
     meter: Meter
     a_minute: dict[str, float] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Steps:
             costs = [await self._cost(step)]
             signal.was_set = False
             costs.append(await self._cost(step))
-        # The first refresh is a periodic one, the second would be one after a hint.
+        # The first refresh is periodic. The second one would follow a notification.
         self.a_minute[name] = costs[0 if name == "refresh" else 1]
 
     async def _cost(self, step: Step) -> float:
@@ -142,7 +142,7 @@ async def test_an_idle_replica_sends_few_statements(
     assert sum(costs.values()) <= MOST_STATEMENTS, costs
 
 
-async def test_a_replica_sends_hardly_more_while_only_others_could_run_what_waits(
+async def test_a_replica_sends_few_statements_while_only_others_can_run_pending_executions(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due = datetime.now(UTC) - timedelta(hours=1)
@@ -151,7 +151,7 @@ async def test_a_replica_sends_hardly_more_while_only_others_could_run_what_wait
     async with hooked(scheduling) as hooks:
         costs = await cost_a_minute(scheduling, hooks.outbox(), monkeypatch)
 
-    # A glance every ten seconds; and every twenty a look for what has no runner at all.
+    # A glance every ten seconds, and every twenty a check for executions without a runner.
     assert costs["claim"] <= 12, costs
     assert costs["runners"] <= 90, costs
 

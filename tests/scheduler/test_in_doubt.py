@@ -1,4 +1,4 @@
-"""A claim whose answer got lost: nothing was started by it, so no attempt is counted."""
+"""A claim whose response was lost: it started nothing, so it uses up no attempt."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,13 +18,13 @@ from tenantcron.scheduler.steps.claim import claim_batch
 from tenantcron.store.connection.engine import open_database
 
 CLAIM, GIVE_BACK = b"WITH RECURSIVE clock", b"attempt = e.attempt - 1"
-# Nothing is recovered by its lease while a test lasts.
+# Leases outlive the test, so nothing is recovered.
 LEASE = timedelta(minutes=10)
 
 
 @pytest.fixture
 async def between(real: Scheduling, database_url: str) -> AsyncIterator[tuple[Network, Scheduling]]:
-    """The network of a replica, and the same database seen through it."""
+    """A lossy network, and the database behind it."""
     async with network(database_url) as (lossy, url):
         settings = Settings(database_url=url, folder=real.settings.folder)
         async with open_database(settings) as database:
@@ -33,11 +33,11 @@ async def between(real: Scheduling, database_url: str) -> AsyncIterator[tuple[Ne
 
 
 async def quick(real: Scheduling) -> None:
-    """Let an execution wait that has one attempt."""
+    """Add a pending execution with one attempt."""
     await real.waiting(saga_name="quick", not_before="2026-01-01", attempts_allowed=1)
 
 
-async def test_what_a_lost_claim_took_is_given_back_and_runs_as_the_first_attempt(
+async def test_executions_of_a_lost_claim_are_released_and_run_as_the_first_attempt(
     real: Scheduling, between: tuple[Network, Scheduling]
 ) -> None:
     lossy, distant = between
@@ -50,14 +50,14 @@ async def test_what_a_lost_claim_took_is_given_back_and_runs_as_the_first_attemp
             await until_state(real, "SUCCEEDED")
 
     assert lossy.lost == 1
-    assert [one["executions"] for one in logs if one["event"] == "executions_given_back"] == [1]
+    assert [line["executions"] for line in logs if line["event"] == "executions_given_back"] == [1]
     assert [call.attempt for call in works.calls] == [1]
     (row,) = await real.rows()
-    # No attempt but the one that its own row tells of.
+    # No attempt except the one in the row of the execution.
     assert (row["attempt"], await real.rows("execution_attempt", "1")) == (1, [])
 
 
-async def test_what_runs_here_is_not_given_back(
+async def test_running_executions_are_not_released(
     real: Scheduling, between: tuple[Network, Scheduling]
 ) -> None:
     lossy, distant = between
@@ -80,7 +80,7 @@ async def test_what_runs_here_is_not_given_back(
     ]
 
 
-async def test_what_could_not_be_given_back_at_once_is_given_back_at_the_end(
+async def test_executions_that_could_not_be_released_are_released_at_shutdown(
     real: Scheduling, between: tuple[Network, Scheduling], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lossy, distant = between

@@ -1,4 +1,4 @@
-"""Slots are kept for tenants that run nothing, so hanging tenants cannot hold the cluster."""
+"""Slots are reserved for tenants that run nothing, so hanging tenants cannot block the cluster."""
 
 import pytest
 from support.scheduling import NOON, Scheduling
@@ -9,7 +9,7 @@ from tenantcron.store.rows.workers import WorkerReport
 
 
 async def hang(scheduling: Scheduling, *tenants: str, executions: int = 30) -> int:
-    """Let tenants start all they can, one after the other; return how many executions run."""
+    """Start as many executions as possible for each tenant in turn; return how many run."""
     for tenant in tenants:
         await scheduling.waiting(executions, tenant=tenant)
         await scheduling.claim_all()
@@ -17,10 +17,10 @@ async def hang(scheduling: Scheduling, *tenants: str, executions: int = 30) -> i
 
 
 async def tenants(scheduling: Scheduling, number: int) -> list[str]:
-    return [await scheduling.tenant(f"t{one:02}") for one in range(number)]
+    return [await scheduling.tenant(f"t{index:02}") for index in range(number)]
 
 
-async def test_seven_hanging_tenants_leave_a_slot_to_another_one_at_the_default_limits(
+async def test_seven_hanging_tenants_leave_a_slot_for_another_at_the_default_limits(
     scheduling: Scheduling,
 ) -> None:
     names = await tenants(scheduling, 30)
@@ -42,7 +42,7 @@ async def test_eight_hanging_tenants_hold_all_slots_at_the_default_limits(
 
 
 @pytest.mark.parametrize(("limit", "least"), [(4, 2), (8, 3), (40, 11), (100, 26)])
-async def test_more_than_a_quarter_as_many_tenants_as_slots_are_needed_whatever_their_limits(
+async def test_only_more_than_a_quarter_as_many_tenants_as_slots_can_hold_all_slots(
     scheduling: Scheduling, limit: int, least: int
 ) -> None:
     await scheduling.limit(limit, limit)
@@ -51,7 +51,7 @@ async def test_more_than_a_quarter_as_many_tenants_as_slots_are_needed_whatever_
     assert await hang(scheduling, names[least - 1], executions=1) == limit
 
 
-async def test_tenants_that_start_together_leave_slots_to_those_that_come_later(
+async def test_tenants_that_start_together_leave_slots_for_later_ones(
     scheduling: Scheduling,
 ) -> None:
     names = await tenants(scheduling, 30)
@@ -60,11 +60,11 @@ async def test_tenants_that_start_together_leave_slots_to_those_that_come_later(
     assert len(await scheduling.claim_all()) == 15
     for name in names[10:15]:
         await scheduling.waiting(1, tenant=name)
-    assert {one.tenant_id for one in await scheduling.claim_all()} == set(names[10:15])
+    assert {execution.tenant_id for execution in await scheduling.claim_all()} == set(names[10:15])
 
 
 @pytest.mark.parametrize(("number", "running"), [(1, 20), (3, 20), (4, 20)])
-async def test_no_slot_is_kept_where_every_tenant_runs_something(
+async def test_no_slot_is_reserved_if_every_tenant_runs_something(
     scheduling: Scheduling, number: int, running: int
 ) -> None:
     await scheduling.limit(20, 20)
@@ -73,7 +73,7 @@ async def test_no_slot_is_kept_where_every_tenant_runs_something(
     assert len(await scheduling.claim_all()) == running
 
 
-async def test_a_slot_that_is_free_again_is_not_taken_from_those_that_are_kept(
+async def test_a_freed_slot_stays_reserved(
     scheduling: Scheduling,
 ) -> None:
     names = await tenants(scheduling, 30)
@@ -85,7 +85,7 @@ async def test_a_slot_that_is_free_again_is_not_taken_from_those_that_are_kept(
     assert await scheduling.claim_all() == []
 
 
-async def test_what_may_not_wait_is_skipped_with_the_slots_that_are_kept_as_its_reason(
+async def test_an_execution_that_may_not_wait_is_skipped_with_the_reserved_slots_as_reason(
     scheduling: Scheduling,
 ) -> None:
     names = await tenants(scheduling, 30)
@@ -112,21 +112,23 @@ async def test_what_may_not_wait_is_skipped_with_the_slots_that_are_kept_as_its_
     )
 
 
-async def test_what_may_wait_starts_when_enough_slots_are_free(scheduling: Scheduling) -> None:
+async def test_an_execution_that_may_wait_starts_when_enough_slots_are_free(
+    scheduling: Scheduling,
+) -> None:
     names = await tenants(scheduling, 30)
     await scheduling.waiting(5, tenant=names[0])
     held = await scheduling.claim_all()
     await hang(scheduling, names[1], names[2], names[3], executions=5)
     assert await scheduling.count(state="RUNNING", tenant_id=names[3]) == 1
-    for one in held[:2]:
-        await scheduling.finish(one, AttemptOutcome.SUCCEEDED)
+    for execution in held[:2]:
+        await scheduling.finish(execution, AttemptOutcome.SUCCEEDED)
 
     await scheduling.claim_all()
 
     assert await scheduling.count(state="RUNNING", tenant_id=names[3]) == 2
 
 
-async def test_a_heavier_tenant_takes_kept_slots_up_to_its_weight(scheduling: Scheduling) -> None:
+async def test_a_tenant_uses_reserved_slots_up_to_its_weight(scheduling: Scheduling) -> None:
     names = await tenants(scheduling, 30)
     await scheduling.tenant("heavy", weight=3)
     assert await hang(scheduling, *names[:3]) == 15
@@ -134,15 +136,15 @@ async def test_a_heavier_tenant_takes_kept_slots_up_to_its_weight(scheduling: Sc
     assert await scheduling.count(state="RUNNING", tenant_id="heavy") == 3
 
 
-async def test_no_slot_is_left_to_another_replica_that_must_leave_it_too(
+async def test_replicas_do_not_notify_each_other_of_reserved_slots(
     scheduling: Scheduling,
 ) -> None:
-    """Otherwise both would notify each other of a slot that neither may take."""
+    """Otherwise two replicas would notify each other of a slot that neither may use."""
     names = await tenants(scheduling, 30)
     await hang(scheduling, *names[:3])
     billing, reports = (scheduling.replica(saga, saga) for saga in ("billing", "reports"))
     for replica in (billing, reports):
-        said = WorkerReport(
+        report = WorkerReport(
             replica.worker_id,
             "scheduler",
             running=0,
@@ -151,7 +153,7 @@ async def test_no_slot_is_left_to_another_replica_that_must_leave_it_too(
             capabilities=replica.capabilities.declared,
         )
         async with scheduling.database.transaction() as connection:
-            await workers.report(connection, said, scheduling.clock())
+            await workers.report(connection, report, scheduling.clock())
     await scheduling.waiting(2, tenant=names[3], saga_name="reports")
     assert len(await scheduling.claim_all(reports)) == 1
     assert (await scheduling.claim(reports)).is_short

@@ -1,4 +1,4 @@
-"""Keys of the settings: from the environment, or from files that change."""
+"""Keys in the settings: from the environment, or from files that change."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_without_settings_there_are_no_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("newline", ["\n", "\\n"])
-def test_a_private_key_may_stand_in_a_variable_also_on_one_line(
+def test_a_private_key_in_a_variable_may_have_escaped_line_breaks(
     tmp_path: Path, newline: str
 ) -> None:
     key = generate(Algorithm.ES256)
@@ -34,7 +34,7 @@ def test_a_private_key_may_stand_in_a_variable_also_on_one_line(
     assert own.signing.public == key.public
 
 
-def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     file, old, new = tmp_path / "key.pem", generate(Algorithm.EDDSA), generate(Algorithm.EDDSA)
     file.write_text(pem(old), encoding="utf-8")
     material = KeyMaterial(Settings(folder=tmp_path, signing_key_file=file))
@@ -51,11 +51,11 @@ def test_master_keys_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "master"
     file.write_text(f"{MASTER.hex()}\n{OTHER.hex()}\n", encoding="utf-8")
     masters = KeyMaterial(Settings(folder=tmp_path, master_key_file=file)).masters()
-    assert [one.secret for one in masters] == [MASTER, OTHER]
+    assert [master.secret for master in masters] == [MASTER, OTHER]
 
 
 @pytest.mark.parametrize("content", [None, "hunter2", "", "-----BEGIN PRIVATE KEY-----"])
-def test_a_file_that_holds_no_key_is_told_with_its_name_and_never_shown(
+def test_an_error_names_an_invalid_key_file_and_hides_its_content(
     tmp_path: Path, content: str | None
 ) -> None:
     file = tmp_path / "secret"

@@ -1,4 +1,4 @@
-"""Leases: kept up while a handler runs; what nobody keeps up is recovered, by one replica only."""
+"""Leases: renewed while a handler runs; one replica recovers an expired lease."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ LEASE = timedelta(seconds=60)
 
 @dataclass
 class AtWork:
-    """An executor whose handlers run until they are told to end."""
+    """An executor whose handlers run until the test ends them."""
 
     begun: asyncio.Queue[UUID] = field(default_factory=asyncio.Queue)
     end: asyncio.Event = field(default_factory=asyncio.Event)
@@ -55,7 +55,7 @@ async def started(scheduling: Scheduling, **columns: Any) -> Claimed:
     return claimed
 
 
-async def test_a_heartbeat_prolongs_the_lease_and_reports_the_replica(
+async def test_a_heartbeat_renews_the_lease_and_reports_the_replica(
     scheduling: Scheduling,
 ) -> None:
     work, claimed = AtWork(), await started(scheduling)
@@ -74,7 +74,7 @@ async def test_a_heartbeat_prolongs_the_lease_and_reports_the_replica(
     assert (await running).outcome is AttemptOutcome.SUCCEEDED
 
 
-async def test_a_heartbeat_stops_what_was_cancelled_with_the_reason(scheduling: Scheduling) -> None:
+async def test_a_heartbeat_stops_cancelled_attempts_with_the_reason(scheduling: Scheduling) -> None:
     work, claimed = AtWork(), await started(scheduling)
     running = await work.start(claimed)
     await scheduling.execute(
@@ -88,7 +88,7 @@ async def test_a_heartbeat_stops_what_was_cancelled_with_the_reason(scheduling: 
     assert (attempt.error or "").startswith("by maria")
 
 
-async def test_a_heartbeat_stops_what_another_replica_has_taken_over(
+async def test_a_heartbeat_stops_attempts_that_another_replica_took_over(
     scheduling: Scheduling,
 ) -> None:
     work, claimed = AtWork(), await started(scheduling)
@@ -103,8 +103,10 @@ async def test_a_heartbeat_stops_what_another_replica_has_taken_over(
     assert (await scheduling.finish(claimed, attempt.outcome)).refused == {claimed.lease}
 
 
-async def test_a_heartbeat_leaves_alone_what_runs_here_again(scheduling: Scheduling) -> None:
-    """The same execution twice in one process: only the claim that was lost is stopped."""
+async def test_a_heartbeat_does_not_stop_a_new_claim_of_the_same_execution(
+    scheduling: Scheduling,
+) -> None:
+    """The same execution runs twice in one process. Only the lost claim is stopped."""
     work, claimed = AtWork(), await started(scheduling)
     old = await work.start(claimed)
     scheduling.clock.go_on(seconds=61)
@@ -130,7 +132,9 @@ async def test_a_lease_is_valid_to_its_last_moment(scheduling: Scheduling) -> No
     assert await recover_lost(scheduling.replica("two")) == 1
 
 
-async def test_a_lost_one_is_recorded_and_starts_again_at_once(scheduling: Scheduling) -> None:
+async def test_a_lost_execution_is_recorded_and_starts_again_at_once(
+    scheduling: Scheduling,
+) -> None:
     claimed = await started(scheduling)
     scheduling.clock.go_on(seconds=61)
 
@@ -143,7 +147,9 @@ async def test_a_lost_one_is_recorded_and_starts_again_at_once(scheduling: Sched
     assert (again.id, again.attempt) == (claimed.id, 2)
 
 
-async def test_a_cancelled_one_whose_worker_is_lost_ends_cancelled(scheduling: Scheduling) -> None:
+async def test_a_cancelled_execution_whose_worker_is_lost_ends_cancelled(
+    scheduling: Scheduling,
+) -> None:
     await started(scheduling)
     await scheduling.execute(
         "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
@@ -156,7 +162,7 @@ async def test_a_cancelled_one_whose_worker_is_lost_ends_cancelled(scheduling: S
     assert state == "CANCELLED"
 
 
-async def test_replicas_that_recover_at_once_recover_each_one_once(scheduling: Scheduling) -> None:
+async def test_concurrent_replicas_recover_each_execution_once(scheduling: Scheduling) -> None:
     await scheduling.limit(100)
     await scheduling.waiting(30)
     await scheduling.claim_all()
@@ -171,7 +177,7 @@ async def test_replicas_that_recover_at_once_recover_each_one_once(scheduling: S
     assert len(await scheduling.rows("execution_attempt", "1")) == 30
 
 
-async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling) -> None:
+async def test_a_concurrent_result_and_recovery_count_once(scheduling: Scheduling) -> None:
     await scheduling.limit(100)
     await scheduling.waiting(20)
     claimed = await scheduling.claim_all()
@@ -188,7 +194,7 @@ async def test_a_result_and_a_recovery_at_once_count_once(scheduling: Scheduling
     assert await scheduling.count(state="SUCCEEDED") == counted
 
 
-async def test_one_whose_tenant_is_gone_is_recovered_too(scheduling: Scheduling) -> None:
+async def test_an_execution_of_a_deleted_tenant_is_recovered(scheduling: Scheduling) -> None:
     await started(scheduling)
     await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
     await scheduling.execute("DELETE FROM tenantcron.tenant")
@@ -197,7 +203,7 @@ async def test_one_whose_tenant_is_gone_is_recovered_too(scheduling: Scheduling)
     assert await recover_lost(scheduling.replica("two")) == 1
 
 
-async def test_a_heartbeat_does_not_give_up_what_somebody_else_is_looking_at(
+async def test_a_heartbeat_keeps_leases_whose_rows_are_locked(
     scheduling: Scheduling,
 ) -> None:
     work, claimed = AtWork(), await started(scheduling)
@@ -211,10 +217,10 @@ async def test_a_heartbeat_does_not_give_up_what_somebody_else_is_looking_at(
     assert (await running).outcome is AttemptOutcome.SUCCEEDED
 
 
-async def test_one_that_cannot_be_ended_does_not_keep_the_others_from_being_recovered(
+async def test_an_execution_that_cannot_end_does_not_block_the_recovery_of_others(
     scheduling: Scheduling,
 ) -> None:
-    """Its month is gone, so the database refuses the row that it would become."""
+    """Its history partition is missing, so the database rejects its final row."""
     november = NOON - timedelta(days=20)
     await scheduling.waiting(1, scheduled_for=november)
     await scheduling.waiting(1)
@@ -228,7 +234,7 @@ async def test_one_that_cannot_be_ended_does_not_keep_the_others_from_being_reco
     assert await scheduling.states() == [("RUNNING", None), killed]
 
 
-async def test_the_lease_of_a_result_that_is_not_written_yet_is_renewed(
+async def test_the_lease_of_an_unwritten_result_is_renewed(
     scheduling: Scheduling,
 ) -> None:
     claimed = await started(scheduling)
@@ -240,10 +246,10 @@ async def test_the_lease_of_a_result_that_is_not_written_yet_is_renewed(
     assert row["lease_until"] == NOON + timedelta(seconds=50) + LEASE
 
 
-async def test_a_blocked_replica_renews_what_it_has_claimed_and_does_not_know_yet(
+async def test_a_blocked_replica_renews_claims_whose_response_it_has_not_read(
     scheduling: Scheduling,
 ) -> None:
-    """The answer to its claim waits in the blocked loop."""
+    """The blocked loop has not read the response to its claim."""
     await started(scheduling)
     scheduling.clock.go_on(seconds=50)
 

@@ -1,4 +1,4 @@
-"""Limits of the whole cluster: never more than they say, whoever claims, whatever ends."""
+"""Limits of the cluster are never exceeded, whichever replica claims and however attempts end."""
 
 import asyncio
 from datetime import timedelta
@@ -20,12 +20,12 @@ RUNNING = (
 
 
 async def running(scheduling: Scheduling) -> dict[object, int]:
-    """Return how many run of each tenant, in one snapshot."""
+    """Return the number of running executions by tenant, in one snapshot."""
     found = await scheduling.query(RUNNING)
     return {row["tenant_id"]: int(str(row["number"])) for row in found}
 
 
-async def test_replicas_that_claim_and_finish_at_once_never_pass_a_limit(
+async def test_concurrent_claims_and_results_never_exceed_a_limit(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(20, per_tenant=5)
@@ -50,9 +50,11 @@ async def test_replicas_that_claim_and_finish_at_once_never_pass_a_limit(
             random.shuffle(held)
             kept = random.randint(0, 2)
             ending, held = held[kept:], held[:kept]
-            attempts = [Attempt(one, random.choice(OUTCOMES)) for one in ending]
+            attempts = [Attempt(execution, random.choice(OUTCOMES)) for execution in ending]
             await finish_batch(replica, attempts)
-        await finish_batch(replica, [Attempt(one, AttemptOutcome.SUCCEEDED) for one in held])
+        await finish_batch(
+            replica, [Attempt(execution, AttemptOutcome.SUCCEEDED) for execution in held]
+        )
 
     watching = asyncio.create_task(watch())
     await asyncio.gather(*(work(number) for number in range(4)))
@@ -60,14 +62,14 @@ async def test_replicas_that_claim_and_finish_at_once_never_pass_a_limit(
     await watching
 
     assert len(seen) > 20
-    most = {tenant: max(one.get(tenant, 0) for one in seen) for tenant in tenants}
+    most = {tenant: max(snapshot.get(tenant, 0) for snapshot in seen) for tenant in tenants}
     assert most["tight"] <= 2
     assert max(most.values()) <= 5
-    # It is a limit that is reached, or the test would show nothing.
-    assert 14 <= max(sum(one.values()) for one in seen) <= 20
+    # The limit must be reached, or the test would show nothing.
+    assert 14 <= max(sum(snapshot.values()) for snapshot in seen) <= 20
 
 
-async def test_a_changed_limit_holds_from_the_next_claim_on(scheduling: Scheduling) -> None:
+async def test_a_changed_limit_applies_from_the_next_claim(scheduling: Scheduling) -> None:
     for tenant in ("a", "b", "c"):
         await scheduling.waiting(30, tenant=tenant)
     await scheduling.limit(6)
@@ -79,8 +81,8 @@ async def test_a_changed_limit_holds_from_the_next_claim_on(scheduling: Scheduli
 
     await scheduling.limit(3)
     assert await scheduling.claim_all() == []
-    for one in first[:5]:
-        await scheduling.finish(one)
+    for execution in first[:5]:
+        await scheduling.finish(execution)
     assert sum((await running(scheduling)).values()) == 5
     assert await scheduling.claim_all() == []
 
@@ -91,7 +93,7 @@ async def test_a_changed_limit_holds_from_the_next_claim_on(scheduling: Scheduli
     assert max((await running(scheduling)).values()) <= 3
 
 
-async def test_what_the_operator_gives_back_is_again_what_the_settings_say(
+async def test_resetting_a_limit_restores_the_setting(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(30, tenant="a")
@@ -109,7 +111,7 @@ async def test_what_the_operator_gives_back_is_again_what_the_settings_say(
     assert max((await running(scheduling)).values()) <= 3
 
 
-async def test_a_tenants_own_limit_goes_before_the_general_one(scheduling: Scheduling) -> None:
+async def test_the_limit_of_a_tenant_overrides_the_default(scheduling: Scheduling) -> None:
     await scheduling.limit(100, per_tenant=5)
     await scheduling.tenant("wide", max_concurrent=9)
     await scheduling.tenant("tight", max_concurrent=1)
@@ -131,7 +133,7 @@ async def test_a_tenants_own_limit_goes_before_the_general_one(scheduling: Sched
     }
 
 
-async def test_an_ended_one_makes_room_however_it_ended(scheduling: Scheduling) -> None:
+async def test_every_way_to_end_frees_the_slot(scheduling: Scheduling) -> None:
     await scheduling.limit(1)
     await scheduling.waiting(8)
     for outcome in AttemptOutcome:
@@ -141,7 +143,7 @@ async def test_an_ended_one_makes_room_however_it_ended(scheduling: Scheduling) 
     assert len(await scheduling.claim_all()) == 1
 
 
-async def test_an_expired_lease_keeps_its_slot_until_somebody_recovers_it(
+async def test_an_expired_lease_keeps_its_slot_until_it_is_recovered(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(1)

@@ -1,4 +1,4 @@
-"""Statements that wait for a lock, and what the log says of it."""
+"""Statements that wait for a lock are logged."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -24,13 +24,13 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def first(logs: list[MutableMapping[str, Any]]) -> MutableMapping[str, Any]:
-    """Return the first line of the log, as soon as there is one."""
+    """Wait for the first line of the log, and return it."""
     while not logs:
         await asyncio.sleep(0.01)
     return logs[0]
 
 
-async def test_a_step_that_waits_for_a_lock_says_who_blocks_it(
+async def test_a_lock_wait_is_logged_with_the_blocking_session(
     database: Database, database_url: str
 ) -> None:
     watched = replace(database, on_slow=LockWatch(database))
@@ -60,7 +60,7 @@ async def test_a_step_that_waits_for_a_lock_says_who_blocks_it(
     assert "a secret" not in str(line)
 
 
-async def test_a_table_that_is_locked_is_named(database: Database, database_url: str) -> None:
+async def test_a_lock_wait_names_the_locked_table(database: Database, database_url: str) -> None:
     watched = replace(database, on_slow=LockWatch(database))
 
     async def write() -> None:
@@ -78,7 +78,7 @@ async def test_a_table_that_is_locked_is_named(database: Database, database_url:
     assert (line["table"], line["mode"]) == ("limits", "RowExclusiveLock")
 
 
-async def test_a_statement_that_is_only_slow_is_not_reported(database: Database) -> None:
+async def test_a_slow_statement_is_not_reported_as_a_lock_wait(database: Database) -> None:
     watched = replace(database, on_slow=LockWatch(database))
 
     with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""A replica that uses more memory than it may drains, and ends so that it is started again."""
+"""A replica above its memory limit drains and exits, so that its supervisor restarts it."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ async def runs_beside(execution):
 LIMIT = 300 << 20
 
 
-def test_a_replica_above_its_memory_drains_and_ends_with_a_code_of_its_own(
+def test_a_replica_above_its_memory_limit_drains_and_exits_with_its_own_code(
     tmp_path: Path, database_url: str
 ) -> None:
     variables = {"TENANTCRON_MAX_MEMORY": "300MiB", "TENANTCRON_DRAIN": "2m"}

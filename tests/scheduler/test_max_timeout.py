@@ -1,4 +1,4 @@
-"""No attempt runs longer than the policy of the scheduler allows, whatever its schedule says."""
+"""No attempt runs longer than the policy of the scheduler allows."""
 
 import asyncio
 from datetime import timedelta
@@ -24,7 +24,7 @@ def bounded(function: HandlerFunction, clock: HandClock) -> Executor:
     return Executor(handlers, lambda _: NoDatabase(), call_later=clock, max_timeout=HOUR)
 
 
-async def test_a_longer_timeout_is_capped_logged_and_named_by_the_error() -> None:
+async def test_a_longer_timeout_is_capped_logged_and_named_in_the_error() -> None:
     started, clock, deadlines = asyncio.Event(), HandClock(), []
 
     async def hangs(execution: Execution) -> None:
@@ -52,7 +52,7 @@ async def test_a_longer_timeout_is_capped_logged_and_named_by_the_error() -> Non
 
 
 @pytest.mark.parametrize("timeout", [timedelta(minutes=5), HOUR])
-async def test_a_timeout_within_the_policy_is_left_alone(timeout: timedelta) -> None:
+async def test_a_timeout_within_the_policy_is_not_capped(timeout: timedelta) -> None:
     async def returns(_: Execution) -> None: ...
 
     with capture_logs() as logs:
@@ -70,7 +70,7 @@ async def hangs(execution):
 """
 
 
-def test_the_policy_of_the_scheduler_caps_what_a_looser_one_let_in(
+def test_the_policy_of_the_scheduler_caps_a_timeout_applied_under_a_looser_one(
     tmp_path: Path, database_url: str
 ) -> None:
     (tmp_path / "hanging.py").write_text(HANGS, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The state of the whole, as Prometheus reads it: right, cheap, and without a label per tenant."""
+"""The state of the cluster as metrics: correct, cheap, and without a label per tenant."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -21,11 +21,11 @@ from tenantcron.store.steps import measuring
 
 async def scrape(scheduling: Scheduling, **settings: object) -> Scraped:
     asked: Settings = replace(scheduling.settings, **settings)  # type: ignore[arg-type] # as given
-    whole = Metrics(scheduling.database, asked, clock=scheduling.clock)
-    return read((await whole.scrape()).decode())
+    metrics = Metrics(scheduling.database, asked, clock=scheduling.clock)
+    return read((await metrics.scrape()).decode())
 
 
-async def test_an_empty_database_has_nothing_to_tell_but_zeros(scheduling: Scheduling) -> None:
+async def test_an_empty_database_reports_zeros(scheduling: Scheduling) -> None:
     scraped = await scrape(scheduling)
     assert scraped.value("database_up") == 1
     assert scraped.value("executions_running") == 0
@@ -39,7 +39,7 @@ async def test_an_empty_database_has_nothing_to_tell_but_zeros(scheduling: Sched
     }
 
 
-async def test_what_waits_is_told_by_priority_and_what_runs_against_the_limits(
+async def test_pending_executions_are_reported_by_priority_and_running_ones_with_the_limits(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(3, 2)
@@ -61,7 +61,9 @@ async def test_what_waits_is_told_by_priority_and_what_runs_against_the_limits(
     assert scraped.value("executions_longest_wait_seconds") == 90
 
 
-async def test_what_may_not_start_yet_has_not_waited(scheduling: Scheduling) -> None:
+async def test_executions_that_may_not_start_yet_do_not_count_as_waiting(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.waiting(not_before=scheduling.clock.now + timedelta(hours=1))
     scraped = await scrape(scheduling)
     assert scraped.value("executions_pending", priority="medium") == 1
@@ -79,7 +81,7 @@ async def test_the_lag_is_that_of_the_most_overdue_cursor_that_can_fire(
     assert (await scrape(scheduling)).value("cursor_lag_seconds") == 40
 
 
-async def test_schedules_that_should_fire_and_do_not_are_told_by_cause(
+async def test_schedules_that_should_fire_and_do_not_are_counted_by_cause(
     scheduling: Scheduling,
 ) -> None:
     now = scheduling.clock.now
@@ -97,22 +99,22 @@ async def test_schedules_that_should_fire_and_do_not_are_told_by_cause(
     }
 
 
-async def test_replicas_and_tenants_that_are_not_followed_are_counted(
+async def test_replicas_and_unsynced_tenants_are_counted(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.tenant("acme", schedule_revision=2, synced_revision=1)
     await scheduling.tenant("other", schedule_revision=2, synced_revision=2)
     for name, silent in (("here", 0), ("gone", 121)):
-        said = WorkerReport(id=name, service="scheduler", running=0, abandoned=0, draining=False)
+        report = WorkerReport(id=name, service="scheduler", running=0, abandoned=0, draining=False)
         async with scheduling.database.transaction() as connection:
             at = scheduling.clock.now - timedelta(seconds=silent)
-            await workers.report(connection, said, at)
+            await workers.report(connection, report, at)
     scraped = await scrape(scheduling)
     assert scraped.value("tenants_not_followed") == 1
     assert scraped.value("replicas") == 1
 
 
-async def test_no_label_grows_with_the_tenants_unless_it_is_asked_for(
+async def test_no_label_grows_with_the_tenants_unless_configured(
     scheduling: Scheduling,
 ) -> None:
     for number in range(5):
@@ -126,36 +128,36 @@ async def test_no_label_grows_with_the_tenants_unless_it_is_asked_for(
     assert asked.values("tenant_executions_running", "tenant") == {"tenant4": 0, "tenant3": 0}
 
 
-async def test_scrapes_that_come_close_together_read_the_database_once(
+async def test_concurrent_scrapes_query_the_database_once(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
+    metrics = Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
     with statements(scheduling.database) as sent:
-        first = await whole.scrape()
+        first = await metrics.scrape()
         await scheduling.waiting()
-        assert await whole.scrape() == first
-    assert sum("tenants_at_limit" in one for one in sent) == 1
+        assert await metrics.scrape() == first
+    assert sum("tenants_at_limit" in statement for statement in sent) == 1
 
     monkeypatch.setattr(prometheus, "FRESH_SECONDS", -1.0)
-    later = read((await whole.scrape()).decode())
+    later = read((await metrics.scrape()).decode())
     assert later.value("executions_pending", priority="medium") == 1
 
 
-async def test_what_cannot_be_read_is_left_out_and_said(
+async def test_metrics_that_cannot_be_read_are_omitted_and_database_up_is_0(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "FRESH_SECONDS", -1.0)
-    whole = Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
-    assert read((await whole.scrape()).decode()).value("executions_running") == 0
+    metrics = Metrics(scheduling.database, scheduling.settings, clock=scheduling.clock)
+    assert read((await metrics.scrape()).decode()).value("executions_running") == 0
     await scheduling.execute("ALTER TABLE tenantcron.limits RENAME TO away")
-    scraped = read((await whole.scrape()).decode())
+    scraped = read((await metrics.scrape()).decode())
     assert scraped.value("database_up") == 0
     assert scraped.names == {"tenantcron_database_up"}
     await scheduling.execute("ALTER TABLE tenantcron.away RENAME TO limits")
-    assert read((await whole.scrape()).decode()).value("database_up") == 1
+    assert read((await metrics.scrape()).decode()).value("database_up") == 1
 
 
-async def test_a_database_that_does_not_answer_is_not_waited_for(
+async def test_a_scrape_does_not_wait_for_an_unresponsive_database(
     scheduling: Scheduling, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "_LONGEST", "SET LOCAL statement_timeout TO '50ms'")
@@ -164,7 +166,7 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
         assert (await scrape(scheduling)).value("database_up") == 0
 
 
-async def test_webhooks_that_are_on_are_told_with_their_lag_and_what_was_dropped(
+async def test_enabled_webhooks_report_their_lag_and_dropped_events(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks:

@@ -1,4 +1,4 @@
-"""A real scheduler, asked by HTTP: the pages, the names, and that nobody else can ask."""
+"""The monitoring endpoints of a real scheduler: responses, names and bind address."""
 
 import json
 import re
@@ -55,7 +55,7 @@ OPTIONS = {
     "TENANTCRON_METRICS_AUDIT_INTERVAL": "1m",
     "TENANTCRON_METRICS_LABELS": "tier",
 }
-# As promtool has it: what a name ends with says what it is.
+# The units that promtool accepts as suffixes.
 UNITS = re.compile(r"_(seconds|bytes|ratio)(_total)?$")
 WRONG_UNITS = re.compile(r"_(ms|milliseconds|minutes|hours|days|percent|kilobytes)(_|$)")
 
@@ -67,7 +67,7 @@ def port() -> int:
 
 @pytest.fixture
 def fleet(tmp_path: Path, database_url: str, port: int) -> Iterator[Fleet]:
-    """A tenant with a schedule for each handler, due only by hand."""
+    """A tenant with a schedule per handler; the test makes them due."""
     (tmp_path / "work.py").write_text(HANDLERS, encoding="utf-8")
     common = 'cron: "0 0 1 1 *", start_within: 1h, retry: {max_attempts: 3}'
     text = manifest("acme", dict.fromkeys(SAGAS, common))
@@ -89,7 +89,7 @@ def scrape(port: int) -> Scraped:
     return read(text)
 
 
-def test_a_scheduler_tells_prometheus_all_that_the_page_lists(fleet: Fleet, port: int) -> None:
+def test_a_scheduler_exports_all_metrics_that_the_page_lists(fleet: Fleet, port: int) -> None:
     fleet.start()
     until_served(port)
     until(lambda: make_due(fleet.url, SAGAS[0]) is not None)
@@ -99,7 +99,7 @@ def test_a_scheduler_tells_prometheus_all_that_the_page_lists(fleet: Fleet, port
     until(lambda: Counter(row["state"] for row in executions(fleet.url)) == expected)
     until(lambda: scrape(port).value("retention_margin_seconds") is not None)
     until(lambda: scrape(port).value("audit_last_run_timestamp_seconds") is not None)
-    # An end is counted when the database has said that it is on record, so after it can be seen.
+    # An end is counted after the commit, so the row is visible earlier than the count.
     until(lambda: sum(scrape(port).values(f"{DURATIONS}_count", "outcome").values()) == 4)
 
     scraped = scrape(port)
@@ -122,7 +122,7 @@ def test_a_scheduler_tells_prometheus_all_that_the_page_lists(fleet: Fleet, port
     assert not [value for value in labels if "customer" in value]
 
 
-def test_names_and_help_are_as_prometheus_wants_them(fleet: Fleet, port: int) -> None:
+def test_names_and_help_texts_follow_the_conventions_of_prometheus(fleet: Fleet, port: int) -> None:
     fleet.start()
     until_served(port)
     _, _, text = get(port, "/metrics")
@@ -142,7 +142,7 @@ def test_names_and_help_are_as_prometheus_wants_them(fleet: Fleet, port: int) ->
     assert (checked.returncode, checked.stderr, checked.stdout) == (0, "", "")
 
 
-def test_the_other_pages_are_for_probes(fleet: Fleet, port: int) -> None:
+def test_the_other_endpoints_are_for_probes(fleet: Fleet, port: int) -> None:
     process = fleet.start()
     until_served(port)
     assert get(port, "/healthz")[::2] == (200, "healthy\n")
@@ -152,7 +152,7 @@ def test_the_other_pages_are_for_probes(fleet: Fleet, port: int) -> None:
     assert get(port, "/secrets")[0] == 404
     assert get(port, "/metrics", "POST")[0] == 405
     with socket.create_connection(("127.0.0.1", port)) as rude:
-        # It hangs up on who does not come to an end, maybe before all of this is sent.
+        # The server closes a connection with too long a head, maybe before all of it is sent.
         with suppress(ConnectionError):
             rude.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 70_000)
         assert rude.recv(100).startswith(b"HTTP/1.1 431 ")
@@ -160,7 +160,7 @@ def test_the_other_pages_are_for_probes(fleet: Fleet, port: int) -> None:
     assert process.wait(PATIENCE) == 0
 
 
-def test_only_this_machine_may_ask_unless_it_is_told_otherwise(fleet: Fleet, port: int) -> None:
+def test_the_default_bind_address_is_loopback(fleet: Fleet, port: int) -> None:
     fleet.start()
     until_served(port)
     with pytest.raises(ConnectionRefusedError):
@@ -173,7 +173,7 @@ def test_only_this_machine_may_ask_unless_it_is_told_otherwise(fleet: Fleet, por
     socket.create_connection(("127.0.0.2", port)).close()
 
 
-def test_a_port_that_is_taken_or_none_is_told_at_once(fleet: Fleet, port: int) -> None:
+def test_a_port_that_is_invalid_or_in_use_is_an_error(fleet: Fleet, port: int) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
@@ -187,7 +187,7 @@ def test_a_port_that_is_taken_or_none_is_told_at_once(fleet: Fleet, port: int) -
         assert f"--metrics-port: {wrong!r} is not a whole number from 0 to 65535" in done.err
 
 
-def test_without_a_port_the_client_library_is_not_even_loaded(fleet: Fleet) -> None:
+def test_without_a_port_the_client_library_is_not_imported(fleet: Fleet) -> None:
     (fleet.shell.folder / "looks.py").write_text(
         "import atexit, json, sys\n"
         "atexit.register(lambda: print(json.dumps('prometheus_client' in sys.modules)))\n",

@@ -1,4 +1,4 @@
-"""Listing executions reads about as much as it shows, however long the history is."""
+"""Listing executions reads about as many rows as it shows, for any length of the history."""
 
 import re
 
@@ -35,7 +35,7 @@ async def test_the_newest_are_found_without_reading_history(
     before = await rows_read(scheduling)
 
     async with scheduling.database.transaction() as connection:
-        # Else the count may come a second later.
+        # Otherwise the statistics may arrive a second later.
         await connection.execute(text("SELECT pg_stat_force_next_flush()"))
         found = await newest(connection, wanted, 20)
 
@@ -48,7 +48,7 @@ async def rows_read(scheduling: Scheduling) -> int:
     return int(str(row["rows"]))
 
 
-async def test_dead_executions_of_a_tenant_that_has_none_are_not_sought_in_its_history(
+async def test_dead_executions_of_a_tenant_without_any_are_found_without_reading_history(
     scheduling: Scheduling,
 ) -> None:
     await add_history(scheduling, 20_000)

@@ -1,4 +1,4 @@
-"""How events reach a receiver: in order per tenant, at least once, and never at others' expense."""
+"""Events reach a receiver in order per tenant, at least once, and without delaying others."""
 
 import asyncio
 import hmac
@@ -78,7 +78,7 @@ async def test_an_event_has_the_reason_as_a_code_and_in_words(scheduling: Schedu
     assert (data["reason_code"], data["reason"]) == ("limit", "concurrency limit reached")
 
 
-async def test_a_request_is_signed_with_the_secret_as_calls_of_targets_are(
+async def test_a_request_is_signed_like_calls_of_targets(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "correct-horse")
@@ -102,7 +102,7 @@ async def test_a_request_is_signed_with_the_secret_as_calls_of_targets_are(
     assert request.headers["x-tenantcron-signature"] == f"v1={digest}"
 
 
-async def test_events_of_a_tenant_come_in_the_order_in_which_they_happened(
+async def test_events_of_a_tenant_arrive_in_order(
     scheduling: Scheduling,
 ) -> None:
     names = [f"e{number}" for number in range(EVENTS_A_LANE + 20)]
@@ -111,14 +111,14 @@ async def test_events_of_a_tenant_come_in_the_order_in_which_they_happened(
         await hooks.happen(*names[:7])
         await hooks.happen("other", tenant="beta")
         await hooks.happen(*names[7:])
-        told = await hooks.deliver()
-    assert subjects(told) == names
-    assert subjects(told, "beta") == ["other"]
-    places = [str(event["sequence"]) for event in told if event["tenant"] == "acme"]
+        delivered = await hooks.deliver()
+    assert subjects(delivered) == names
+    assert subjects(delivered, "beta") == ["other"]
+    places = [str(event["sequence"]) for event in delivered if event["tenant"] == "acme"]
     assert places == sorted(set(places))
 
 
-async def test_a_transaction_that_commits_after_a_later_one_is_neither_lost_nor_turned_round(
+async def test_events_of_a_transaction_that_commits_late_are_neither_lost_nor_reordered(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks:
@@ -130,33 +130,33 @@ async def test_a_transaction_that_commits_after_a_later_one_is_neither_lost_nor_
             assert low < high
             assert subjects(await hooks.deliver()) == ["began last, committed first"]
         await hooks.happen("afterwards")
-        told = await hooks.deliver()
-    assert subjects(told) == [
+        delivered = await hooks.deliver()
+    assert subjects(delivered) == [
         "began last, committed first", "began first, committed last", "afterwards",
     ]  # fmt: skip
-    places = [str(event["sequence"]) for event in told]
+    places = [str(event["sequence"]) for event in delivered]
     assert places == sorted(set(places))
 
 
-async def test_who_waited_for_a_row_is_told_after_whom_it_waited_for(
+async def test_events_of_a_transaction_that_waited_for_a_row_come_second(
     scheduling: Scheduling,
 ) -> None:
-    """The transaction with the lower number comes second: it had to wait for the other's row."""
+    """The transaction with the lower number comes second: it waited for a row of the other."""
     await scheduling.tenant("acme")
     async with hooked(scheduling) as hooks:
         await hooks.add(event_types=(f"{PREFIX}tenant.changed",))
         async with scheduling.database.transaction() as first:
-            # It has its number from here on, and its first event.
+            # From here on it has its number and its first event.
             await write(first, "early")
             async with scheduling.database.transaction() as second:
                 await second.execute(text("UPDATE tenantcron.tenant SET weight = 2"))
             await first.execute(text("UPDATE tenantcron.tenant SET weight = 3"))
-        told = await hooks.deliver()
-    weights = [event["data"]["after"]["weight"] for event in told if event["data"]]  # type: ignore[index,call-overload] # of the JSON
+        delivered = await hooks.deliver()
+    weights = [event["data"]["after"]["weight"] for event in delivered if event["data"]]  # type: ignore[index,call-overload] # of the JSON
     assert weights == [2, 3]
 
 
-async def test_two_that_place_at_once_do_not_both(scheduling: Scheduling) -> None:
+async def test_only_one_replica_sequences_events_at_a_time(scheduling: Scheduling) -> None:
     async with hooked(scheduling) as hooks:
         await hooks.add()
         await hooks.happen("one", "two")
@@ -169,7 +169,7 @@ async def test_two_that_place_at_once_do_not_both(scheduling: Scheduling) -> Non
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 404, 429, 500, 503])
-async def test_what_is_not_taken_is_sent_again_with_the_same_id_and_blocks_only_its_tenant(
+async def test_a_rejected_event_is_sent_again_with_the_same_id_and_blocks_only_its_tenant(
     scheduling: Scheduling, status: int
 ) -> None:
     refused: list[object] = []
@@ -193,14 +193,14 @@ async def test_what_is_not_taken_is_sent_again_with_the_same_id_and_blocks_only_
         )
         assert (lane["failures"], str(status) in str(lane["last_error"])) == (1, True)
         scheduling.clock.go_on(minutes=5)
-        told = await hooks.deliver()
+        delivered = await hooks.deliver()
 
-    assert subjects(told) == ["good", "bad", "bad", "after"]
-    assert [event["id"] for event in told if event["subject"] == "bad"] == refused * 2
+    assert subjects(delivered) == ["good", "bad", "bad", "after"]
+    assert [event["id"] for event in delivered if event["subject"] == "bad"] == refused * 2
     assert await scheduling.rows("webhook_event", "place") == []
 
 
-async def test_a_lane_waits_a_random_time_that_doubles_up_to_five_minutes() -> None:
+async def test_a_lane_backs_off_for_a_random_time_up_to_five_minutes() -> None:
     random = Random(3)  # noqa: S311 -- chance for a test
     for failures, bound in ((1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (100_000, 300)):
         waits = [wait_after(failures, random).total_seconds() for _ in range(500)]
@@ -209,7 +209,9 @@ async def test_a_lane_waits_a_random_time_that_doubles_up_to_five_minutes() -> N
         assert min(waits) < 0.1 * bound
 
 
-async def test_a_receiver_that_is_gone_is_switched_off_on_record(scheduling: Scheduling) -> None:
+async def test_a_webhook_whose_receiver_is_gone_is_disabled_and_recorded(
+    scheduling: Scheduling,
+) -> None:
     async with hooked(scheduling) as hooks:
         hooks.receiver.behaviour = answering(410)
         await hooks.add()
@@ -233,11 +235,11 @@ async def test_a_batch_is_one_request_for_many_events_in_order(scheduling: Sched
     async with hooked(scheduling) as hooks:
         await hooks.add(in_batches=True)
         await hooks.happen("one", "two", "three")
-        told = await hooks.deliver()
+        delivered = await hooks.deliver()
     request = hooks.receiver.only
     assert request.headers["content-type"] == ("application/cloudevents-batch+json; charset=utf-8")
-    assert subjects(told) == ["one", "two", "three"]
-    assert request.headers["idempotency-key"] == f"{told[0]['id']}:{told[-1]['id']}"
+    assert subjects(delivered) == ["one", "two", "three"]
+    assert request.headers["idempotency-key"] == f"{delivered[0]['id']}:{delivered[-1]['id']}"
 
 
 async def test_two_webhooks_get_the_same_event_with_the_same_id_and_sequence(
@@ -252,7 +254,7 @@ async def test_two_webhooks_get_the_same_event_with_the_same_id_and_sequence(
     assert {request.target for request in hooks.receiver.received} == {"/one", "/two"}
 
 
-async def test_a_lane_that_a_dead_replica_holds_is_taken_when_its_lease_is_over(
+async def test_a_lane_of_a_dead_replica_is_taken_over_when_its_lease_expires(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks:
@@ -265,7 +267,7 @@ async def test_a_lane_that_a_dead_replica_holds_is_taken_when_its_lease_is_over(
         assert await hooks.deliver() == []
         scheduling.clock.now += LEASE
         assert subjects(await hooks.deliver()) == ["one", "two"]
-        # It was only stalled: what it says now counts for nothing.
+        # It was only stalled: its late record is rejected.
         await hooks.happen("three")
         async with scheduling.database.transaction() as connection:
             late = store.LaneProgress(2**60, timedelta(0), 0, None)
@@ -273,7 +275,7 @@ async def test_a_lane_that_a_dead_replica_holds_is_taken_when_its_lease_is_over(
         assert subjects(await hooks.deliver()) == ["one", "two", "three"]
 
 
-async def test_two_replicas_share_the_work_and_no_tenant_is_told_out_of_order(
+async def test_two_replicas_share_the_work_and_keep_the_order_per_tenant(
     scheduling: Scheduling,
 ) -> None:
     tenants = [f"t{number}" for number in range(12)]
@@ -285,12 +287,13 @@ async def test_two_replicas_share_the_work_and_no_tenant_is_told_out_of_order(
                 await hooks.happen(name, tenant=tenant)
         replicas = [hooks.outbox("one"), hooks.outbox("two")]
         for _ in range(10):
-            await asyncio.gather(*(one.deliver_once() for one in replicas))
-        told = hooks.events()
-    assert {tenant: subjects(told, tenant) for tenant in tenants} == dict.fromkeys(tenants, names)
+            await asyncio.gather(*(outbox.deliver_once() for outbox in replicas))
+        delivered = hooks.events()
+    by_tenant = {tenant: subjects(delivered, tenant) for tenant in tenants}
+    assert by_tenant == dict.fromkeys(tenants, names)
 
 
-async def test_a_receiver_that_never_answers_takes_no_slot_of_another(
+async def test_a_receiver_that_never_answers_does_not_block_others(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks, service(forever) as dead, asyncio.timeout(PATIENCE):
@@ -310,10 +313,10 @@ async def test_a_receiver_that_never_answers_takes_no_slot_of_another(
             await dead.close()
 
 
-async def test_executions_run_on_time_while_a_receiver_is_dead(
+async def test_executions_run_on_time_while_a_receiver_hangs(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nobody gives the receiver up while the test lasts: who waited for it would be seen to wait.
+    # The receiver hangs for the entire test, so a scheduler that waited for it would be noticed.
     for module, name in ((webhooks_module, "LONGEST_CALL"), (http_module, "LONGEST_CONNECT")):
         monkeypatch.setattr(module, name, timedelta(hours=1))
     works = Works()
@@ -335,7 +338,7 @@ async def test_executions_run_on_time_while_a_receiver_is_dead(
     assert sum(str(row["type"]).endswith("execution.succeeded") for row in waiting) == 5
 
 
-async def test_a_replica_at_work_delivers_and_lets_what_is_being_sent_end(
+async def test_a_stopping_replica_finishes_requests_in_progress(
     real: Scheduling,
 ) -> None:
     works = Works()
@@ -345,18 +348,18 @@ async def test_a_replica_at_work_delivers_and_lets_what_is_being_sent_end(
         outbox = outbox_module.Outbox(clockless, hooks.outbox()._courier)
         async with at_work(real, works, outbox=outbox):
             await due(real, "quick", start_within="1m")
-            await until(lambda: _told(hooks, 2))
-    assert [str(one["type"]).removeprefix(PREFIX) for one in hooks.events()] == [
+            await until(lambda: _was_delivered(hooks, 2))
+    assert [str(event["type"]).removeprefix(PREFIX) for event in hooks.events()] == [
         "tenant.changed", "execution.succeeded",
     ]  # fmt: skip
     assert await real.rows("webhook_event", "place") == []
 
 
-async def _told(hooks: Hooks, number: int) -> bool:
+async def _was_delivered(hooks: Hooks, number: int) -> bool:
     return len(hooks.events()) == number
 
 
-async def test_a_forbidden_address_is_not_called_and_the_lane_says_why(
+async def test_a_forbidden_address_is_not_called_and_the_lane_has_the_error(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks:
@@ -367,7 +370,7 @@ async def test_a_forbidden_address_is_not_called_and_the_lane_says_why(
     assert "billing.internal is not among the hosts" in str(lane["last_error"])
 
 
-async def test_what_waits_too_long_is_dropped_and_counted_and_the_rest_goes_on(
+async def test_events_older_than_the_retention_are_dropped_and_counted(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks:
@@ -383,13 +386,13 @@ async def test_what_waits_too_long_is_dropped_and_counted_and_the_rest_goes_on(
         hooks.receiver.behaviour = answering(200)
         hooks.receiver.received.clear()
         scheduling.clock.go_on(minutes=5)
-        told = await hooks.deliver()
-    assert subjects(told) == ["new"]
+        delivered = await hooks.deliver()
+    assert subjects(delivered) == ["new"]
     (webhook,) = await scheduling.rows("webhook", "name")
     assert (webhook["dropped"], webhook["dropped_at"] is not None) == (2, True)
 
 
-async def test_the_body_is_the_same_to_the_byte_whenever_it_is_sent(
+async def test_every_attempt_sends_the_same_body(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks:
@@ -403,4 +406,4 @@ async def test_the_body_is_the_same_to_the_byte_whenever_it_is_sent(
     assert len(hooks.receiver.received) >= 3
     assert len(bodies) == 1
     assert json.loads(bodies.pop())["subject"] == "one"
-    assert len({str(events_of(one)[0]["id"]) for one in hooks.receiver.received}) == 1
+    assert len({str(events_of(request)[0]["id"]) for request in hooks.receiver.received}) == 1

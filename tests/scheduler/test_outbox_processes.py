@@ -1,4 +1,4 @@
-"""Real schedulers that are killed in the middle of a delivery, and a receiver that heeds ids."""
+"""Real schedulers that are killed during deliveries, and a receiver that checks event ids."""
 
 import json
 from collections import defaultdict
@@ -15,7 +15,7 @@ EVENTS, KILLS = 60, 4
 
 
 class Receiver(PatientService):
-    """Takes each event after a moment, in which its sender may be killed."""
+    """Accepts each event after a moment, in which its sender may be killed."""
 
     def __init__(self) -> None:
         super().__init__(_Handler, seed=5)
@@ -23,7 +23,7 @@ class Receiver(PatientService):
 
     @property
     def number(self) -> int:
-        """How many requests came."""
+        """The number of requests."""
         return sum(map(len, self.came.values()))
 
 
@@ -81,7 +81,7 @@ def all_delivered(url: str) -> bool:
     )
 
 
-def test_every_event_comes_at_least_once_and_in_order_while_schedulers_are_killed(
+def test_every_event_arrives_at_least_once_and_in_order_while_schedulers_are_killed(
     fleet: Fleet, receiver: Receiver
 ) -> None:
     for number in range(EVENTS):
@@ -90,7 +90,7 @@ def test_every_event_comes_at_least_once_and_in_order_while_schedulers_are_kille
         process, before = fleet.start(), receiver.number
         until(lambda before=before: receiver.number > before + 5)  # type: ignore[misc] # a default of a lambda
         fleet.kill(process)
-        # What it held is due when its lease is over; nobody here has so much time.
+        # Expire its leases at once, instead of waiting for them.
         query(fleet.url, "UPDATE tenantcron.webhook_lane SET due_at = now()")
     fleet.start()
     fleet.start()
@@ -100,14 +100,14 @@ def test_every_event_comes_at_least_once_and_in_order_while_schedulers_are_kille
     for tenant in TENANTS:
         came = receiver.came[tenant]
         first = list(dict.fromkeys(came))
-        # Each for the first time in order, and again with the same id.
+        # The first deliveries are in order, and repeated ones have the same id.
         assert [subject for _, subject in first] == expected
         assert len({id_ for id_, _ in first}) == EVENTS
-    # Somebody was killed between a call and its record, or refused: that is what `id` is for.
+    # Senders were killed between a request and its record, so there are repeated deliveries.
     assert receiver.number > EVENTS * len(TENANTS)
 
 
-def test_a_scheduler_that_runs_once_delivers_what_it_did(fleet: Fleet, receiver: Receiver) -> None:
+def test_run_once_delivers_its_events(fleet: Fleet, receiver: Receiver) -> None:
     happen(fleet.url, 1)
     done = fleet.shell("run", "--once", TENANTCRON_LOG_LEVEL="error")
     assert done.code == 0, done

@@ -1,4 +1,4 @@
-"""What becomes an event: written in the transaction of the thing itself, or not at all."""
+"""Events are written in the transaction of the change, or not at all."""
 
 from sqlalchemy import text
 from support.scheduling import NOON, Row, Scheduling
@@ -22,7 +22,7 @@ async def listen(scheduling: Scheduling, **fields: object) -> None:
         await hooks.add(**fields)  # type: ignore[arg-type] # as given
 
 
-async def test_nothing_is_written_while_nobody_listens(scheduling: Scheduling) -> None:
+async def test_without_webhooks_no_events_are_written(scheduling: Scheduling) -> None:
     await everything_happens(scheduling)
     assert await scheduling.count(state="SUCCEEDED") == 1
     assert await events(scheduling) == []
@@ -36,7 +36,7 @@ async def triggers_of_executions(scheduling: Scheduling) -> list[str]:
     return [str(row["tgname"]) for row in await scheduling.query(statement)]
 
 
-async def test_executions_pay_for_events_only_while_somebody_listens_to_executions(
+async def test_executions_have_event_triggers_only_while_a_webhook_subscribes_to_them(
     scheduling: Scheduling,
 ) -> None:
     before = await triggers_of_executions(scheduling)
@@ -52,7 +52,7 @@ async def test_executions_pay_for_events_only_while_somebody_listens_to_executio
     assert for_executions == ["execution_made_told", "execution_told"]
 
 
-async def test_who_reads_a_long_history_keeps_no_webhook_from_being_removed(
+async def test_a_webhook_can_be_removed_during_a_long_read_of_the_history(
     scheduling: Scheduling,
 ) -> None:
     await listen(scheduling, name="executions")
@@ -70,7 +70,7 @@ async def test_who_reads_a_long_history_keeps_no_webhook_from_being_removed(
 
 
 async def everything_happens(scheduling: Scheduling) -> None:
-    """Let executions end in every way, a schedule be paused and resumed, a tenant suspended."""
+    """End executions in every way, pause and resume a schedule, and suspend a tenant."""
     schedule_id = await scheduling.schedule("missed", catch_up="none")
     await scheduling.waiting(1, schedule_name="done", attempts_allowed=1)
     await scheduling.waiting(1, schedule_name="dead", attempts_allowed=1)
@@ -88,7 +88,7 @@ async def everything_happens(scheduling: Scheduling) -> None:
     await scheduling.execute("UPDATE tenantcron.tenant SET status = 'suspended'")
 
 
-async def test_each_end_of_an_execution_pause_and_change_is_one_event(
+async def test_each_end_of_an_execution_pause_and_change_writes_one_event(
     scheduling: Scheduling,
 ) -> None:
     await listen(scheduling)
@@ -105,13 +105,13 @@ async def test_each_end_of_an_execution_pause_and_change_is_one_event(
         "tenant.changed",
     ]
     rows = [row for row in await scheduling.rows() if row["state"] != "PENDING"]
-    told = [row["data"] for row in await events(scheduling) if str(row["type"]).find("exec") > 0]
-    assert sorted((one["id"], one["state"], one["reason_code"]) for one in told) == sorted(
+    data = [row["data"] for row in await events(scheduling) if str(row["type"]).find("exec") > 0]
+    assert sorted((event["id"], event["state"], event["reason_code"]) for event in data) == sorted(
         (str(row["id"]), row["state"], row["reason_code"]) for row in rows
     )
 
 
-async def test_a_cancelled_execution_is_an_event_of_its_own(scheduling: Scheduling) -> None:
+async def test_a_cancelled_execution_has_its_own_event_type(scheduling: Scheduling) -> None:
     await listen(scheduling)
     await scheduling.limit(0)
     await scheduling.waiting(1)
@@ -119,7 +119,7 @@ async def test_a_cancelled_execution_is_an_event_of_its_own(scheduling: Scheduli
     assert await types(scheduling) == ["tenant.changed", "execution.cancelled"]
 
 
-async def test_an_attempt_that_will_be_retried_is_no_event(scheduling: Scheduling) -> None:
+async def test_an_attempt_that_is_retried_writes_no_event(scheduling: Scheduling) -> None:
     await scheduling.waiting(1, attempts_allowed=3)
     await listen(scheduling)
     (claimed,) = await scheduling.claim_all()
@@ -128,7 +128,7 @@ async def test_an_attempt_that_will_be_retried_is_no_event(scheduling: Schedulin
     assert await events(scheduling) == []
 
 
-async def test_what_is_rolled_back_leaves_no_event(scheduling: Scheduling) -> None:
+async def test_a_rolled_back_transaction_writes_no_event(scheduling: Scheduling) -> None:
     await scheduling.waiting(1)
     await listen(scheduling)
     change = text("UPDATE tenantcron.execution SET state = 'SKIPPED'")
@@ -141,7 +141,7 @@ async def test_what_is_rolled_back_leaves_no_event(scheduling: Scheduling) -> No
     assert await events(scheduling) == []
 
 
-async def test_a_change_by_hand_names_the_database_user_and_what_was(
+async def test_the_event_of_a_manual_change_has_the_database_user_and_the_old_value(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.tenant("acme")
@@ -156,7 +156,7 @@ async def test_a_change_by_hand_names_the_database_user_and_what_was(
     assert (event["subject"], event["tenant_id"]) == ("tenants/acme", "acme")
 
 
-async def test_an_update_that_changes_nothing_is_no_event(scheduling: Scheduling) -> None:
+async def test_an_update_without_changes_writes_no_event(scheduling: Scheduling) -> None:
     await scheduling.tenant("acme")
     await listen(scheduling)
     await scheduling.execute("UPDATE tenantcron.tenant SET weight = weight, status = status")
@@ -164,7 +164,7 @@ async def test_an_update_that_changes_nothing_is_no_event(scheduling: Scheduling
     assert await events(scheduling) == []
 
 
-async def test_only_what_somebody_wants_to_hear_is_written(scheduling: Scheduling) -> None:
+async def test_only_subscribed_event_types_are_written(scheduling: Scheduling) -> None:
     await listen(scheduling, name="dead", event_types=(f"{PREFIX}execution.dead",))
     await listen(scheduling, name="beta", event_types=(f"{PREFIX}tenant.changed",), tenants=("b",))
     await scheduling.tenant("a")
@@ -178,7 +178,7 @@ async def test_only_what_somebody_wants_to_hear_is_written(scheduling: Schedulin
     ]
 
 
-async def test_a_webhook_that_is_switched_off_is_written_nothing(scheduling: Scheduling) -> None:
+async def test_no_events_are_written_for_a_disabled_webhook(scheduling: Scheduling) -> None:
     await listen(scheduling)
     async with scheduling.database.transaction() as connection:
         await webhooks.disable(connection, "ops", "for a test")
@@ -186,7 +186,7 @@ async def test_a_webhook_that_is_switched_off_is_written_nothing(scheduling: Sch
     assert await events(scheduling) == []
 
 
-async def test_a_role_that_may_end_executions_needs_no_rights_on_the_outbox(
+async def test_a_role_that_may_end_executions_needs_no_privileges_on_the_outbox(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.tenant("acme")
@@ -204,11 +204,13 @@ async def test_a_role_that_may_end_executions_needs_no_rights_on_the_outbox(
             "RESET ROLE",
         ):
             await connection.execute(text(statement))
-        told = await connection.scalar(text("SELECT count(*) FROM tenantcron.outbox"))
-        # Roles belong to the whole server, which other tests use, too.
+        number = await connection.scalar(text("SELECT count(*) FROM tenantcron.outbox"))
+        # Roles belong to the server, which other tests use as well.
         await connection.rollback()
-    assert told == 1
+    assert number == 1
 
 
 def test_every_type_has_one_scheme() -> None:
-    assert all(one.startswith(PREFIX) and one.count(".") == 3 for one in EVENT_TYPES)
+    assert all(
+        event_type.startswith(PREFIX) and event_type.count(".") == 3 for event_type in EVENT_TYPES
+    )

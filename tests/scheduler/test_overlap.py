@@ -1,4 +1,4 @@
-"""Overlap: what happens when the execution before has not ended."""
+"""Overlap: occurrences that are due before the previous execution has ended."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,17 +16,17 @@ HOUR = timedelta(hours=1)
 
 
 async def occur(scheduling: Scheduling) -> list[Claimed]:
-    """Let an hour pass; return what starts."""
+    """Advance the clock by an hour, and return the executions that start."""
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
     return await scheduling.claim_all()
 
 
-async def told(scheduling: Scheduling) -> list[tuple[object, object]]:
+async def outcomes(scheduling: Scheduling) -> list[tuple[object, object]]:
     return await scheduling.states()
 
 
-async def test_skip_ends_the_next_while_one_runs(scheduling: Scheduling) -> None:
+async def test_skip_ends_the_next_while_one_is_running(scheduling: Scheduling) -> None:
     await scheduling.schedule(overlap="skip", start_within="30m")
     (first,) = await occur(scheduling)
 
@@ -34,14 +34,14 @@ async def test_skip_ends_the_next_while_one_runs(scheduling: Scheduling) -> None
     await scheduling.finish(first)
     assert len(await occur(scheduling)) == 1
 
-    assert await told(scheduling) == [
+    assert await outcomes(scheduling) == [
         ("SUCCEEDED", None),
         ("SKIPPED", "still running"),
         ("RUNNING", None),
     ]
 
 
-async def test_skip_ends_the_next_while_one_waits_for_its_next_attempt(
+async def test_skip_ends_the_next_while_one_is_retrying(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(overlap="skip")
@@ -50,13 +50,13 @@ async def test_skip_ends_the_next_while_one_waits_for_its_next_attempt(
 
     assert await occur(scheduling) == []
 
-    assert await told(scheduling) == [("RETRYING", "broke"), ("SKIPPED", "still running")]
+    assert await outcomes(scheduling) == [("RETRYING", "broke"), ("SKIPPED", "still running")]
 
 
-async def test_of_two_that_come_together_the_second_ends_only_if_the_first_starts(
+async def test_of_two_simultaneous_occurrences_the_second_ends_only_if_the_first_starts(
     scheduling: Scheduling,
 ) -> None:
-    """A heavy tenant has both looked at, but the one slot goes to somebody else."""
+    """A claim considers both, because of the tenant's weight, but another tenant gets the slot."""
     await scheduling.limit(1)
     await scheduling.tenant("heavy", weight=2)
     schedule_id, later = uuid4(), NOON + HOUR
@@ -85,7 +85,7 @@ async def test_queue_runs_them_one_after_the_other(scheduling: Scheduling) -> No
     (first,) = await occur(scheduling)
     assert await occur(scheduling) == []
     assert await occur(scheduling) == []
-    assert await told(scheduling) == [("RUNNING", None), ("PENDING", None), ("PENDING", None)]
+    assert await outcomes(scheduling) == [("RUNNING", None), ("PENDING", None), ("PENDING", None)]
 
     await scheduling.finish(first)
     (second,) = await scheduling.claim_all()
@@ -95,7 +95,9 @@ async def test_queue_runs_them_one_after_the_other(scheduling: Scheduling) -> No
     assert third.scheduled_for == first.scheduled_for + 2 * HOUR
 
 
-async def test_queue_waits_for_the_retries_of_the_one_before(scheduling: Scheduling) -> None:
+async def test_queue_waits_for_the_retries_of_the_previous_execution(
+    scheduling: Scheduling,
+) -> None:
     await scheduling.schedule(overlap="queue")
     (first,) = await occur(scheduling)
     await scheduling.finish(first, AttemptOutcome.FAILED, "broke", retry_after=2 * HOUR)
@@ -120,7 +122,7 @@ async def test_queue_with_start_within_ends_at_the_deadline(scheduling: Scheduli
     scheduling.clock.go_on(minutes=1)
     assert await scheduling.claim_all() == []
 
-    assert await told(scheduling) == [("RUNNING", None), ("SKIPPED", "still running")]
+    assert await outcomes(scheduling) == [("RUNNING", None), ("SKIPPED", "still running")]
 
 
 async def test_allow_runs_them_at_the_same_time(scheduling: Scheduling) -> None:
@@ -129,10 +131,10 @@ async def test_allow_runs_them_at_the_same_time(scheduling: Scheduling) -> None:
     for _ in range(3):
         assert len(await occur(scheduling)) == 1
 
-    assert await told(scheduling) == [("RUNNING", None)] * 3
+    assert await outcomes(scheduling) == [("RUNNING", None)] * 3
 
 
-async def test_cancel_running_asks_the_one_before_to_stop_and_starts_after_it(
+async def test_cancel_running_stops_the_previous_execution_and_starts_after_it(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(overlap="cancel_running")
@@ -154,11 +156,11 @@ async def test_cancel_running_asks_the_one_before_to_stop_and_starts_after_it(
     await scheduling.finish(first, AttemptOutcome.CANCELLED, REPLACED)
     (second,) = await scheduling.claim_all()
     assert second.scheduled_for == first.scheduled_for + HOUR
-    assert await told(scheduling) == [("CANCELLED", REPLACED), ("RUNNING", None)]
+    assert await outcomes(scheduling) == [("CANCELLED", REPLACED), ("RUNNING", None)]
     assert (await scheduling.rows())[1]["cancel_requested_at"] is None
 
 
-async def test_cancel_running_that_ends_well_after_all_has_succeeded(
+async def test_a_replaced_execution_that_still_succeeds_has_succeeded(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(overlap="cancel_running")
@@ -168,10 +170,10 @@ async def test_cancel_running_that_ends_well_after_all_has_succeeded(
     await scheduling.finish(first)
 
     assert len(await scheduling.claim_all()) == 1
-    assert await told(scheduling) == [("SUCCEEDED", None), ("RUNNING", None)]
+    assert await outcomes(scheduling) == [("SUCCEEDED", None), ("RUNNING", None)]
 
 
-async def test_cancel_running_ends_one_that_waits_for_its_next_attempt_at_once(
+async def test_cancel_running_ends_a_retrying_execution_at_once(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(overlap="cancel_running")
@@ -181,12 +183,12 @@ async def test_cancel_running_ends_one_that_waits_for_its_next_attempt_at_once(
     (second,) = await occur(scheduling)
 
     assert second.scheduled_for == first.scheduled_for + HOUR
-    assert await told(scheduling) == [("CANCELLED", REPLACED), ("RUNNING", None)]
+    assert await outcomes(scheduling) == [("CANCELLED", REPLACED), ("RUNNING", None)]
     assert (await scheduling.rows())[0]["finished_at"] == scheduling.clock.now
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked to stop before", "not asked yet"])
-async def test_cancel_running_does_not_wait_for_the_retries_of_one_that_failed(
+async def test_cancel_running_does_not_wait_for_retries(
     scheduling: Scheduling, *, asked: bool
 ) -> None:
     await scheduling.schedule(overlap="cancel_running")
@@ -197,11 +199,11 @@ async def test_cancel_running_does_not_wait_for_the_retries_of_one_that_failed(
 
     started = await scheduling.claim_all() if asked else await occur(scheduling)
 
-    assert [one.scheduled_for for one in started] == [first.scheduled_for + HOUR]
-    assert (await told(scheduling))[0] == ("CANCELLED", REPLACED)
+    assert [execution.scheduled_for for execution in started] == [first.scheduled_for + HOUR]
+    assert (await outcomes(scheduling))[0] == ("CANCELLED", REPLACED)
 
 
-async def test_cancel_running_starts_the_latest_of_those_that_wait(scheduling: Scheduling) -> None:
+async def test_cancel_running_starts_the_latest_pending_execution(scheduling: Scheduling) -> None:
     await scheduling.schedule(overlap="cancel_running")
     (first,) = await occur(scheduling)
     await occur(scheduling)
@@ -211,7 +213,7 @@ async def test_cancel_running_starts_the_latest_of_those_that_wait(scheduling: S
     (started,) = await scheduling.claim_all()
 
     assert started.scheduled_for == first.scheduled_for + 2 * HOUR
-    assert await told(scheduling) == [
+    assert await outcomes(scheduling) == [
         ("CANCELLED", REPLACED),
         ("SKIPPED", REPLACED),
         ("RUNNING", None),
@@ -219,7 +221,7 @@ async def test_cancel_running_starts_the_latest_of_those_that_wait(scheduling: S
 
 
 @pytest.mark.parametrize("overlap", ["queue", "cancel_running"])
-async def test_what_waits_for_its_schedule_keeps_no_other_schedule_waiting(
+async def test_an_execution_that_waits_for_overlap_does_not_delay_other_schedules(
     scheduling: Scheduling, overlap: str
 ) -> None:
     await scheduling.limit(10, per_tenant=2)
@@ -236,7 +238,7 @@ async def test_what_waits_for_its_schedule_keeps_no_other_schedule_waiting(
     assert started.schedule_name == "other"
 
 
-async def test_a_manual_trigger_waits_for_the_one_that_runs(scheduling: Scheduling) -> None:
+async def test_a_manual_trigger_waits_for_the_running_execution(scheduling: Scheduling) -> None:
     schedule_id: UUID = await scheduling.schedule(overlap="skip")
     (first,) = await occur(scheduling)
     await scheduling.waiting(1, schedule_id=schedule_id, actor_source="manual", overlap="skip")
@@ -248,7 +250,7 @@ async def test_a_manual_trigger_waits_for_the_one_that_runs(scheduling: Scheduli
     assert len(await scheduling.claim_all()) == 1
 
 
-async def test_another_schedules_execution_is_no_overlap(scheduling: Scheduling) -> None:
+async def test_executions_of_different_schedules_do_not_overlap(scheduling: Scheduling) -> None:
     await scheduling.schedule("one", overlap="skip")
     await scheduling.schedule("two", overlap="skip")
     await scheduling.schedule("one", overlap="skip", tenant="other")
@@ -256,7 +258,7 @@ async def test_another_schedules_execution_is_no_overlap(scheduling: Scheduling)
     assert len(await occur(scheduling)) == 3
 
 
-async def test_cancel_running_makes_room_also_where_its_tenant_is_full(
+async def test_cancel_running_frees_a_slot_at_the_tenant_limit(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(20, per_tenant=1)
@@ -277,7 +279,7 @@ async def test_cancel_running_makes_room_also_where_its_tenant_is_full(
     assert after["state"] == "PENDING"
 
 
-async def test_one_that_is_tried_again_by_hand_replaces_nobody(scheduling: Scheduling) -> None:
+async def test_a_manual_retry_replaces_no_execution(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule(overlap="cancel_running")
     scheduling.clock.go_on(hours=1)
     await scheduling.fire()
@@ -297,14 +299,14 @@ async def test_one_that_is_tried_again_by_hand_replaces_nobody(scheduling: Sched
 @pytest.mark.parametrize(
     "by_hand", [{"actor_source": "manual"}, {"attempt": 2}], ids=["triggered", "tried again"]
 )
-async def test_what_a_person_started_waits_for_cancel_running_and_keeps_no_claim_busy(
+async def test_a_manual_trigger_with_cancel_running_waits_without_busy_claims(
     scheduling: Scheduling, by_hand: dict[str, Any]
 ) -> None:
     schedule_id = await scheduling.schedule(overlap="cancel_running")
     (first,) = await occur(scheduling)
     await scheduling.waiting(1, schedule_id=schedule_id, overlap="cancel_running", **by_hand)
 
-    # It ends: a claim that could do nothing must not ask for another one.
+    # The loop ends: a claim that could do nothing must not request another one.
     assert await scheduling.claim_all() == []
     assert await scheduling.count(cancel_requested_at=None) == 2
 

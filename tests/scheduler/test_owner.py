@@ -1,4 +1,4 @@
-"""Executions on behalf of an owner: who is asked, and what each answer does to the handler."""
+"""Executions on behalf of an owner: authorisation before the handler starts."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from support.attempts import SCHEDULED_FOR, SETTINGS, HandClock, claimed
 from support.deciding import MARIA, NEVER, OWNED, UNDECIDED, Deciding, failing, saying
-from support.handlers import NoDatabase, handler, in_both_ways, tasks_at_work
+from support.handlers import NoDatabase, async_and_plain, handler, tasks_at_work
 from support.patience import PATIENCE
 
 from tenantcron.actor.context import current_actor, current_correlation_id, current_user_id
@@ -22,7 +22,7 @@ from tenantcron.targets.registry import HandlerFunction, Handlers
 
 @dataclass(slots=True)
 class Calls:
-    """Handlers of both kinds that tell when they were called, and an executor for one of them."""
+    """Async and plain handlers that record their calls, and an executor for one of them."""
 
     executions: list[Execution] = field(default_factory=list)
 
@@ -33,7 +33,7 @@ class Calls:
         within: timedelta = NEVER,
         clock: HandClock | None = None,
     ) -> Executor:
-        function: HandlerFunction = in_both_ways(self.executions.append)[way]
+        function: HandlerFunction = async_and_plain(self.executions.append)[way]
         return Executor(
             Handlers.of([handler(function)]),
             lambda _: NoDatabase(),
@@ -48,55 +48,55 @@ both_ways = pytest.mark.parametrize("way", [0, 1], ids=["in the loop", "in a thr
 
 class TestDecisions:
     @both_ways
-    async def test_after_a_yes_the_handler_runs(self, way: int) -> None:
-        calls, decides, one = Calls(), saying(Allowed()), claimed()
-        attempt = await calls.executor(decides, way).run(one, OWNED)
-        assert attempt == Attempt(one, AttemptOutcome.SUCCEEDED)
+    async def test_an_allowed_handler_runs(self, way: int) -> None:
+        calls, decides, execution = Calls(), saying(Allowed()), claimed()
+        attempt = await calls.executor(decides, way).run(execution, OWNED)
+        assert attempt == Attempt(execution, AttemptOutcome.SUCCEEDED)
         assert [execution.owner for execution in calls.executions] == [MARIA]
         (asked,) = decides.asked
         assert asked == AuthorisationRequest(
-            tenant_id=one.tenant_id,
+            tenant_id=execution.tenant_id,
             schedule_name=asked.schedule_name,
             saga_name=asked.saga_name,
             owner=MARIA,
-            execution_id=one.id,
+            execution_id=execution.id,
             scheduled_for=SCHEDULED_FOR,
         )
         assert (asked.schedule_name, asked.saga_name) == ("nightly", "reconcile")
 
     @both_ways
-    async def test_after_a_no_nothing_is_called(self, way: int) -> None:
-        calls, one = Calls(), claimed()
+    async def test_a_refused_handler_is_not_called(self, way: int) -> None:
+        calls, execution = Calls(), claimed()
         executor = calls.executor(saying(Refused("has left\n the company")), way)
-        attempt = await executor.run(one, OWNED)
+        attempt = await executor.run(execution, OWNED)
         reason = "owner user:maria may not: has left the company"
-        assert attempt == Attempt(one, AttemptOutcome.REFUSED, reason)
+        assert attempt == Attempt(execution, AttemptOutcome.REFUSED, reason)
         assert (calls.executions, executor.running, executor.abandoned) == ([], (), 0)
 
-    async def test_a_no_without_a_reason_says_so(self) -> None:
+    async def test_a_refusal_without_a_reason_says_so(self) -> None:
         attempt = await Calls().executor(saying(Refused(" "))).run(claimed(), OWNED)
         assert attempt.error == "owner user:maria may not: no reason was given"
 
-    async def test_a_reason_fits_into_the_history_whatever_it_is(self) -> None:
+    async def test_any_reason_fits_into_the_history(self) -> None:
         refused = saying(Refused("\0\ud800" + "x" * 10_000))
         attempt = await Calls().executor(refused).run(claimed(), OWNED)
         assert attempt.error is not None
         assert "\0" not in attempt.error
         assert len(attempt.error.encode()) < 500
 
-    async def test_nobody_is_asked_about_executions_without_an_owner(self) -> None:
+    async def test_executions_without_an_owner_are_not_authorised(self) -> None:
         calls, decides = Calls(), saying(Refused())
         attempt = await calls.executor(decides).run(claimed(), SETTINGS)
         assert attempt.succeeded
         assert decides.asked == []
         assert [execution.owner for execution in calls.executions] == [None]
 
-    async def test_where_nobody_decides_everything_is_allowed(self) -> None:
+    async def test_without_an_authoriser_everything_is_allowed(self) -> None:
         calls = Calls()
         assert (await calls.executor(None).run(claimed(), OWNED)).succeeded
         assert [execution.owner for execution in calls.executions] == [MARIA]
 
-    async def test_each_attempt_is_asked_about(self) -> None:
+    async def test_each_attempt_is_authorised(self) -> None:
         calls, decides, first = Calls(), saying(Allowed()), claimed()
         executor = calls.executor(decides)
         await executor.run(first, OWNED)
@@ -105,7 +105,7 @@ class TestDecisions:
 
 
 class TestNoDecision:
-    """It fails closed: nothing starts, and the next attempt asks again."""
+    """Authorisation fails closed: nothing starts, and the next attempt checks again."""
 
     @pytest.mark.parametrize(
         ("answer", "shown"),
@@ -118,7 +118,9 @@ class TestNoDecision:
             (Refused(5), "Refused"),  # type: ignore[arg-type] # no reason at all
         ],
     )
-    async def test_what_merely_looks_like_a_yes_is_none(self, answer: object, shown: str) -> None:
+    async def test_an_unexpected_decision_is_not_an_approval(
+        self, answer: object, shown: str
+    ) -> None:
         calls = Calls()
         attempt = await calls.executor(saying(answer)).run(claimed(), OWNED)
         assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
@@ -129,10 +131,12 @@ class TestNoDecision:
     @both_ways
     @pytest.mark.parametrize(
         "error",
-        [ValueError("no such user"), TimeoutError("of its own"), SystemExit(1)],
+        [ValueError("no such user"), TimeoutError("internal"), SystemExit(1)],
         ids=lambda error: type(error).__name__,
     )
-    async def test_an_error_is_recorded_in_full(self, error: BaseException, way: int) -> None:
+    async def test_an_error_of_the_authoriser_is_recorded_in_full(
+        self, error: BaseException, way: int
+    ) -> None:
         calls = Calls()
         attempt = await calls.executor(failing(error), way).run(claimed(), OWNED)
         assert (attempt.outcome, attempt.final) == (AttemptOutcome.FAILED, False)
@@ -141,15 +145,13 @@ class TestNoDecision:
         assert "raise error" in rest
         assert calls.executions == []
 
-    async def test_a_cancellation_that_nobody_asked_for_is_one_too(self) -> None:
+    async def test_an_unrequested_cancellation_counts_as_an_error(self) -> None:
         calls = Calls()
         attempt = await calls.executor(failing(asyncio.CancelledError())).run(claimed(), OWNED)
         assert (attempt.outcome, calls.executions) == (AttemptOutcome.FAILED, [])
 
-    @pytest.mark.parametrize(
-        "swallows", [False, True], ids=["it stops", "it says yes all the same"]
-    )
-    async def test_an_answer_that_comes_too_late_is_none(self, swallows: bool) -> None:
+    @pytest.mark.parametrize("swallows", [False, True], ids=["it stops", "it returns a decision"])
+    async def test_a_late_decision_does_not_count(self, swallows: bool) -> None:
         async def decide(_: AuthorisationRequest) -> object:
             try:
                 await asyncio.Event().wait()
@@ -167,10 +169,8 @@ class TestNoDecision:
 
 class TestStops:
     @both_ways
-    @pytest.mark.parametrize(
-        "swallows", [False, True], ids=["it stops", "it says yes all the same"]
-    )
-    async def test_who_is_stopped_while_it_asks_never_starts(
+    @pytest.mark.parametrize("swallows", [False, True], ids=["it stops", "it returns a decision"])
+    async def test_an_attempt_stopped_during_authorisation_never_starts(
         self, way: int, swallows: bool
     ) -> None:
         begun = asyncio.Event()
@@ -184,11 +184,11 @@ class TestStops:
                     raise
             return Allowed()
 
-        calls, one = Calls(), claimed()
+        calls, execution = Calls(), claimed()
         executor = calls.executor(Deciding(decide), way, clock=HandClock())
-        run = asyncio.create_task(executor.run(one, OWNED))
+        run = asyncio.create_task(executor.run(execution, OWNED))
         await begun.wait()
-        assert executor.cancel(one.id, Stop.CANCELLED, "by maria")
+        assert executor.cancel(execution.id, Stop.CANCELLED, "by maria")
         attempt = await run
         assert (attempt.outcome, str(attempt.error).splitlines()[0]) == (
             AttemptOutcome.CANCELLED,
@@ -196,7 +196,7 @@ class TestStops:
         )
         assert (calls.executions, executor.running) == ([], ())
 
-    async def test_the_time_of_the_attempt_holds_while_it_asks_whatever_the_authoriser_does(
+    async def test_the_timeout_of_the_attempt_applies_during_authorisation(
         self,
     ) -> None:
         begun, asked, ends = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -226,7 +226,7 @@ class TestStops:
         await asyncio.gather(*tasks_at_work())
         assert (executor.abandoned, calls.executions) == (0, [])
 
-    async def test_a_plain_handler_runs_in_its_thread_and_can_be_stopped_after_the_yes(
+    async def test_an_allowed_plain_handler_runs_in_its_thread_and_can_be_stopped(
         self,
     ) -> None:
         started, seen, threads = asyncio.Event(), list[bool](), list[threading.Thread]()
@@ -238,11 +238,11 @@ class TestStops:
             ends.wait(PATIENCE)
             seen.append(execution.cancelled)
 
-        handlers, one = Handlers.of([handler(plain)]), claimed()
+        handlers, execution = Handlers.of([handler(plain)]), claimed()
         executor = Executor(handlers, lambda _: NoDatabase(), authoriser=saying(Allowed()))
-        run = asyncio.create_task(executor.run(one, OWNED))
+        run = asyncio.create_task(executor.run(execution, OWNED))
         await started.wait()
-        assert executor.cancel(one.id, Stop.CANCELLED, "enough")
+        assert executor.cancel(execution.id, Stop.CANCELLED, "enough")
         assert (await run).outcome is AttemptOutcome.CANCELLED
         ends.set()
         await asyncio.to_thread(threads[0].join)
@@ -267,18 +267,18 @@ class TestContext:
             LEAKED.set("by the authoriser")
             return Allowed()
 
-        function = in_both_ways(lambda _: look())[way]
-        one = claimed()
+        function = async_and_plain(lambda _: look())[way]
+        execution = claimed()
         executor = Executor(
             Handlers.of([handler(function)]), lambda _: NoDatabase(), authoriser=Deciding(decide)
         )
-        assert (await executor.run(one, OWNED)).succeeded
-        assert seen == [(one.actor, "user:maria", one.id, "")] * 2
+        assert (await executor.run(execution, OWNED)).succeeded
+        assert seen == [(execution.actor, "user:maria", execution.id, "")] * 2
         assert current_user_id() is None
 
     async def test_without_an_owner_there_is_no_user(self) -> None:
         seen: list[str | None] = []
-        function = in_both_ways(lambda _: seen.append(current_user_id()))[0]
+        function = async_and_plain(lambda _: seen.append(current_user_id()))[0]
         executor = Executor(Handlers.of([handler(function)]), lambda _: NoDatabase())
         await executor.run(claimed(), SETTINGS)
         assert seen == [None]

@@ -1,4 +1,4 @@
-"""Executions on behalf of an owner: what becomes of each answer in the database and at targets."""
+"""Executions on behalf of an owner: the effect of each decision on rows and targets."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 from support.deciding import UNDECIDED, Deciding, failing, saying
-from support.handlers import NoDatabase, doing_nothing, handler, in_both_ways
+from support.handlers import NoDatabase, async_and_plain, doing_nothing, handler
 from support.manifests import policy_with
 from support.scheduling import Row, Scheduling
 from support.services import Service, answering, service
@@ -26,24 +26,24 @@ from tenantcron.targets.registry import Handlers
 
 
 class Steps:
-    """Takes the steps of a replica on a real database."""
+    """Runs the steps of a replica on a real database."""
 
     def __init__(self, scheduling: Scheduling, executor: Executor) -> None:
         self.scheduling, self.executor = scheduling, executor
         self.replica = scheduling.replica()
 
     async def work(self) -> list[Row]:
-        """Fire, claim, ask, run and finish once; return the executions."""
+        """Fire, claim, authorise, run and finish once; return the executions."""
         return await self.scheduling.work(self.replica, self.executor)
 
 
 def nightly(authoriser: Authoriser) -> Executor:
-    handlers = Handlers.of([handler(in_both_ways(doing_nothing)[0], "nightly")])
+    handlers = Handlers.of([handler(async_and_plain(doing_nothing)[0], "nightly")])
     return Executor(handlers, lambda _: NoDatabase(), authoriser=authoriser)
 
 
 class TestRecords:
-    async def test_a_refused_execution_is_skipped_with_the_reason_and_one_honest_attempt(
+    async def test_a_refused_execution_is_skipped_with_the_reason_and_one_attempt(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(owner="user:maria")
@@ -54,7 +54,7 @@ class TestRecords:
         reason = "owner user:maria may not: has left"
         assert (row["state"], row["reason"], row["attempt"]) == ("SKIPPED", reason, 1)
         assert (row["finished_at"], row["lease_token"], row["lease_until"]) == (due, None, None)
-        # Maria has done nothing: neither is she the actor, nor anybody else than the scheduler.
+        # The actor is the scheduler, not the owner.
         assert (row["actor_id"], row["actor_source"]) == (
             "system:scheduler:scheduler",
             "cron-scheduler",
@@ -65,7 +65,7 @@ class TestRecords:
         assert (line["reason"], line["schedule"], line["attempt"]) == (reason, "nightly", 1)
         assert await Steps(scheduling, nightly(saying(Allowed()))).work() == [row]
 
-    async def test_refusals_neither_pause_a_schedule_nor_begin_its_count_anew(
+    async def test_refusals_neither_count_as_failures_nor_reset_the_count(
         self, scheduling: Scheduling
     ) -> None:
         schedule_id = await scheduling.schedule(owner="user:maria", auto_pause_after=3)
@@ -78,7 +78,9 @@ class TestRecords:
         cursor = await scheduling.cursor(schedule_id)
         assert (cursor["consecutive_failures"], cursor["paused_at"]) == (2, None)
 
-    async def test_no_decision_is_tried_again_and_then_dead(self, scheduling: Scheduling) -> None:
+    async def test_a_failed_authorisation_is_retried_and_then_dead(
+        self, scheduling: Scheduling
+    ) -> None:
         once: JsonValue = {"max_attempts": 2, "backoff": "1s", "max_backoff": "1s"}
         schedule_id = await scheduling.schedule(owner="user:maria", retry=once)
         steps = Steps(scheduling, nightly(failing(OSError("the directory is away"))))
@@ -90,10 +92,10 @@ class TestRecords:
         (row,) = await steps.work()
         assert (row["state"], row["reason"], row["attempt"]) == ("DEAD", reason, 2)
         assert (await scheduling.cursor(schedule_id))["consecutive_failures"] == 1
-        outcomes = [one["outcome"] for one in await scheduling.rows("execution_attempt", "attempt")]
+        outcomes = [row["outcome"] for row in await scheduling.rows("execution_attempt", "attempt")]
         assert outcomes == ["FAILED", "FAILED"]
 
-    async def test_what_could_not_be_decided_runs_when_the_next_attempt_gets_a_yes(
+    async def test_an_execution_runs_if_the_next_authorisation_succeeds(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(owner="user:maria")
@@ -103,7 +105,7 @@ class TestRecords:
         (row,) = await Steps(scheduling, nightly(saying(Allowed()))).work()
         assert (row["state"], row["attempt"]) == ("SUCCEEDED", 2)
 
-    async def test_a_refused_one_can_be_retried_by_hand_and_is_asked_about_again(
+    async def test_a_refused_execution_can_be_retried_manually_and_is_authorised_again(
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(owner="user:maria")
@@ -116,18 +118,18 @@ class TestRecords:
         (row,) = await Steps(scheduling, nightly(decides)).work()
         assert (row["state"], row["attempt"], len(decides.asked)) == ("SUCCEEDED", 2, 1)
 
-    async def test_why_tells_that_the_owner_was_refused(self, scheduling: Scheduling) -> None:
+    async def test_why_explains_that_the_owner_was_refused(self, scheduling: Scheduling) -> None:
         await scheduling.schedule(owner="user:maria")
         scheduling.clock.go_on(hours=1)
         await Steps(scheduling, nightly(saying(Refused("has left")))).work()
         async with scheduling.database.transaction() as connection:
             ref, lease = schedule_ref("acme/nightly"), timedelta(minutes=1)
             situation = await read_situation(connection, ref, lease, scheduling.clock())
-        (reason,) = [one for one in explain(situation) if one.code == "last-skipped"]
+        (reason,) = [reason for reason in explain(situation) if reason.code == "last-skipped"]
         assert "owner user:maria may not: has left" in reason.message
         assert "another `owner` in the manifest" in reason.hint
 
-    async def test_nothing_is_open_in_the_database_while_it_asks(
+    async def test_no_transaction_is_open_during_authorisation(
         self, scheduling: Scheduling
     ) -> None:
         found: list[Row] = []
@@ -149,7 +151,7 @@ class TestRecords:
 
 
 class TestTargets:
-    """HTTP on both sides: a policy service decides, another one does the work."""
+    """A policy service decides over HTTP, and a target does the work."""
 
     @pytest.fixture
     async def target(self) -> AsyncIterator[Service]:
@@ -184,7 +186,7 @@ class TestTargets:
         yield Steps(scheduling, executor)
         await caller.close()
 
-    async def test_after_a_yes_the_target_is_told_on_whose_behalf_it_is_called(
+    async def test_an_allowed_target_receives_the_owner(
         self, steps: Steps, target: Service, decider: Service
     ) -> None:
         (row,) = await steps.work()
@@ -193,7 +195,7 @@ class TestTargets:
         assert b'"owner":"user:maria"' in target.only.body
         assert str(row["id"]).encode() in decider.only.body
 
-    async def test_after_a_no_the_target_is_not_called(
+    async def test_a_refused_target_is_not_called(
         self, steps: Steps, scheduling: Scheduling, target: Service, decider: Service
     ) -> None:
         decider.behaviour = answering(200, b'{"allowed": false, "reason": "has left"}')
@@ -201,10 +203,10 @@ class TestTargets:
         assert (row["state"], row["reason"]) == ("SKIPPED", "owner user:maria may not: has left")
         assert target.connections == 0
         (attempt,) = await scheduling.rows("execution_attempt", "attempt")
-        # What the policy service says is not an answer of the target.
+        # The response of the policy service is not recorded as that of the target.
         assert (attempt["http_status"], attempt["answer"]) == (None, None)
 
-    async def test_while_it_cannot_be_asked_the_target_is_not_called(
+    async def test_the_target_is_not_called_while_the_policy_service_is_unavailable(
         self, steps: Steps, target: Service, decider: Service
     ) -> None:
         decider.behaviour = answering(503)

@@ -1,4 +1,4 @@
-"""Everything through PgBouncer in transaction mode, with four server connections."""
+"""Schedulers and the API behind PgBouncer in transaction mode, with four server connections."""
 
 import asyncio
 from collections.abc import Iterator
@@ -55,14 +55,14 @@ def test_two_schedulers_and_the_api_share_four_server_connections(
 
     assert all_have_succeeded(executions(empty_database_url))
     assert len(executions(empty_database_url)) == before + TRIGGERED
-    # More clients than server connections: they took turns. Each role has a pool of its own.
+    # More clients than server connections, so they shared them. Each role has its own pool.
     (pool,) = [row for row in pools if row["user"] == "postgres"]
     assert pool["cl_active"] + pool["cl_waiting"] > POOL
     assert sum(pool[state] for state in ("sv_active", "sv_idle", "sv_used", "sv_tested")) <= POOL
     assert any(str(row["user"]).endswith("_acme") for row in pools)
 
 
-def test_a_pooler_that_logs_in_as_one_user_for_all_gives_handlers_no_connection(
+def test_handlers_get_no_connection_from_a_pooler_with_a_single_login(
     server: Server, run_folder: Path, empty_database_url: str, tmp_path: Path
 ) -> None:
     database = urlsplit(empty_database_url).path.removeprefix("/")

@@ -1,4 +1,4 @@
-"""Plans: what the hot statements read does not grow with history."""
+"""Query plans: the cost of hot statements does not grow with the history."""
 
 import json
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from support.webhooks import hooked
 from tenantcron.store.steps.statements import statement
 
 CURSORS = 3000
-# What is live is small, and read in whichever way is cheapest.
+# The live partition is small, so any scan of it is fine.
 HISTORY_AND_CURSORS = ("execution_past", "execution_attempt", "schedule_cursor")
 
 
 async def explained(scheduling: Scheduling, name: str, **parameters: object) -> dict[str, Any]:
-    """Run a statement, undo it, and return its plan."""
+    """Run a statement, roll it back, and return its plan."""
     async with scheduling.database.transaction(by_key=True) as connection:
         text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement(name)}"
         found = (await connection.exec_driver_sql(text, parameters)).scalar_one()
@@ -35,7 +35,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def read_in_full(plan: dict[str, Any]) -> list[str]:
-    """Return the tables with something in them that were read from one end to the other."""
+    """Return the non-empty tables with a sequential scan."""
     return [
         node["Relation Name"]
         for node in nodes(plan)
@@ -50,7 +50,7 @@ def touched(plan: dict[str, Any]) -> int:
 
 
 async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
-    """Return the hot statements with what they are given when there is something to do."""
+    """Return the hot statements with parameters for which there is work."""
     at = scheduling.clock.now
     held = await scheduling.query(
         "SELECT id, scheduled_for, lease_token FROM tenantcron.execution WHERE state = 'RUNNING'"
@@ -112,7 +112,7 @@ async def statements(scheduling: Scheduling) -> dict[str, dict[str, object]]:
 
 
 async def firing(scheduling: Scheduling) -> dict[str, object]:
-    """Return what firing three cursors, each once, takes."""
+    """Return the parameters to fire three cursors, each once."""
     due = await scheduling.query(
         "SELECT schedule_id, next_run_at FROM tenantcron.schedule_cursor WHERE next_run_at <= :now",
         now=scheduling.clock.now,
@@ -132,7 +132,7 @@ async def firing(scheduling: Scheduling) -> dict[str, object]:
     }  # fmt: skip
 
 
-async def test_no_hot_statement_reads_history_or_more_for_a_longer_one(
+async def test_no_hot_statement_reads_history(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(CURSORS, "0 0 1 1 *")
@@ -155,14 +155,14 @@ async def test_no_hot_statement_reads_history_or_more_for_a_longer_one(
 
     for name, plan in long.items():
         assert read_in_full(plan) == [], name
-    # A deeper index costs a page or two for each row that is looked up, not more.
+    # A deeper index costs one or two pages per lookup.
     grown = {name: (touched(short[name]), touched(long[name])) for name in given}
     assert {name: pages for name, pages in grown.items() if pages[1] > 2 * pages[0] + 40} == {}, (
         grown
     )
 
 
-async def test_claim_and_due_use_the_indexes_that_are_made_for_them(
+async def test_claim_and_due_use_their_indexes(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(CURSORS, "0 0 1 1 *")
@@ -190,10 +190,10 @@ async def test_claim_and_due_use_the_indexes_that_are_made_for_them(
     assert "execution_runnable_idx" in used["claim"]
     assert "execution_active_idx" in used["claim"]
     for name in ("claim", "finish"):
-        assert not [one for one in used[name] if "schedule_name" in one], name
+        assert not [index for index in used[name] if "schedule_name" in index], name
 
 
-async def test_live_executions_are_looked_up_by_plain_index_scans_however_many_run(
+async def test_live_executions_are_looked_up_by_index_scans(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(1400, start_deadline=None)
@@ -212,7 +212,7 @@ async def test_live_executions_are_looked_up_by_plain_index_scans_however_many_r
         assert scans <= {"Index Scan", "Index Only Scan", "Tid Scan"}, (name, scans)
 
 
-async def test_a_token_costs_a_few_pages_however_much_waits_and_however_many_tenants_there_are(
+async def test_a_token_reads_a_constant_number_of_pages(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.execute(
@@ -231,14 +231,14 @@ async def test_a_token_costs_a_few_pages_however_much_waits_and_however_many_ten
 
     used = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
     assert {"tenant_pkey", "identity_pkey"} <= used
-    # By its key, or among those that run: both are a few pages, and the planner knows which less.
+    # By key or by the running executions: both take a few pages, and the planner chooses.
     assert used & {"execution_live_pkey", "execution_active_idx"}
     scanned = {n["Relation Name"] for n in nodes(plan) if n["Node Type"] == "Seq Scan"}
     assert scanned <= {"signing_key"}
     assert touched(plan) < 70
 
 
-async def test_taking_lanes_does_not_grow_with_a_backlog_nor_with_a_receiver_that_is_dead(
+async def test_the_cost_of_leasing_lanes_does_not_grow_with_the_backlog(
     scheduling: Scheduling,
 ) -> None:
     async with hooked(scheduling) as hooks:
@@ -270,7 +270,7 @@ async def backlog(
     due: datetime,
     tenant: str = "t",
 ) -> None:
-    """Let events wait, so many for each of so many tenants."""
+    """Add undelivered events for a number of tenants."""
     values = {"webhook": webhook, "lanes": lanes, "events": events, "due": due, "tenant": tenant}
     await scheduling.execute(
         "WITH made AS (INSERT INTO tenantcron.webhook_lane"
@@ -284,7 +284,7 @@ async def backlog(
     )
 
 
-async def test_a_claim_costs_the_same_beside_100_000_executions_that_only_others_can_run(
+async def test_the_cost_of_a_claim_does_not_grow_with_executions_that_only_others_can_run(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(20, start_deadline=None)
@@ -300,19 +300,19 @@ async def test_a_claim_costs_the_same_beside_100_000_executions_that_only_others
     await scheduling.execute("ANALYZE tenantcron.execution_live")
     known = {name: await explained(scheduling, name, **given[name]) for name in of_others}
 
-    # Before the statistics know of them, and after.
+    # Before and after an ANALYZE.
     for plans in (many, known):
         for name, plan in plans.items():
             ran = (node for node in nodes(plan) if node["Actual Loops"])
             used = {node["Index Name"] for node in ran if "Index Name" in node}
             assert "execution_waiting_idx" not in used, name
-            # A deeper primary key costs a page for each row that is looked up.
+            # A deeper primary key costs a page per lookup.
             pages = touched(few[name]), touched(plan)
             assert pages[1] <= 1.2 * pages[0] + 40, (name, pages)
 
 
 async def copied(scheduling: Scheduling, saga: str, number: int) -> None:
-    """Let many executions wait like the one of that saga, of schedules and tenants of their own."""
+    """Copy the pending execution of a saga many times, with different schedules and tenants."""
     columns = (
         "saga_name, schedule_name, definition_id, scheduled_for, state, overlap, priority,"
         " not_before, attempts_allowed, actor_id, actor_type, actor_source, created_at, requires"
@@ -326,7 +326,7 @@ async def copied(scheduling: Scheduling, saga: str, number: int) -> None:
     )
 
 
-async def test_the_pending_requirements_are_found_by_a_step_of_the_index_each(
+async def test_pending_requirements_are_found_by_one_index_step_each(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(1, saga_name="other")

@@ -1,4 +1,4 @@
-"""The probes of a scheduler whose process itself is at fault."""
+"""The probes of a scheduler whose process hangs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from support.ports import free_port
 from support.processes import Fleet, until
 from support.scraping import get, until_served
 
-# A step that never ends, as a bug would have it.
+# A step that never ends because of a bug.
 HANGING = """
 import asyncio
 from tenantcron.scheduler.replica.fire_loop import FireLoop
@@ -60,5 +60,5 @@ def test_a_loop_that_hangs_for_two_leases_fails_the_liveness_probe(fleet: Fleet,
     assert reason in get(port, "/readyz")[2]
     process.terminate()
     process.communicate()
-    # The step is cancelled, and the rest of the stop is orderly.
+    # The step is cancelled, and the rest of the shutdown is orderly.
     assert process.returncode == 0

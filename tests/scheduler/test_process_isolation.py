@@ -1,4 +1,4 @@
-"""Handlers in processes of their own, in a real scheduler: what ends them, and what is left."""
+"""Handlers in isolated processes of a real scheduler, and what ends them."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 from support.misbehaving import events, scheduler
 from support.processes import query, until
 
-# Each notes its process, so that a test can look whether that is gone.
+# Each records its process id, so that a test can check whether the process has ended.
 HANDLERS = """
 log = structlog.get_logger()
 
@@ -110,16 +110,16 @@ def is_gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    # Ended, and not reaped yet.
+    # A zombie: ended, but not reaped yet.
     return stat(pid)[0] == "Z"
 
 
 def stat(pid: int) -> list[str]:
-    """Return what the system says of a process, from its state on."""
+    """Return the fields of /proc/PID/stat, from the state on."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
 
 
-def test_whatever_ends_the_process_of_a_handler_is_a_failed_attempt_and_no_lost_worker(
+def test_the_end_of_a_handler_process_fails_the_attempt_and_loses_no_worker(
     tmp_path: Path, database_url: str
 ) -> None:
     sagas = ["exits", "killed", "hungry", "refuses", "waits"]
@@ -146,9 +146,7 @@ def test_whatever_ends_the_process_of_a_handler_is_a_failed_attempt_and_no_lost_
     assert (beside["state"], beside["attempt"]) == ("SUCCEEDED", 1)
 
 
-def test_a_timeout_or_a_cancellation_ends_the_process_for_real(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_a_timeout_or_a_cancellation_kills_the_process(tmp_path: Path, database_url: str) -> None:
     short = ", timeout: 1s, retry: {max_attempts: 1}"
     sagas = {"endless": short, "stubborn": short, "cleans": ""}
     with scheduler(tmp_path, database_url, HANDLERS, sagas) as run:
@@ -175,7 +173,7 @@ def test_a_timeout_or_a_cancellation_ends_the_process_for_real(
     assert not any("saga" in name for name in threads)
 
 
-def test_a_handler_in_a_process_has_connections_and_its_log_reaches_the_schedulers(
+def test_an_isolated_handler_has_connections_and_its_log_reaches_the_scheduler(
     tmp_path: Path, database_url: str
 ) -> None:
     with scheduler(tmp_path, database_url, HANDLERS, ["writes", "reads"]) as run:
@@ -192,18 +190,18 @@ def test_a_handler_in_a_process_has_connections_and_its_log_reaches_the_schedule
     assert (writes["state"], reads["state"]) == ("SUCCEEDED", "SUCCEEDED")
     assert output["result"] == {"meters": [7]}
     assert str(output["log"]).splitlines()[-1] == "warning 7 is slow logger=meters"
-    (written,), (read,) = events(lines, "written"), events(lines, "read")
-    assert written["level"] == "error"
-    assert written["pid"] != process.pid
-    assert (written["execution"], written["saga"], written["attempt"]) == (
+    (write,), (read,) = events(lines, "written"), events(lines, "read")
+    assert write["level"] == "error"
+    assert write["pid"] != process.pid
+    assert (write["execution"], write["saga"], write["attempt"]) == (
         str(writes["id"]),
         "writes",
         1,
     )
-    assert (written["is_by"], written["actor"]) == ("system:scheduler:scheduler",) * 2
-    assert str(written["user"]).endswith("_acme")
-    assert written["step"] == "two"
-    assert "ValueError: seen by the log" in str(written["exception"])
+    assert (write["is_by"], write["actor"]) == ("system:scheduler:scheduler",) * 2
+    assert str(write["user"]).endswith("_acme")
+    assert write["step"] == "two"
+    assert "ValueError: seen by the log" in str(write["exception"])
     assert read["n"] == 1
     (refused,) = events(lines, "no_token")
     assert str(refused["why"]).startswith("no token")
@@ -223,7 +221,7 @@ def test_a_handler_in_a_process_has_the_schedulers_login_if_the_platform_wants_t
     assert [line["user"] for line in events(lines, "written")] == ["postgres"]
 
 
-def test_a_killed_scheduler_takes_the_processes_of_its_handlers_with_it(
+def test_the_processes_of_handlers_end_with_a_killed_scheduler(
     tmp_path: Path, database_url: str
 ) -> None:
     with scheduler(tmp_path, database_url, HANDLERS, ["endless", "stubborn"]) as run:
@@ -236,7 +234,7 @@ def test_a_killed_scheduler_takes_the_processes_of_its_handlers_with_it(
         until(lambda: all(is_gone(pid) for pid in pids))
 
 
-def test_a_killed_fork_server_fails_its_attempts_and_is_started_again(
+def test_a_killed_fork_server_fails_its_attempts_and_is_restarted(
     tmp_path: Path, database_url: str
 ) -> None:
     sagas = {"stubborn": ", retry: {max_attempts: 1}", "refuses": ""}
@@ -271,7 +269,7 @@ def test_a_shutdown_ends_the_processes_of_handlers(tmp_path: Path, database_url:
     assert (row["state"], row["reason"]) == ("RETRYING", "interrupted by shutdown")
 
 
-def test_a_handler_that_a_new_process_does_not_find_is_refused_before_anything_runs(
+def test_a_handler_that_a_new_process_cannot_import_is_rejected_at_start(
     tmp_path: Path, database_url: str
 ) -> None:
     hidden = "if os.environ.pop('FIRST', None): saga('hidden', isolation='process')(print)\n"

@@ -1,4 +1,4 @@
-"""Real processes on one database: killed at any point, nothing is lost and nothing doubled."""
+"""Real processes that are killed at any point: nothing is lost or duplicated."""
 
 import signal
 from collections import Counter
@@ -12,7 +12,7 @@ from support.fleet import Shell, manifest
 from support.patience import PATIENCE
 from support.processes import Fleet, all_ended, executions, make_due, query, until
 
-# Each call is noted in a transaction of its own, before and after: what a killed one began stays.
+# Handlers record the start and end of each call in separate transactions, which survive a kill.
 HANDLERS = '''
 """Handlers that say that they were called."""
 import asyncio, os
@@ -20,7 +20,7 @@ import psycopg
 from tenantcron.scheduler.replica import sleeping_loops
 from tenantcron.targets.registry import saga
 
-# Nobody rings when a cursor is moved by hand; and the more often it fires, the more is killed.
+# No notification is sent when a test makes a cursor due. Short sleeps mean more kills.
 sleeping_loops.LONGEST_SLEEP = 0.05
 
 async def note(execution, what):
@@ -50,7 +50,7 @@ for number in range(6):
     saga(f"quick{number}")(quick)
     saga(f"slow{number}")(slow)
 '''
-# A success that is on record before its handler came to its end.
+# A success that was recorded before its handler ended.
 SUCCEEDED_TOO_EARLY = (
     "SELECT * FROM tenantcron.execution AS e WHERE state = 'SUCCEEDED' AND NOT EXISTS ("
     "SELECT FROM public.called AS c WHERE c.execution_id = e.id"
@@ -62,7 +62,7 @@ SAGAS = [f"{kind}{number}" for kind in ("quick", "slow") for number in range(6)]
 
 @pytest.fixture
 def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
-    """A tenant with schedules that are due only by hand, and handlers."""
+    """A tenant with handlers, whose schedules the test makes due."""
     (tmp_path / "work.py").write_text(HANDLERS, encoding="utf-8")
     common = 'cron: "0 0 1 1 *", overlap: allow, start_within: 1h'
     retry = "retry: {max_attempts: 10, backoff: 1s, max_backoff: 1s}"
@@ -83,7 +83,7 @@ def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
         fleet.close()
 
 
-def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_that_succeeds(
+def test_every_occurrence_succeeds_once_while_processes_are_killed_at_random(
     fleet: Fleet,
 ) -> None:
     url, random = fleet.url, Random(7)  # noqa: S311 -- chance for a test
@@ -102,13 +102,13 @@ def test_killed_at_random_again_and_again_every_occurrence_has_one_execution_tha
         (row["execution_id"], row["attempt"])
         for row in query(url, "SELECT * FROM public.called WHERE what = 'began'")
     )
-    # An attempt is one call, whoever was killed in it.
+    # An attempt is one call, even if its process was killed.
     assert set(called.values()) == {1}
     assert {row["id"] for row in rows} == {execution_id for execution_id, _ in called}
     assert query(url, SUCCEEDED_TOO_EARLY) == []
 
 
-def test_the_first_signal_lets_what_runs_end(fleet: Fleet) -> None:
+def test_the_first_signal_lets_running_executions_end(fleet: Fleet) -> None:
     process = fleet.start()
     until(lambda: fleet.is_up(process))
     until(lambda: make_due(fleet.url, "slow0") is not None)
@@ -122,14 +122,14 @@ def test_the_first_signal_lets_what_runs_end(fleet: Fleet) -> None:
     assert query(fleet.url, "SELECT 1 FROM tenantcron.worker") == []
 
 
-def test_the_second_signal_ends_it_at_once_and_another_takes_over(fleet: Fleet) -> None:
+def test_the_second_signal_ends_the_process_at_once_and_another_takes_over(fleet: Fleet) -> None:
     process = fleet.start()
     until(lambda: fleet.is_up(process))
     until(lambda: make_due(fleet.url, "stuck") is not None)
     until(lambda: bool(query(fleet.url, "SELECT 1 FROM public.called")))
 
     process.send_signal(signal.SIGTERM)
-    # Two signals that come before one is looked at are one.
+    # Two signals that arrive before the first is handled count as one.
     until(lambda: bool(query(fleet.url, "SELECT 1 FROM tenantcron.worker WHERE draining")))
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=PATIENCE)

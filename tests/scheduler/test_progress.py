@@ -1,4 +1,4 @@
-"""Whether the main loops come round, as probes see it."""
+"""The progress of the main loops, as probes see it."""
 
 import asyncio
 from datetime import timedelta
@@ -76,7 +76,7 @@ def test_a_short_lease_leaves_a_statement_the_time_to_expire(clock: Clock) -> No
     assert stuck(progress, short) == []
 
 
-async def test_a_loop_whose_database_is_away_makes_progress_and_says_what_it_met() -> None:
+async def test_a_loop_whose_database_is_unavailable_makes_progress_and_keeps_the_error() -> None:
     progress, stopping, failed = Progress(), asyncio.Event(), asyncio.Event()
 
     async def step() -> float:

@@ -1,4 +1,4 @@
-"""Housekeeping forgets old audit records and manifest versions, spread over tenants and time."""
+"""Housekeeping deletes old audit records and manifest versions, a few tenants at a time."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +29,7 @@ async def tenants(scheduling: Scheduling, *names: str) -> None:
 
 
 async def record(scheduling: Scheduling, schema: str, days: int, count: int = 1) -> None:
-    """Insert records of that age; the database's own clock counts, not the test's."""
+    """Insert records of that age, by the database's clock."""
     async with scheduling.database.transaction() as connection:
         values = {"age": timedelta(days=days), "count": count}
         await connection.execute(text(_INSERT.format(schema)), values)
@@ -41,7 +41,7 @@ async def notes(scheduling: Scheduling, schema: str) -> int:
     return int(row["number"])
 
 
-async def test_records_older_than_the_setting_are_forgotten_in_every_schema(
+async def test_records_older_than_the_setting_are_deleted_in_every_schema(
     scheduling: Scheduling,
 ) -> None:
     await tenants(scheduling, "acme", "beta")
@@ -94,7 +94,7 @@ async def test_a_step_is_bounded_and_the_next_one_continues(
     assert seen[0] == [0, 15, 5]
     assert seen[1] == [0, 0, 5]
     assert seen[2] == [0, 0, 0]
-    # What has become old since is found by the next pass.
+    # The next pass finds records that have become old since.
     await record(scheduling, "tenantcron", 500)
     await retention.step(replica)
     assert await notes(scheduling, "tenantcron") == 0
@@ -113,18 +113,20 @@ async def test_a_batch_of_tenants_takes_one_statement(scheduling: Scheduling) ->
     event.remove(engine, "before_cursor_execute", note)
 
     calls = [statement for statement in sent if "forget_" in statement]
-    # The control schema, 50 tenants, 10 tenants, and none any more.
+    # The control schema, 50 tenants, 10 tenants, and no more.
     assert len(calls) == 4
     assert len(sent) <= 3 * len(calls)
 
 
-async def test_only_the_replica_that_has_run_longest_forgets(scheduling: Scheduling) -> None:
+async def test_only_the_oldest_replica_deletes_records(scheduling: Scheduling) -> None:
     await record(scheduling, "tenantcron", 500)
     first, second = scheduling.replica("first"), scheduling.replica("second")
     for replica in (first, second):
-        said = WorkerReport(replica.worker_id, "scheduler", running=0, abandoned=0, draining=False)
+        report = WorkerReport(
+            replica.worker_id, "scheduler", running=0, abandoned=0, draining=False
+        )
         async with scheduling.database.transaction() as connection:
-            await workers.report(connection, said, scheduling.clock.go_on(seconds=1))
+            await workers.report(connection, report, scheduling.clock.go_on(seconds=1))
 
     await RecordRetention().step(second)
     assert await notes(scheduling, "tenantcron") == 1
@@ -132,7 +134,9 @@ async def test_only_the_replica_that_has_run_longest_forgets(scheduling: Schedul
     assert await notes(scheduling, "tenantcron") == 0
 
 
-async def test_a_broken_tenant_keeps_no_other_from_it(scheduling: Scheduling) -> None:
+async def test_a_broken_tenant_does_not_stop_the_retention_of_others(
+    scheduling: Scheduling,
+) -> None:
     await tenants(scheduling, "acme", "beta", "gone")
     await scheduling.execute("DROP TABLE tenant_acme.audit_record")
     await scheduling.execute("DROP SCHEMA tenant_gone CASCADE")

@@ -1,4 +1,4 @@
-"""A schedule that was removed: what ran then may end, and nothing of it starts any more."""
+"""A removed schedule: its running executions may end, and no more start."""
 
 from sqlalchemy import text
 from support.scheduling import Scheduling
@@ -15,11 +15,11 @@ REMOVED = "schedule removed"
 
 
 async def remove_all(scheduling: Scheduling) -> None:
-    """Take the cursors away, as the refresh does for schedules that left their manifest."""
+    """Remove the cursors, as a refresh does for schedules that were removed from a manifest."""
     await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
 
 
-async def test_what_failed_after_its_schedule_was_removed_is_not_tried_again(
+async def test_a_failure_after_the_schedule_was_removed_is_not_retried(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting()
@@ -35,7 +35,7 @@ async def test_what_failed_after_its_schedule_was_removed_is_not_tried_again(
     assert (attempt["attempt"], attempt["error"]) == (1, "no route to host")
 
 
-async def test_what_succeeds_after_its_schedule_was_removed_has_succeeded(
+async def test_a_success_after_the_schedule_was_removed_is_a_success(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting()
@@ -47,7 +47,7 @@ async def test_what_succeeds_after_its_schedule_was_removed_has_succeeded(
     assert await scheduling.states() == [("SUCCEEDED", None)]
 
 
-async def test_what_was_given_back_after_its_schedule_was_removed_does_not_start(
+async def test_an_execution_released_after_its_schedule_was_removed_does_not_start(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting()
@@ -59,7 +59,7 @@ async def test_what_was_given_back_after_its_schedule_was_removed_does_not_start
     assert await scheduling.states() == [("SKIPPED", REMOVED)]
 
 
-async def test_what_was_triggered_by_hand_ends_with_its_schedule_too(
+async def test_a_manual_trigger_ends_with_its_schedule(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(actor_source="manual")
@@ -69,7 +69,7 @@ async def test_what_was_triggered_by_hand_ends_with_its_schedule_too(
     assert await scheduling.states() == [("SKIPPED", REMOVED)]
 
 
-async def test_the_others_are_not_kept_waiting(scheduling: Scheduling) -> None:
+async def test_removed_schedules_do_not_delay_others(scheduling: Scheduling) -> None:
     await scheduling.waiting()
     await remove_all(scheduling)
     await scheduling.waiting(2)
@@ -78,8 +78,8 @@ async def test_the_others_are_not_kept_waiting(scheduling: Scheduling) -> None:
     assert await scheduling.count(state="SKIPPED", reason=REMOVED) == 1
 
 
-async def test_a_retry_beside_the_removal_does_not_start(scheduling: Scheduling) -> None:
-    """The retry has looked at the cursor, and whoever removes it cannot see what is retried."""
+async def test_a_retry_concurrent_with_the_removal_does_not_start(scheduling: Scheduling) -> None:
+    """The retry has read the cursor, and the removal cannot see the uncommitted retry."""
     await scheduling.waiting(attempts_allowed=1)
     (running,) = (await scheduling.claim()).started
     await scheduling.finish(running, AttemptOutcome.FAILED, "no route to host")

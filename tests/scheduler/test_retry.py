@@ -24,7 +24,7 @@ class Highest(Random):
         return b
 
 
-def after(
+def state_after(
     outcome: AttemptOutcome,
     *,
     error: str | None = None,
@@ -40,11 +40,11 @@ def after(
 
 
 def test_a_success_has_no_reason() -> None:
-    assert after(AttemptOutcome.SUCCEEDED) == NextState("SUCCEEDED")
+    assert state_after(AttemptOutcome.SUCCEEDED) == NextState("SUCCEEDED")
 
 
 def test_a_success_on_the_last_attempt_is_a_success() -> None:
-    assert after(AttemptOutcome.SUCCEEDED, attempt=3).state == "SUCCEEDED"
+    assert state_after(AttemptOutcome.SUCCEEDED, attempt=3).state == "SUCCEEDED"
 
 
 @pytest.mark.parametrize("outcome", [AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT])
@@ -54,7 +54,7 @@ def test_a_success_on_the_last_attempt_is_a_success() -> None:
 def test_the_longest_wait_doubles_with_every_attempt_up_to_max_backoff(
     outcome: AttemptOutcome, attempt: int, seconds: int
 ) -> None:
-    result = after(outcome, attempt=attempt, allowed=100)
+    result = state_after(outcome, attempt=attempt, allowed=100)
 
     assert (result.state, result.wait) == ("RETRYING", timedelta(seconds=seconds))
 
@@ -73,7 +73,7 @@ def test_the_wait_is_anywhere_between_nothing_and_the_longest() -> None:
 def test_no_number_of_attempts_is_too_large(attempt: int, backoff: timedelta) -> None:
     retry = RetryPolicy(10**9 + 1, backoff, timedelta(days=9999))
 
-    wait = after(AttemptOutcome.FAILED, attempt=attempt, allowed=10**9 + 1, retry=retry).wait
+    wait = state_after(AttemptOutcome.FAILED, attempt=attempt, allowed=10**9 + 1, retry=retry).wait
 
     assert wait == (timedelta(days=9999) if backoff else timedelta(0))
 
@@ -81,27 +81,27 @@ def test_no_number_of_attempts_is_too_large(attempt: int, backoff: timedelta) ->
 def test_a_delay_requested_by_the_handler_is_used_exactly() -> None:
     after = timedelta(hours=2)
 
-    assert after(AttemptOutcome.FAILED, retry_after=after).wait == after
+    assert state_after(AttemptOutcome.FAILED, retry_after=after).wait == after
 
 
 def test_an_execution_without_attempts_left_is_dead() -> None:
-    result = after(AttemptOutcome.FAILED, attempt=3, error="ValueError: x\n\nframes")
+    result = state_after(AttemptOutcome.FAILED, attempt=3, error="ValueError: x\n\nframes")
 
     assert result == NextState("DEAD", ReasonCode.FAILED, "ValueError: x")
 
 
 def test_a_requested_retry_does_not_add_an_attempt() -> None:
-    assert after(AttemptOutcome.FAILED, attempt=3, retry_after=timedelta(0)).state == "DEAD"
+    assert state_after(AttemptOutcome.FAILED, attempt=3, retry_after=timedelta(0)).state == "DEAD"
 
 
 def test_a_final_failure_is_dead_on_its_first_attempt() -> None:
-    assert after(AttemptOutcome.FAILED, final=True).state == "DEAD"
+    assert state_after(AttemptOutcome.FAILED, final=True).state == "DEAD"
 
 
 def test_an_interrupted_attempt_is_retried_at_once_while_attempts_are_left() -> None:
-    result = after(AttemptOutcome.INTERRUPTED, attempt=2)
+    result = state_after(AttemptOutcome.INTERRUPTED, attempt=2)
     assert (result.state, result.wait) == ("RETRYING", timedelta(0))
-    assert after(AttemptOutcome.INTERRUPTED, attempt=3).state == "DEAD"
+    assert state_after(AttemptOutcome.INTERRUPTED, attempt=3).state == "DEAD"
 
 
 @pytest.mark.parametrize(("blamed", "allowed"), [(0, 1), (2, 3)])
@@ -121,7 +121,7 @@ def test_losses_do_not_lengthen_the_wait_after_a_failure() -> None:
 
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_a_cancelled_execution_stays_cancelled(attempt: int) -> None:
-    assert after(AttemptOutcome.CANCELLED, attempt=attempt).state == "CANCELLED"
+    assert state_after(AttemptOutcome.CANCELLED, attempt=attempt).state == "CANCELLED"
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_a_cancelled_execution_stays_cancelled(attempt: int) -> None:
 def test_the_reason_is_one_line_for_people(
     outcome: AttemptOutcome, error: str | None, reason: str
 ) -> None:
-    result = after(outcome, error=error)
+    result = state_after(outcome, error=error)
 
     assert reason_text(result.reason_code, result.detail) == reason
 
 
 def test_a_long_reason_is_truncated() -> None:
-    detail = after(AttemptOutcome.FAILED, error="x" * 10_000).detail
+    detail = state_after(AttemptOutcome.FAILED, error="x" * 10_000).detail
 
     assert detail is not None
     assert len(detail) == LONGEST_REASON

@@ -1,4 +1,4 @@
-"""One replica at work: real loops on a real clock, waited for by what they do."""
+"""One replica with real loops and a real clock. Tests wait for the effects of the loops."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +24,7 @@ from tenantcron.store.connection.errors import DatabaseAwayError
 A_SECOND = timedelta(seconds=1)
 
 
-async def test_what_is_due_is_fired_run_and_written_down(real: Scheduling) -> None:
+async def test_a_due_schedule_is_fired_run_and_recorded(real: Scheduling) -> None:
     works = Works()
     await due(real, "quick", start_within="1m")
 
@@ -37,7 +37,7 @@ async def test_what_is_due_is_fired_run_and_written_down(real: Scheduling) -> No
     assert await real.rows("worker", "id") == []
 
 
-async def test_a_schedule_that_comes_due_while_it_sleeps_is_not_slept_over(
+async def test_a_schedule_that_becomes_due_during_a_sleep_fires_in_time(
     real: Scheduling,
 ) -> None:
     works = Works()
@@ -53,7 +53,7 @@ async def test_a_schedule_that_comes_due_while_it_sleeps_is_not_slept_over(
         await until_state(real, "SUCCEEDED")
 
 
-async def test_an_apply_is_heard_and_its_schedules_get_cursors(real: Scheduling) -> None:
+async def test_an_apply_wakes_the_refresh_and_its_schedules_get_cursors(real: Scheduling) -> None:
     works = Works()
     folder = real.settings.folder / "manifests"
     folder.mkdir()
@@ -70,7 +70,7 @@ async def test_an_apply_is_heard_and_its_schedules_get_cursors(real: Scheduling)
 
 
 async def sleeps(real: Scheduling, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Let a new replica take each of its steps once; return for how long it would sleep then."""
+    """Run each step of a new replica once, and return how long each loop would sleep."""
     found: dict[str, float] = {}
 
     async def step_once(name: str, step: Step, *_: object) -> None:
@@ -83,7 +83,7 @@ async def sleeps(real: Scheduling, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     return found
 
 
-async def test_an_idle_replica_sleeps_until_the_next_one_is_due_and_asks_nothing_meanwhile(
+async def test_an_idle_replica_sleeps_until_the_next_cursor_is_due(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 60.0)
@@ -99,12 +99,12 @@ async def test_an_idle_replica_sleeps_until_the_next_one_is_due_and_asks_nothing
     assert waiting["claim"] == 60.0
 
 
-async def test_replicas_that_start_together_look_again_at_times_of_their_own(
+async def test_replicas_that_start_together_refresh_at_different_times(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = [(await sleeps(real, monkeypatch))["refresh"] for _ in range(20)]
 
-    # By chance they lie that close once in a million million times.
+    # They are this close by chance once in 10^12 times.
     assert max(waits) - min(waits) > 2.0
     assert 50 < min(waits) < max(waits) <= 70
 
@@ -113,7 +113,7 @@ async def _has(real: Scheduling, table: str, number: int) -> bool:
     return len(await real.rows(table, "1")) == number
 
 
-async def test_a_retry_starts_when_its_time_has_come(real: Scheduling) -> None:
+async def test_a_retry_starts_after_its_delay(real: Scheduling) -> None:
     works = Works()
     await due(real, "flaky", start_within="1m")
 
@@ -122,10 +122,13 @@ async def test_a_retry_starts_when_its_time_has_come(real: Scheduling) -> None:
 
     assert [call.attempt for call in works.calls] == [1, 2]
     (row,) = await real.rows()
-    assert [one.outcome for one in await real.attempts(row["id"])] == ["FAILED", "SUCCEEDED"]
+    assert [attempt.outcome for attempt in await real.attempts(row["id"])] == [
+        "FAILED",
+        "SUCCEEDED",
+    ]
 
 
-async def test_stop_lets_what_runs_end_and_starts_nothing_more(real: Scheduling) -> None:
+async def test_stop_lets_running_executions_end_and_starts_no_more(real: Scheduling) -> None:
     works = Works()
     await due(real, "slow", start_within="1m")
 
@@ -143,7 +146,7 @@ async def test_stop_lets_what_runs_end_and_starts_nothing_more(real: Scheduling)
     assert [call.saga_name for call in works.calls] == ["slow"]
 
 
-async def test_what_does_not_end_in_time_is_interrupted_and_starts_again_elsewhere(
+async def test_an_execution_that_exceeds_the_drain_is_interrupted_and_starts_elsewhere(
     real: Scheduling,
 ) -> None:
     works = Works()
@@ -161,7 +164,7 @@ async def test_what_does_not_end_in_time_is_interrupted_and_starts_again_elsewhe
     assert [call.attempt for call in works.calls] == [1, 2]
 
 
-async def test_one_that_cannot_write_its_results_stops_all_the_same(
+async def test_a_replica_that_cannot_write_its_results_still_stops(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = Works()
@@ -171,14 +174,14 @@ async def test_one_that_cannot_write_its_results_stops_all_the_same(
         raise DatabaseAwayError("the server is away")
 
     monkeypatch.setattr("tenantcron.scheduler.steps.results.finish_batch", away)
-    # Its end waits for the results as long as they can be of use, and no longer.
+    # The shutdown waits for the results until their deadline.
     async with at_work(real, works, replace(real.settings, lease=A_SECOND, drain=A_SECOND)):
         await works.called.wait()
 
     assert await real.states() == [("RUNNING", None)]
 
 
-async def test_what_was_claimed_when_it_was_told_to_stop_is_given_back(
+async def test_executions_claimed_during_a_stop_are_released(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = Works()
@@ -201,7 +204,7 @@ async def test_what_was_claimed_when_it_was_told_to_stop_is_given_back(
     assert (row["state"], row["attempt"], row["lease_token"]) == ("PENDING", 0, None)
 
 
-async def test_once_does_what_is_due_and_returns(real: Scheduling) -> None:
+async def test_once_runs_what_is_due_and_returns(real: Scheduling) -> None:
     works = Works()
     await real.limit(2)
     for _ in range(5):
@@ -223,7 +226,7 @@ async def test_once_with_nothing_to_do_returns(real: Scheduling) -> None:
     assert await real.rows() == []
 
 
-async def test_once_also_starts_what_waited_for_a_slow_one(
+async def test_once_also_starts_executions_that_waited_for_a_slow_one(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = Works()
@@ -233,7 +236,7 @@ async def test_once_also_starts_what_waited_for_a_slow_one(
 
     async def claim_and_count(*arguments: object) -> object:
         claims.append(await claim_batch(*arguments))  # type: ignore[arg-type] # as given
-        # It has been claimed in vain while the first one runs.
+        # Claims found no free slot while the first one runs.
         if len(claims) > 3:
             works.go.set()
         return claims[-1]
@@ -246,7 +249,7 @@ async def test_once_also_starts_what_waited_for_a_slow_one(
     assert await real.count(state="SUCCEEDED") == 2
 
 
-async def test_once_leaves_to_the_next_what_comes_due_while_it_runs(real: Scheduling) -> None:
+async def test_once_ignores_occurrences_that_become_due_during_the_run(real: Scheduling) -> None:
     works = Works()
     await due(real, "slow", start_within="1m")
 
@@ -260,7 +263,7 @@ async def test_once_leaves_to_the_next_what_comes_due_while_it_runs(real: Schedu
     assert [row["schedule_name"] for row in await real.rows()] == ["slow"]
 
 
-async def test_once_that_is_told_to_stop_drains_like_any_other(real: Scheduling) -> None:
+async def test_once_drains_on_a_stop_request(real: Scheduling) -> None:
     works = Works()
     await due(real, "slow", start_within="1m")
     hasty = replace(real.settings, drain=timedelta(0))
@@ -276,7 +279,7 @@ async def test_once_that_is_told_to_stop_drains_like_any_other(real: Scheduling)
     assert await real.rows("worker", "id") == []
 
 
-async def test_a_cancellation_that_was_not_heard_is_seen_when_listening_begins_again(
+async def test_a_missed_cancellation_takes_effect_when_listening_resumes(
     real: Scheduling,
 ) -> None:
     works = Works()
@@ -286,9 +289,9 @@ async def test_a_cancellation_that_was_not_heard_is_seen_when_listening_begins_a
 
     async with at_work(real, works, patient):
         await until_state(real, "RUNNING")
-        # Nobody is told.
+        # No notification is sent.
         await real.execute(
-            "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by hand'"
+            "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'manual'"
         )
         await real.query(
             "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
@@ -297,7 +300,7 @@ async def test_a_cancellation_that_was_not_heard_is_seen_when_listening_begins_a
         await until_state(real, "CANCELLED")
 
 
-async def test_a_scheduler_of_another_name_declares_its_identity_when_it_starts(
+async def test_a_scheduler_with_another_service_name_declares_its_identity(
     real: Scheduling,
 ) -> None:
     await real.tenant("acme")
@@ -313,7 +316,7 @@ async def test_a_scheduler_of_another_name_declares_its_identity_when_it_starts(
     ]
 
 
-async def test_a_replica_drops_old_months_by_itself(
+async def test_a_replica_drops_old_months(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance_loops, "MINUTE", 0.0)
@@ -337,17 +340,21 @@ async def _has_fewer_months(real: Scheduling, before: int) -> bool:
     return await _months(real) < before
 
 
-async def test_a_saga_without_a_handler_is_dead_and_says_what_to_load(real: Scheduling) -> None:
-    await due(real, "nobody", start_within="1m")
+async def test_an_execution_of_a_saga_without_a_handler_is_dead_with_a_hint(
+    real: Scheduling,
+) -> None:
+    await due(real, "unknown", start_within="1m")
 
     async with at_work(real, Works()):
         await until_state(real, "DEAD")
 
     ((_, reason),) = await real.states()
-    assert "no handler is loaded for saga `nobody`" in str(reason)
+    assert "no handler is loaded for saga `unknown`" in str(reason)
 
 
-async def test_losing_all_connections_is_survived_and_nothing_runs_twice(real: Scheduling) -> None:
+async def test_a_replica_survives_the_loss_of_all_connections_and_runs_nothing_twice(
+    real: Scheduling,
+) -> None:
     works = Works()
     schedules = [await due(real, "quick", start_within="1m", tenant=f"t{n}") for n in range(3)]
 
@@ -355,8 +362,8 @@ async def test_losing_all_connections_is_survived_and_nothing_runs_twice(real: S
         await until_state(real, "SUCCEEDED", 3)
         for _ in range(3):
             await _terminate_all(real)
-            for one in schedules:
-                await make_due(real, one)
+            for schedule in schedules:
+                await make_due(real, schedule)
             expected = len(works.calls) + 3
             await until(lambda number=expected: _succeeded(real, number))  # type: ignore[misc] # bound now
 
@@ -375,7 +382,7 @@ async def _terminate_all(real: Scheduling) -> None:
     )
 
 
-async def test_two_replicas_share_the_work_and_do_nothing_twice(real: Scheduling) -> None:
+async def test_two_replicas_share_the_work_and_run_nothing_twice(real: Scheduling) -> None:
     works, others = Works(), Works()
     await real.limit(50)
     for number in range(30):

@@ -1,4 +1,4 @@
-"""`run --once` ends when everything that is due has run, however few slots there are."""
+"""`run --once` ends when everything that is due has run, even with few slots."""
 
 import asyncio
 import sys

@@ -60,12 +60,12 @@ class Services:
         self.variables: dict[str, str] = {}
 
     def declare(self, module: str, *sagas: str, handlers: str = HANDLERS) -> None:
-        """Write a module with handlers; without sagas with a catch-all."""
+        """Write a module with handlers for sagas, or with a catch-all."""
         text = handlers.format(names=sagas) if sagas else CATCH_ALL
         (self.shell.folder / f"{module}.py").write_text(text, encoding="utf-8")
 
     def apply(self, *sagas: str, **timing: object) -> None:
-        """Apply a manifest with these sagas, which fail for good at the first failure."""
+        """Apply a manifest with these sagas, which have one attempt each."""
         timing |= {"cron": "0 0 1 1 *", "overlap": "allow", "start_within": "1h"}
         timing |= {"retry": {"max_attempts": 1}, "auto_pause_after": 3}
         listed = [{"name": name, "trigger": {"scheduled": timing}} for name in sagas]
@@ -75,7 +75,7 @@ class Services:
         assert applied.code == 0, applied
 
     def start(self, service: str, *options: str) -> subprocess.Popen[str]:
-        """Start a replica of a service, and wait until it is at work."""
+        """Start a replica of a service, and wait until it is ready."""
         folder = str(self.shell.folder)
         variables = {**QUICKLY, **self.variables, "PYTHONPATH": folder}
         process = self.shell.start("run", "--service", service, *options, **variables)
@@ -90,7 +90,7 @@ class Services:
         return next(line for line in process.stderr if f'"event": "{event}"' in line)
 
     def stop(self, process: subprocess.Popen[str]) -> str:
-        """Stop a replica as a deployment does; return what it has logged."""
+        """Stop a replica as a deployment does, and return its log."""
         self.running.remove(process)
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=60)
@@ -112,7 +112,7 @@ class Services:
         return Counter((row["saga_name"], row["state"]) for row in executions(self.url))
 
     def ran(self) -> set[tuple[str, str]]:
-        """Return which service has run which saga."""
+        """Return the pairs of service and saga that have run."""
         statement = (
             "SELECT e.saga_name, w.service FROM tenantcron.execution AS e"
             " JOIN tenantcron.worker AS w ON w.id = e.worker_id"
@@ -154,7 +154,7 @@ def test_each_service_runs_its_own_sagas_and_nothing_fails(services: Services) -
     assert paused == []
 
 
-def test_a_rolling_deploy_with_a_new_saga_fails_nothing(services: Services) -> None:
+def test_a_rolling_deploy_with_a_new_saga_causes_no_failures(services: Services) -> None:
     services.declare("old", "invoice")
     services.declare("new", "invoice", "refund")
     services.apply("invoice", "refund")
@@ -164,7 +164,7 @@ def test_a_rolling_deploy_with_a_new_saga_fails_nothing(services: Services) -> N
     services.trigger("refund", times=2)
     services.trigger("invoice")
     until(lambda: services.states()["invoice", "SUCCEEDED"] == 1)
-    # The old release cannot run it, and leaves it alone.
+    # The old release cannot run it and does not claim it.
     assert services.states()["refund", "PENDING"] == 2
     services.start("billing", "--handlers", "new")
     services.stop(old)
@@ -173,7 +173,7 @@ def test_a_rolling_deploy_with_a_new_saga_fails_nothing(services: Services) -> N
     assert '"saga:refund"' in warning
 
 
-def test_what_waits_for_a_misspelt_saga_follows_the_manifest_that_fixes_it(
+def test_pending_executions_of_a_misspelt_saga_get_the_fix_of_the_manifest(
     services: Services,
 ) -> None:
     services.declare("billing", "invoice")
@@ -187,7 +187,7 @@ def test_what_waits_for_a_misspelt_saga_follows_the_manifest_that_fixes_it(
     until(lambda: services.states() == {("invoice", "SUCCEEDED"): 2})
 
 
-def test_a_catch_all_runs_what_no_service_names_and_leaves_alone_what_one_does(
+def test_a_catch_all_runs_only_what_no_service_declares(
     services: Services,
 ) -> None:
     services.declare("billing", "invoice")
@@ -217,7 +217,7 @@ def test_a_catch_all_runs_what_no_service_names_and_leaves_alone_what_one_does(
     assert result == "anything"
 
 
-def test_a_replica_that_is_dedicated_takes_only_what_its_patterns_match(
+def test_a_dedicated_replica_claims_only_what_its_patterns_match(
     services: Services,
 ) -> None:
     services.declare("all_of_them", "report_daily", "invoice")
@@ -233,14 +233,14 @@ def test_a_replica_that_is_dedicated_takes_only_what_its_patterns_match(
     assert worker["capabilities"] == ["saga:report_daily"]
 
 
-def test_the_identity_of_a_service_cannot_do_the_work_of_another(services: Services) -> None:
+def test_the_identity_of_a_service_cannot_run_the_sagas_of_another(services: Services) -> None:
     services.variables["TENANTCRON_MASTER_KEY"] = os.urandom(32).hex()
     folder = services.shell.folder
     (folder / "tenantcron.toml").write_text(ROLES, encoding="utf-8")
     services.declare("billing", "invoice", handlers=WITH_TOKENS)
     services.declare("forecast", "forecast", handlers=WITH_TOKENS)
     services.apply("invoice", "forecast")
-    # Whichever of them fires an occurrence, its own service runs it.
+    # Any service may fire an occurrence, but its own service runs it.
     services.start("billing", "--handlers", "billing")
     services.start("forecasting", "--handlers", "forecast")
     services.fire("invoice")

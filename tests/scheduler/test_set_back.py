@@ -1,4 +1,4 @@
-"""A cursor that somebody has set back: nothing is fired again, and no second row stands for it."""
+"""A cursor that was moved back manually: nothing is fired or covered twice."""
 
 from datetime import timedelta
 
@@ -12,13 +12,13 @@ HOUR = timedelta(hours=1)
 
 async def findings(scheduling: Scheduling) -> list[str]:
     audited = await audit(scheduling.database, timedelta(days=90), at=scheduling.clock.now)
-    # The tenant is a row only, without a schema that could be read.
-    return [one.code for one in audited.findings if one.code != "unreadable"]
+    # The tenant has only a row and no schema.
+    return [finding.code for finding in audited.findings if finding.code != "unreadable"]
 
 
 @pytest.mark.parametrize("catch_up", ["once", "none", "all"])
 @pytest.mark.parametrize("back", [1, 2, 4])
-async def test_past_a_cover_it_makes_no_second_one(
+async def test_a_cursor_moved_back_before_a_cover_creates_no_second_cover(
     scheduling: Scheduling, back: int, catch_up: str
 ) -> None:
     schedule = await scheduling.schedule(catch_up=catch_up, catch_up_window="1d")
@@ -36,7 +36,9 @@ async def test_past_a_cover_it_makes_no_second_one(
     assert (cursor["last_run_at"], cursor["next_run_at"]) == (NOON + 5 * HOUR, NOON + 6 * HOUR)
 
 
-async def test_with_nothing_new_due_it_only_moves_to_where_it_was(scheduling: Scheduling) -> None:
+async def test_a_cursor_moved_back_without_new_occurrences_only_moves_forward_again(
+    scheduling: Scheduling,
+) -> None:
     schedule = await scheduling.schedule(catch_up_window="1d")
     scheduling.clock.go_on(hours=4)
     await scheduling.fire()
@@ -48,7 +50,7 @@ async def test_with_nothing_new_due_it_only_moves_to_where_it_was(scheduling: Sc
     assert await scheduling.cursor(schedule) == before
 
 
-async def test_under_a_pause_what_was_fired_is_not_skipped_as_well(scheduling: Scheduling) -> None:
+async def test_fired_occurrences_are_not_also_skipped_under_a_pause(scheduling: Scheduling) -> None:
     schedule = await scheduling.schedule(catch_up_window="1d")
     scheduling.clock.go_on(hours=4)
     await scheduling.fire()
@@ -64,7 +66,7 @@ async def test_under_a_pause_what_was_fired_is_not_skipped_as_well(scheduling: S
     assert await findings(scheduling) == []
 
 
-async def test_behind_an_edit_it_does_not_fire_what_the_new_timetable_has_from_before(
+async def test_a_cursor_moved_back_before_an_edit_does_not_fire_earlier_occurrences(
     scheduling: Scheduling,
 ) -> None:
     schedule = await scheduling.schedule(catch_up="all", catch_up_window="1d")

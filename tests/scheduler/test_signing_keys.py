@@ -1,4 +1,4 @@
-"""Signing keys: their states, their rotation, and what becomes of those that do not open."""
+"""Signing keys: states, rotation, and keys that cannot be unsealed."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ AT_ONCE = timedelta(0)
 async def replace_at_once(
     scheduling: Scheduling, keys: SigningKeys, algorithm: Algorithm = Algorithm.EDDSA
 ) -> str:
-    """Let another key sign from now on, a second after the one before it."""
+    """Rotate to another key, a second after the previous one."""
     scheduling.clock.go_on(seconds=1)
     return (await keys.rotate(algorithm, AT_ONCE)).row.kid
 
@@ -48,7 +48,7 @@ def keys(scheduling: Scheduling) -> SigningKeys:
 
 
 async def states(keys: SigningKeys) -> dict[str, str]:
-    return {one.row.kid: one.state.value for one in await keys.list_all()}
+    return {key.row.kid: key.state.value for key in await keys.list_all()}
 
 
 async def published(keys: SigningKeys) -> set[str]:
@@ -57,7 +57,7 @@ async def published(keys: SigningKeys) -> set[str]:
 
 
 def row(kid: str, hours: float, *, is_retired: bool = False) -> KeyRow:
-    """A key that comes into use so many hours after noon."""
+    """A key that becomes active so many hours after noon."""
     active = NOON + timedelta(hours=hours)
     return KeyRow(kid, "EdDSA", None, active, active, NOON if is_retired else None)
 
@@ -79,10 +79,10 @@ def row(kid: str, hours: float, *, is_retired: bool = False) -> KeyRow:
     ],
 )  # fmt: skip
 def test_states_follow_from_times(rows: list[KeyRow], expected: list[str]) -> None:
-    assert [one.state.value for one in key_statuses(rows[::-1], NOON)] == expected
+    assert [key.state.value for key in key_statuses(rows[::-1], NOON)] == expected
 
 
-async def test_the_first_key_signs_at_once_for_nobody_has_fetched_anything(
+async def test_the_first_key_signs_at_once(
     keys: SigningKeys,
 ) -> None:
     made = await keys.rotate()
@@ -108,7 +108,7 @@ async def test_a_key_is_published_before_it_signs_and_as_long_as_its_tokens_live
     assert await published(keys) == {new}
 
 
-async def test_a_retired_key_loses_its_private_half_with_the_next_change(
+async def test_the_private_key_of_a_retired_key_is_wiped_with_the_next_change(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     old = (await keys.rotate()).row.kid
@@ -116,7 +116,7 @@ async def test_a_retired_key_loses_its_private_half_with_the_next_change(
     scheduling.clock.go_on(hours=26)
     await keys.rotate()
 
-    (gone,) = [one for one in await scheduling.rows("signing_key", "kid") if one["kid"] == old]
+    (gone,) = [row for row in await scheduling.rows("signing_key", "kid") if row["kid"] == old]
     assert (gone["sealed"], gone["sealed_by"]) == (None, None)
     assert gone["retired_at"] is not None
 
@@ -132,7 +132,7 @@ async def test_a_second_next_key_is_refused_and_changes_nothing(
     assert await scheduling.rows("signing_key", "kid") == before
 
 
-async def test_in_an_emergency_another_key_signs_at_once_and_the_old_one_is_taken_back(
+async def test_in_an_emergency_a_new_key_signs_at_once_and_the_old_one_is_retired(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     old = (await keys.rotate()).row.kid
@@ -151,7 +151,7 @@ async def test_in_an_emergency_another_key_signs_at_once_and_the_old_one_is_take
         await keys.retire("unknown")
 
 
-async def test_a_next_key_that_is_taken_back_leaves_the_active_one_in_use(
+async def test_retiring_the_next_key_keeps_the_active_one(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     active, following = (await keys.rotate()).row.kid, (await keys.rotate()).row.kid
@@ -160,29 +160,29 @@ async def test_a_next_key_that_is_taken_back_leaves_the_active_one_in_use(
     assert await states(keys) == {active: "active", following: "retired"}
 
 
-async def test_replicas_that_need_the_first_key_at_once_make_one(keys: SigningKeys) -> None:
+async def test_concurrent_replicas_create_one_first_key(keys: SigningKeys) -> None:
     assert len(set(await asyncio.gather(*(keys.first() for _ in range(6))))) == 1
 
 
 async def test_the_private_key_is_sealed_in_the_database_and_bound_to_its_name(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
-    one, two = (await keys.rotate()).row.kid, (await keys.rotate()).row.kid
-    secret = (await keys.find(one)).secret()
+    first, second = (await keys.rotate()).row.kid, (await keys.rotate()).row.kid
+    secret = (await keys.find(first)).secret()
     stored = await scheduling.rows("signing_key", "kid")
     assert all(secret[-32:] not in bytes(found["sealed"]) for found in stored)
 
     await scheduling.execute(
         "UPDATE tenantcron.signing_key SET sealed = (SELECT sealed FROM tenantcron.signing_key"
-        " WHERE kid = :one) WHERE kid = :two",
-        one=one,
-        two=two,
+        " WHERE kid = :first) WHERE kid = :second",
+        first=first,
+        second=second,
     )
     with pytest.raises(SealError, match="its row was changed"):
-        await keys.find(two)
+        await keys.find(second)
 
 
-async def test_who_can_write_to_the_table_cannot_get_a_key_of_theirs_published(
+async def test_a_key_inserted_without_the_master_key_is_not_published(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     await keys.rotate()
@@ -192,7 +192,7 @@ async def test_who_can_write_to_the_table_cannot_get_a_key_of_theirs_published(
         await keys.key_set()
 
 
-async def test_changes_of_keys_are_on_record_without_the_private_half(
+async def test_changes_of_keys_are_recorded_without_the_private_key(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     old = (await keys.rotate()).row.kid
@@ -201,12 +201,12 @@ async def test_changes_of_keys_are_on_record_without_the_private_half(
     records = await scheduling.query(
         "SELECT * FROM tenantcron.audit_record WHERE entity_type = 'signing_key' ORDER BY id"
     )
-    assert [one["operation"] for one in records] == ["create", "create", "update"]
-    assert {one["changed_by"] for one in records} == {"maria"}
-    assert all("sealed" not in one["after"] for one in records)
+    assert [record["operation"] for record in records] == ["create", "create", "update"]
+    assert {record["changed_by"] for record in records} == {"maria"}
+    assert all("sealed" not in record["after"] for record in records)
 
 
-async def test_another_master_key_takes_over_in_three_steps(
+async def test_the_master_key_is_replaced_in_three_steps(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     old = (await keys.rotate()).row.kid
@@ -222,7 +222,7 @@ async def test_another_master_key_takes_over_in_three_steps(
         await keys.key_set()
 
 
-async def test_a_rewrap_that_cannot_open_one_key_changes_none(
+async def test_a_rewrap_that_cannot_unseal_a_key_changes_none(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     await keys.rotate()
@@ -234,7 +234,7 @@ async def test_a_rewrap_that_cannot_open_one_key_changes_none(
     assert await scheduling.rows("signing_key", "kid") == before
 
 
-async def test_without_a_master_key_nothing_is_made(scheduling: Scheduling) -> None:
+async def test_without_a_master_key_no_key_is_created(scheduling: Scheduling) -> None:
     with pytest.raises(SigningKeyError, match="set TENANTCRON_MASTER_KEY"):
         await keys_of(scheduling, None).rotate()
     assert await scheduling.rows("signing_key", "kid") == []
@@ -246,7 +246,7 @@ async def test_the_key_set_is_what_receivers_read(keys: SigningKeys) -> None:
     assert found == (await keys.find(kid)).public
 
 
-async def test_health_is_told_when_the_key_that_signs_does_not_open(
+async def test_health_reports_an_active_key_that_cannot_be_unsealed(
     scheduling: Scheduling, keys: SigningKeys
 ) -> None:
     assert await signing_fault(keys) is None

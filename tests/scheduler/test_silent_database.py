@@ -1,4 +1,4 @@
-"""Schedulers as processes whose database goes silent: no FIN, no RST, no answer."""
+"""Scheduler processes whose database stops answering: no FIN, no RST, no response."""
 
 import signal
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ async def endless(execution):
     await asyncio.Event().wait()
 '''
 DRAIN = 1.0
-# A busy machine needs a while to start and end processes.
+# A busy machine takes a while to start and end processes.
 SLOW_MACHINE = 10.0
 
 
@@ -50,7 +50,7 @@ def silent(database_url: str) -> Iterator[Gate]:
 
 @pytest.fixture
 def fleet(tmp_path: Path, database_url: str, silent: Gate, port: int) -> Iterator[Fleet]:
-    """A tenant with two schedules that are due only by hand, and schedulers behind the gate."""
+    """A tenant with two schedules that the test makes due, and schedulers behind the gate."""
     (tmp_path / "work.py").write_text(HANDLERS, encoding="utf-8")
     sagas = dict.fromkeys(["quick", "endless"], 'cron: "0 0 1 1 *", start_within: 1h')
     (tmp_path / "acme.yaml").write_text(manifest("acme", sagas), encoding="utf-8")
@@ -75,7 +75,7 @@ def not_ready(port: int) -> bool:
     return get(port, "/readyz")[0] == 503
 
 
-def test_work_continues_when_a_silent_database_answers_again(
+def test_work_continues_when_an_unresponsive_database_answers_again(
     fleet: Fleet, silent: Gate, port: int
 ) -> None:
     fleet.start()
@@ -102,7 +102,7 @@ def ending_in_time(seconds: float) -> Iterator[None]:
     assert monotonic() - started < seconds + SLOW_MACHINE
 
 
-def test_a_signal_ends_a_scheduler_in_time_although_its_database_is_silent(
+def test_a_signal_ends_a_scheduler_in_time_while_its_database_does_not_answer(
     fleet: Fleet, silent: Gate, port: int
 ) -> None:
     process = fleet.start()

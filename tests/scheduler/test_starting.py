@@ -1,4 +1,4 @@
-"""A scheduler that starts says in the audit what its settings have changed."""
+"""A starting scheduler records the changes by its settings in the audit log."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from support.fleet import Shell
 from support.processes import query
 
 
-def test_limits_and_service_of_the_settings_are_on_record_as_one_change_of_the_scheduler(
+def test_limits_and_service_of_the_settings_are_recorded_as_one_change(
     tmp_path: Path, database_url: str
 ) -> None:
     shell = Shell(tmp_path, database_url)

@@ -1,4 +1,4 @@
-"""Handlers are stopped: who decides, what is left, who is blamed. Events and hands, no waiting."""
+"""Stopping handlers: outcomes, abandoned handlers and log lines, with a fake clock."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ STOPS = [Stop.CANCELLED, Stop.INTERRUPTED, Stop.LOST]
 
 
 class Hanging:
-    """An async handler that does not end by itself; `clean_up` is what it does when cancelled."""
+    """An async handler that never ends; it runs `clean_up` when it is cancelled."""
 
     def __init__(self, clean_up: Callable[[Execution], None] = doing_nothing) -> None:
         self.started = asyncio.Event()
@@ -39,7 +39,7 @@ class Hanging:
 
 
 class Stubborn:
-    """An async handler that does not let itself be cancelled."""
+    """An async handler that ignores its cancellation."""
 
     def __init__(self) -> None:
         self.started, self.asked, self.may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -53,7 +53,7 @@ class Stubborn:
                 self.asked.set()
 
 
-async def test_an_async_handler_is_cancelled_when_its_time_is_up() -> None:
+async def test_an_async_handler_is_cancelled_at_its_timeout() -> None:
     hanging = Hanging()
     run = runs(hanging.run)
     task = run.start(claimed())
@@ -78,7 +78,7 @@ async def test_the_error_of_a_timeout_shows_where_the_handler_was() -> None:
     assert "await asyncio.Event().wait()" in str((await task).error)
 
 
-async def test_no_timer_is_left_of_a_handler_that_ended_in_time() -> None:
+async def test_a_handler_that_ends_in_time_leaves_no_timer() -> None:
     run = runs(doing_nothing)
 
     await run.executor.run(claimed(), SETTINGS)
@@ -87,14 +87,14 @@ async def test_no_timer_is_left_of_a_handler_that_ended_in_time() -> None:
 
 
 @pytest.mark.parametrize("stop", STOPS)
-async def test_who_stops_an_async_handler_decides_how_its_attempt_ends(stop: Stop) -> None:
-    hanging, one = Hanging(), claimed()
+async def test_the_stop_reason_of_an_async_handler_decides_the_outcome(stop: Stop) -> None:
+    hanging, execution = Hanging(), claimed()
     run = runs(hanging.run)
-    task = run.start(one)
+    task = run.start(execution)
     await hanging.started.wait()
-    assert run.executor.running == (one,)
+    assert run.executor.running == (execution,)
 
-    assert run.executor.cancel(one.id, stop)
+    assert run.executor.cancel(execution.id, stop)
 
     assert (await task).outcome == stop.value
     assert run.executor.abandoned == 0
@@ -109,15 +109,13 @@ async def test_who_stops_an_async_handler_decides_how_its_attempt_ends(stop: Sto
         (Stop.LOST, "", "worker lost"),
     ],
 )
-async def test_the_error_begins_with_why_it_was_stopped(
-    stop: Stop, why: str, expected: str
-) -> None:
-    hanging, one = Hanging(), claimed()
+async def test_the_error_begins_with_the_stop_reason(stop: Stop, why: str, expected: str) -> None:
+    hanging, execution = Hanging(), claimed()
     run = runs(hanging.run)
-    task = run.start(one)
+    task = run.start(execution)
     await hanging.started.wait()
 
-    run.executor.cancel(one.id, stop, why)
+    run.executor.cancel(execution.id, stop, why)
 
     assert str((await task).error).splitlines()[0] == expected
 
@@ -126,7 +124,7 @@ async def test_an_execution_that_does_not_run_here_cannot_be_cancelled() -> None
     assert not runs(doing_nothing).executor.cancel(UUID(int=1), Stop.CANCELLED)
 
 
-async def test_of_an_execution_that_was_claimed_twice_one_claim_can_be_stopped() -> None:
+async def test_one_of_two_claims_of_an_execution_can_be_stopped() -> None:
     hanging = Hanging()
     run = runs(hanging.run)
     lost, again = claimed(execution_id=UUID(int=1)), claimed(execution_id=UUID(int=1))
@@ -153,32 +151,32 @@ async def test_a_shutdown_interrupts_everything() -> None:
     assert outcomes == {AttemptOutcome.INTERRUPTED}
 
 
-async def test_a_handler_that_was_stopped_before_its_first_step_ends_all_the_same() -> None:
-    run, one = runs(Hanging().run), claimed()
-    task = run.start(one)
-    # One step of the task: the handler's own task is made, and has not begun.
+async def test_a_handler_stopped_before_its_first_step_still_ends() -> None:
+    run, execution = runs(Hanging().run), claimed()
+    task = run.start(execution)
+    # One step of the loop: the handler's task is created, and has not begun.
     await asyncio.sleep(0)
 
-    run.executor.cancel(one.id, Stop.CANCELLED)
+    run.executor.cancel(execution.id, Stop.CANCELLED)
 
     assert (await task).outcome is AttemptOutcome.CANCELLED
     assert (run.executor.abandoned, run.clock.pending) == (0, [])
 
 
-async def test_the_first_who_stops_it_decides() -> None:
-    hanging, one = Hanging(), claimed()
+async def test_the_first_stop_decides_the_outcome() -> None:
+    hanging, execution = Hanging(), claimed()
     run = runs(hanging.run)
-    task = run.start(one)
+    task = run.start(execution)
     await hanging.started.wait()
 
-    run.executor.cancel(one.id, Stop.CANCELLED)
-    run.executor.cancel(one.id, Stop.INTERRUPTED)
+    run.executor.cancel(execution.id, Stop.CANCELLED)
+    run.executor.cancel(execution.id, Stop.INTERRUPTED)
 
     assert (await task).outcome is AttemptOutcome.CANCELLED
 
 
 @pytest.mark.parametrize("error", [ValueError("clean-up failed"), Fail("x"), SystemExit(2)])
-async def test_whatever_a_handler_raises_after_its_time_is_up_it_has_timed_out(
+async def test_an_exception_after_the_timeout_does_not_change_the_outcome(
     error: BaseException,
 ) -> None:
     hanging = Hanging(clean_up=raising(error))
@@ -208,12 +206,10 @@ async def test_a_handler_that_swallows_its_cancellation_and_returns_has_not_succ
     assert (run.executor.abandoned, run.clock.pending) == (0, [])
 
 
-async def test_an_async_handler_that_ignores_its_cancellation_is_abandoned_after_the_grace() -> (
-    None
-):
-    stubborn, one = Stubborn(), claimed()
+async def test_an_async_handler_that_ignores_its_cancellation_is_abandoned() -> None:
+    stubborn, execution = Stubborn(), claimed()
     run = runs(stubborn.run)
-    task = run.start(one)
+    task = run.start(execution)
     await stubborn.started.wait()
     run.time_is_up()
     await stubborn.asked.wait()
@@ -232,11 +228,11 @@ async def test_an_async_handler_that_ignores_its_cancellation_is_abandoned_after
         ("handler_ignores_cancellation", "warning"),
         ("handler_ended_late", "warning"),
     ]
-    assert {entry["execution"] for entry in logs} == {str(one.id)}
+    assert {entry["execution"] for entry in logs} == {str(execution.id)}
     assert {entry["tenant"] for entry in logs} == {"acme"}
 
 
-async def test_a_caller_that_is_cancelled_itself_interrupts_the_handler() -> None:
+async def test_a_cancelled_caller_interrupts_the_handler() -> None:
     stopped = asyncio.Event()
     hanging = Hanging(clean_up=lambda _: stopped.set())
     run = runs(hanging.run)
@@ -252,11 +248,11 @@ async def test_a_caller_that_is_cancelled_itself_interrupts_the_handler() -> Non
     assert (run.executor.running, run.executor.abandoned, run.clock.pending) == ((), 0, [])
 
 
-# Plain handlers, which nobody can stop
+# Plain handlers, which cannot be stopped
 
 
 class HangingThread:
-    """A plain handler that ends when the test says so, and tells how."""
+    """A plain handler that the test ends, and that reports how it ended."""
 
     def __init__(self) -> None:
         self.started, self.may_end = threading.Event(), threading.Event()
@@ -277,13 +273,13 @@ class HangingThread:
             raise
 
     async def end(self) -> None:
-        """Let it end, and wait until it has; what it told the loop comes before this returns."""
+        """End it, and wait until the loop has received its result."""
         self.may_end.set()
         assert self.thread is not None
         await asyncio.to_thread(self.thread.join)
 
 
-async def test_plain_handlers_run_in_daemon_threads_of_their_own() -> None:
+async def test_plain_handlers_run_in_daemon_threads() -> None:
     threads: list[threading.Thread] = []
     run = runs(lambda _: threads.append(threading.current_thread()))
 
@@ -295,12 +291,10 @@ async def test_plain_handlers_run_in_daemon_threads_of_their_own() -> None:
     assert threading.main_thread() not in threads
 
 
-async def test_a_plain_handler_whose_time_is_up_holds_no_slot_and_is_counted_until_it_ends() -> (
-    None
-):
-    hanging, one = HangingThread(), claimed()
+async def test_a_timed_out_plain_handler_holds_no_slot_and_is_counted_until_it_ends() -> None:
+    hanging, execution = HangingThread(), claimed()
     run = runs(hanging.run)
-    task = run.start(one)
+    task = run.start(execution)
     await asyncio.to_thread(hanging.started.wait)
 
     with capture_logs() as logs:
@@ -318,10 +312,10 @@ async def test_a_plain_handler_whose_time_is_up_holds_no_slot_and_is_counted_unt
     ]
 
 
-async def test_a_plain_handler_that_cooperates_is_not_blamed() -> None:
-    hanging, one = HangingThread(), claimed()
+async def test_a_plain_handler_that_cooperates_is_not_logged() -> None:
+    hanging, execution = HangingThread(), claimed()
     run = runs(hanging.run)
-    task = run.start(one)
+    task = run.start(execution)
     await asyncio.to_thread(hanging.started.wait)
 
     with capture_logs() as logs:
@@ -334,20 +328,20 @@ async def test_a_plain_handler_that_cooperates_is_not_blamed() -> None:
 
 
 @pytest.mark.parametrize("stop", STOPS)
-async def test_who_stops_a_plain_handler_decides_how_its_attempt_ends(stop: Stop) -> None:
-    hanging, one = HangingThread(), claimed()
+async def test_the_stop_reason_of_a_plain_handler_decides_the_outcome(stop: Stop) -> None:
+    hanging, execution = HangingThread(), claimed()
     run = runs(hanging.run)
-    task = run.start(one)
+    task = run.start(execution)
     await asyncio.to_thread(hanging.started.wait)
 
-    run.executor.cancel(one.id, stop)
+    run.executor.cancel(execution.id, stop)
 
     assert (await task).outcome == stop.value
     await hanging.end()
     assert run.executor.abandoned == 0
 
 
-def test_a_thread_that_outlives_the_loop_ends_quietly() -> None:
+def test_a_thread_that_outlives_the_loop_ends_silently() -> None:
     hanging = HangingThread()
 
     async def leave_it_running() -> None:
@@ -363,7 +357,7 @@ def test_a_thread_that_outlives_the_loop_ends_quietly() -> None:
     hanging.thread.join()
 
 
-async def test_the_loop_keeps_the_time_if_nobody_else_does() -> None:
+async def test_without_a_fake_clock_the_loop_runs_the_timer() -> None:
     hanging = Hanging()
     executor = Executor(Handlers.of([handler(hanging.run)]), lambda _: NoDatabase())
 

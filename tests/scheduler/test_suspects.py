@@ -1,4 +1,4 @@
-"""Suspects: what was lost with its worker is isolated, and only what kills is blamed."""
+"""Suspects: executions lost with their worker are isolated, and only killers are blamed."""
 
 import asyncio
 from collections import Counter
@@ -69,7 +69,7 @@ async def test_executions_lost_once_run_a_few_at_a_time_on_each_replica(
 
     started = [await scheduling.claim_all(scheduling.replica(name)) for name in ("two", "three")]
 
-    assert [len(one) for one in started] == [TOGETHER, TOGETHER]
+    assert [len(claimed) for claimed in started] == [TOGETHER, TOGETHER]
     await scheduling.finish(started[0][0])
     assert len(await scheduling.claim_all(scheduling.replica("two"))) == 1
 
@@ -84,14 +84,16 @@ async def test_an_execution_lost_twice_is_the_only_suspect_of_its_replica(
         await scheduling.claim_all(scheduling.replica(name)) for name in ("one", "two", "three")
     ]
 
-    assert [[one.suspicion for one in started] for started in (first, second, third)] == [
+    assert [
+        [execution.suspicion for execution in started] for started in (first, second, third)
+    ] == [
         [ALONE],
         [ALONE],
         [ALONE],
     ]
     await scheduling.finish(first[0])
     started = await scheduling.claim_all(scheduling.replica("one"))
-    assert [one.suspicion for one in started] == [1, 1, 1]
+    assert [execution.suspicion for execution in started] == [1, 1, 1]
 
 
 async def test_a_replica_with_any_suspect_does_not_start_one_that_must_be_alone(
@@ -105,7 +107,7 @@ async def test_a_replica_with_any_suspect_does_not_start_one_that_must_be_alone(
     assert len(await scheduling.claim_all(scheduling.replica("two"))) == 1
 
 
-async def test_what_is_not_suspected_runs_beside_suspects_and_does_not_wait_for_them(
+async def test_other_executions_run_beside_suspects_without_waiting(
     scheduling: Scheduling,
 ) -> None:
     await suspects(scheduling, 6, ALONE, priority=0)
@@ -114,10 +116,10 @@ async def test_what_is_not_suspected_runs_beside_suspects_and_does_not_wait_for_
 
     started = await scheduling.claim_all()
 
-    assert Counter(one.suspicion for one in started) == {ALONE: 1, 0: 4}
+    assert Counter(execution.suspicion for execution in started) == {ALONE: 1, 0: 4}
 
 
-async def test_an_attempt_that_comes_back_clears_a_suspect_and_keeps_its_losses(
+async def test_an_attempt_with_a_result_clears_a_suspect_and_keeps_its_losses(
     scheduling: Scheduling,
 ) -> None:
     await suspects(scheduling, 1, ALONE)
@@ -129,7 +131,7 @@ async def test_an_attempt_that_comes_back_clears_a_suspect_and_keeps_its_losses(
     assert (row["state"], row["losses"], row["suspicion"]) == ("RETRYING", ALONE, 0)
 
 
-async def test_the_only_suspect_of_lost_workers_is_dead_and_counts_towards_the_pause(
+async def test_the_only_suspect_of_lost_workers_is_dead_and_counts_as_a_failure(
     scheduling: Scheduling,
 ) -> None:
     schedule_id = await scheduling.schedule(auto_pause_after=1)
@@ -162,7 +164,7 @@ async def test_a_target_is_never_a_suspect(scheduling: Scheduling) -> None:
         assert (row["state"], row["losses"], row["suspicion"]) == ("RETRYING", losses, 0)
 
 
-async def test_what_was_claimed_and_not_started_is_as_suspect_as_before(
+async def test_a_released_execution_keeps_its_suspicion(
     scheduling: Scheduling,
 ) -> None:
     await suspects(scheduling, 1, 4)
@@ -174,7 +176,7 @@ async def test_what_was_claimed_and_not_started_is_as_suspect_as_before(
     assert (row["suspicion"], row["losses"], row["attempt"]) == (4, 4, 4)
 
 
-async def test_replicas_that_recover_parts_of_a_lost_worker_count_each_loss_once(
+async def test_concurrent_recoveries_of_a_lost_worker_count_each_loss_once(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(1000, per_tenant=1000)
@@ -183,7 +185,7 @@ async def test_replicas_that_recover_parts_of_a_lost_worker_count_each_loss_once
     scheduling.clock.go_on(seconds=LONGER_THAN_A_LEASE)
 
     names = ("two", "three", "four")
-    while sum(await asyncio.gather(*(recover_lost(scheduling.replica(one)) for one in names))):
+    while sum(await asyncio.gather(*(recover_lost(scheduling.replica(name)) for name in names))):
         pass
 
     lost = await scheduling.count(state="RETRYING", losses=1, suspicion=1, attempts_allowed=4)
@@ -222,9 +224,9 @@ async def test_only_executions_that_kill_their_worker_are_dead(
     await supervised.run()
 
     states = Counter((row["schedule_name"], row["state"]) for row in await scheduling.rows())
-    assert states == {("work", "SUCCEEDED"): 20, **{(one, "DEAD"): 1 for one in killers}}
+    assert states == {("work", "SUCCEEDED"): 20, **{(killer, "DEAD"): 1 for killer in killers}}
     assert supervised.kills <= len(killers) * (ALONE + 3)
-    assert all(len(one) == 1 or set(one) <= {1} for one in supervised.together)
+    assert all(len(batch) == 1 or set(batch) <= {1} for batch in supervised.together)
 
 
 async def test_a_killer_that_fails_every_second_time_ends_with_its_attempts(
@@ -243,7 +245,7 @@ async def test_a_killer_that_fails_every_second_time_ends_with_its_attempts(
     assert supervised.kills == 3
 
 
-async def test_a_killer_in_a_tenant_with_one_slot_does_not_keep_the_others_of_it_from_running(
+async def test_a_killer_does_not_block_other_executions_of_a_tenant_with_one_slot(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.limit(100)

@@ -1,4 +1,4 @@
-"""A handler that kills its worker, in real processes: it alone is dead, nothing else is."""
+"""A handler that kills its worker, in real processes: only its execution is dead."""
 
 import subprocess
 from collections import Counter
@@ -9,7 +9,7 @@ import pytest
 from support.fleet import Shell, manifest
 from support.processes import Fleet, all_ended, executions, query, until
 
-# Effects are counted outside of the product, in transactions that no killed process undoes.
+# Effects are recorded in separate transactions, which a killed process does not roll back.
 HANDLERS = '''
 """Handlers that note what they did, and one that kills its worker."""
 import asyncio, os
@@ -66,7 +66,7 @@ def fleet(tmp_path: Path, database_url: str) -> Iterator[Fleet]:
 
 
 def supervise(fleet: Fleet) -> int:
-    """Start again what was killed; return how many there were."""
+    """Restart killed processes, and return their number."""
     killed = [process for process in fleet.running if process.poll() is not None]
     for process in killed:
         assert process.returncode == 137, process.communicate()

@@ -1,4 +1,4 @@
-"""Nothing starts while the statuses of the platform's tenants are too old to rely on."""
+"""Nothing starts while the tenant source is stale."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -38,7 +38,7 @@ async def findings(scheduling: Scheduling) -> dict[str, Finding]:
     return {found.code: found for found in examine(vitals)}
 
 
-async def test_nothing_starts_once_the_source_was_not_read_for_too_long(
+async def test_nothing_starts_while_the_source_is_stale(
     scheduling: Scheduling,
 ) -> None:
     await declared(scheduling)
@@ -54,7 +54,9 @@ async def test_nothing_starts_once_the_source_was_not_read_for_too_long(
     assert len((await scheduling.claim()).started) == 2
 
 
-async def test_occurrences_are_fired_meanwhile_and_wait(scheduling: Scheduling) -> None:
+async def test_occurrences_are_fired_and_wait_while_the_source_is_stale(
+    scheduling: Scheduling,
+) -> None:
     await declared(scheduling)
     await scheduling.schedule(overlap="queue")
     scheduling.clock.go_on(hours=1)
@@ -63,7 +65,9 @@ async def test_occurrences_are_fired_meanwhile_and_wait(scheduling: Scheduling) 
     assert await states(scheduling) == [("PENDING", None)]
 
 
-async def test_what_may_not_wait_is_skipped_with_its_own_reason(scheduling: Scheduling) -> None:
+async def test_executions_that_may_not_wait_are_skipped_with_their_own_reason(
+    scheduling: Scheduling,
+) -> None:
     await declared(scheduling)
     scheduling.clock.go_on(minutes=11)
     await scheduling.waiting(1, start_deadline=scheduling.clock())
@@ -72,7 +76,7 @@ async def test_what_may_not_wait_is_skipped_with_its_own_reason(scheduling: Sche
     assert await scheduling.count(reason_code="tenant_source_stale") == 1
 
 
-async def test_health_and_why_say_that_the_source_is_stale(scheduling: Scheduling) -> None:
+async def test_health_and_why_report_a_stale_source(scheduling: Scheduling) -> None:
     await declared(scheduling)
     await scheduling.schedule(overlap="queue")
     assert "tenant-source-stale" not in await findings(scheduling)
@@ -88,7 +92,7 @@ async def test_health_and_why_say_that_the_source_is_stale(scheduling: Schedulin
     assert "waits-for-tenant-source" in [reason.code for reason in explain(situation)]
 
 
-async def test_health_names_what_is_wrong_with_a_source_that_is_not_stale_yet(
+async def test_health_reports_the_problems_of_a_source_that_is_not_stale_yet(
     scheduling: Scheduling,
 ) -> None:
     await declared(scheduling)

@@ -1,6 +1,6 @@
-"""Real schedulers and real services: calls that carry tokens, and owners who are asked about.
+"""Real schedulers and real services: calls with tokens, and authorisation of owners.
 
-The receivers verify by a key set that they fetch, and do each piece of work once for its key.
+The receivers verify tokens with a key set that they fetch, and do their work once per key.
 """
 
 import json
@@ -28,7 +28,7 @@ POLICY = "https://policy.internal"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that came with a valid token."""
+    """A request with a valid token."""
 
     proof: Proof
     key: str | None
@@ -41,7 +41,7 @@ Reply = tuple[int, dict[str, object]]
 
 @dataclass(slots=True)
 class Receiver:
-    """A service that verifies each token, and answers what the test wants."""
+    """A service that verifies each token, and returns the response that the test sets."""
 
     url: str = ""
     verifier: Verifier | None = None
@@ -68,7 +68,7 @@ class Receiver:
 
 @contextmanager
 def receiving(keys: str, audience: str | None = None) -> Iterator[Receiver]:
-    """Serve on loopback; without an audience its own origin is what it calls itself."""
+    """Serve on loopback; the default audience is the origin of the service."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -144,7 +144,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, database_url: str) -> Iterator[Place]:
-    """Keys that sign, and their public halves on a site."""
+    """Signing keys, and a site with their public keys."""
     shell = Shell(tmp_path, database_url)
     assert shell("keys", "rotate", TENANTCRON_MASTER_KEY=MASTER_KEY).code == 0
     public = tmp_path / "public"
@@ -163,7 +163,7 @@ def due(url: str, name: str) -> None:
     until(lambda: make_due(url, name) is not None)
 
 
-def test_calls_prove_themselves_to_services_of_either_audience_and_work_is_done_once(
+def test_calls_carry_valid_tokens_for_both_audiences_and_have_one_effect(
     place: Place, server: Server
 ) -> None:
     with (
@@ -174,7 +174,7 @@ def test_calls_prove_themselves_to_services_of_either_audience_and_work_is_done_
         done: list[str] = []
 
         def works_then_fails(call: Call) -> Reply:
-            """Do the work once for each key; of the first answer nobody hears."""
+            """Do the work once per key, and lose the first response."""
             assert call.key is not None
             if call.key in done:
                 return 200, {"repeated": True}
@@ -206,7 +206,7 @@ def test_calls_prove_themselves_to_services_of_either_audience_and_work_is_done_
     (charged,) = charges
     assert (charged["charged_by"], charged["authenticated"]) == ("system:scheduler:scheduler", True)
     assert (charged["execution"], charged["amount"]) == (rows["charge"]["id"], 120)
-    # The other, by its origin: two attempts, each with a token of its own, one key, one effect.
+    # The other, by its origin: two attempts with different tokens, one key, one effect.
     first, second = by_origin.calls
     assert by_origin.refused == []
     assert first.key == second.key == done[0]
@@ -217,7 +217,7 @@ def test_calls_prove_themselves_to_services_of_either_audience_and_work_is_done_
     assert rows["report"]["attempt"] == 2
 
 
-def test_without_a_key_nothing_is_sent_and_the_next_attempt_has_it(place: Place) -> None:
+def test_without_a_key_no_request_is_sent_and_the_next_attempt_succeeds(place: Place) -> None:
     with receiving(place.keys) as receiver:
         place.apply(
             saga("report", f"{receiver.url}/run", "execution_token"), ports=[port(receiver.url)]
@@ -239,11 +239,11 @@ def test_without_a_key_nothing_is_sent_and_the_next_attempt_has_it(place: Place)
 OWNED = ", owner: 'user:maria'"
 
 
-def test_a_tenant_that_is_suspended_while_its_execution_starts_gets_no_token(place: Place) -> None:
+def test_a_tenant_suspended_during_the_start_gets_no_token(place: Place) -> None:
     with receiving(place.keys) as receiver, receiving(place.keys, POLICY) as policy:
 
         def suspends_and_allows(_: Call) -> Reply:
-            """Whoever is asked last before the call suspends the tenant."""
+            """The authoriser, which is called last before the target, suspends the tenant."""
             query(
                 place.url,
                 "UPDATE tenantcron.tenant SET status = 'suspended', status_reason = 'unpaid'",
@@ -272,7 +272,7 @@ def test_a_tenant_that_is_suspended_while_its_execution_starts_gets_no_token(pla
     assert (receiver.calls, receiver.refused) == ([], [])
 
 
-def test_a_policy_service_decides_by_a_proven_question(place: Place) -> None:
+def test_a_policy_service_receives_authenticated_requests(place: Place) -> None:
     with receiving(place.keys) as receiver, receiving(place.keys, POLICY) as policy:
         policy.reply = lambda call: (
             (403, {"reason": "has left"})
@@ -299,12 +299,12 @@ def test_a_policy_service_decides_by_a_proven_question(place: Place) -> None:
         "second": ("SKIPPED", "owner user:maria may not: has left"),
         "third": ("SUCCEEDED", None),
     }
-    # Nobody was asked about the one without an owner; each question proves its execution.
+    # The execution without an owner was not authorised; each request proves its execution.
     assert {call.body["saga"] for call in policy.calls} == {"first", "second"}
     for call in policy.calls:
         assert call.proof.owner == call.body["owner"] == "user:maria"
         assert str(call.proof.execution) == call.body["execution_id"]
         assert call.proof.actor.id == "system:scheduler:scheduler"
-    told = {call.body["saga"]: (call.owner, call.proof.owner) for call in receiver.calls}
-    assert told == {"first": ("user:maria", "user:maria"), "third": (None, None)}
+    owners = {call.body["saga"]: (call.owner, call.proof.owner) for call in receiver.calls}
+    assert owners == {"first": ("user:maria", "user:maria"), "third": (None, None)}
     assert (receiver.refused, policy.refused) == ([], [])

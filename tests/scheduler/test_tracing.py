@@ -1,4 +1,4 @@
-"""Spans: one trace for an execution, whoever continues it; and nothing where nobody keeps them."""
+"""Spans: one trace per execution, across services, and none without an exporter."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ ID = UUID("5d7f3a8e-2b1c-5e4f-9a6b-0c1d2e3f4a5b")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A provider whose spans stay here."""
+    """A provider that keeps its spans in memory."""
 
     exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
     provider: TracerProvider = field(default_factory=TracerProvider)
@@ -54,7 +54,7 @@ class Kept:
         return Tracing(self.provider.get_tracer("tenantcron"))
 
     def named(self, name: str) -> list[ReadableSpan]:
-        """Return the spans of a name that have ended."""
+        """Return the ended spans with a name."""
         return [span for span in self.exporter.get_finished_spans() if span.name == name]
 
 
@@ -89,7 +89,7 @@ def policy_for(target: Service) -> Policy:
 
 
 async def call(target: Service, kept: Kept, attempt: int) -> None:
-    """Make one attempt of the same execution."""
+    """Run one attempt of the same execution."""
     policy = policy_for(target)
     caller = HttpClient(policy.egress, tracing=kept.tracing)
 
@@ -132,12 +132,14 @@ async def test_all_attempts_of_an_execution_are_in_one_trace(target: Service, ke
         2,
         3,
     ]
-    parents = [one.headers["traceparent"].split("-") for one in target.received]
+    parents = [request.headers["traceparent"].split("-") for request in target.received]
     assert {parts[1] for parts in parents} == {ID.hex}
-    assert [parts[2] for parts in parents] == [id_of(one) for one in kept.named("tenantcron.call")]
+    assert [parts[2] for parts in parents] == [
+        id_of(span) for span in kept.named("tenantcron.call")
+    ]
 
 
-async def test_what_the_sampler_leaves_out_is_told_to_the_target(target: Service) -> None:
+async def test_the_sampling_decision_is_propagated_to_the_target(target: Service) -> None:
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF  # noqa: PLC0415 -- of this test only
 
     unsampled = Kept(provider=TracerProvider(sampler=ALWAYS_OFF))
@@ -148,7 +150,9 @@ async def test_what_the_sampler_leaves_out_is_told_to_the_target(target: Service
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
-async def test_the_spans_of_a_handler_come_under_its_attempt(kept: Kept, is_plain: bool) -> None:
+async def test_the_spans_of_a_handler_are_children_of_its_attempt(
+    kept: Kept, is_plain: bool
+) -> None:
     tracer = kept.provider.get_tracer("the handler's own")
 
     def plain(_: Execution) -> None:
@@ -176,7 +180,7 @@ async def test_the_spans_of_a_handler_come_under_its_attempt(kept: Kept, is_plai
     }
 
 
-async def test_an_attempt_that_fails_is_an_error_in_its_span_and_as_before_in_its_row(
+async def test_a_failed_attempt_is_an_error_in_its_span_and_its_row(
     kept: Kept,
 ) -> None:
     async def broken(_: Execution) -> None:
@@ -190,7 +194,7 @@ async def test_an_attempt_that_fails_is_an_error_in_its_span_and_as_before_in_it
     assert (attempt.error or "").startswith("RuntimeError: no disk\n")
 
 
-async def test_a_claim_is_linked_to_by_what_it_has_started(real: Scheduling, kept: Kept) -> None:
+async def test_the_spans_of_attempts_link_to_their_claim(real: Scheduling, kept: Kept) -> None:
     works = Works()
     await due(real, "quick")
     executor = Executor(works.handlers(), lambda _: NoDatabase(), tracing=kept.tracing)
@@ -199,10 +203,10 @@ async def test_a_claim_is_linked_to_by_what_it_has_started(real: Scheduling, kep
         await ReplicaRun(replica, executor, (TenantScheduleProvider(),)).run_once()
 
     (execution,) = works.calls
-    fired = [one for one in kept.named("tenantcron.fire") if number(one)]
-    claims = [one for one in kept.named("tenantcron.claim") if number(one)]
+    fired = [span for span in kept.named("tenantcron.fire") if number(span)]
+    claims = [span for span in kept.named("tenantcron.claim") if number(span)]
     (executed,) = kept.named("tenantcron.execute")
-    assert [number(one) for one in (*fired, *claims)] == [1, 1]
+    assert [number(span) for span in (*fired, *claims)] == [1, 1]
     assert trace_of(executed) == execution.id.hex
     assert [f"{link.context.span_id:016x}" for link in executed.links] == [id_of(claims[0])]
 
@@ -211,7 +215,7 @@ def number(span: ReadableSpan) -> object:
     return (span.attributes or {})["tenantcron.executions"]
 
 
-def test_an_sdk_that_nobody_has_set_up_makes_no_spans() -> None:
+def test_an_sdk_without_a_provider_creates_no_spans() -> None:
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     assert tracing() is None
 
@@ -244,7 +248,7 @@ async def quick(execution):
 
 
 def once(shell: Shell, url: str, handlers: str) -> None:
-    """Run what is due in a process of its own."""
+    """Run what is due in a separate process."""
     (shell.folder / "work.py").write_text(handlers, encoding="utf-8")
     text = manifest("acme", {"quick": 'cron: "0 0 1 1 *", start_within: 1h'})
     (shell.folder / "acme.yaml").write_text(text, encoding="utf-8")
@@ -258,7 +262,7 @@ def once(shell: Shell, url: str, handlers: str) -> None:
     assert query(url, "SELECT 1 FROM tenantcron.execution WHERE state = 'SUCCEEDED'")
 
 
-def test_a_scheduler_whose_handlers_set_up_the_sdk_makes_spans(
+def test_a_scheduler_whose_handlers_set_up_the_sdk_creates_spans(
     tmp_path: Path, database_url: str
 ) -> None:
     once(Shell(tmp_path, database_url), database_url, WITH_SDK)
@@ -271,8 +275,6 @@ def test_a_scheduler_whose_handlers_set_up_the_sdk_makes_spans(
     assert executed["context"]["trace_id"] == f"0x{row['id'].hex}"
 
 
-def test_without_an_sdk_nothing_of_opentelemetry_is_loaded(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_without_an_sdk_opentelemetry_is_not_imported(tmp_path: Path, database_url: str) -> None:
     once(Shell(tmp_path, database_url), database_url, WITHOUT)
     assert json.loads((tmp_path / "loaded").read_text(encoding="utf-8")) is False

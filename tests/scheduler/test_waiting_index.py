@@ -1,4 +1,4 @@
-"""The index of the release before stays as long as its replicas may need it, and no longer."""
+"""The index of the previous release is kept while its replicas may need it."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ MAKE = """
 CREATE INDEX execution_waiting_idx ON tenantcron.execution_live (tenant_id, priority, not_before)
 WHERE state IN ('PENDING', 'FAILED')
 """
-# As the release before reports itself.
+# As the previous release reports itself.
 OLD_WORKER = """
 INSERT INTO tenantcron.worker (id, service, started_at, seen_at, running, abandoned, draining)
 VALUES ('old', 'billing', now() - :ago, now() - :ago, 0, 0, false)
@@ -25,14 +25,14 @@ async def has_index(scheduling: Scheduling) -> bool:
         return bool(await connection.scalar(text(EXISTS)))
 
 
-async def test_a_new_database_does_not_have_it(scheduling: Scheduling) -> None:
+async def test_a_new_database_does_not_have_the_index(scheduling: Scheduling) -> None:
     assert not await has_index(scheduling)
 
 
 @pytest.mark.parametrize(
     ("ago", "is_kept"), [(timedelta(minutes=50), True), (timedelta(minutes=70), False)]
 )
-async def test_it_is_dropped_an_hour_after_the_last_replica_that_used_it(
+async def test_the_index_is_dropped_an_hour_after_the_last_replica_that_used_it(
     scheduling: Scheduling, ago: timedelta, *, is_kept: bool
 ) -> None:
     async with scheduling.database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""The watchdog of the event loop: what counts as blocked, for how long, and by what."""
+"""The watchdog of the event loop: what counts as blocked, for how long, and by which saga."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ from tenantcron.targets.registry import HandlerFunction, Handlers
 
 @dataclass
 class Hand:
-    """A clock that only the test moves."""
+    """A fake clock."""
 
     now: float = 100.0
 
@@ -31,7 +31,7 @@ class Hand:
 
 @dataclass
 class Watched:
-    """The test's own loop, which answers only when it gets around to it."""
+    """The test's own loop, which answers when the test yields to it."""
 
     executor: Executor
     clock: Hand = field(default_factory=Hand)
@@ -42,7 +42,7 @@ class Watched:
         self.watchdog = Watchdog(loop, thread, self.executor, self.counts, self.clock)
 
     def looks(self, number: int, seconds: float = CHECK_INTERVAL) -> None:
-        """Look again and again, without a chance for the loop to answer."""
+        """Check repeatedly, without letting the loop answer."""
         for _ in range(number):
             self.clock.now += seconds
             self.watchdog.check()
@@ -60,7 +60,7 @@ async def begun(watched: Watched) -> asyncio.Task[Attempt]:
     task = asyncio.create_task(watched.executor.run(claimed(), SETTINGS))
     while not watched.executor.load:
         await asyncio.sleep(0)
-    # The handler's own task begins.
+    # Start the handler's task.
     await asyncio.sleep(0)
     return task
 
@@ -70,7 +70,7 @@ async def ended(watched: Watched, task: asyncio.Task[Attempt]) -> None:
     await task
 
 
-async def test_a_block_is_logged_once_after_a_second_and_once_when_it_ends() -> None:
+async def test_a_block_is_logged_after_a_second_and_when_it_ends() -> None:
     watched = Watched(executor_of(hanging))
     task = await begun(watched)
 
@@ -113,7 +113,7 @@ async def test_time_in_which_the_process_was_stopped_does_not_count() -> None:
     await ended(watched, task)
 
 
-async def test_an_idle_loop_is_left_asleep() -> None:
+async def test_an_idle_loop_is_not_woken() -> None:
     watched = Watched(executor_of(hanging))
     watched.looks(1)
     loop = asyncio.get_running_loop()
@@ -122,12 +122,12 @@ async def test_an_idle_loop_is_left_asleep() -> None:
     assert not watched.watchdog.is_blocked
 
 
-# Only Python 3.12 and newer show the context of another task.
+# Only Python 3.12 and newer expose the context of another task.
 OWN_TASKS = [True] if sys.version_info < (3, 12) else [True, False]
 
 
 @pytest.mark.parametrize("is_own_task", OWN_TASKS)
-async def test_what_blocks_is_found_by_the_task_of_the_handler_or_of_its_parts(
+async def test_the_blocking_execution_is_found_by_the_task_of_its_handler_or_a_subtask(
     is_own_task: bool,
 ) -> None:
     found = []

@@ -1,4 +1,4 @@
-"""Why: for each thing that keeps a schedule from running, it is the answer."""
+"""Why: each thing that keeps a schedule from running is the answer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ PAUSED: dict[str, object] = {
 
 
 async def replica(scheduling: Scheduling) -> None:
-    said = WorkerReport("one", "scheduler", running=0, abandoned=0, draining=False)
+    report = WorkerReport("one", "scheduler", running=0, abandoned=0, draining=False)
     async with scheduling.database.transaction() as connection:
-        await workers.report(connection, said, scheduling.clock())
+        await workers.report(connection, report, scheduling.clock())
 
 
 async def situation(scheduling: Scheduling, ref: str = "acme/nightly") -> Situation:
@@ -53,7 +53,7 @@ async def _suspended(scheduling: Scheduling) -> None:
     await scheduling.schedule(columns=PAUSED)
 
 
-async def _left_out(scheduling: Scheduling) -> None:
+async def _not_synced(scheduling: Scheduling) -> None:
     await scheduling.tenant(sync_fault="relation does not exist")
     await scheduling.schedule()
 
@@ -93,7 +93,7 @@ async def _lost(scheduling: Scheduling, times: int) -> None:
         await scheduling.claim(scheduling.replica("lost"))
         scheduling.clock.go_on(seconds=61)
         await recover_lost(scheduling.replica())
-    # The time of its next occurrence has not come.
+    # Its next occurrence is not due yet.
     assert scheduling.clock.now < NOON + timedelta(hours=2)
 
 
@@ -149,7 +149,7 @@ async def _overdue(scheduling: Scheduling) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """What happened, and what the answer must be and say."""
+    """An event, and the code and text of the expected answer."""
 
     code: str
     says: str
@@ -158,7 +158,7 @@ class Case:
 
 CASES = [
     Case("tenant-suspended", "unpaid", _suspended),
-    Case("tenant-left-out", "relation does not exist", _left_out),
+    Case("tenant-left-out", "relation does not exist", _not_synced),
     Case("not-followed", "still uses revision 1", _not_followed),
     Case("disabled", "disabled", lambda s: s.schedule(columns={"enabled": False})),
     Case("set-aside", "nonsense", lambda s: s.schedule(columns={"fault": "cron_expr: nonsense"})),
@@ -205,7 +205,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda one: one.code)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
 async def test_the_most_important_reason_is_the_answer(scheduling: Scheduling, case: Case) -> None:
     await case.happen(scheduling)
 
@@ -216,20 +216,20 @@ async def test_the_most_important_reason_is_the_answer(scheduling: Scheduling, c
     assert answer.hint
 
 
-async def test_a_second_one_waits_for_the_one_that_runs(scheduling: Scheduling) -> None:
+async def test_a_second_execution_waits_for_the_running_one(scheduling: Scheduling) -> None:
     await _overlap(scheduling)
-    found = {one.code: one for one in await reasons(scheduling)}
+    found = {reason.code: reason for reason in await reasons(scheduling)}
     assert list(found)[:2] == ["running", "waits-for-overlap"]
     assert "RUNNING and must end first" in found["waits-for-overlap"].message
 
 
-async def test_without_a_replica_that_is_the_answer(scheduling: Scheduling) -> None:
+async def test_without_a_replica_no_replica_is_the_answer(scheduling: Scheduling) -> None:
     await _overdue(scheduling)
-    found = [one.code for one in explain(await situation(scheduling))]
+    found = [reason.code for reason in explain(await situation(scheduling))]
     assert found[:2] == ["no-replica", "overdue"]
 
 
-async def test_a_disabled_schedule_is_not_offered_a_retry_that_would_be_refused(
+async def test_why_does_not_suggest_a_retry_for_a_disabled_schedule(
     scheduling: Scheduling,
 ) -> None:
     schedule = await scheduling.schedule(columns=PAUSED)
@@ -237,19 +237,19 @@ async def test_a_disabled_schedule_is_not_offered_a_retry_that_would_be_refused(
     await scheduling.fire()
     await scheduling.set_cursor(schedule, enabled=False)
 
-    (last,) = [one for one in await reasons(scheduling) if one.code == "last-skipped"]
+    (last,) = [reason for reason in await reasons(scheduling) if reason.code == "last-skipped"]
 
     assert "execution retry" not in last.hint
     assert "`tenantcron schedule trigger acme/nightly` runs it anyway" in last.hint
 
 
-async def test_a_pause_that_is_over_is_no_reason(scheduling: Scheduling) -> None:
+async def test_an_expired_pause_is_not_a_reason(scheduling: Scheduling) -> None:
     await scheduling.schedule(columns={**PAUSED, "paused_until": NOON + timedelta(minutes=1)})
     scheduling.clock.go_on(minutes=1)
-    assert [one.code for one in await reasons(scheduling)] == ["next"]
+    assert [reason.code for reason in await reasons(scheduling)] == ["next"]
 
 
-async def test_what_does_not_exist_is_told_with_what_was_probably_meant(
+async def test_an_unknown_schedule_is_reported_with_the_closest_name(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule()
@@ -257,7 +257,7 @@ async def test_what_does_not_exist_is_told_with_what_was_probably_meant(
         await situation(scheduling, "acme/nightly1")
 
 
-async def test_an_occurrence_at_the_end_of_a_pause_is_the_next(scheduling: Scheduling) -> None:
+async def test_an_occurrence_at_the_end_of_a_pause_is_the_next_one(scheduling: Scheduling) -> None:
     until = NOON + timedelta(hours=2)
     await scheduling.schedule(columns={**PAUSED, "paused_until": until})
     assert (await situation(scheduling)).next_executions(1) == (until,)

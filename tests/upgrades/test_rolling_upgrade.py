@@ -23,7 +23,7 @@ from support.processes import all_ended, executions, make_due, query, until
 from tenantcron.store.schema.versions import CONTROL_VERSION
 
 ROOT = Path(__file__).parents[2]
-# The release before this one. It goes up with each release.
+# The previous release. Update it with each release.
 PREVIOUS = "6631d4bc91bfba3cf4844775059f7158e1c5505c"
 QUICK = [f"quick{number}" for number in range(4)]
 # Its first attempt fails: one release writes that it waits for the next, the other may start that.
@@ -61,7 +61,7 @@ async def flaky(execution):
 
 @pytest.fixture(scope="module")
 def previous(run_folder: Path) -> Path:
-    """The previous release, installed into a folder of its own, with today's libraries."""
+    """The previous release, installed into a separate folder, with today's libraries."""
     archive = subprocess.run(
         ["git", "archive", PREVIOUS], cwd=ROOT, capture_output=True, check=False
     )
@@ -87,13 +87,13 @@ class Upgrade:
     running: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def command(self, release: str, *arguments: str) -> None:
-        """Run a command of a release to its end."""
+        """Run a command of a release."""
         process = self.shell.start(*arguments, PYTHONPATH=self.releases[release])
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, (out, err)
 
     def start(self, release: str) -> subprocess.Popen[str]:
-        """Start a scheduler of a release, and wait until it is up."""
+        """Start a scheduler of a release, and wait until it is ready."""
         process = self.shell.start(
             *("run", "--handlers", "work"),
             PYTHONPATH=self.releases[release],
@@ -106,12 +106,12 @@ class Upgrade:
         return process
 
     def until_worked(self, process: subprocess.Popen[str]) -> None:
-        """Wait until a scheduler has run five more executions from now on."""
+        """Wait until a scheduler has run five more executions."""
         before = self._called(process)
         until(lambda: self._called(process) >= before + 5)
 
     def stop(self, process: subprocess.Popen[str]) -> str:
-        """Stop a scheduler as a deployment does; return its log."""
+        """Stop a scheduler as a deployment does, and return its log."""
         self.running.remove(process)
         process.terminate()
         _, log = process.communicate(timeout=PATIENCE)
@@ -133,7 +133,7 @@ def upgrade(previous: Path, empty_database_url: str, tmp_path: Path) -> Iterator
     releases = {"previous": f"{previous}{os.pathsep}{tmp_path}", "today": str(tmp_path)}
     upgrade = Upgrade(Shell(tmp_path, empty_database_url), empty_database_url, releases)
     query(empty_database_url, "CREATE TABLE public.called (execution_id uuid, pid int)")
-    # Handlers of this release have rights of their own.
+    # Handlers of this release have their own privileges.
     query(empty_database_url, "GRANT INSERT ON public.called TO PUBLIC")
     yield upgrade
     for process in upgrade.running:
@@ -143,7 +143,7 @@ def upgrade(previous: Path, empty_database_url: str, tmp_path: Path) -> Iterator
 
 @contextmanager
 def load(url: str) -> Iterator[list[tuple[UUID, datetime]]]:
-    """Make schedules due again and again while the block runs; collect their occurrences."""
+    """Make schedules due repeatedly during the block, and collect their occurrences."""
     expected: list[tuple[UUID, datetime]] = []
     is_over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""An execution that runs, and what mints its tokens."""
+"""A running execution, and the minter of its tokens."""
 
 import os
 from pathlib import Path
@@ -33,7 +33,7 @@ async def keys(scheduling: Scheduling, settings: Settings) -> SigningKeys:
 
 @pytest.fixture
 async def claimed(scheduling: Scheduling) -> Claimed:
-    """An execution that runs since noon, with a lease of a minute."""
+    """An execution that has been running since noon, with a lease of a minute."""
     await scheduling.waiting(1, tenant="acme", actor_id="maria", actor_source="manual")
     (started,) = (await scheduling.claim()).started
     return started

@@ -1,4 +1,4 @@
-"""Tokens in handlers: what `Execution` offers, and what becomes of the attempt."""
+"""Tokens in handlers: the methods of `Execution`, and the outcome of the attempt."""
 
 import asyncio
 import threading
@@ -68,7 +68,7 @@ async def test_a_plain_handler_gets_its_token_in_its_thread(
     assert (await read(got[0], keys))["execution"] == str(claimed.id)
 
 
-async def test_a_plain_handler_with_an_event_loop_of_its_own_gets_its_token_there(
+async def test_a_plain_handler_with_its_own_event_loop_gets_its_token_there(
     minter: Minter, keys: SigningKeys, claimed: Claimed, transactions: HandlerTransactions
 ) -> None:
     got: list[str] = []
@@ -112,7 +112,7 @@ async def test_a_token_that_cannot_be_minted_fails_the_attempt(
     assert minter.counts.failed[MintFailure.TENANT] == 2
 
 
-async def test_the_wrong_one_of_the_two_says_which_is_right(
+async def test_the_wrong_method_names_the_right_one(
     minter: Minter, claimed: Claimed, transactions: HandlerTransactions
 ) -> None:
     async def awaits(execution: Execution) -> None:
@@ -121,13 +121,15 @@ async def test_the_wrong_one_of_the_two_says_which_is_right(
     def plain(execution: Execution) -> None:
         execution.token(BILLING)
 
-    told = [str((await run(work, minter, claimed, transactions)).error) for work in (awaits, plain)]
+    errors = [
+        str((await run(work, minter, claimed, transactions)).error) for work in (awaits, plain)
+    ]
 
-    assert "use await execution.token(audience)" in told[0]
-    assert "use token_plain(audience)" in told[1]
+    assert "use await execution.token(audience)" in errors[0]
+    assert "use token_plain(audience)" in errors[1]
 
 
-async def test_once_the_attempt_has_ended_a_handler_that_runs_on_is_told(
+async def test_a_handler_gets_an_error_after_its_attempt_has_ended(
     minter: Minter, claimed: Claimed, transactions: HandlerTransactions
 ) -> None:
     go_on, raised = threading.Event(), list[BaseException]()
@@ -153,7 +155,7 @@ async def test_once_the_attempt_has_ended_a_handler_that_runs_on_is_told(
     go_on.set()
     await over.wait()
 
-    assert [type(one) for one in raised] == [Cancelled]
+    assert [type(error) for error in raised] == [Cancelled]
     assert "no more tokens" in str(raised[0])
     assert minter.counts.minted == 0
 

@@ -1,4 +1,4 @@
-"""Tokens of executions: minted while the lease holds, refused with a reason after that."""
+"""Execution tokens: minted while the lease is held, refused with a reason after that."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -32,16 +32,16 @@ from tenantcron.targets.registry import Handler, Handlers, SourceLocation
 from tenantcron.targets.tokens import TokenError
 
 
-async def test_a_token_says_who_calls_whom_for_which_tenant_and_until_when(
+async def test_a_token_has_the_caller_the_audience_the_tenant_and_the_expiry(
     minter: Minter, keys: SigningKeys, claimed: Claimed
 ) -> None:
-    said = dict(await read(await minter(claimed, TIMEOUT).mint(BILLING), keys))
+    claims = dict(await read(await minter(claimed, TIMEOUT).mint(BILLING), keys))
 
-    assert UUID(str(said.pop("jti"))).version == 4
+    assert UUID(str(claims.pop("jti"))).version == 4
     noon = int(NOON.timestamp())
-    assert said == {
+    assert claims == {
         "iss": "https://cron.internal",
-        # Not maria, who has triggered it and proven nothing.
+        # Not maria, who triggered it without authentication.
         "sub": "system:scheduler:scheduler",
         "aud": BILLING,
         "tenant": "acme",
@@ -58,7 +58,7 @@ async def test_a_token_says_who_calls_whom_for_which_tenant_and_until_when(
 
 @dataclass(frozen=True)
 class Life:
-    """How long a token lives, in seconds from the start of its attempt."""
+    """The lifetime of a token, in seconds from the start of its attempt."""
 
     ends: int
     timeout: timedelta = timedelta(hours=6)
@@ -76,22 +76,22 @@ LIVES = {
 
 
 @pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
-async def test_a_token_lives_for_minutes_and_never_longer_than_its_attempt(
+async def test_a_token_never_outlives_its_attempt(
     scheduling: Scheduling, settings: Settings, keys: SigningKeys, claimed: Claimed, life: Life
 ) -> None:
     own = replace(settings, token_lifetime=timedelta(seconds=life.lifetime))
     minter = Minter(scheduling.database, own, scheduling.clock)
     scheduling.clock.go_on(seconds=life.asked_after)
-    said = await read(await minter(claimed, life.timeout).mint(BILLING), keys)
-    assert said["exp"] == int(NOON.timestamp()) + life.ends
+    claims = await read(await minter(claimed, life.timeout).mint(BILLING), keys)
+    assert claims["exp"] == int(NOON.timestamp()) + life.ends
 
 
-async def test_a_token_says_on_whose_behalf_and_its_subject_stays_the_scheduler(
+async def test_a_token_has_the_owner_and_its_subject_is_the_scheduler(
     minter: Minter, keys: SigningKeys, claimed: Claimed
 ) -> None:
-    said = await read(await minter(claimed, TIMEOUT, Owner("user:maria")).mint(BILLING), keys)
-    assert (said["owner"], said["sub"]) == ("user:maria", "system:scheduler:scheduler")
-    assert "act" not in said
+    claims = await read(await minter(claimed, TIMEOUT, Owner("user:maria")).mint(BILLING), keys)
+    assert (claims["owner"], claims["sub"]) == ("user:maria", "system:scheduler:scheduler")
+    assert "act" not in claims
 
 
 async def test_a_handler_and_an_authoriser_get_tokens_with_the_owner(
@@ -100,7 +100,7 @@ async def test_a_handler_and_an_authoriser_get_tokens_with_the_owner(
     got: list[str] = []
 
     class Asking:
-        """Asks somebody else."""
+        """An authoriser that requests a token."""
 
         async def authorise(self, request: AuthorisationRequest) -> Allowed:
             got.append(await request.token("https://policy.internal"))
@@ -117,14 +117,14 @@ async def test_a_handler_and_an_authoriser_get_tokens_with_the_owner(
     attempt = await executor.run(claimed, SETTINGS._replace(owner=Owner("user:maria")))
     await transactions.close()
     assert attempt.succeeded, attempt
-    said = [await read(token, keys) for token in got]
-    assert [(one["aud"], one["owner"]) for one in said] == [
+    claims = [await read(token, keys) for token in got]
+    assert [(entry["aud"], entry["owner"]) for entry in claims] == [
         ("https://policy.internal", "user:maria"),
         (BILLING, "user:maria"),
     ]
 
 
-async def test_every_call_gets_a_fresh_one(
+async def test_every_call_gets_a_new_token(
     scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
 ) -> None:
     tokens = minter(claimed, TIMEOUT)
@@ -138,7 +138,7 @@ async def test_every_call_gets_a_fresh_one(
     assert minter.counts.minted == 2
 
 
-async def test_a_long_saga_gets_tokens_as_long_as_its_lease_is_kept_up_and_none_after(
+async def test_a_long_saga_gets_tokens_while_its_lease_is_renewed(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
     executor = running_forever(claimed)
@@ -152,10 +152,10 @@ async def test_a_long_saga_gets_tokens_as_long_as_its_lease_is_kept_up_and_none_
 
 
 def running_forever(claimed: Claimed) -> Executor:
-    """Say that it runs here, so that heartbeats keep its lease up."""
+    """Return an executor that reports it as running, so that heartbeats renew its lease."""
 
     class Running(Executor):
-        """Runs nothing but what it says."""
+        """An executor that runs nothing."""
 
         @property
         def running(self) -> tuple[Claimed, ...]:
@@ -164,14 +164,14 @@ def running_forever(claimed: Claimed) -> Executor:
     return Running(Handlers.of([]), lambda _: pytest.fail("nothing is opened"))
 
 
-async def test_after_the_end_of_its_attempt_there_is_none(
+async def test_there_is_no_token_after_the_end_of_the_attempt(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
     await scheduling.finish(claimed)
     assert "no longer holds its lease" in await refusal(minter, claimed)
 
 
-async def test_who_was_taken_over_gets_none_and_who_took_over_does(
+async def test_after_a_takeover_only_the_new_attempt_gets_tokens(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
     scheduling.clock.go_on(seconds=61)
@@ -185,7 +185,7 @@ async def test_who_was_taken_over_gets_none_and_who_took_over_does(
 
 
 @pytest.mark.parametrize("status", ["suspended", "deprovisioned"])
-async def test_a_tenant_that_is_not_active_any_more_gets_none(
+async def test_an_inactive_tenant_gets_no_token(
     scheduling: Scheduling, minter: Minter, claimed: Claimed, status: str
 ) -> None:
     await minter(claimed, TIMEOUT).mint(BILLING)
@@ -196,7 +196,7 @@ async def test_a_tenant_that_is_not_active_any_more_gets_none(
     assert await minter(claimed, TIMEOUT).mint(BILLING)
 
 
-async def test_an_identity_that_was_suspended_by_itself_gets_none(
+async def test_a_suspended_identity_gets_no_token(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
     await scheduling.execute("UPDATE tenantcron.identity SET status = 'suspended'")
@@ -211,13 +211,13 @@ async def test_a_service_that_was_never_declared_has_no_identity(
 
 
 @pytest.mark.parametrize("audience", ["", " x", "a\nb", "a" * 256])
-async def test_what_names_no_service_is_no_audience(
+async def test_an_invalid_audience_gets_no_token(
     minter: Minter, claimed: Claimed, audience: str
 ) -> None:
     assert "is not an audience" in await refusal(minter, claimed, audience)
 
 
-async def test_a_rotated_key_signs_in_a_running_scheduler_from_its_moment_on(
+async def test_a_rotated_key_signs_in_a_running_scheduler_from_its_start(
     scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
 ) -> None:
     tokens = minter(claimed, timedelta(days=1))
@@ -233,7 +233,7 @@ async def test_a_rotated_key_signs_in_a_running_scheduler_from_its_moment_on(
     assert jwt.get_unverified_header(token)["alg"] == "ES256"
 
 
-async def test_a_key_that_is_taken_back_signs_nothing_more(
+async def test_a_retired_key_no_longer_signs(
     scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
 ) -> None:
     stolen = kid_of(await minter(claimed, TIMEOUT).mint(BILLING))
@@ -246,7 +246,7 @@ async def test_a_key_that_is_taken_back_signs_nothing_more(
     assert kid_of(token) != stolen
 
 
-async def test_a_key_of_the_settings_signs_in_place_of_those_in_the_database(
+async def test_a_key_of_the_settings_replaces_those_in_the_database(
     scheduling: Scheduling, settings: Settings, keys: SigningKeys, claimed: Claimed
 ) -> None:
     await keys.rotate()
@@ -280,7 +280,7 @@ async def test_a_failure_is_counted_by_reason_and_logged_without_the_token(
 
     assert minter.counts.minted == 1
     assert minter.counts.failed == {MintFailure.TENANT: 2, MintFailure.DATABASE: 1}
-    assert [one["reason"] for one in logs] == ["tenant", "tenant", "database"]
+    assert [line["reason"] for line in logs] == ["tenant", "tenant", "database"]
     assert logs[0] == {
         "event": "token_refused",
         "log_level": "warning",
@@ -296,44 +296,47 @@ async def test_a_failure_is_counted_by_reason_and_logged_without_the_token(
     assert token not in str(logs)
 
 
-async def test_as_many_as_want_one_at_once_get_one(
+async def test_many_concurrent_requests_get_a_token(
     scheduling: Scheduling, minter: Minter, keys: SigningKeys
 ) -> None:
     await scheduling.limit(60)
     await scheduling.waiting(60, tenant="acme")
     started = await scheduling.claim_all()
 
-    tokens = await asyncio.gather(*(minter(one, TIMEOUT).mint(BILLING) for one in started))
+    tokens = await asyncio.gather(
+        *(minter(execution, TIMEOUT).mint(BILLING) for execution in started)
+    )
 
-    said = [await read(token, keys) for token in tokens]
-    assert [one["execution"] for one in said] == [str(one.id) for one in started]
-    assert len({one["jti"] for one in said}) == 60
+    claims = [await read(token, keys) for token in tokens]
+    assert [entry["execution"] for entry in claims] == [str(claimed.id) for claimed in started]
+    assert len({entry["jti"] for entry in claims}) == 60
     assert len(await keys.list_all()) == 1
 
 
-async def test_those_who_were_claimed_and_ask_together_are_judged_each_by_its_own_tenant(
+async def test_combined_requests_are_checked_each_by_its_own_tenant(
     scheduling: Scheduling, minter: Minter, keys: SigningKeys
 ) -> None:
     for tenant in ("acme", "globex", "initech"):
         await scheduling.waiting(1, tenant=tenant)
-    started = {one.tenant_id: one for one in (await scheduling.claim()).started}
-    assert len({one.lease_token for one in started.values()}) == 1
+    started = {execution.tenant_id: execution for execution in (await scheduling.claim()).started}
+    assert len({execution.lease_token for execution in started.values()}) == 1
     await scheduling.execute(
         "UPDATE tenantcron.tenant SET status = 'suspended' WHERE id = 'globex'"
     )
 
     answers = await asyncio.gather(
-        *(minter(one, TIMEOUT).mint(BILLING) for one in started.values()), return_exceptions=True
+        *(minter(execution, TIMEOUT).mint(BILLING) for execution in started.values()),
+        return_exceptions=True,
     )
 
     got = dict(zip(started, answers, strict=True))
     assert str(got.pop("globex")) == "no token: tenant globex is suspended"  # type: ignore[call-overload] # a tenant
     for tenant, token in got.items():
-        said = await read(str(token), keys)
-        assert (said["tenant"], said["execution"]) == (tenant, str(started[tenant].id))
+        claims = await read(str(token), keys)
+        assert (claims["tenant"], claims["execution"]) == (tenant, str(started[tenant].id))
 
 
-async def test_those_who_ask_together_fail_together_and_the_next_ones_do_not(
+async def test_combined_requests_fail_together_and_the_next_ones_succeed(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
     tokens = minter(claimed, TIMEOUT)
@@ -341,19 +344,19 @@ async def test_those_who_ask_together_fail_together_and_the_next_ones_do_not(
     answers = await asyncio.gather(
         *(tokens.mint(BILLING) for _ in range(5)), return_exceptions=True
     )
-    assert [type(one) for one in answers] == [TokenError] * 5
+    assert [type(answer) for answer in answers] == [TokenError] * 5
     assert minter.counts.failed[MintFailure.DATABASE] == 5
 
     await scheduling.execute("ALTER TABLE tenantcron.elsewhere RENAME TO identity")
     assert await tokens.mint(BILLING)
 
 
-async def test_one_that_is_cancelled_while_it_waits_takes_nobody_along(
+async def test_a_cancelled_request_does_not_affect_the_others(
     minter: Minter, claimed: Claimed
 ) -> None:
     tokens = minter(claimed, TIMEOUT)
     leaving, *staying = [asyncio.create_task(tokens.mint(BILLING)) for _ in range(4)]
-    await asyncio.sleep(0)  # they have asked, and nobody has answered
+    await asyncio.sleep(0)  # requested, but not answered
     leaving.cancel()
 
     assert len(set(await asyncio.gather(*staying))) == 3
