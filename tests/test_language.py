@@ -108,7 +108,6 @@ EXCEPTIONS: Final = {
     ("tests/provider/*.py", "settle"): "as above",
     ("scheduler/inspect/audit_*.py", "doubled"): "a code of the audit",
     ("tests/scheduler/test_audit.py", "doubled"): "as above",
-    ("tests/support/scheduling.py", "go_on"): "used by tests of areas that are not clean yet",
 }
 
 # Anything but space between two phrases, so that no phrase is found across code.

@@ -81,7 +81,7 @@ class World:
 
     async def later(self, **duration: float) -> None:
         """Let time pass in which the replica lives."""
-        self.scheduling.clock.go_on(**duration)
+        self.scheduling.clock.advance(**duration)
         await self.keep_lease()
 
 
@@ -145,16 +145,16 @@ async def succeed(world: World) -> None:
 
 async def lose_and_start_again(world: World) -> None:
     """Let another replica run it."""
-    world.scheduling.clock.go_on(minutes=2)
+    world.scheduling.clock.advance(minutes=2)
     await recover_lost(world.scheduling.replica())
-    world.scheduling.clock.go_on(minutes=1)
+    world.scheduling.clock.advance(minutes=1)
     (again,) = (await world.scheduling.claim(world.scheduling.replica("two"))).started
     assert again.id == world.claimed.id
     assert again.lease_token != world.claimed.lease_token
 
 
 async def let_the_lease_run_out(world: World) -> None:
-    world.scheduling.clock.go_on(seconds=61)
+    world.scheduling.clock.advance(seconds=61)
 
 
 async def expire(world: World) -> None:

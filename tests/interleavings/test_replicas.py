@@ -86,7 +86,7 @@ async def test_a_lease_is_either_renewed_or_recovered(theatre: Theatre) -> None:
     stage = theatre.stage
     await stage.scheduling.waiting(1)
     claimed = await stage.start()
-    stage.scheduling.clock.go_on(seconds=61)
+    stage.scheduling.clock.advance(seconds=61)
     programs = {"heartbeat": stage.heartbeat([claimed]), "recover": stage.recover()}
 
     async def check(ran: Ran) -> None:
@@ -104,7 +104,7 @@ async def test_a_result_counts_or_the_execution_is_recovered(theatre: Theatre) -
     stage = theatre.stage
     await stage.scheduling.waiting(1)
     claimed = await stage.start()
-    stage.scheduling.clock.go_on(seconds=61)
+    stage.scheduling.clock.advance(seconds=61)
     programs = {
         "finish": stage.finish(claimed, AttemptOutcome.SUCCEEDED),
         "recover": stage.recover(),
@@ -144,7 +144,7 @@ async def test_a_slot_is_released_once_while_its_execution_ends_and_expires(
     await stage.scheduling.waiting(1)
     claimed = await stage.start()
     await stage.scheduling.waiting(1)
-    stage.scheduling.clock.go_on(seconds=61)
+    stage.scheduling.clock.advance(seconds=61)
     programs = {
         "finish": stage.finish(claimed, AttemptOutcome.SUCCEEDED),
         "recover": stage.recover(),

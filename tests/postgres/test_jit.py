@@ -61,7 +61,7 @@ async def test_a_thousand_due_executions_run_without_compiling_a_plan(
 ) -> None:
     await scheduling.schedules(DUE)
     await scheduling.limit(DUE, DUE)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     fired = await scheduling.fire()
     started = await scheduling.claim_all()

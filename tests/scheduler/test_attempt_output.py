@@ -100,7 +100,7 @@ async def test_a_success_stores_its_log_and_result(
     scheduling: Scheduling, function: HandlerFunction
 ) -> None:
     await scheduling.schedule("nightly")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     await scheduling.work(scheduling.replica(), executor(function))
 
@@ -111,7 +111,7 @@ async def test_a_success_stores_its_log_and_result(
 
 async def test_a_failure_stores_its_log(scheduling: Scheduling) -> None:
     await scheduling.schedule("nightly")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     await scheduling.work(scheduling.replica(), executor(async_and_plain(logs_and_fails)[0]))
 
@@ -122,7 +122,7 @@ async def test_a_failure_stores_its_log(scheduling: Scheduling) -> None:
 
 async def test_a_success_without_output_has_no_output_row(scheduling: Scheduling) -> None:
     await scheduling.schedule("nightly")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     await scheduling.work(scheduling.replica(), executor(async_and_plain(lambda _: None)[0]))
 

@@ -130,7 +130,7 @@ async def test_the_scheduler_itself_causes_no_findings(
     await scheduling.schedule("often", "*/15 * * * *", catch_up=catch_up)
     await scheduling.schedule("paused", columns={"paused_at": NOON, "paused_reason": "x"})
     for hours in (0.5, 0.5, 7, 1, 30):
-        scheduling.clock.go_on(hours=hours)
+        scheduling.clock.advance(hours=hours)
         await scheduling.fire()
         await scheduling.claim()
 
@@ -143,7 +143,7 @@ async def test_the_scheduler_itself_causes_no_findings(
 async def test_manually_deleted_rows_are_found(scheduling: Scheduling) -> None:
     await scheduling.schedule(catch_up="all", catch_up_window="24h")
     await scheduling.schedule("other", catch_up="all", catch_up_window="24h")
-    scheduling.clock.go_on(hours=5)
+    scheduling.clock.advance(hours=5)
     await scheduling.fire()
     await scheduling.execute(
         "DELETE FROM tenantcron.execution WHERE schedule_name = 'nightly' AND scheduled_for = :at",
@@ -158,14 +158,14 @@ async def test_manually_deleted_rows_are_found(scheduling: Scheduling) -> None:
 
 async def test_all_occurrences_of_a_schedule_without_rows_are_lost(scheduling: Scheduling) -> None:
     await scheduling.schedule(columns={"last_run_at": hour(3), "next_run_at": hour(4)})
-    scheduling.clock.go_on(hours=3)
+    scheduling.clock.advance(hours=3)
     (lost,) = [finding for finding in (await audited(scheduling)).findings if finding.schedule]
     assert (lost.count, lost.since, lost.until) == (3, hour(1), hour(3))
 
 
 async def test_manual_triggers_and_due_occurrences_are_ignored(scheduling: Scheduling) -> None:
     schedule = await scheduling.schedule()
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     of_nightly: dict[str, Any] = {
         "schedule_id": schedule,
@@ -173,7 +173,7 @@ async def test_manual_triggers_and_due_occurrences_are_ignored(scheduling: Sched
         "scheduled_for": hour(0.5),
     }
     await scheduling.waiting(**of_nightly, actor_source="manual")
-    scheduling.clock.go_on(hours=5)
+    scheduling.clock.advance(hours=5)
     assert found(await audited(scheduling)) == []
     await scheduling.waiting(**of_nightly)
     assert found(await audited(scheduling)) == [("unexpected", "nightly")]
@@ -183,7 +183,7 @@ async def test_the_number_of_statements_does_not_grow_with_the_schedules(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(40)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     with statements(scheduling.database) as sent:
         result = await audited(scheduling)
@@ -260,7 +260,7 @@ async def test_occurrences_of_the_previous_timetable_until_the_refresh_give_no_f
     await refresh(fleet.database, TenantScheduleProvider(), at=scheduling.clock.now)
 
     assert (await audit(fleet.database, RETENTION, at=scheduling.clock.now)).findings == []
-    scheduling.clock.go_on(minutes=70)
+    scheduling.clock.advance(minutes=70)
     assert await scheduling.fire() == 1, "the later of two, which covers both"
     result = await audit(fleet.database, RETENTION, at=scheduling.clock.now)
     assert (result.findings, result.occurrences) == ([], 2)
@@ -309,14 +309,14 @@ async def test_occurrences_computed_with_older_time_zones_give_no_finding(
     daily = await scheduling.schedule(cron="0 2 * * *", timezone="Europe/Berlin")
     one_off = {"tz_version": "2020a", "next_run_at": NOON + timedelta(hours=14)}
     await scheduling.set_cursor(daily, **one_off)
-    scheduling.clock.go_on(hours=15)
+    scheduling.clock.advance(hours=15)
     await scheduling.fire()
     await scheduling.set_cursor(daily, tz_version="2020a", next_run_at=NOON + timedelta(hours=38))
 
     before = found(await audited(scheduling))
     await recompute_for_new_zones(scheduling.database, scheduling.clock.now)
     after = found(await audited(scheduling))
-    scheduling.clock.go_on(days=2)
+    scheduling.clock.advance(days=2)
     await scheduling.fire()
 
     assert before == [("lost", "nightly"), ("unexpected", "nightly")]

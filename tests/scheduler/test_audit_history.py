@@ -36,7 +36,7 @@ async def test_history_before_the_timetable_is_not_read(
 ) -> None:
     await scheduling.schedules(20)
     for _ in range(3):
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
     # A third has ended, so that some rows are live and some are history.
     run(

@@ -191,7 +191,7 @@ async def test_further_failures_of_a_paused_schedule_set_no_second_pause(
     schedule_id = await scheduling.schedule(auto_pause_after=3)
     *first, last = await running(scheduling, schedule_id, 4)
     await fail(scheduling, *first)
-    scheduling.clock.go_on(minutes=1)
+    scheduling.clock.advance(minutes=1)
 
     assert await fail(scheduling, last) == ()
 

@@ -109,7 +109,7 @@ async def test_a_fired_execution_requires_its_handler_or_its_kind_of_target(
 ) -> None:
     await scheduling.schedule("invoice")
     await scheduling.schedule("call", target=URL)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     await scheduling.fire()
 
@@ -195,7 +195,7 @@ async def test_slots_are_not_reserved_for_long_for_a_service_that_does_not_claim
     await scheduling.finish(first)
     assert (await scheduling.claim(billing)).started == ()
 
-    scheduling.clock.go_on(seconds=7)
+    scheduling.clock.advance(seconds=7)
 
     assert len((await scheduling.claim(billing)).started) == 1
 
@@ -217,7 +217,7 @@ async def test_a_row_of_the_previous_release_with_a_target_requires_its_kind(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule("call", target=URL)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     await scheduling.execute("UPDATE tenantcron.execution SET requires = NULL")
 
@@ -245,10 +245,10 @@ async def test_a_catch_all_skips_what_was_declared_within_the_last_hour(
     engine = with_capabilities(scheduling.replica("engine"), patterns=("saga:*",))
     await RunnerWatch(scheduling.replica("billing", "invoice")).declare()
     await scheduling.waiting(1, saga_name="invoice")
-    scheduling.clock.go_on(minutes=59)
+    scheduling.clock.advance(minutes=59)
     assert await scheduling.claim_all(engine) == []
 
-    scheduling.clock.go_on(minutes=2)
+    scheduling.clock.advance(minutes=2)
 
     assert len(await scheduling.claim_all(engine)) == 1
 
@@ -285,7 +285,7 @@ async def test_a_retry_and_a_lost_execution_keep_their_requirement(scheduling: S
     (claimed,) = await scheduling.claim_all(billing)
 
     await scheduling.finish(claimed, AttemptOutcome.FAILED, "broken")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     assert await scheduling.claim_all(scheduling.replica("other", "forecast")) == []
     (again,) = await scheduling.claim_all(billing)
@@ -324,11 +324,11 @@ async def test_an_execution_without_a_runner_waits_until_its_start_deadline(
     await scheduling.waiting(1, saga_name="patient", start_deadline=None)
     watch = RunnerWatch(billing)
 
-    scheduling.clock.go_on(minutes=10)
+    scheduling.clock.advance(minutes=10)
     await report(scheduling, billing)
     await watch.check()
     assert await reasons(scheduling) == [("PENDING", None)] * 2
-    scheduling.clock.go_on(minutes=2)
+    scheduling.clock.advance(minutes=2)
     await report(scheduling, billing)
     await watch.check()
 
@@ -380,7 +380,7 @@ async def test_the_next_occurrence_replaces_one_without_a_runner(
 ) -> None:
     schedule = await scheduling.schedule("forecast", overlap="cancel_running")
     for _ in range(3):
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
 
     await RunnerWatch(scheduling.replica("billing", "invoice")).check()
@@ -394,7 +394,7 @@ async def test_health_reports_sagas_without_a_runner(scheduling: Scheduling) -> 
     await report(scheduling, scheduling.replica("billing", "invoice"))
     await scheduling.waiting(1, saga_name="invoice")
     await scheduling.waiting(3, saga_name="forecast")
-    scheduling.clock.go_on(seconds=30)
+    scheduling.clock.advance(seconds=30)
 
     async with scheduling.database.transaction() as connection:
         vitals = await read_vitals(connection, timedelta(seconds=60), scheduling.clock())
@@ -410,7 +410,7 @@ async def test_health_does_not_count_executions_without_a_runner_as_waiting_for_
     scheduling: Scheduling,
 ) -> None:
     await scheduling.waiting(3, saga_name="forecast")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await report(scheduling, scheduling.replica("billing", "invoice"))
 
     async with scheduling.database.transaction() as connection:
@@ -421,7 +421,7 @@ async def test_health_does_not_count_executions_without_a_runner_as_waiting_for_
 
 async def test_why_explains_that_no_live_replica_can_run_it(scheduling: Scheduling) -> None:
     await scheduling.schedule("forecast", start_within="1h")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     await report(scheduling, scheduling.replica("billing", "invoice"))
 

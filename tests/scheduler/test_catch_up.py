@@ -16,7 +16,7 @@ RUNNING = "SELECT count(*) AS number FROM tenantcron.execution WHERE state = 'RU
 
 async def after_downtime(scheduling: Scheduling, hours: float, **definition: str) -> None:
     await scheduling.schedule(**definition)  # type: ignore[arg-type] # the rest is the definition
-    scheduling.clock.go_on(hours=hours)
+    scheduling.clock.advance(hours=hours)
     await scheduling.fire()
 
 
@@ -64,11 +64,11 @@ async def test_a_catch_up_waits_for_a_slot_as_long_as_its_window(
     await scheduling.claim_all()
     await after_downtime(scheduling, 1.5)
 
-    scheduling.clock.go_on(minutes=59)
+    scheduling.clock.advance(minutes=59)
     await scheduling.claim_all()
     assert await scheduling.count(state="PENDING") == 1
 
-    scheduling.clock.go_on(minutes=1)
+    scheduling.clock.advance(minutes=1)
     await scheduling.claim_all()
     assert await scheduling.count(state="SKIPPED", reason="concurrency limit reached") == 1
 
@@ -78,7 +78,7 @@ async def test_after_a_day_thousands_of_schedules_start_once_within_the_limits(
 ) -> None:
     await scheduling.limit(100, per_tenant=1000)
     await scheduling.schedules(5000)
-    scheduling.clock.go_on(hours=24, minutes=10)
+    scheduling.clock.advance(hours=24, minutes=10)
     await scheduling.fire()
 
     at_once, starts = set[object](), Counter[UUID]()
@@ -104,7 +104,7 @@ async def test_limits_hold_back_a_storm_of_catch_ups_and_lose_none(
     for tenant in ("a", "b", "c"):
         for number in range(4):
             await scheduling.schedule(f"s{number}", tenant=tenant)
-    scheduling.clock.go_on(hours=1, minutes=30)
+    scheduling.clock.advance(hours=1, minutes=30)
     await scheduling.fire()
 
     first = await scheduling.claim_all()
@@ -122,7 +122,7 @@ async def test_a_schedule_continues_after_a_hundred_missed_occurrences(
     await after_downtime(scheduling, 24 * 30)
     await run_all(scheduling)
 
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
 
     assert len(await run_all(scheduling)) == 1
@@ -130,9 +130,9 @@ async def test_a_schedule_continues_after_a_hundred_missed_occurrences(
 
 async def test_two_downtimes_cover_each_occurrence_once(scheduling: Scheduling) -> None:
     await after_downtime(scheduling, 10.5)
-    scheduling.clock.go_on(hours=7)
+    scheduling.clock.advance(hours=7)
     await scheduling.fire()
-    scheduling.clock.go_on(minutes=30)
+    scheduling.clock.advance(minutes=30)
     await scheduling.fire()
 
     covered = [

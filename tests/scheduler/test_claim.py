@@ -20,7 +20,7 @@ NO_SLOT = "concurrency limit reached"
 
 async def test_a_started_execution_has_a_lease_a_token_and_a_worker(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule("nightly")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
 
     (claimed,) = (await scheduling.claim()).started
@@ -41,7 +41,7 @@ async def test_nothing_starts_before_its_time(scheduling: Scheduling) -> None:
     await scheduling.waiting(not_before=NOON + timedelta(seconds=1))
 
     assert (await scheduling.claim()).started == ()
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     assert len((await scheduling.claim()).started) == 1
 
 
@@ -134,11 +134,11 @@ async def test_an_execution_waits_for_start_within_and_is_skipped_at_the_deadlin
     await scheduling.waiting(1, start_deadline=NOON + timedelta(minutes=5))
 
     await scheduling.claim_all()
-    scheduling.clock.go_on(minutes=4, seconds=59)
+    scheduling.clock.advance(minutes=4, seconds=59)
     await scheduling.claim_all()
     assert await scheduling.count(state="PENDING") == 1
 
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     await scheduling.claim_all()
     assert await scheduling.states() != []
     assert await scheduling.count(state="SKIPPED", reason=NO_SLOT) == 1
@@ -173,7 +173,7 @@ async def test_an_execution_that_may_wait_stays_pending_at_the_limit(
     await scheduling.waiting(1, priority=0)
     (first,) = await scheduling.claim_all()
     await scheduling.waiting(1, **columns)
-    scheduling.clock.go_on(hours=3)
+    scheduling.clock.advance(hours=3)
 
     assert await scheduling.claim_all() == []
     assert await scheduling.count(state=columns.get("state", "PENDING")) == 1
@@ -307,9 +307,9 @@ async def test_the_time_until_the_next_pending_execution_may_start(
     # Executions that only other replicas can run do not wake this one.
     await scheduling.waiting(1, saga_name="other", not_before=NOON + timedelta(seconds=10))
     assert await seconds() == 30
-    scheduling.clock.go_on(seconds=60)
+    scheduling.clock.advance(seconds=60)
     assert await seconds() == 30
-    scheduling.clock.go_on(seconds=60)
+    scheduling.clock.advance(seconds=60)
     assert await seconds() is None
     # An execution that became pending after the last claim shortens the sleep.
     assert await seconds(since=NOON + timedelta(seconds=60)) == -30
@@ -319,9 +319,9 @@ async def test_an_execution_that_no_replica_claimed_in_time_does_not_start(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(catch_up="none")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
-    scheduling.clock.go_on(hours=5)
+    scheduling.clock.advance(hours=5)
 
     claim = await scheduling.claim()
 
@@ -333,9 +333,9 @@ async def test_an_execution_fired_at_the_last_moment_has_a_minute_to_be_claimed(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule()
-    scheduling.clock.go_on(hours=1, seconds=60)
+    scheduling.clock.advance(hours=1, seconds=60)
     await scheduling.fire()
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
 
     assert len((await scheduling.claim()).started) == 1
 
@@ -343,12 +343,12 @@ async def test_an_execution_fired_at_the_last_moment_has_a_minute_to_be_claimed(
 async def _failed_once_while(scheduling: Scheduling, change: str) -> None:
     """Fail an attempt during which the cursor is changed, and wait for the retry."""
     await scheduling.schedule()
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     (claimed,) = (await scheduling.claim()).started
     await scheduling.execute(f"UPDATE tenantcron.schedule_cursor SET {change}")  # noqa: S608 -- a test's own words
     await scheduling.finish(claimed, AttemptOutcome.FAILED, "no luck")
-    scheduling.clock.go_on(minutes=5)
+    scheduling.clock.advance(minutes=5)
 
 
 async def test_an_execution_of_a_disabled_schedule_is_not_retried(scheduling: Scheduling) -> None:

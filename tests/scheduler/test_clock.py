@@ -82,7 +82,7 @@ async def test_a_clock_set_back_fires_nothing_twice_or_late(
 ) -> None:
     await scheduling.schedule()
     for step in (1, 1, 1, -2, 1, 1, 1, 1):
-        scheduling.clock.go_on(hours=step)
+        scheduling.clock.advance(hours=step)
         await scheduling.fire()
 
     assert await occurrences(scheduling) == Counter(NOON + n * HOUR for n in range(1, 6))
@@ -94,7 +94,7 @@ async def test_a_clock_that_jumps_forwards_and_back_duplicates_and_loses_nothing
 ) -> None:
     await scheduling.schedule()
     for step in (1, 7, -7, 1, 1, 1, 1, 1, 1, 1, 1, 1):
-        scheduling.clock.go_on(hours=step)
+        scheduling.clock.advance(hours=step)
         await scheduling.fire()
 
     assert await occurrences(scheduling) == Counter(NOON + n * HOUR for n in range(1, 11))
@@ -102,11 +102,11 @@ async def test_a_clock_that_jumps_forwards_and_back_duplicates_and_loses_nothing
 
 async def test_a_clock_set_back_starts_nothing_twice(scheduling: Scheduling) -> None:
     await scheduling.schedule()
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     (claimed,) = await scheduling.claim_all()
 
-    scheduling.clock.go_on(hours=-3)
+    scheduling.clock.advance(hours=-3)
     assert await scheduling.claim_all() == []
     assert await recover_lost(scheduling.replica("two")) == 0
     await scheduling.finish(claimed)
@@ -118,10 +118,10 @@ async def test_an_execution_pending_while_the_clock_is_set_back_starts_at_its_ti
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(start_within="30m")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
-    scheduling.clock.go_on(hours=-1)
+    scheduling.clock.advance(hours=-1)
     assert await scheduling.claim_all() == []
 
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     assert len(await scheduling.claim_all()) == 1

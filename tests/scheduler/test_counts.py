@@ -40,7 +40,7 @@ async def test_attempts_are_counted_by_outcome_with_the_duration_of_their_rows(
     replica = scheduling.replica()
     await scheduling.waiting(2)
     started = await scheduling.claim_all(replica)
-    scheduling.clock.go_on(seconds=7)
+    scheduling.clock.advance(seconds=7)
     await finish_batch(
         replica, [Attempt(execution, AttemptOutcome.SUCCEEDED) for execution in started]
     )
@@ -61,7 +61,7 @@ async def test_a_retry_counts_as_an_attempt_but_not_as_an_end(scheduling: Schedu
         await finish_batch(replica, [Attempt(claimed, AttemptOutcome.TIMED_OUT, "timed out")])
         expected = {(State.DEAD, ReasonCode.TIMED_OUT): 1} if number else {}
         assert replica.counts.ended == expected
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
     timed_out = replica.counts.durations[AttemptOutcome.TIMED_OUT]
     assert dict(timed_out.cumulative())[float("inf")] == 2
 
@@ -80,7 +80,7 @@ async def test_a_refused_owner_counts_as_a_skip_with_its_own_kind(
 async def test_lateness_counts_from_the_earliest_possible_start(scheduling: Scheduling) -> None:
     replica = scheduling.replica()
     await scheduling.waiting(not_before=scheduling.clock.now + timedelta(seconds=10))
-    scheduling.clock.go_on(seconds=12)
+    scheduling.clock.advance(seconds=12)
     await scheduling.claim_all(replica)
     assert replica.counts.lateness.total == 2.0
     assert dict(replica.counts.lateness.cumulative())[1.0] == 0
@@ -109,7 +109,7 @@ async def test_skipped_and_missed_occurrences_are_counted_when_they_are_fired(
     paused = {"paused_at": scheduling.clock.now, "paused_reason": "a long story"}
     await scheduling.schedule("quiet", columns=paused)
     await scheduling.schedule("late", catch_up="none")
-    scheduling.clock.go_on(hours=5, minutes=30)
+    scheduling.clock.advance(hours=5, minutes=30)
     fired = await scheduling.fire(replica)
     assert replica.counts.fired == fired == 2
     assert replica.counts.ended == {
@@ -122,7 +122,7 @@ async def test_a_result_without_a_lease_counts_only_as_refused(scheduling: Sched
     replica, other = scheduling.replica(), scheduling.replica("two")
     await scheduling.waiting()
     (claimed,) = await scheduling.claim_all(replica)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     assert await recover_lost(other) == 1
     await finish_batch(replica, [Attempt(claimed, AttemptOutcome.SUCCEEDED)])
     assert replica.counts.results_refused == 1
@@ -197,7 +197,7 @@ async def test_a_lease_that_another_replica_took_over_counts_as_lost(
     await keep_up(replica, executor)
     assert replica.counts.leases_lost == 0
 
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     assert await recover_lost(scheduling.replica("two")) == 1
     await keep_up(replica, executor)
 

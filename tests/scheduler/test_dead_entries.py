@@ -81,7 +81,7 @@ async def test_firing_does_not_read_entries_of_fired_cursors_before_a_vacuum(
 ) -> None:
     monkeypatch.setattr(fire, "CURSORS_A_BATCH", 20)
     await alone.schedules(600, "0 * * * *")
-    alone.clock.go_on(hours=1)
+    alone.clock.advance(hours=1)
     given: dict[str, object] = {"at": alone.clock.now, "batch": 20}
     read = []
     for _ in range(25):

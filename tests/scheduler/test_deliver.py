@@ -244,10 +244,10 @@ class TestExecutions:
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         schedule = await deliverer.schedule(payload={"as_of": "{{fire_time}}", "a": [1, 2.5]})
-        due = scheduling.clock.go_on(hours=1)
+        due = scheduling.clock.advance(hours=1)
         target.behaviour = answering(500, b"no")
         await deliverer.work()
-        scheduling.clock.go_on(seconds=2)
+        scheduling.clock.advance(seconds=2)
         target.behaviour = answering(200, b"yes")
         (row,) = await deliverer.work()
 
@@ -270,7 +270,7 @@ class TestExecutions:
     ) -> None:
         await deliverer.schedule()
         for _ in range(3):
-            scheduling.clock.go_on(hours=1)
+            scheduling.clock.advance(hours=1)
             await deliverer.work()
         assert len({request.headers["idempotency-key"] for request in target.received}) == 3
 
@@ -278,7 +278,7 @@ class TestExecutions:
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule(overlap="allow")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         operator = Operator(scheduling.database, scheduling.settings, MARIA, scheduling.clock)
         await operator.trigger(NIGHTLY, None)
         await operator.trigger(NIGHTLY, None)
@@ -291,7 +291,7 @@ class TestExecutions:
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule()
-        now = scheduling.clock.go_on(hours=1)
+        now = scheduling.clock.advance(hours=1)
         target.behaviour = answering(409, Retry_After="90")
         (row,) = await deliverer.work()
         assert (row["state"], row["not_before"]) == ("RETRYING", now + timedelta(seconds=90))
@@ -300,11 +300,11 @@ class TestExecutions:
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         target.behaviour = answering(400)
         (row,) = await deliverer.work()
         assert row["state"] == "DEAD"
-        scheduling.clock.go_on(minutes=1)
+        scheduling.clock.advance(minutes=1)
         operator = Operator(scheduling.database, scheduling.settings, MARIA, scheduling.clock)
         await operator.retry(str(row["id"]))
         await deliverer.work()
@@ -321,7 +321,7 @@ class TestRetention:
     ) -> None:
         deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
         await deliverer.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         target.behaviour = answering(503, Retry_After="3600")
         (row,) = await deliverer.work()
         assert row["state"] == "DEAD"
@@ -338,13 +338,13 @@ class TestRetention:
         # An attempt may take 5 minutes, so the last one may begin 55 minutes after the first.
         deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
         await deliverer.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         target.behaviour = answering(503, Retry_After="1500")
         states = []
         for _ in range(3):
             (row,) = await deliverer.work()
             states.append(row["state"])
-            scheduling.clock.go_on(seconds=1500)
+            scheduling.clock.advance(seconds=1500)
         assert states == ["RETRYING", "RETRYING", "DEAD"]
         assert len(target.received) == 3
         await deliverer.caller.close()
@@ -353,10 +353,10 @@ class TestRetention:
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule(overlap="queue", catch_up="none")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         target.behaviour = answering(503)
         await deliverer.work()
-        scheduling.clock.go_on(hours=24)
+        scheduling.clock.advance(hours=24)
         sent = len(target.received)
         await scheduling.execute("UPDATE tenantcron.schedule_cursor SET next_run_at = NULL")
         (row, *_) = await deliverer.work()
@@ -368,17 +368,17 @@ class TestRetention:
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         target.behaviour = answering(400)
         (row,) = await deliverer.work()
         await scheduling.execute("UPDATE tenantcron.schedule_cursor SET next_run_at = NULL")
-        scheduling.clock.go_on(days=2)
+        scheduling.clock.advance(days=2)
         operator = Operator(scheduling.database, scheduling.settings, MARIA, scheduling.clock)
         await operator.retry(str(row["id"]))
         target.behaviour = answering(503)
         (row,) = await deliverer.work()
         assert row["state"] == "RETRYING"
-        scheduling.clock.go_on(seconds=2)
+        scheduling.clock.advance(seconds=2)
         target.behaviour = answering(200)
         (row,) = await deliverer.work()
         assert (row["state"], row["attempt"]) == ("SUCCEEDED", 3)
@@ -387,7 +387,7 @@ class TestRetention:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
         (execution,) = await scheduling.claim_all()
         await scheduling.finish(
@@ -404,7 +404,7 @@ class TestRetention:
         deliverer = Deliverer(scheduling, target, keeps=timedelta(minutes=60))
         assert self.margin(deliverer) is None
         await deliverer.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         target.behaviour = answering(503, Retry_After="60")
         with capture_logs() as logs:
             await deliverer.work()
@@ -412,7 +412,7 @@ class TestRetention:
         assert self.margin(deliverer) == 54 * 60
         assert not [line for line in logs if line["event"] == "retention_margin_small"]
 
-        scheduling.clock.go_on(seconds=60)
+        scheduling.clock.advance(seconds=60)
         target.behaviour = answering(503, Retry_After="3200")
         with capture_logs() as logs:
             await deliverer.work()
@@ -425,13 +425,13 @@ class TestRetention:
         self, scheduling: Scheduling, deliverer: Deliverer, target: Service
     ) -> None:
         await deliverer.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         margins = []
         for after in ("3600", "60"):
             target.behaviour = answering(503, Retry_After=after)
             await deliverer.work()
             margins.append(deliverer.replica.retention.margin)
-            scheduling.clock.go_on(hours=1)
+            scheduling.clock.advance(hours=1)
             await scheduling.execute("UPDATE tenantcron.schedule_cursor SET next_run_at = NULL")
         assert margins[0] == (24 - 1) * 3600 - 300
         assert margins[1] == min(m for m in margins if m is not None)

@@ -49,7 +49,7 @@ async def fail(scheduling: Scheduling, claimed: Claimed) -> None:
 
 
 async def recover(scheduling: Scheduling, _: Claimed) -> None:
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     assert await recover_lost(scheduling.replica("two")) == 1
 
 
@@ -63,7 +63,7 @@ async def forget_row(scheduling: Scheduling, _: Claimed) -> None:
 
 async def run_again(scheduling: Scheduling, _: Claimed) -> None:
     await scheduling.execute(FORGET_CLAIM)
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     (again,) = (await scheduling.claim()).started
     await scheduling.finish(again)
 

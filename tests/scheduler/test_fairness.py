@@ -16,7 +16,7 @@ async def test_a_long_queue_does_not_delay_the_only_execution_of_another_tenant(
     await scheduling.waiting(1000, tenant="busy", priority=0)
     first = await scheduling.claim_all()
     assert {execution.tenant_id for execution in first} == {"busy"}
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     await scheduling.waiting(1, tenant="quiet", priority=3)
 
     await scheduling.finish(first[0])

@@ -21,7 +21,7 @@ FAILED, SUCCEEDED = AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED
 async def running(scheduling: Scheduling, **definition: object) -> Claimed:
     """Return an execution that has just started."""
     await scheduling.schedule(**definition)  # type: ignore[arg-type] # as given
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     (claimed,) = (await scheduling.claim()).started
     return claimed
@@ -29,7 +29,7 @@ async def running(scheduling: Scheduling, **definition: object) -> Claimed:
 
 async def test_a_success_ends_the_execution_and_records_the_attempt(scheduling: Scheduling) -> None:
     claimed = await running(scheduling)
-    ended_at = scheduling.clock.go_on(seconds=3)
+    ended_at = scheduling.clock.advance(seconds=3)
 
     finished = await scheduling.finish(claimed)
 
@@ -88,7 +88,7 @@ async def test_failures_are_retried_until_the_attempts_are_used_up(
             assert row["finished_at"] is None
             assert row["start_deadline"] is None
             assert (await scheduling.cursor(claimed.schedule_id))["consecutive_failures"] == 0
-            scheduling.clock.go_on(minutes=1)
+            scheduling.clock.advance(minutes=1)
             (claimed,) = (await scheduling.claim()).started
             assert claimed.attempt == number + 1
             seen += await scheduling.states()
@@ -115,9 +115,9 @@ async def test_a_retry_does_not_start_before_its_time(scheduling: Scheduling) ->
 
     (row,) = await scheduling.rows()
     assert row["not_before"] == scheduling.clock.now + timedelta(seconds=30)
-    scheduling.clock.go_on(seconds=29)
+    scheduling.clock.advance(seconds=29)
     assert (await scheduling.claim()).started == ()
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     assert len((await scheduling.claim()).started) == 1
 
 
@@ -207,7 +207,7 @@ async def test_a_result_after_the_lease_was_taken_changes_nothing(
     scheduling: Scheduling, outcome: AttemptOutcome, *, again: bool
 ) -> None:
     stalled = await running(scheduling)
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
     assert await recover_lost(scheduling.replica("two")) == 1
     if again:
         assert len((await scheduling.claim(scheduling.replica("two"))).started) == 1
@@ -223,11 +223,11 @@ async def test_a_result_after_the_lease_was_taken_changes_nothing(
 
 async def test_a_heartbeat_after_the_lease_was_taken_renews_nothing(scheduling: Scheduling) -> None:
     stalled = await running(scheduling)
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
     await recover_lost(scheduling.replica("two"))
     (taken,) = (await scheduling.claim(scheduling.replica("two"))).started
     before = await scheduling.rows()
-    scheduling.clock.go_on(seconds=10)
+    scheduling.clock.advance(seconds=10)
 
     async with scheduling.database.transaction() as connection:
         lease = timedelta(seconds=60)

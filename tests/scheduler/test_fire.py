@@ -22,7 +22,7 @@ async def test_an_occurrence_becomes_one_execution_with_its_actor_and_source(
     scheduling: Scheduling,
 ) -> None:
     schedule_id = await scheduling.schedule("nightly", priority="high")
-    scheduling.clock.go_on(hours=1, seconds=2)
+    scheduling.clock.advance(hours=1, seconds=2)
 
     assert await scheduling.fire() == 1
 
@@ -48,7 +48,7 @@ async def test_an_occurrence_becomes_one_execution_with_its_actor_and_source(
 
 async def test_the_actor_names_the_service(scheduling: Scheduling) -> None:
     await scheduling.schedule()
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     replica = scheduling.replica()
 
     await fire_batch(replace(replica, settings=replace(replica.settings, service="billing")))
@@ -58,7 +58,7 @@ async def test_the_actor_names_the_service(scheduling: Scheduling) -> None:
 
 async def test_a_catch_up_has_its_own_source(scheduling: Scheduling) -> None:
     await scheduling.schedule()
-    scheduling.clock.go_on(hours=1, minutes=30)
+    scheduling.clock.advance(hours=1, minutes=30)
 
     await scheduling.fire()
 
@@ -72,7 +72,7 @@ async def test_future_and_disabled_cursors_do_not_fire(
     await scheduling.schedule("off", columns={"enabled": False, "next_run_at": NOON})
     await scheduling.schedule("over", columns={"next_run_at": None})
     await scheduling.schedule("faulty", columns={"fault": "no", "next_run_at": NOON})
-    scheduling.clock.go_on(minutes=59, seconds=59)
+    scheduling.clock.advance(minutes=59, seconds=59)
 
     assert await scheduling.fire() == 0
     assert await scheduling.rows() == []
@@ -88,7 +88,7 @@ async def test_concurrent_replicas_create_one_execution_per_occurrence(
     several = [scheduling.replica(f"r{number}") for number in range(replicas)]
 
     for _ in range(12):
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         fired = await asyncio.gather(
             *(scheduling.fire(replica) for replica in several for _ in range(2))
         )
@@ -125,7 +125,7 @@ async def test_a_cursor_that_was_moved_back_manually_does_not_fire_again(
 ) -> None:
     schedule_id = await scheduling.schedule(catch_up=catch_up, catch_up_window="6h")
     for _ in range(3):
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
     before = await scheduling.rows()
 
@@ -141,7 +141,7 @@ async def test_a_crash_before_the_commit_changes_nothing(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule_id = await scheduling.schedule()
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     before = await scheduling.cursor(schedule_id)
 
     async def crash(*_: object) -> None:
@@ -170,7 +170,7 @@ async def test_a_cursor_that_cannot_be_evaluated_is_quarantined_and_the_others_f
     bad = await scheduling.schedule("bad")
     await scheduling.schedule("good")
     await scheduling.set_cursor(bad, **columns)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     fired = await fire_batch(scheduling.replica())
 
@@ -187,7 +187,7 @@ async def test_the_fault_of_an_unreadable_definition_names_its_key_and_the_other
 ) -> None:
     bad = await scheduling.schedule("bad", catch_up="sometimes")
     await scheduling.schedule("good")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     await scheduling.fire()
 
@@ -206,7 +206,7 @@ async def test_a_schedule_with_a_missing_definition_fires_again_after_an_apply(
     await scheduling.execute(
         "DELETE FROM tenantcron.schedule_definition WHERE definition->>'timeout' = '7m'"
     )
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     replica = scheduling.replica()
 
     await scheduling.fire(replica)
@@ -230,7 +230,7 @@ async def test_a_cursor_that_the_database_rejects_is_quarantined_and_the_others_
     await scheduling.execute(
         "ALTER TABLE tenantcron.execution ADD CHECK (schedule_name NOT IN ('s5', 's17'))"
     )
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     fired = await fire_batch(scheduling.replica())
 
@@ -260,7 +260,7 @@ async def test_a_cursor_without_a_history_partition_does_not_stop_the_others(
         "UPDATE tenantcron.schedule_cursor SET cron_expr = '0 0 1 11 *' WHERE schedule_id = :id",
         id=late,
     )
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     await scheduling.fire()
 
@@ -273,7 +273,7 @@ async def test_if_all_cursors_are_rejected_none_is_quarantined_and_all_stay_due(
 ) -> None:
     await scheduling.schedules(5)
     # The clock has jumped to a month without a history partition.
-    scheduling.clock.go_on(days=200)
+    scheduling.clock.advance(days=200)
 
     with pytest.raises(DBAPIError, match="no partition"):
         await scheduling.fire()
@@ -287,7 +287,7 @@ async def test_if_all_cursors_are_rejected_none_is_quarantined_and_all_stay_due(
 async def test_a_database_error_quarantines_no_cursor(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     await scheduling.execute("ALTER TABLE tenantcron.execution RENAME COLUMN overlap TO policy")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     with pytest.raises((DBAPIError, DatabaseError)):
         await scheduling.fire()
@@ -300,7 +300,7 @@ async def test_a_batch_ends_after_a_number_of_occurrences_and_the_next_continues
 ) -> None:
     monkeypatch.setattr(fire_module, "STEPS_A_BATCH", 100)
     await scheduling.schedules(10)
-    scheduling.clock.go_on(hours=48)
+    scheduling.clock.advance(hours=48)
 
     batches = [await fire_batch(scheduling.replica()) for _ in range(4)]
 
@@ -318,7 +318,7 @@ async def test_occurrences_before_the_retained_history_only_move_the_cursor(
 ) -> None:
     once = await scheduling.schedule("once", "@at 2026-12-01T13:00:00Z")
     yearly = await scheduling.schedule("yearly", "0 13 1 12 *")
-    scheduling.clock.go_on(days=200)
+    scheduling.clock.advance(days=200)
     await scheduling.prepare()
 
     assert await scheduling.fire() == 0
@@ -331,7 +331,7 @@ async def test_occurrences_before_the_retained_history_only_move_the_cursor(
 
 async def test_a_cover_begins_within_the_retained_history(scheduling: Scheduling) -> None:
     await scheduling.schedule("daily", "0 13 * * *")
-    scheduling.clock.go_on(days=200)
+    scheduling.clock.advance(days=200)
     await scheduling.prepare()
 
     await scheduling.fire()
@@ -345,7 +345,7 @@ async def test_after_a_day_of_downtime_each_of_thousands_of_schedules_fires_once
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(5000)
-    scheduling.clock.go_on(hours=24, minutes=10)
+    scheduling.clock.advance(hours=24, minutes=10)
 
     assert await scheduling.fire() == 10_000
 
@@ -364,7 +364,7 @@ async def test_a_timetable_without_occurrences_leaves_the_cursor_without_a_next_
     scheduling: Scheduling,
 ) -> None:
     never = await scheduling.schedule("never", "0 0 31 2 *", columns={"next_run_at": ONE})
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     assert await scheduling.fire() == 1
 
@@ -377,7 +377,7 @@ async def test_the_cursor_of_a_paused_schedule_keeps_moving(scheduling: Scheduli
         columns={"paused_at": NOON, "paused_by": "maria", "paused_reason": "partner is down"}
     )
     for _ in range(2):
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
 
     rows = await scheduling.rows()
@@ -397,5 +397,5 @@ async def test_the_time_until_the_next_cursor_is_due(scheduling: Scheduling) -> 
     assert await seconds() is None
     await scheduling.schedule()
     assert await seconds() == 3600
-    scheduling.clock.go_on(hours=2)
+    scheduling.clock.advance(hours=2)
     assert await seconds() == -3600

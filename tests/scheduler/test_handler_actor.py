@@ -134,7 +134,7 @@ async def test_the_lease_of_an_earlier_attempt_proves_no_actor(
 ) -> None:
     first = await started(scheduling)
     await scheduling.finish(first, AttemptOutcome.FAILED, "x")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     (second,) = (await scheduling.claim()).started
     assert (second.id, second.attempt) == (first.id, 2)
 

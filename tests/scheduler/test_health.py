@@ -45,9 +45,9 @@ async def test_schedules_with_a_replica_are_healthy(scheduling: Scheduling) -> N
 async def test_a_replica_counts_as_live_for_two_leases(scheduling: Scheduling) -> None:
     await scheduling.schedule()
     await replica(scheduling)
-    scheduling.clock.go_on(seconds=120)
+    scheduling.clock.advance(seconds=120)
     assert "no-replica" not in await findings(scheduling)
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     found = await findings(scheduling)
     assert found["no-replica"].severity is FindingSeverity.ERROR
     assert "tenantcron run" in found["no-replica"].hint
@@ -55,18 +55,18 @@ async def test_a_replica_counts_as_live_for_two_leases(scheduling: Scheduling) -
 
 async def test_an_occurrence_may_be_late_for_five_minutes(scheduling: Scheduling) -> None:
     await scheduling.schedule()
-    scheduling.clock.go_on(hours=1, minutes=5)
+    scheduling.clock.advance(hours=1, minutes=5)
     assert "schedule-overdue" not in await findings(scheduling)
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     late = (await findings(scheduling))["schedule-overdue"]
     assert (late.severity, late.subjects) == (FindingSeverity.WARNING, ("acme/nightly",))
-    scheduling.clock.go_on(hours=2)
+    scheduling.clock.advance(hours=2)
     assert (await findings(scheduling))["schedule-overdue"].severity is FindingSeverity.ERROR
 
 
 async def test_a_finding_counts_all_subjects_and_names_only_some(scheduling: Scheduling) -> None:
     await scheduling.schedules(25)
-    scheduling.clock.go_on(hours=2)
+    scheduling.clock.advance(hours=2)
     late = (await findings(scheduling))["schedule-overdue"]
     assert (late.count, len(late.subjects)) == (25, 10)
 
@@ -87,13 +87,13 @@ async def _not_synced(scheduling: Scheduling) -> None:
 
 async def _not_followed(scheduling: Scheduling) -> None:
     await scheduling.tenant("beta", schedule_revision=2, synced_revision=1)
-    scheduling.clock.go_on(minutes=2, seconds=1)
+    scheduling.clock.advance(minutes=2, seconds=1)
 
 
 async def _dead_lease(scheduling: Scheduling) -> None:
     await scheduling.waiting(id="00000000-0000-4000-8000-000000000001")
     await scheduling.claim()
-    scheduling.clock.go_on(seconds=121)
+    scheduling.clock.advance(seconds=121)
 
 
 async def _no_month(scheduling: Scheduling) -> None:
@@ -108,7 +108,7 @@ async def _no_next_month(scheduling: Scheduling) -> None:
 
 async def _long_wait(scheduling: Scheduling) -> None:
     await scheduling.waiting(2)
-    scheduling.clock.go_on(minutes=5, seconds=1)
+    scheduling.clock.advance(minutes=5, seconds=1)
 
 
 WEBHOOK = (
@@ -136,9 +136,9 @@ async def _webhook_behind(scheduling: Scheduling) -> None:
         " ('ops', 'acme', 7, gen_random_uuid(), 't', 's', :now, '{}', :now)",
         now=scheduling.clock.now,
     )
-    scheduling.clock.go_on(minutes=15)
+    scheduling.clock.advance(minutes=15)
     assert "webhook-behind" not in await findings(scheduling)
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
 
 
 TROUBLES = [
@@ -203,7 +203,7 @@ async def test_a_manual_pause_and_a_short_wait_give_no_finding(
     await scheduling.schedule(columns={**PAUSED, "paused_reason": "partner is down"})
     await scheduling.tenant("beta", schedule_revision=2, synced_revision=1)
     await scheduling.waiting()
-    scheduling.clock.go_on(minutes=2)
+    scheduling.clock.advance(minutes=2)
     await replica(scheduling)
 
     assert await findings(scheduling) == {}

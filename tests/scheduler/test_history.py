@@ -43,7 +43,7 @@ def test_months_cross_the_end_of_a_year() -> None:
 
 
 async def test_the_next_partition_is_created_a_month_later(scheduling: Scheduling) -> None:
-    scheduling.clock.go_on(days=31)
+    scheduling.clock.advance(days=31)
     await scheduling.prepare()
     await scheduling.prepare()
 
@@ -51,7 +51,7 @@ async def test_the_next_partition_is_created_a_month_later(scheduling: Schedulin
 
 
 async def test_concurrent_replicas_create_each_partition_once(scheduling: Scheduling) -> None:
-    scheduling.clock.go_on(days=70)
+    scheduling.clock.advance(days=70)
 
     await asyncio.gather(*(prepare_history(scheduling.replica(f"r{n}")) for n in range(4)))
 
@@ -66,7 +66,7 @@ async def test_history_older_than_the_retention_is_dropped_with_its_attempts(
             1, state="SUCCEEDED", scheduled_for=NOON + timedelta(days=day - 90), attempt=1
         )
     # On the first of January, ninety days ago was in October.
-    scheduling.clock.go_on(days=31)
+    scheduling.clock.advance(days=31)
 
     await asyncio.gather(*(clean_up(scheduling.replica(f"r{n}")) for n in range(3)))
 
@@ -86,7 +86,7 @@ async def test_a_month_with_unfinished_executions_is_kept(
     held = {**lease, "worker_id": "one", "started_at": NOON} if state == "RUNNING" else {}
     september = NOON - timedelta(days=80)
     await scheduling.waiting(1, state=state, scheduled_for=september, **held)
-    scheduling.clock.go_on(days=62)
+    scheduling.clock.advance(days=62)
 
     await clean_up(scheduling.replica())
 
@@ -101,7 +101,7 @@ async def test_a_month_with_a_concurrent_retry_is_kept(
     september = NOON - timedelta(days=80)
     await scheduling.waiting(1, state="DEAD", scheduled_for=september, attempt=1)
     (row,) = await scheduling.rows()
-    scheduling.clock.go_on(days=31)
+    scheduling.clock.advance(days=31)
     async with scheduling.database.transaction() as operator:
         await executions.retry(
             operator, UUID(str(row["id"])), september, more_attempts=3, at=scheduling.clock.now
@@ -123,7 +123,7 @@ async def test_a_lock_timeout_drops_nothing(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
-    scheduling.clock.go_on(days=62)
+    scheduling.clock.advance(days=62)
     async with scheduling.database.transaction() as reader:
         await reader.exec_driver_sql("SELECT count(*) FROM tenantcron.execution")
 
@@ -139,7 +139,7 @@ async def test_creating_a_partition_does_not_wait_for_readers_or_writers(
 ) -> None:
     monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
     await scheduling.waiting(1)
-    scheduling.clock.go_on(days=31)
+    scheduling.clock.advance(days=31)
     async with scheduling.database.transaction() as writer:
         await writer.exec_driver_sql("UPDATE tenantcron.execution SET reason = 'x'")
 
@@ -154,7 +154,7 @@ async def test_a_partition_with_another_name_is_not_dropped(
     await scheduling.execute(
         "CREATE TABLE tenantcron.execution_rest PARTITION OF tenantcron.execution_past DEFAULT"
     )
-    scheduling.clock.go_on(days=31)
+    scheduling.clock.advance(days=31)
 
     await scheduling.prepare()
     await clean_up(scheduling.replica())

@@ -60,7 +60,7 @@ async def test_a_heartbeat_renews_the_lease_and_reports_the_replica(
 ) -> None:
     work, claimed = AtWork(), await started(scheduling)
     running = await work.start(claimed)
-    scheduling.clock.go_on(seconds=50)
+    scheduling.clock.advance(seconds=50)
 
     await keep_up(scheduling.replica(), work.executor)
 
@@ -68,7 +68,7 @@ async def test_a_heartbeat_renews_the_lease_and_reports_the_replica(
     assert row["lease_until"] == NOON + timedelta(seconds=50) + LEASE
     (worker,) = await scheduling.rows("worker", "id")
     assert (worker["id"], worker["running"], worker["draining"]) == ("one", 1, False)
-    scheduling.clock.go_on(seconds=59)
+    scheduling.clock.advance(seconds=59)
     assert await recover_lost(scheduling.replica("two")) == 0
     work.end.set()
     assert (await running).outcome is AttemptOutcome.SUCCEEDED
@@ -93,7 +93,7 @@ async def test_a_heartbeat_stops_attempts_that_another_replica_took_over(
 ) -> None:
     work, claimed = AtWork(), await started(scheduling)
     running = await work.start(claimed)
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
     assert await recover_lost(scheduling.replica("two")) == 1
 
     await keep_up(scheduling.replica(), work.executor)
@@ -109,7 +109,7 @@ async def test_a_heartbeat_does_not_stop_a_new_claim_of_the_same_execution(
     """The same execution runs twice in one process. Only the lost claim is stopped."""
     work, claimed = AtWork(), await started(scheduling)
     old = await work.start(claimed)
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
     await recover_lost(scheduling.replica())
     (again,) = (await scheduling.claim()).started
     new = await work.start(again)
@@ -126,9 +126,9 @@ async def test_a_heartbeat_does_not_stop_a_new_claim_of_the_same_execution(
 
 async def test_a_lease_is_valid_to_its_last_moment(scheduling: Scheduling) -> None:
     await started(scheduling)
-    scheduling.clock.go_on(seconds=60)
+    scheduling.clock.advance(seconds=60)
     assert await recover_lost(scheduling.replica("two")) == 0
-    scheduling.clock.go_on(seconds=0.001)
+    scheduling.clock.advance(seconds=0.001)
     assert await recover_lost(scheduling.replica("two")) == 1
 
 
@@ -136,7 +136,7 @@ async def test_a_lost_execution_is_recorded_and_starts_again_at_once(
     scheduling: Scheduling,
 ) -> None:
     claimed = await started(scheduling)
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
 
     await recover_lost(scheduling.replica("two"))
 
@@ -154,7 +154,7 @@ async def test_a_cancelled_execution_whose_worker_is_lost_ends_cancelled(
     await scheduling.execute(
         "UPDATE tenantcron.execution SET cancel_requested_at = now(), cancel_reason = 'by maria'"
     )
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
 
     await recover_lost(scheduling.replica("two"))
 
@@ -166,7 +166,7 @@ async def test_concurrent_replicas_recover_each_execution_once(scheduling: Sched
     await scheduling.limit(100)
     await scheduling.waiting(30)
     await scheduling.claim_all()
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
 
     recovered = await asyncio.gather(
         *(recover_lost(scheduling.replica(f"r{number}")) for number in range(4))
@@ -181,7 +181,7 @@ async def test_a_concurrent_result_and_recovery_count_once(scheduling: Schedulin
     await scheduling.limit(100)
     await scheduling.waiting(20)
     claimed = await scheduling.claim_all()
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
 
     finished, recovered = await asyncio.gather(
         asyncio.gather(*(scheduling.finish(attempt) for attempt in claimed)),
@@ -198,7 +198,7 @@ async def test_an_execution_of_a_deleted_tenant_is_recovered(scheduling: Schedul
     await started(scheduling)
     await scheduling.execute("DELETE FROM tenantcron.schedule_cursor")
     await scheduling.execute("DELETE FROM tenantcron.tenant")
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
 
     assert await recover_lost(scheduling.replica("two")) == 1
 
@@ -227,7 +227,7 @@ async def test_an_execution_that_cannot_end_does_not_block_the_recovery_of_other
     assert len((await scheduling.claim()).started) == 2
     await scheduling.execute("UPDATE tenantcron.execution SET suspicion = 4")
     await scheduling.execute("DROP TABLE tenantcron.execution_past_2026_11")
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
 
     assert await recover_lost(scheduling.replica("two")) == 1
     killed = ("DEAD", "killed its worker 3 times")
@@ -238,7 +238,7 @@ async def test_the_lease_of_an_unwritten_result_is_renewed(
     scheduling: Scheduling,
 ) -> None:
     claimed = await started(scheduling)
-    scheduling.clock.go_on(seconds=50)
+    scheduling.clock.advance(seconds=50)
 
     await renew(scheduling.replica(), AtWork().executor, [claimed])
 
@@ -251,7 +251,7 @@ async def test_a_blocked_replica_renews_claims_whose_response_it_has_not_read(
 ) -> None:
     """The blocked loop has not read the response to its claim."""
     await started(scheduling)
-    scheduling.clock.go_on(seconds=50)
+    scheduling.clock.advance(seconds=50)
 
     await renew(scheduling.replica(), AtWork().executor)
     (before,) = await scheduling.rows()

@@ -149,6 +149,6 @@ async def test_an_expired_lease_keeps_its_slot_until_it_is_recovered(
     await scheduling.limit(1)
     await scheduling.waiting(2, start_deadline=NOON + timedelta(hours=1))
     await scheduling.claim_all()
-    scheduling.clock.go_on(minutes=10)
+    scheduling.clock.advance(minutes=10)
 
     assert await scheduling.claim_all() == []

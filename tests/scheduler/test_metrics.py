@@ -47,7 +47,7 @@ async def test_pending_executions_are_reported_by_priority_and_running_ones_with
     assert len(await scheduling.claim_all()) == 2
     await scheduling.waiting(3, priority=0)
     await scheduling.waiting(1, state="RETRYING", attempt=1, priority=3)
-    scheduling.clock.go_on(seconds=90)
+    scheduling.clock.advance(seconds=90)
     scraped = await scrape(scheduling)
     assert scraped.values("executions_pending", "priority") == {
         "critical": 3,
@@ -178,7 +178,7 @@ async def test_enabled_webhooks_report_their_lag_and_dropped_events(
         await hooks.happen("one")
         await hooks.deliver()
     await scheduling.execute("UPDATE tenantcron.webhook SET disabled_at = now() WHERE name = 'off'")
-    scheduling.clock.go_on(seconds=70)
+    scheduling.clock.advance(seconds=70)
     scraped = await scrape(scheduling)
     assert scraped.values("webhook_lag_seconds", "webhook") == {"idle": 0, "ops": 70}
     assert scraped.values("webhook_events_dropped_total", "webhook") == {"idle": 0, "ops": 4}

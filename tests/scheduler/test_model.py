@@ -128,7 +128,7 @@ class Scheduler(RuleBasedStateMachine):
     @rule(tenant=TENANT, manifest=MANIFEST)
     def apply(self, tenant: str, manifest: Manifest) -> None:
         """Schedules are created, changed, disabled, removed and created again."""
-        self.world.clock.go_on(seconds=1)
+        self.world.clock.advance(seconds=1)
         live = {
             name: schedule for name, schedule in self.model.declared.items() if name[0] == tenant
         }
@@ -165,7 +165,7 @@ class Scheduler(RuleBasedStateMachine):
 
     @rule(name=NAME)
     def trigger(self, name: Name) -> None:
-        self.world.clock.go_on(seconds=1)
+        self.world.clock.advance(seconds=1)
         self.model.refresh()
         if name[0] in self.suspended:
             self.refused(lambda: self.world.trigger(name), OperationError)

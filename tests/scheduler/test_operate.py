@@ -44,7 +44,7 @@ async def only_execution(scheduling: Scheduling) -> Row:
 async def dead(scheduling: Scheduling) -> UUID:
     """Return an execution that has used up its only attempt."""
     await scheduling.schedule(retry={"max_attempts": 1, "backoff": "1s", "max_backoff": "1s"})
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     (claimed,) = (await scheduling.claim()).started
     await scheduling.finish(claimed, AttemptOutcome.FAILED, "ValueError: no")
@@ -76,7 +76,7 @@ class TestPause:
 
     async def test_pending_executions_still_run(self, scheduling: Scheduling) -> None:
         await scheduling.schedule(start_within="1h")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
 
         paused = await operator(scheduling).pause(NIGHTLY, "x", None)
@@ -88,7 +88,7 @@ class TestPause:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(start_within="1h")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
         await operator(scheduling).trigger(NIGHTLY, None)
 
@@ -103,7 +103,7 @@ class TestPause:
     async def test_a_second_pause_replaces_reason_and_end(self, scheduling: Scheduling) -> None:
         schedule = await scheduling.schedule()
         await operator(scheduling).pause(NIGHTLY, "first", NOON + timedelta(days=1))
-        scheduling.clock.go_on(minutes=1)
+        scheduling.clock.advance(minutes=1)
 
         await operator(scheduling).pause(NIGHTLY, "second", None)
 
@@ -131,7 +131,7 @@ class TestResume:
     ) -> None:
         schedule = await scheduling.schedule(catch_up="all", catch_up_window="24h")
         await operator(scheduling).pause(NIGHTLY, "x", None)
-        scheduling.clock.go_on(hours=3, minutes=30)
+        scheduling.clock.advance(hours=3, minutes=30)
 
         resumed = await operator(scheduling).resume(NIGHTLY, None)
         await scheduling.fire()
@@ -154,7 +154,7 @@ class TestResume:
     ) -> None:
         await scheduling.schedule(catch_up="all", catch_up_window="24h")
         await operator(scheduling).pause(NIGHTLY, "x", NOON + timedelta(hours=2))
-        scheduling.clock.go_on(hours=3, minutes=30)
+        scheduling.clock.advance(hours=3, minutes=30)
 
         resumed = await operator(scheduling).resume(NIGHTLY, None)
         await scheduling.fire()
@@ -191,7 +191,7 @@ class TestResume:
     ) -> None:
         schedule = await scheduling.schedule(overlap="nonsense")
         await operator(scheduling).pause(NIGHTLY, "x", None)
-        scheduling.clock.go_on(hours=2)
+        scheduling.clock.advance(hours=2)
 
         resumed = await operator(scheduling).resume(NIGHTLY, None)
 
@@ -280,7 +280,7 @@ class TestTrigger:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule()
-        scheduling.clock.go_on(days=400)
+        scheduling.clock.advance(days=400)
         await operator(scheduling).trigger(NIGHTLY, None)
         assert (await only_execution(scheduling))["state"] == "PENDING"
 
@@ -305,7 +305,7 @@ class TestRetry:
         self, scheduling: Scheduling
     ) -> None:
         execution = await dead(scheduling)
-        scheduling.clock.go_on(minutes=5)
+        scheduling.clock.advance(minutes=5)
 
         row = await operator(scheduling).retry(str(execution)[:8])
 
@@ -326,10 +326,10 @@ class TestRetry:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
         (running,) = (await scheduling.claim()).started
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
         (skipped,) = (await scheduling.claim()).skipped
 
@@ -343,12 +343,12 @@ class TestRetry:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(overlap="cancel_running")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
         skipped = await operator(scheduling).cancel(
             str((await only_execution(scheduling))["id"]), None
         )
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
         (running,) = await scheduling.claim_all()
 

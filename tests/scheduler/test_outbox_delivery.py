@@ -192,7 +192,7 @@ async def test_a_rejected_event_is_sent_again_with_the_same_id_and_blocks_only_i
             "SELECT * FROM tenantcron.webhook_lane WHERE tenant_id = 'acme'"
         )
         assert (lane["failures"], str(status) in str(lane["last_error"])) == (1, True)
-        scheduling.clock.go_on(minutes=5)
+        scheduling.clock.advance(minutes=5)
         delivered = await hooks.deliver()
 
     assert subjects(delivered) == ["good", "bad", "bad", "after"]
@@ -217,7 +217,7 @@ async def test_a_webhook_whose_receiver_is_gone_is_disabled_and_recorded(
         await hooks.add()
         await hooks.happen("one", "two")
         await hooks.deliver()
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await hooks.deliver()
     assert len(hooks.receiver.received) == 1
     (webhook,) = await scheduling.rows("webhook", "name")
@@ -378,14 +378,14 @@ async def test_events_older_than_the_retention_are_dropped_and_counted(
         await hooks.add()
         await hooks.happen("old", "old too")
         await hooks.deliver()
-        scheduling.clock.go_on(days=6)
+        scheduling.clock.advance(days=6)
         await hooks.happen("new")
         await hooks.deliver()
-        scheduling.clock.go_on(days=1, seconds=1)
+        scheduling.clock.advance(days=1, seconds=1)
         await clean_up(scheduling.replica())
         hooks.receiver.behaviour = answering(200)
         hooks.receiver.received.clear()
-        scheduling.clock.go_on(minutes=5)
+        scheduling.clock.advance(minutes=5)
         delivered = await hooks.deliver()
     assert subjects(delivered) == ["new"]
     (webhook,) = await scheduling.rows("webhook", "name")
@@ -401,7 +401,7 @@ async def test_every_attempt_sends_the_same_body(
         await hooks.happen("one")
         for _ in range(3):
             await hooks.deliver()
-            scheduling.clock.go_on(minutes=5)
+            scheduling.clock.advance(minutes=5)
     bodies = {request.body for request in hooks.receiver.received}
     assert len(hooks.receiver.received) >= 3
     assert len(bodies) == 1

@@ -81,7 +81,7 @@ async def everything_happens(scheduling: Scheduling) -> None:
     await scheduling.limit(0)
     await scheduling.waiting(1, schedule_name="skipped", start_deadline=NOON)
     await scheduling.claim_all()
-    scheduling.clock.go_on(hours=5)
+    scheduling.clock.advance(hours=5)
     await scheduling.fire()
     await scheduling.set_cursor(schedule_id, paused_at=NOON, paused_by="x", paused_reason="y")
     await scheduling.set_cursor(schedule_id, paused_at=None, paused_by=None, paused_reason=None)

@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 async def occur(scheduling: Scheduling) -> list[Claimed]:
     """Advance the clock by an hour, and return the executions that start."""
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     return await scheduling.claim_all()
 
@@ -103,7 +103,7 @@ async def test_queue_waits_for_the_retries_of_the_previous_execution(
     await scheduling.finish(first, AttemptOutcome.FAILED, "broke", retry_after=2 * HOUR)
     assert await occur(scheduling) == []
 
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     (again,) = await scheduling.claim_all()
 
     assert (again.id, again.attempt) == (first.id, 2)
@@ -115,11 +115,11 @@ async def test_queue_with_start_within_ends_at_the_deadline(scheduling: Scheduli
     await scheduling.schedule(overlap="queue", start_within="10m")
     await occur(scheduling)
     assert await occur(scheduling) == []
-    scheduling.clock.go_on(minutes=9)
+    scheduling.clock.advance(minutes=9)
     assert await scheduling.claim_all() == []
     assert await scheduling.count(state="PENDING") == 1
 
-    scheduling.clock.go_on(minutes=1)
+    scheduling.clock.advance(minutes=1)
     assert await scheduling.claim_all() == []
 
     assert await outcomes(scheduling) == [("RUNNING", None), ("SKIPPED", "still running")]
@@ -263,10 +263,10 @@ async def test_cancel_running_frees_a_slot_at_the_tenant_limit(
 ) -> None:
     await scheduling.limit(20, per_tenant=1)
     await scheduling.schedule(overlap="cancel_running")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     await scheduling.claim()
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
 
     await scheduling.claim()
@@ -281,7 +281,7 @@ async def test_cancel_running_frees_a_slot_at_the_tenant_limit(
 
 async def test_a_manual_retry_replaces_no_execution(scheduling: Scheduling) -> None:
     schedule_id = await scheduling.schedule(overlap="cancel_running")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     await scheduling.claim()
     await scheduling.waiting(

@@ -47,7 +47,7 @@ class TestRecords:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(owner="user:maria")
-        due = scheduling.clock.go_on(hours=1)
+        due = scheduling.clock.advance(hours=1)
         with capture_logs() as logs:
             (row,) = await Steps(scheduling, nightly(saying(Refused("has left")))).work()
 
@@ -72,7 +72,7 @@ class TestRecords:
         await scheduling.set_cursor(schedule_id, consecutive_failures=2)
         steps = Steps(scheduling, nightly(saying(Refused("no"))))
         for _ in range(5):
-            scheduling.clock.go_on(hours=1)
+            scheduling.clock.advance(hours=1)
             rows = await steps.work()
         assert [row["state"] for row in rows] == ["SKIPPED"] * 5
         cursor = await scheduling.cursor(schedule_id)
@@ -84,11 +84,11 @@ class TestRecords:
         once: JsonValue = {"max_attempts": 2, "backoff": "1s", "max_backoff": "1s"}
         schedule_id = await scheduling.schedule(owner="user:maria", retry=once)
         steps = Steps(scheduling, nightly(failing(OSError("the directory is away"))))
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         (row,) = await steps.work()
         reason = f"{UNDECIDED}OSError: the directory is away"
         assert (row["state"], row["reason"], row["attempt"]) == ("RETRYING", reason, 1)
-        scheduling.clock.go_on(seconds=2)
+        scheduling.clock.advance(seconds=2)
         (row,) = await steps.work()
         assert (row["state"], row["reason"], row["attempt"]) == ("DEAD", reason, 2)
         assert (await scheduling.cursor(schedule_id))["consecutive_failures"] == 1
@@ -99,9 +99,9 @@ class TestRecords:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(owner="user:maria")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await Steps(scheduling, nightly(failing(OSError()))).work()
-        scheduling.clock.go_on(seconds=2)
+        scheduling.clock.advance(seconds=2)
         (row,) = await Steps(scheduling, nightly(saying(Allowed()))).work()
         assert (row["state"], row["attempt"]) == ("SUCCEEDED", 2)
 
@@ -109,7 +109,7 @@ class TestRecords:
         self, scheduling: Scheduling
     ) -> None:
         await scheduling.schedule(owner="user:maria")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         (row,) = await Steps(scheduling, nightly(saying(Refused("not yet")))).work()
         ada = Attribution(Actor("ada", ActorType.HUMAN, "cli"))
         operator = Operator(scheduling.database, scheduling.settings, ada, scheduling.clock)
@@ -120,7 +120,7 @@ class TestRecords:
 
     async def test_why_explains_that_the_owner_was_refused(self, scheduling: Scheduling) -> None:
         await scheduling.schedule(owner="user:maria")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await Steps(scheduling, nightly(saying(Refused("has left")))).work()
         async with scheduling.database.transaction() as connection:
             ref, lease = schedule_ref("acme/nightly"), timedelta(minutes=1)
@@ -145,7 +145,7 @@ class TestRecords:
             return Allowed()
 
         await scheduling.schedule(owner="user:maria")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         (row,) = await Steps(scheduling, nightly(Deciding(decide))).work()
         assert (row["state"], found) == ("SUCCEEDED", [])
 
@@ -182,7 +182,7 @@ class TestTargets:
         )
         http: JsonValue = {"url": target.url, "method": "POST", "headers": {}, "auth": "none"}
         await scheduling.schedule(owner="user:maria", target={"http": http})
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         yield Steps(scheduling, executor)
         await caller.close()
 

@@ -33,7 +33,7 @@ async def test_counts_and_explanations_do_not_depend_on_the_text_of_reasons(
     replica = scheduling.replica()
     await scheduling.schedule(overlap="skip")
     for _ in range(2):
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire(replica)
         await scheduling.claim_all(replica)
     async with scheduling.database.transaction() as connection:

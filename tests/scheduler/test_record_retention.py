@@ -126,7 +126,7 @@ async def test_only_the_oldest_replica_deletes_records(scheduling: Scheduling) -
             replica.worker_id, "scheduler", running=0, abandoned=0, draining=False
         )
         async with scheduling.database.transaction() as connection:
-            await workers.report(connection, report, scheduling.clock.go_on(seconds=1))
+            await workers.report(connection, report, scheduling.clock.advance(seconds=1))
 
     await RecordRetention().step(second)
     assert await notes(scheduling, "tenantcron") == 1

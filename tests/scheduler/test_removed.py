@@ -27,7 +27,7 @@ async def test_a_failure_after_the_schedule_was_removed_is_not_retried(
     await remove_all(scheduling)
 
     await scheduling.finish(running, AttemptOutcome.FAILED, "no route to host")
-    scheduling.clock.go_on(minutes=5)
+    scheduling.clock.advance(minutes=5)
 
     assert (await scheduling.claim()).started == ()
     assert await scheduling.states() == [("CANCELLED", REMOVED)]

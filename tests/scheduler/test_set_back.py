@@ -22,10 +22,10 @@ async def test_a_cursor_moved_back_before_a_cover_creates_no_second_cover(
     scheduling: Scheduling, back: int, catch_up: str
 ) -> None:
     schedule = await scheduling.schedule(catch_up=catch_up, catch_up_window="1d")
-    scheduling.clock.go_on(hours=4)
+    scheduling.clock.advance(hours=4)
     await scheduling.fire()
     await scheduling.set_cursor(schedule, next_run_at=NOON + back * HOUR)
-    scheduling.clock.go_on(hours=1, minutes=10)
+    scheduling.clock.advance(hours=1, minutes=10)
 
     await scheduling.fire()
 
@@ -40,7 +40,7 @@ async def test_a_cursor_moved_back_without_new_occurrences_only_moves_forward_ag
     scheduling: Scheduling,
 ) -> None:
     schedule = await scheduling.schedule(catch_up_window="1d")
-    scheduling.clock.go_on(hours=4)
+    scheduling.clock.advance(hours=4)
     await scheduling.fire()
     before = await scheduling.cursor(schedule)
     await scheduling.set_cursor(schedule, next_run_at=NOON + 2 * HOUR)
@@ -52,12 +52,12 @@ async def test_a_cursor_moved_back_without_new_occurrences_only_moves_forward_ag
 
 async def test_fired_occurrences_are_not_also_skipped_under_a_pause(scheduling: Scheduling) -> None:
     schedule = await scheduling.schedule(catch_up_window="1d")
-    scheduling.clock.go_on(hours=4)
+    scheduling.clock.advance(hours=4)
     await scheduling.fire()
     await scheduling.set_cursor(
         schedule, next_run_at=NOON + HOUR, paused_at=NOON, paused_reason="partner is down"
     )
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
 
     await scheduling.fire()
 
@@ -70,13 +70,13 @@ async def test_a_cursor_moved_back_before_an_edit_does_not_fire_earlier_occurren
     scheduling: Scheduling,
 ) -> None:
     schedule = await scheduling.schedule(catch_up="all", catch_up_window="1d")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
-    edited_at = scheduling.clock.go_on(minutes=50)
+    edited_at = scheduling.clock.advance(minutes=50)
     await scheduling.set_cursor(
         schedule, cron_expr="*/15 * * * *", effective_from=edited_at, next_run_at=NOON + HOUR
     )
-    scheduling.clock.go_on(minutes=10)
+    scheduling.clock.advance(minutes=10)
 
     await scheduling.fire()
 

@@ -33,7 +33,7 @@ async def replace_at_once(
     scheduling: Scheduling, keys: SigningKeys, algorithm: Algorithm = Algorithm.EDDSA
 ) -> str:
     """Rotate to another key, a second after the previous one."""
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     return (await keys.rotate(algorithm, AT_ONCE)).row.kid
 
 
@@ -97,13 +97,13 @@ async def test_a_key_is_published_before_it_signs_and_as_long_as_its_tokens_live
     assert await states(keys) == {old: "active", new: "next"}
     assert await published(keys) == {old, new}
 
-    scheduling.clock.go_on(seconds=LEAD.total_seconds() - 1)
+    scheduling.clock.advance(seconds=LEAD.total_seconds() - 1)
     assert await states(keys) == {old: "active", new: "next"}
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     assert await states(keys) == {old: "retiring", new: "active"}
-    scheduling.clock.go_on(seconds=RETIRING.total_seconds() - 1)
+    scheduling.clock.advance(seconds=RETIRING.total_seconds() - 1)
     assert await published(keys) == {old, new}
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     assert await states(keys) == {old: "retired", new: "active"}
     assert await published(keys) == {new}
 
@@ -113,7 +113,7 @@ async def test_the_private_key_of_a_retired_key_is_wiped_with_the_next_change(
 ) -> None:
     old = (await keys.rotate()).row.kid
     await replace_at_once(scheduling, keys)
-    scheduling.clock.go_on(hours=26)
+    scheduling.clock.advance(hours=26)
     await keys.rotate()
 
     (gone,) = [row for row in await scheduling.rows("signing_key", "kid") if row["kid"] == old]
@@ -156,7 +156,7 @@ async def test_retiring_the_next_key_keeps_the_active_one(
 ) -> None:
     active, following = (await keys.rotate()).row.kid, (await keys.rotate()).row.kid
     await keys.retire(following)
-    scheduling.clock.go_on(days=30)
+    scheduling.clock.advance(days=30)
     assert await states(keys) == {active: "active", following: "retired"}
 
 

@@ -21,7 +21,7 @@ TENANTS = ("acme", "beta", "cosy", "dune", "echo")
 
 async def lose_running(scheduling: Scheduling) -> list[Claimed]:
     started = await scheduling.claim_all(scheduling.replica(f"lost at {scheduling.clock.now}"))
-    scheduling.clock.go_on(seconds=LONGER_THAN_A_LEASE)
+    scheduling.clock.advance(seconds=LONGER_THAN_A_LEASE)
     assert await recover_lost(scheduling.replica("other")) == len(started)
     return started
 
@@ -155,7 +155,7 @@ async def test_the_only_suspect_of_lost_workers_is_dead_and_counts_as_a_failure(
 async def test_a_target_is_never_a_suspect(scheduling: Scheduling) -> None:
     http = {"url": "https://a.test/", "method": "POST", "headers": {}, "auth": "none"}
     await scheduling.schedule(target={"http": http})
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
 
     for losses in range(1, 9):
@@ -182,7 +182,7 @@ async def test_concurrent_recoveries_of_a_lost_worker_count_each_loss_once(
     await scheduling.limit(1000, per_tenant=1000)
     await scheduling.waiting(500)
     await scheduling.claim_all()
-    scheduling.clock.go_on(seconds=LONGER_THAN_A_LEASE)
+    scheduling.clock.advance(seconds=LONGER_THAN_A_LEASE)
 
     names = ("two", "three", "four")
     while sum(await asyncio.gather(*(recover_lost(scheduling.replica(name)) for name in names))):

@@ -43,10 +43,10 @@ async def test_nothing_starts_while_the_source_is_stale(
 ) -> None:
     await declared(scheduling)
     await scheduling.waiting(2)
-    scheduling.clock.go_on(minutes=10)
+    scheduling.clock.advance(minutes=10)
     assert len((await scheduling.claim()).started) == 2
     await scheduling.waiting(2, tenant="other")
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     assert (await scheduling.claim()).started == ()
     assert ("PENDING", None) in await states(scheduling)
 
@@ -59,7 +59,7 @@ async def test_occurrences_are_fired_and_wait_while_the_source_is_stale(
 ) -> None:
     await declared(scheduling)
     await scheduling.schedule(overlap="queue")
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     assert await scheduling.fire() == 1
     assert await scheduling.claim_all() == []
     assert await states(scheduling) == [("PENDING", None)]
@@ -69,7 +69,7 @@ async def test_executions_that_may_not_wait_are_skipped_with_their_own_reason(
     scheduling: Scheduling,
 ) -> None:
     await declared(scheduling)
-    scheduling.clock.go_on(minutes=11)
+    scheduling.clock.advance(minutes=11)
     await scheduling.waiting(1, start_deadline=scheduling.clock())
     await scheduling.claim_all()
     assert await states(scheduling) == [("SKIPPED", "statuses of tenants are out of date")]
@@ -80,7 +80,7 @@ async def test_health_and_why_report_a_stale_source(scheduling: Scheduling) -> N
     await declared(scheduling)
     await scheduling.schedule(overlap="queue")
     assert "tenant-source-stale" not in await findings(scheduling)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     found = (await findings(scheduling))["tenant-source-stale"]
     assert found.severity is FindingSeverity.ERROR
@@ -106,7 +106,7 @@ async def test_health_reports_the_problems_of_a_source_that_is_not_stale_yet(
         await tenant_sources.take_turn(connection, token, None, scheduling.clock())
         await tenant_sources.end_turn(connection, token, problems, scheduling.clock())
     await scheduling.execute("UPDATE tenantcron.tenant_source SET held = 7")
-    scheduling.clock.go_on(minutes=4)
+    scheduling.clock.advance(minutes=4)
 
     found = await findings(scheduling)
     assert "executions stop starting in 6m: relation" in found["tenant-source-unreadable"].message

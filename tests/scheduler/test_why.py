@@ -65,7 +65,7 @@ async def _not_followed(scheduling: Scheduling) -> None:
 
 async def _fired(scheduling: Scheduling, **definition: Any) -> None:
     await scheduling.schedule(**definition)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
 
 
@@ -77,7 +77,7 @@ async def _running(scheduling: Scheduling) -> None:
 async def _overlap(scheduling: Scheduling) -> None:
     await _fired(scheduling, overlap="queue")
     await scheduling.claim()
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
 
 
@@ -91,7 +91,7 @@ async def _lost(scheduling: Scheduling, times: int) -> None:
     await _fired(scheduling)
     for _ in range(times):
         await scheduling.claim(scheduling.replica("lost"))
-        scheduling.clock.go_on(seconds=61)
+        scheduling.clock.advance(seconds=61)
         await recover_lost(scheduling.replica())
     # Its next occurrence is not due yet.
     assert scheduling.clock.now < NOON + timedelta(hours=2)
@@ -125,7 +125,7 @@ async def _skipped(scheduling: Scheduling) -> None:
 
 async def _missed(scheduling: Scheduling) -> None:
     await scheduling.schedule(catch_up="none")
-    scheduling.clock.go_on(hours=1, minutes=10)
+    scheduling.clock.advance(hours=1, minutes=10)
     await scheduling.fire()
 
 
@@ -144,7 +144,7 @@ async def _succeeded(scheduling: Scheduling) -> None:
 
 async def _overdue(scheduling: Scheduling) -> None:
     await scheduling.schedule()
-    scheduling.clock.go_on(hours=1, minutes=6)
+    scheduling.clock.advance(hours=1, minutes=6)
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ async def test_why_does_not_suggest_a_retry_for_a_disabled_schedule(
     scheduling: Scheduling,
 ) -> None:
     schedule = await scheduling.schedule(columns=PAUSED)
-    scheduling.clock.go_on(hours=1)
+    scheduling.clock.advance(hours=1)
     await scheduling.fire()
     await scheduling.set_cursor(schedule, enabled=False)
 
@@ -245,7 +245,7 @@ async def test_why_does_not_suggest_a_retry_for_a_disabled_schedule(
 
 async def test_an_expired_pause_is_not_a_reason(scheduling: Scheduling) -> None:
     await scheduling.schedule(columns={**PAUSED, "paused_until": NOON + timedelta(minutes=1)})
-    scheduling.clock.go_on(minutes=1)
+    scheduling.clock.advance(minutes=1)
     assert [reason.code for reason in await reasons(scheduling)] == ["next"]
 
 

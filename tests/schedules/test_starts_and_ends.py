@@ -201,7 +201,7 @@ async def test_occurrences_fire_from_the_start_on_and_end_before_the_end(
 ) -> None:
     schedule = await scheduling.schedule(cron=AFTERNOON)
     for _ in range(5):
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
         await scheduling.fire()
 
     assert [row["scheduled_for"] for row in await scheduling.rows()] == [
@@ -215,7 +215,7 @@ async def test_what_was_missed_within_the_bounds_is_caught_up_after_the_end(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedule(cron=AFTERNOON, catch_up="all", catch_up_window="1d")
-    scheduling.clock.go_on(hours=9)
+    scheduling.clock.advance(hours=9)
 
     await scheduling.fire()
 
@@ -240,9 +240,9 @@ async def test_status_says_when_a_schedule_starts_ends_and_ended(scheduling: Sch
     ahead: list[int] = []
     start, end = "Tue 2026-12-01 14:00 UTC", "Tue 2026-12-01 16:00 UTC"
     assert (await reason()).endswith(f"It starts on {start} and ends on {end}.")
-    scheduling.clock.go_on(hours=2)
+    scheduling.clock.advance(hours=2)
     assert (await reason()).endswith(f"It ends on {end}.")
-    scheduling.clock.go_on(hours=2)
+    scheduling.clock.advance(hours=2)
     assert (await reason()).endswith(f"It ended on {end}.")
     assert ahead == [2, 1, 0]
 

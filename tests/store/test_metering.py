@@ -37,11 +37,11 @@ async def test_executions_count_by_state_and_attempts_by_duration(
     await scheduling.waiting(1, tenant="other")
     for outcome in (AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED):
         started = await scheduling.claim_all()
-        scheduling.clock.go_on(seconds=30)
+        scheduling.clock.advance(seconds=30)
         for claimed in started:
             fails = claimed.tenant_id == "acme"
             await scheduling.finish(claimed, outcome if fails else AttemptOutcome.SUCCEEDED, "no")
-        scheduling.clock.go_on(hours=1)
+        scheduling.clock.advance(hours=1)
     await scheduling.waiting(3, state="SKIPPED")
     await scheduling.waiting(2, state="MISSED")
     await scheduling.waiting(1)
@@ -62,7 +62,7 @@ async def test_executions_count_by_state_and_attempts_by_duration(
 async def test_a_refused_attempt_does_not_count(scheduling: Scheduling) -> None:
     await scheduling.waiting()
     (claimed,) = await scheduling.claim_all()
-    scheduling.clock.go_on(seconds=5)
+    scheduling.clock.advance(seconds=5)
     await scheduling.finish(claimed, AttemptOutcome.REFUSED, "ada has left")
     found = await metered(scheduling)
     assert used(found["acme", DECEMBER]) == {"skipped": 1}

@@ -46,7 +46,7 @@ class FakeClock:
     def __call__(self) -> datetime:
         return self.now
 
-    def go_on(self, **duration: float) -> datetime:
+    def advance(self, **duration: float) -> datetime:
         """Advance the clock."""
         self.now += timedelta(**duration)
         return self.now

@@ -39,7 +39,7 @@ class Supervised:
         claims = [await self._claimed() for _ in range(self.replicas)]
         for claimed in claims:
             await self._end(claimed)
-        self.scheduling.clock.go_on(seconds=LONGER_THAN_A_LEASE)
+        self.scheduling.clock.advance(seconds=LONGER_THAN_A_LEASE)
         while await recover_lost(self.scheduling.replica("recovering")):
             pass
         return any(claims) or bool(await self.scheduling.count(state="RETRYING"))

@@ -304,9 +304,9 @@ async def test_replicas_refresh_once_a_minute_together(platform: Platform) -> No
         return sum("FULL JOIN" in statement for statement in sent)
 
     assert await comparisons() == 1
-    clock.go_on(seconds=59)
+    clock.advance(seconds=59)
     assert await comparisons() == 0
-    clock.go_on(seconds=1)
+    clock.advance(seconds=1)
     assert await comparisons() == 1
 
 

@@ -132,13 +132,13 @@ async def test_the_wrong_method_names_the_right_one(
 async def test_a_handler_gets_an_error_after_its_attempt_has_ended(
     minter: Minter, claimed: Claimed, transactions: HandlerTransactions
 ) -> None:
-    go_on, raised = threading.Event(), list[BaseException]()
+    advance, raised = threading.Event(), list[BaseException]()
     begun, over = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def work(execution: Execution) -> None:
         loop.call_soon_threadsafe(begun.set)
-        go_on.wait()
+        advance.wait()
         try:
             execution.token_plain(BILLING)
         except BaseException as error:  # noqa: BLE001 -- which one it is, is the question
@@ -152,7 +152,7 @@ async def test_a_handler_gets_an_error_after_its_attempt_has_ended(
     await begun.wait()
     executor.cancel(claimed.id, Stop.TIMED_OUT)
     await attempt
-    go_on.set()
+    advance.set()
     await over.wait()
 
     assert [type(error) for error in raised] == [Cancelled]

@@ -81,7 +81,7 @@ async def test_a_token_never_outlives_its_attempt(
 ) -> None:
     own = replace(settings, token_lifetime=timedelta(seconds=life.lifetime))
     minter = Minter(scheduling.database, own, scheduling.clock)
-    scheduling.clock.go_on(seconds=life.asked_after)
+    scheduling.clock.advance(seconds=life.asked_after)
     claims = await read(await minter(claimed, life.timeout).mint(BILLING), keys)
     assert claims["exp"] == int(NOON.timestamp()) + life.ends
 
@@ -129,7 +129,7 @@ async def test_every_call_gets_a_new_token(
 ) -> None:
     tokens = minter(claimed, TIMEOUT)
     first = await read(await tokens.mint(BILLING), keys)
-    scheduling.clock.go_on(seconds=30)
+    scheduling.clock.advance(seconds=30)
     second = await read(await tokens.mint("https://ledger.internal"), keys)
 
     assert first["jti"] != second["jti"]
@@ -143,11 +143,11 @@ async def test_a_long_saga_gets_tokens_while_its_lease_is_renewed(
 ) -> None:
     executor = running_forever(claimed)
     for _ in range(5):
-        scheduling.clock.go_on(seconds=40)
+        scheduling.clock.advance(seconds=40)
         await keep_up(scheduling.replica(), executor)
         assert await minter(claimed, TIMEOUT).mint(BILLING)
 
-    scheduling.clock.go_on(seconds=60)
+    scheduling.clock.advance(seconds=60)
     assert "no longer holds its lease" in await refusal(minter, claimed)
 
 
@@ -174,9 +174,9 @@ async def test_there_is_no_token_after_the_end_of_the_attempt(
 async def test_after_a_takeover_only_the_new_attempt_gets_tokens(
     scheduling: Scheduling, minter: Minter, claimed: Claimed
 ) -> None:
-    scheduling.clock.go_on(seconds=61)
+    scheduling.clock.advance(seconds=61)
     assert await recover_lost(scheduling.replica("two"))
-    scheduling.clock.go_on(seconds=60)
+    scheduling.clock.advance(seconds=60)
     (taken,) = (await scheduling.claim(scheduling.replica("two"))).started
     assert taken.id == claimed.id
 
@@ -225,7 +225,7 @@ async def test_a_rotated_key_signs_in_a_running_scheduler_from_its_start(
     new = (await keys.rotate(Algorithm.ES256, timedelta(seconds=30))).row.kid
     assert kid_of(await tokens.mint(BILLING)) == old
 
-    scheduling.clock.go_on(seconds=30)
+    scheduling.clock.advance(seconds=30)
     token = await tokens.mint(BILLING)
 
     assert kid_of(token) == new
@@ -237,7 +237,7 @@ async def test_a_retired_key_no_longer_signs(
     scheduling: Scheduling, minter: Minter, keys: SigningKeys, claimed: Claimed
 ) -> None:
     stolen = kid_of(await minter(claimed, TIMEOUT).mint(BILLING))
-    scheduling.clock.go_on(seconds=1)
+    scheduling.clock.advance(seconds=1)
     await keys.rotate(lead=timedelta(0))
     await keys.retire(stolen)
 
