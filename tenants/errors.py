@@ -1,4 +1,4 @@
-"""Errors of tenants, with what to do next."""
+"""Errors of tenants, with instructions."""
 
 from tenantcron.core.errors import TenantcronError
 

@@ -37,7 +37,7 @@ def texts(items: Iterable[str | None]) -> str:
 
 
 def rare_texts(items: Iterable[str | None]) -> str:
-    """Format texts that are nearly always missing: `unnest` pads a short array with nulls."""
+    """Format texts that are nearly always null: `unnest` pads a short array with nulls."""
     found = list(items)
     return texts(found) if any(found) else "{}"
 

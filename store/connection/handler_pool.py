@@ -91,7 +91,7 @@ class LoginPool(Pool):
         # The number of open connections, and the idle ones in the order of their return.
         self._open = 0
         self._idle: list[ConnectionPoolEntry] = []
-        # Whose slots the others hold.
+        # The users whose slots the connections in use hold.
         self._users: dict[ConnectionPoolEntry, str | None] = {}
 
     def _new_slots(self) -> "_Slots":
@@ -196,7 +196,7 @@ class _ThreadSlots:
 
     def acquire(self, user: str | None, timeout: float) -> bool:
         deadline = monotonic() + timeout
-        # The share comes first: a login that waits for its own must not hold a slot of all.
+        # The share first: a login that waits for its share must not hold a common slot.
         own = self._own.setdefault(user, threading.Semaphore(self._share))
         if not own.acquire(timeout=timeout):
             return False

@@ -73,7 +73,7 @@ class ExecutionRow:
     suspicion: int
     # What a replica needs to run it; None: fired by the previous release and not decided yet.
     requires: str | None
-    # See `schedules.reasons`; None: the release before has written the reason, or there is none.
+    # See `schedules.reasons`; None: the previous release wrote the reason, or there is none.
     reason_code: str | None = None
     cancel_reason_code: str | None = None
 

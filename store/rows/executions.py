@@ -40,19 +40,19 @@ class State(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-# What the release before writes for RETRYING.
+# The previous release writes this for RETRYING.
 _OLD_RETRYING = "FAILED"
 
 
 def state_of(stored: str) -> State:
-    """Return the state that a column has."""
+    """Return the state for the value of a column."""
     return State.RETRYING if stored == _OLD_RETRYING else State(stored)
 
 
 def stored_states(states: Iterable[State]) -> list[str]:
-    """Return what the column may have for these states."""
-    wanted = [state.value for state in states]
-    return [*wanted, _OLD_RETRYING] if State.RETRYING in wanted else wanted
+    """Return the values that the column may have for these states."""
+    values = [state.value for state in states]
+    return [*values, _OLD_RETRYING] if State.RETRYING in values else values
 
 
 def execution_id(schedule_id: UUID, scheduled_for: datetime) -> UUID:
@@ -83,7 +83,7 @@ RETURNING state
 """
 
 
-async def skip_waiting(  # noqa: PLR0913 -- one statement, and all that it needs
+async def skip_waiting(  # noqa: PLR0913 -- the parameters of one statement
     connection: AsyncConnection,
     schedule_ids: Sequence[UUID],
     reason_code: ReasonCode,

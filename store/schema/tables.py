@@ -326,7 +326,7 @@ execution = Table(
     # What a replica needs to run it: `saga:<name>`, or the kind of its target. None: fired by a
     # replica of the previous release and not decided yet.
     Column("requires", String(136), nullable=True),
-    # See `schedules.reasons`; None in rows of the release before. `reason` has the detail.
+    # See `schedules.reasons`; None in rows of the previous release. `reason` has the detail.
     Column("reason_code", String(32), nullable=True),
     Column("cancel_reason_code", String(32), nullable=True),
     CheckConstraint(
@@ -336,12 +336,12 @@ execution = Table(
     ),
     postgresql_partition_by="LIST (state)",
 )
-# What has ended moves to another partition, and is kept there by months. So what the scheduler
-# works on stays small, whatever the history: a statement that says which states it means touches no
-# more. SQLAlchemy has no words for partitions. Their lists are the check of the states. The release
-# before writes FAILED for RETRYING. Who lists executions of all tenants wants the newest, and must
-# not read all the history for them; what is live has no such index, because it is small, and each
-# one would slow down firing. The dead are few, and people look for them first.
+# Finished executions move to another partition, which is partitioned by month. So the live partition
+# stays small, whatever the size of the history: a statement that names the live states reads nothing
+# else. SQLAlchemy does not support partitions. Their lists of values are the check of the states. The
+# previous release writes FAILED for RETRYING. Lists over all tenants show the newest executions and
+# must not read the entire history. The live partition has no such index, because it is small, and
+# each index would slow down firing. Dead executions are few, and users look for them first.
 _PARTITIONS = """
 CREATE TABLE tenantcron.execution_live PARTITION OF tenantcron.execution (
     CONSTRAINT execution_live_pkey PRIMARY KEY (id)

@@ -24,7 +24,7 @@ from tenantcron.store.steps.statements import statement
 
 # The timeout of the lock for dropping an index.
 _PATIENCE: Final = "2s"
-# For so long a catch-all leaves alone what another replica has named.
+# How long a catch-all does not claim what another replica has declared by name.
 NAMED_FOR: Final = timedelta(hours=1)
 # An occurrence can be fired up to a minute late, which must not end it.
 GRACE: Final = timedelta(minutes=1)
