@@ -12,7 +12,7 @@ from tenantcron.api.pages import DEFAULT, LARGEST
 from tenantcron.core.labels import LONGEST_VALUE, MOST_LABELS
 from tenantcron.core.names import NAME_PATTERN, TENANT_PATTERN
 from tenantcron.core.schema_names import LONGEST_NAME
-from tenantcron.core.settings import MOST_CONCURRENT
+from tenantcron.core.setting_readers import MOST_CONCURRENT
 from tenantcron.core.words import visible
 from tenantcron.store.rows.idempotency_keys import LONGEST_KEY
 from tenantcron.store.rows.tenants import HIGHEST_LIMIT

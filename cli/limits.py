@@ -16,7 +16,7 @@ from tenantcron.cli.operating import (
 )
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.errors import UsageError
-from tenantcron.core.settings import MOST_CONCURRENT
+from tenantcron.core.setting_readers import MOST_CONCURRENT
 from tenantcron.core.values import JsonObject
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history, limits

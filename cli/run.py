@@ -22,13 +22,13 @@ from tenantcron.core.errors import UsageError
 from tenantcron.core.logs import configure_logs
 from tenantcron.core.memory import can_measure, collect_rarely
 from tenantcron.core.names import NAME_EXPECTED, is_name
+from tenantcron.core.setting_readers import whole_number
 from tenantcron.core.settings import (
     MOST_PORTS,
     HandlerRole,
     Settings,
     has_keys,
     load_settings,
-    whole_number,
 )
 from tenantcron.manifests.language.targets import check_default_target
 from tenantcron.manifests.policy import Policy, policy_in

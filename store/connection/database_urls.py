@@ -7,7 +7,7 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from tenantcron.core.errors import UsageError
-from tenantcron.core.settings import URL_EXPECTED, URL_SCHEMES
+from tenantcron.core.setting_readers import URL_EXPECTED, URL_SCHEMES
 
 # Set the encoding explicitly: the default of a role may not support all characters.
 DEFAULTS = {"connect_timeout": "5", "application_name": "tenantcron", "client_encoding": "utf8"}

@@ -336,9 +336,9 @@ execution = Table(
     ),
     postgresql_partition_by="LIST (state)",
 )
-# Finished executions move to another partition, which is partitioned by month. So the live partition
-# stays small, whatever the size of the history: a statement that names the live states reads nothing
-# else. SQLAlchemy does not support partitions. Their lists of values are the check of the states. The
+# Finished executions move to another partition, which is partitioned by month. So the live one stays
+# small, whatever the size of the history: a statement that names the live states reads nothing else.
+# SQLAlchemy does not support partitions. Their lists of values are the check of the states. The
 # previous release writes FAILED for RETRYING. Lists over all tenants show the newest executions and
 # must not read the entire history. The live partition has no such index, because it is small, and
 # each index would slow down firing. Dead executions are few, and users look for them first.
