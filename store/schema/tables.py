@@ -336,8 +336,8 @@ execution = Table(
     ),
     postgresql_partition_by="LIST (state)",
 )
-# Finished executions move to another partition, which is partitioned by month. So the live one stays
-# small, whatever the size of the history: a statement that names the live states reads nothing else.
+# Finished executions move to another partition, which is partitioned by month. So the live one is
+# small, whatever the size of the history: a statement that names the live states reads no others.
 # SQLAlchemy does not support partitions. Their lists of values are the check of the states. The
 # previous release writes FAILED for RETRYING. Lists over all tenants show the newest executions and
 # must not read the entire history. The live partition has no such index, because it is small, and
