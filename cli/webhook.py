@@ -40,7 +40,7 @@ from tenantcron.service.responses.executions import iso
 from tenantcron.store.connection import times
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, outbox, tenants, webhooks
-from tenantcron.store.rows.outbox import Backlog, Event
+from tenantcron.store.rows.outbox import Event, WebhookBacklog
 from tenantcron.store.rows.webhooks import Webhook
 from tenantcron.targets.http import HttpClient
 
@@ -253,7 +253,7 @@ async def _list(database: Database, _: argparse.Namespace) -> CommandResult:
     )
 
 
-def _cells(row: Webhook, backlog: Backlog | None) -> Iterator[str]:
+def _cells(row: Webhook, backlog: WebhookBacklog | None) -> Iterator[str]:
     # Show only the origin: a path or a query may contain a secret.
     url = read_url(row.url)
     yield row.name
@@ -282,7 +282,7 @@ def _result(row: Webhook, words: str) -> CommandResult:
     return CommandResult(_as_json(row, None), show)
 
 
-def _as_json(row: Webhook, backlog: Backlog | None) -> Mapping[str, object]:
+def _as_json(row: Webhook, backlog: WebhookBacklog | None) -> Mapping[str, object]:
     url = read_url(row.url)
     return {
         "name": row.name,

@@ -35,7 +35,7 @@ from tenantcron.service.problems import ApiProblem, unauthenticated
 from tenantcron.service.rate_limits import Allowances
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import api_usage
-from tenantcron.store.rows.api_usage import Usage
+from tenantcron.store.rows.api_usage import ApiUsage
 
 log = structlog.get_logger()
 
@@ -124,7 +124,7 @@ class Callers:
             self.enforce_rate_limit(await api_usage.count(connection, caller.key))
         return caller
 
-    def enforce_rate_limit(self, usage: Usage | None) -> None:
+    def enforce_rate_limit(self, usage: ApiUsage | None) -> None:
         """Reject a request over the rate limit of its caller."""
         if usage is None or usage.requests <= self.rate_limit:
             return

@@ -29,8 +29,8 @@ from tenantcron.actor.api_tokens import PresentedToken
 from tenantcron.service.problems import unavailable
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import api_tokens
-from tenantcron.store.rows.api_tokens import TokenRequest, Unused
-from tenantcron.store.rows.api_usage import Usage
+from tenantcron.store.rows.api_tokens import ApiTokenUse, Unused
+from tenantcron.store.rows.api_usage import ApiUsage
 
 # Lifetime of an allowance, in seconds.
 LIFE: Final = 1.0
@@ -46,7 +46,7 @@ class _Allowance:
 
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
-    found: TokenRequest | None = None
+    found: ApiTokenUse | None = None
     asked_at: float = float("-inf")
     taken: int = 0
     left: int = 0
@@ -68,11 +68,11 @@ class Allowances:
         self._clock = clock
         self._held: dict[PresentedToken, _Allowance] = {}
 
-    async def change(self, presented: PresentedToken) -> TokenRequest | None:
+    async def change(self, presented: PresentedToken) -> ApiTokenUse | None:
         """Authenticate and count a write; None if the token does not exist."""
         return await self._query(presented, 1, None)
 
-    async def read(self, presented: PresentedToken) -> TokenRequest | None:
+    async def read(self, presented: PresentedToken) -> ApiTokenUse | None:
         """Authenticate and count a read; None if the token does not exist."""
         held = self._held.get(presented) or self._begin(presented)
         if (found := self._serve(held)) is not None:
@@ -96,7 +96,7 @@ class Allowances:
             token: held for token, held in self._held.items() if held.waiting or held.asked_at > old
         }
 
-    def _serve(self, held: _Allowance) -> TokenRequest | None:
+    def _serve(self, held: _Allowance) -> ApiTokenUse | None:
         """Serve a request from the allowance, if it has not expired."""
         age = self._clock() - held.asked_at
         if held.found is None or not held.left or age >= LIFE:
@@ -104,7 +104,7 @@ class Allowances:
         held.left -= 1
         return replace(held.found, now=held.found.now + timedelta(seconds=age))
 
-    async def _reserve(self, presented: PresentedToken, held: _Allowance) -> TokenRequest | None:
+    async def _reserve(self, presented: PresentedToken, held: _Allowance) -> ApiTokenUse | None:
         """Reserve a new allowance and serve a request from it."""
         asked_at, size = self._clock(), self._size(held)
         unused = Unused(_window(held.found), held.left)
@@ -132,7 +132,7 @@ class Allowances:
 
     async def _query(
         self, presented: PresentedToken, requests: int, unused: Unused | None
-    ) -> TokenRequest | None:
+    ) -> ApiTokenUse | None:
         try:
             async with asyncio.timeout(self._patience):
                 return await api_tokens.request(self._database, presented, requests, unused)
@@ -140,10 +140,10 @@ class Allowances:
             raise unavailable() from error
 
 
-def _window(found: TokenRequest | None) -> datetime | None:
+def _window(found: ApiTokenUse | None) -> datetime | None:
     return None if found is None else found.window
 
 
-def _first(usage: Usage, taken: int) -> Usage:
+def _first(usage: ApiUsage, taken: int) -> ApiUsage:
     """Return the usage as of the first reserved request."""
     return replace(usage, requests=usage.requests - taken + 1)

@@ -29,7 +29,7 @@ from tenantcron.store.rows.execution_history import ExecutionRow, Queue
 from tenantcron.store.rows.failovers import Losses
 from tenantcron.store.rows.history import Month, month_of, months_missing
 from tenantcron.store.rows.limits import ClusterLimits
-from tenantcron.store.rows.outbox import Backlog
+from tenantcron.store.rows.outbox import WebhookBacklog
 from tenantcron.store.rows.schedule_cursors import SomeCursors
 from tenantcron.store.rows.tenant_sources import SourceProblem, SourceRow
 from tenantcron.store.rows.tenants_behind import SomeBehind
@@ -76,7 +76,7 @@ class Vitals:
     running: int
     webhooks: tuple[WebhookHealth, ...] = ()
     # The undelivered events of enabled webhooks.
-    backlogs: tuple[Backlog, ...] = ()
+    backlogs: tuple[WebhookBacklog, ...] = ()
     # Attempts that were lost in a failover during the last day.
     failover_losses: Losses = field(default_factory=Losses)
     # None: there is no tenant source.

@@ -16,7 +16,7 @@ from tenantcron.scheduler.steps.attempts import AttemptOutcome
 from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.claiming import Claim
-from tenantcron.store.steps.finishing import Ended, Finished
+from tenantcron.store.steps.finishing import EndedAttempt, Finished
 
 # Bucket bounds in seconds, from quick handlers to the longest timeouts.
 DURATIONS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
@@ -129,7 +129,7 @@ class Counts:
         for (state, code), number in ended.items():
             self.ended[state, code] += number
 
-    def note_ended(self, ended: Iterable[Ended], finished: Finished) -> None:
+    def note_ended(self, ended: Iterable[EndedAttempt], finished: Finished) -> None:
         """Count the recorded attempts of a batch, and the executions that they ended."""
         # Executions of one claim have the same start, so grouping leaves few entries.
         alike = Counter(
@@ -144,7 +144,7 @@ class Counts:
         self.results_refused += len(finished.refused)
 
 
-def _recorded(ended: Iterable[Ended], finished: Finished) -> Iterable[Ended]:
+def _recorded(ended: Iterable[EndedAttempt], finished: Finished) -> Iterable[EndedAttempt]:
     """Return the attempts as recorded, without those that were rejected."""
     if not finished.refused and not finished.cancelled:
         return ended

@@ -41,7 +41,7 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import workers
 from tenantcron.store.steps import requirements
-from tenantcron.store.steps.measuring import Measured, MetricsQuery, measure
+from tenantcron.store.steps.measuring import ClusterMetrics, MetricsQuery, measure
 
 FRESH_SECONDS: Final = 5.0
 # Prometheus times out after ten seconds by default, and the database may not answer at all.
@@ -221,7 +221,7 @@ class Metrics:
             label_values=settings.metrics_label_values,
         )
         self._reading = asyncio.Lock()
-        self._measured: Measured | None = None
+        self._measured: ClusterMetrics | None = None
         self._lease = settings.lease
         self._without_runner: Counter[str] = Counter()
         self._read_at = float("-inf")
@@ -241,7 +241,7 @@ class Metrics:
         registry.register(_Collected(families))
         return generate_latest(registry)
 
-    async def _read(self) -> Measured | None:
+    async def _read(self) -> ClusterMetrics | None:
         try:
             async with (
                 asyncio.timeout(_PATIENCE),
@@ -305,7 +305,7 @@ def _process_metrics(process: Process) -> Iterator[Family]:
         yield _one(AUDITED, counts.audited.at.timestamp())
 
 
-def _cluster_metrics(measured: Measured | None) -> Iterator[Family]:
+def _cluster_metrics(measured: ClusterMetrics | None) -> Iterator[Family]:
     yield _one(UP, 0 if measured is None else 1)
     if measured is None:
         return
@@ -330,12 +330,12 @@ def _cluster_metrics(measured: Measured | None) -> Iterator[Family]:
         yield _each(LABEL_PENDING, dict(zip(pairs, measured.label_waiting, strict=True)))
 
 
-def _by_priority(measured: Measured) -> dict[tuple[str, ...], int]:
+def _by_priority(measured: ClusterMetrics) -> dict[tuple[str, ...], int]:
     waiting = dict(zip(measured.priorities, measured.waiting, strict=True))
     return {(priority.value,): waiting.get(RANKS[priority], 0) for priority in Priority}
 
 
-def _quiet(measured: Measured) -> dict[tuple[str, ...], int]:
+def _quiet(measured: ClusterMetrics) -> dict[tuple[str, ...], int]:
     return {
         ("overdue",): measured.overdue,
         ("set_aside",): measured.quarantined,

@@ -26,7 +26,7 @@ from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows import audit_records
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps import claiming, finishing
-from tenantcron.store.steps.finishing import Ended, Expired, Finished
+from tenantcron.store.steps.finishing import EndedAttempt, Expired, Finished
 from tenantcron.store.steps.suspects import kills
 
 log: FilteringBoundLogger = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ log: FilteringBoundLogger = structlog.get_logger(__name__)
 REFUSED = (DataError, IntegrityError)
 
 _Finish = Callable[
-    [AsyncConnection, Replica, Sequence[Attempt]], Awaitable[tuple[list[Ended], Finished]]
+    [AsyncConnection, Replica, Sequence[Attempt]], Awaitable[tuple[list[EndedAttempt], Finished]]
 ]
 
 _LOST_A_BATCH = 200
@@ -82,7 +82,7 @@ async def _recover(replica: Replica, finish: _Finish) -> int:
     return len(recovered)
 
 
-def _report_loss(expired: Expired, ended: Ended) -> None:
+def _report_loss(expired: Expired, ended: EndedAttempt) -> None:
     claimed = expired.claimed
     log.warning(
         "worker_lost",
@@ -102,7 +102,7 @@ def _lost(expired: Expired) -> Attempt:
 
 async def _finish(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
-) -> tuple[list[Ended], Finished]:
+) -> tuple[list[EndedAttempt], Finished]:
     ended = await _decide_all(connection, replica, attempts)
     at = replica.clock()
     if dead := [result for result in ended if result.state is State.DEAD]:
@@ -119,16 +119,16 @@ async def _finish(
     return ended, finished
 
 
-def _part_of(dead: Sequence[Ended]) -> UUID:
+def _part_of(dead: Sequence[EndedAttempt]) -> UUID:
     """Return the correlation id: the id of the failed execution, or a new id for several."""
     return dead[0].claimed.id if len(dead) == 1 else uuid4()
 
 
 async def _finish_one_by_one(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
-) -> tuple[list[Ended], Finished]:
+) -> tuple[list[EndedAttempt], Finished]:
     """Finish attempts separately, so that a rejected one does not block the recovery of others."""
-    all_ended: list[Ended] = []
+    all_ended: list[EndedAttempt] = []
     total = Finished(frozenset(), (), waiting=False)
     for attempt in attempts:
         try:
@@ -145,7 +145,7 @@ async def _finish_one_by_one(
 
 async def _decide_all(
     connection: AsyncConnection, replica: Replica, attempts: Sequence[Attempt]
-) -> list[Ended]:
+) -> list[EndedAttempt]:
     """Decide the next state of each execution. Only those that did not succeed need settings."""
     failed = [attempt for attempt in attempts if not attempt.succeeded]
     ids = {attempt.claimed.definition_id for attempt in failed}
@@ -162,12 +162,14 @@ async def _decide_all(
     return [_succeeded(attempt) for attempt in attempts if attempt.succeeded] + ended
 
 
-def _succeeded(attempt: Attempt) -> Ended:
-    ended = Ended(attempt.claimed, State.SUCCEEDED, None, None, _AT_ONCE, "SUCCEEDED", None, 0)
+def _succeeded(attempt: Attempt) -> EndedAttempt:
+    ended = EndedAttempt(
+        attempt.claimed, State.SUCCEEDED, None, None, _AT_ONCE, "SUCCEEDED", None, 0
+    )
     return _with_output(ended, attempt)
 
 
-def _with_output(ended: Ended, attempt: Attempt) -> Ended:
+def _with_output(ended: EndedAttempt, attempt: Attempt) -> EndedAttempt:
     """Add the log, the result and the response of an attempt, if there are any."""
     if attempt.log or attempt.result:
         ended = ended._replace(log=attempt.log, result=attempt.result)
@@ -209,9 +211,9 @@ def _suspicion(attempt: Attempt, definition: Readable) -> int:
     return attempt.claimed.suspicion + 1 if is_suspect else 0
 
 
-def _ended(decision: _AttemptDecision, state: NextState) -> Ended:
+def _ended(decision: _AttemptDecision, state: NextState) -> EndedAttempt:
     attempt = decision.attempt
-    ended = Ended(
+    ended = EndedAttempt(
         claimed=attempt.claimed,
         state=State(state.state),
         reason_code=state.reason_code,
@@ -240,7 +242,7 @@ _LINES = {
 _STALE = _Line("stale_result_refused", logging.WARNING)
 
 
-def _report(ended: Sequence[Ended], finished: Finished) -> None:
+def _report(ended: Sequence[EndedAttempt], finished: Finished) -> None:
     logger = log.bind()
     for result in map(finished.as_written, ended) if finished.cancelled else ended:
         line = _STALE if finished.is_refused(result.claimed) else _LINES[result.state]
@@ -256,13 +258,13 @@ def _report(ended: Sequence[Ended], finished: Finished) -> None:
         log.error("schedule_auto_paused", tenant=name[0], schedule=name[1])
 
 
-def _why(ended: Ended) -> dict[str, str]:
+def _why(ended: EndedAttempt) -> dict[str, str]:
     if ended.reason_code is None or ended.reason is None:
         return {}
     return {"reason_code": ended.reason_code, "reason": ended.reason}
 
 
-def _fields(ended: Ended) -> dict[str, str | int]:
+def _fields(ended: EndedAttempt) -> dict[str, str | int]:
     claimed = ended.claimed
     return {
         "tenant": claimed.tenant_id,

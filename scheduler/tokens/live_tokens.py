@@ -27,7 +27,7 @@ from tenantcron.actor.verification import Proof, key_id, verify_own
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.tokens.signing_keys import Signer, SigningKeys
-from tenantcron.store.rows.api_usage import Usage
+from tenantcron.store.rows.api_usage import ApiUsage
 from tenantcron.store.steps import minting
 from tenantcron.store.steps.claiming import Lease
 
@@ -43,7 +43,7 @@ class TokenCheck:
     # None: the token is not active.
     lease: Lease | None
     # None: the request was not counted.
-    usage: Usage | None
+    usage: ApiUsage | None
 
 
 @dataclass(frozen=True, slots=True)

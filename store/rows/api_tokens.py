@@ -14,7 +14,7 @@ from tenantcron.actor.api_tokens import NewToken, PresentedToken, StoredToken
 from tenantcron.actor.grants import Grant, Role
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows.api_usage import Usage, usage_of
+from tenantcron.store.rows.api_usage import ApiUsage, usage_of
 from tenantcron.store.schema.tables import api_token
 from tenantcron.store.steps.statements import statement
 
@@ -36,13 +36,13 @@ class TokenRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRequest:
+class ApiTokenUse:
     """The stored token of a request, and how often it was used."""
 
     token: StoredToken
     now: datetime
     # None: the request is not counted, because its token is invalid.
-    usage: Usage | None
+    usage: ApiUsage | None
     # The minute in which it was counted.
     window: datetime | None
 
@@ -57,7 +57,7 @@ class Unused:
 
 async def request(
     database: Database, presented: PresentedToken, requests: int = 1, unused: Unused | None = None
-) -> TokenRequest | None:
+) -> ApiTokenUse | None:
     """Find the token of some requests and count them; None if there is no such token."""
     returned = unused or Unused()
     parameters = {
@@ -72,7 +72,7 @@ async def request(
             expires_at, revoked_at, now, *counted, window = rest
             grant = _grant(role, tenant if isinstance(tenant, str) else None)
             stored = StoredToken(token, name, digest, grant, _time(expires_at), _past(revoked_at))
-            return TokenRequest(stored, _time(now), usage_of(*counted), _past(window))
+            return ApiTokenUse(stored, _time(now), usage_of(*counted), _past(window))
     return None
 
 

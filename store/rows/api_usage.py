@@ -10,17 +10,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ApiUsage:
     """The requests of a caller in this window, including the current one, and when it ends."""
 
     requests: int
     seconds_left: int
 
 
-def usage_of(requests: object, seconds_left: object) -> Usage | None:
+def usage_of(requests: object, seconds_left: object) -> ApiUsage | None:
     """Return the usage from the columns of a count; None if nothing was counted."""
     if isinstance(requests, int) and isinstance(seconds_left, int):
-        return Usage(requests, seconds_left)
+        return ApiUsage(requests, seconds_left)
     return None
 
 
@@ -47,8 +47,8 @@ async def forget_old(connection: AsyncConnection) -> int:
     return (await connection.exec_driver_sql(_FORGET)).rowcount
 
 
-async def count(connection: AsyncConnection, caller: str) -> Usage:
+async def count(connection: AsyncConnection, caller: str) -> ApiUsage:
     """Count a request of a caller."""
     found = await connection.exec_driver_sql(_COUNT, {"caller": caller})
     row = found.one()
-    return Usage(row.requests, row.seconds_left)
+    return ApiUsage(row.requests, row.seconds_left)

@@ -163,7 +163,7 @@ async def drop_old(
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
+class WebhookBacklog:
     """The undelivered events of one webhook: the number of lanes, and the oldest event."""
 
     webhook: str
@@ -190,7 +190,7 @@ GROUP BY l.webhook_name
 """
 
 
-async def backlogs(connection: AsyncConnection) -> dict[str, Backlog]:
+async def backlogs(connection: AsyncConnection) -> dict[str, WebhookBacklog]:
     """Return the undelivered events by webhook."""
     rows = await connection.exec_driver_sql(_BACKLOGS)
-    return {row[0]: Backlog(*row) for row in map(tuple, rows)}
+    return {row[0]: WebhookBacklog(*row) for row in map(tuple, rows)}

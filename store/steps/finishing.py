@@ -22,7 +22,7 @@ from tenantcron.store.steps.claiming import Claimed, Lease, Unstarted, claimed_r
 from tenantcron.store.steps.statements import statement
 
 
-class Ended(NamedTuple):
+class EndedAttempt(NamedTuple):
     """How an attempt ended and what becomes of its execution."""
 
     claimed: Claimed
@@ -77,7 +77,7 @@ class Finished:
         """Whether the result of this claim was refused, which is rare."""
         return bool(self.refused) and claimed.lease in self.refused
 
-    def as_written(self, ended: Ended) -> Ended:
+    def as_written(self, ended: EndedAttempt) -> EndedAttempt:
         """Return the recorded end: a failed execution that was asked to stop is cancelled."""
         if ended.claimed.id not in self.cancelled:
             return ended
@@ -97,7 +97,7 @@ class Finished:
 
 async def finish(
     connection: AsyncConnection,
-    ended: Sequence[Ended],
+    ended: Sequence[EndedAttempt],
     *,
     requires: Sequence[str] | None,
     actor_id: str,
@@ -109,8 +109,8 @@ async def finish(
     execution is pending.
     """
     # Nearly all are plain, and for those only the id and the token are sent.
-    detailed: list[Ended] = []
-    plain: list[Ended] = []
+    detailed: list[EndedAttempt] = []
+    plain: list[EndedAttempt] = []
     for result in ended:
         (plain if result.is_plain else detailed).append(result)
     claims = [result.claimed for result in detailed + plain]

@@ -12,7 +12,7 @@ _LONGEST = "SET LOCAL statement_timeout TO '2s'"
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ClusterMetrics:
     """The metrics of the cluster; the fields are the columns of the statement."""
 
     running: int
@@ -58,7 +58,7 @@ class MetricsQuery:
 
 async def measure(
     connection: AsyncConnection, query: MetricsQuery, at: datetime | None
-) -> Measured:
+) -> ClusterMetrics:
     """Read the metrics, with a timeout of two seconds."""
     await connection.exec_driver_sql(_LONGEST)
     parameters = {
@@ -71,4 +71,4 @@ async def measure(
         "label_values": query.label_values,
     }
     row = (await connection.exec_driver_sql(statement("measure"), parameters)).one()
-    return Measured(**row._mapping)
+    return ClusterMetrics(**row._mapping)

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.store.connection.arrays import uuids
 from tenantcron.store.connection.engine import Database
-from tenantcron.store.rows.api_usage import Usage, usage_of
+from tenantcron.store.rows.api_usage import ApiUsage, usage_of
 from tenantcron.store.rows.tenants import TenantStatus
 from tenantcron.store.steps.claiming import Lease
 from tenantcron.store.steps.statements import statement
@@ -57,7 +57,7 @@ class TokenLease:
     # None: it is not running, its lease has expired, or its tenant or identity is not active.
     lease_token: UUID | None
     # None: the request was not counted.
-    usage: Usage | None
+    usage: ApiUsage | None
 
 
 async def token_lease(

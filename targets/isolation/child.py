@@ -37,7 +37,7 @@ from tenantcron.targets.isolation.messages import (
     encode,
     failure_of,
 )
-from tenantcron.targets.isolation.orders import Order, decode, execution_of
+from tenantcron.targets.isolation.orders import AttemptOrder, decode, execution_of
 from tenantcron.targets.output import collect_from_here
 from tenantcron.targets.registry import Handler, Handlers
 from tenantcron.targets.signals import Cancelled
@@ -80,7 +80,7 @@ def run(connection: socket.socket, handlers: Handlers, level: str) -> None:
     link.send(HandlerEnded(failure, output.result))
 
 
-def _attempt(order: Order, handlers: Handlers, link: "Link") -> Raised:
+def _attempt(order: AttemptOrder, handlers: Handlers, link: "Link") -> Raised:
     cancellation = Cancellation()
     handler = handlers[order.execution["saga_name"]]
     execution = execution_of(order, link, link.login, cancellation)

@@ -61,7 +61,7 @@ class ExecutionDocument(TypedDict):
     owner: str | None
 
 
-class Order(NamedTuple):
+class AttemptOrder(NamedTuple):
     """One attempt for a child to run."""
 
     execution: ExecutionDocument
@@ -70,7 +70,7 @@ class Order(NamedTuple):
     memory: int | None
 
 
-def order_of(execution: Execution, memory: int | None) -> Order:
+def order_of(execution: Execution, memory: int | None) -> AttemptOrder:
     """Build the order for an execution."""
     transactions = execution._transactions
     portable = transactions.portable() if isinstance(transactions, PortableTransactions) else None
@@ -87,21 +87,25 @@ def order_of(execution: Execution, memory: int | None) -> Order:
         actor=(actor.id, actor.type.value, actor.source),
         owner=execution.owner,
     )
-    return Order(document, portable, memory)
+    return AttemptOrder(document, portable, memory)
 
 
-def encode(order: Order) -> bytes:
+def encode(order: AttemptOrder) -> bytes:
     """Encode an order as a line."""
     return json.dumps(order).encode() + b"\n"
 
 
-def decode(line: bytes) -> Order:
+def decode(line: bytes) -> AttemptOrder:
     """Decode an order; it comes from the scheduler, so it is valid."""
     execution, transactions, memory = json.loads(line)
-    return Order(execution, None if transactions is None else Portable(*transactions), memory)
+    return AttemptOrder(
+        execution, None if transactions is None else Portable(*transactions), memory
+    )
 
 
-def execution_of(order: Order, tokens: Tokens, ask: Ask, cancellation: Cancellation) -> Execution:
+def execution_of(
+    order: AttemptOrder, tokens: Tokens, ask: Ask, cancellation: Cancellation
+) -> Execution:
     """Return the execution as the handler sees it."""
     document = order.execution
     actor_id, actor_type, source = document["actor"]
@@ -124,7 +128,7 @@ def execution_of(order: Order, tokens: Tokens, ask: Ask, cancellation: Cancellat
     )
 
 
-def _opened(order: Order, actor: Actor, execution_id: UUID, ask: Ask) -> Transactions:
+def _opened(order: AttemptOrder, actor: Actor, execution_id: UUID, ask: Ask) -> Transactions:
     if order.transactions is None:
         raise RuntimeError("this execution has no transactions")
     opens = cast("Opens", named(order.transactions.function))
