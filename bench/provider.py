@@ -26,7 +26,7 @@ from tenantcron.core.schema_names import DEFAULT_PATTERN
 from tenantcron.migrations.runner import migrate_control
 from tenantcron.provider.refresh import BATCHES_A_CONNECTION, Refreshed, refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
-from tenantcron.store.connection.backends import give_up
+from tenantcron.store.connection.backends import replace_connection
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.connection.scripts import for_schema, run_script
 from tenantcron.store.rows import tenants
@@ -114,7 +114,7 @@ async def _read(database: Database, expected: int) -> float:
             batch = await provider.tenants(connection, Scope.ALL, after)
             batches += 1
             if batches % BATCHES_A_CONNECTION == 0:
-                give_up(connection)
+                replace_connection(connection)
         if not batch:
             break
         found, after = found + sum(len(tenant.schedules) for tenant in batch), batch[-1].tenant_id
@@ -129,7 +129,7 @@ async def _fill(database: Database, names: list[TenantId], schedules: int) -> No
             for name in names[start : start + TENANTS_A_TRANSACTION]:
                 await _add(connection, name, schedules)
             # A backend that has created very many tables becomes slow.
-            give_up(connection)
+            replace_connection(connection)
     async with database.transaction() as connection:
         await connection.exec_driver_sql("ANALYZE tenantcron.tenant")
 

@@ -44,7 +44,7 @@ from tenantcron.provider.protocol import (
 )
 from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.connection import times
-from tenantcron.store.connection.backends import wear_out
+from tenantcron.store.connection.backends import replace_after_uses
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import executions, schedule_cursors, schedule_definitions
 from tenantcron.store.rows.executions import State
@@ -160,7 +160,7 @@ class _Walk:
             if not batch:
                 return 0
             synced = await _sync(connection, self._provider, batch, self._at)
-            wear_out(connection, BATCHES_A_CONNECTION)
+            replace_after_uses(connection, BATCHES_A_CONNECTION)
         self.done += synced
         return len(batch)
 

@@ -28,7 +28,7 @@ from tenantcron.core.values import JsonObject
 from tenantcron.reconciler.diff import Action, ScheduleChange
 from tenantcron.reconciler.plan import DesiredState, Plan, Rules, make_plan
 from tenantcron.reconciler.state import LiveState, read_state
-from tenantcron.store.connection.backends import wear_out
+from tenantcron.store.connection.backends import replace_after_uses
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, manifest_versions, tenant_schedules, tenants
 from tenantcron.store.rows.manifest_versions import NewVersion
@@ -86,7 +86,7 @@ class Applier:
         await tenant_schedules.add(connection, schema, new, version_id)
         if difference.changes:
             await tenants.raise_revision(connection, tenant.id, notify=self.notifies)
-        wear_out(connection, TENANTS_A_CONNECTION)
+        replace_after_uses(connection, TENANTS_A_CONNECTION)
 
     async def _version(self, connection: AsyncConnection, plan: Plan) -> UUID:
         """Return the version that the rows belong to, a new one if the content is new."""

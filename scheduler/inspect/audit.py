@@ -29,7 +29,7 @@ from tenantcron.scheduler.inspect.audit_cursors import compare_cursors
 from tenantcron.scheduler.inspect.audit_findings import AuditCode, AuditFinding
 from tenantcron.scheduler.inspect.audit_occurrences import compare_occurrences, expected_occurrences
 from tenantcron.scheduler.inspect.schedule_status import existing_tenant
-from tenantcron.store.connection.backends import give_up
+from tenantcron.store.connection.backends import replace_connection
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import moment
 from tenantcron.store.rows import audit_records, failovers, schedule_cursors, tenants
@@ -74,7 +74,7 @@ async def audit(
         async with database.transaction() as connection:
             await _audit_batch(connection, ids[start : start + TENANTS_A_BATCH], audited)
             if number % BATCHES_A_CONNECTION == 0:
-                give_up(connection)
+                replace_connection(connection)
     return audited
 
 

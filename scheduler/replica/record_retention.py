@@ -20,7 +20,7 @@ from sqlalchemy.exc import ProgrammingError
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.store.connection.backends import give_up
+from tenantcron.store.connection.backends import replace_connection
 from tenantcron.store.rows import workers
 from tenantcron.store.rows.record_retention import (
     Forgotten,
@@ -73,7 +73,7 @@ class RecordRetention:
             else:
                 forgotten = await forget_of_tenants(connection, self._after, kept)
                 # The backend would cache the catalog entries of every tenant's tables.
-                give_up(connection)
+                replace_connection(connection)
         if forgotten.is_partial:
             return forgotten
         self._after = forgotten.last

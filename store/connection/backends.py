@@ -6,15 +6,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 _USES = "tenantcron_uses"
 
 
-def wear_out(connection: AsyncConnection, most: int) -> None:
+def replace_after_uses(connection: AsyncConnection, most: int) -> None:
     """Count a use of the connection; replace it after `most` uses."""
     info = _open(connection).info
     info[_USES] = info.get(_USES, 0) + 1
     if info[_USES] >= most:
-        give_up(connection)
+        replace_connection(connection)
 
 
-def give_up(connection: AsyncConnection) -> None:
+def replace_connection(connection: AsyncConnection) -> None:
     """Replace the connection by a new one after its transaction.
 
     For transactions that read very many tables: a backend caches the metadata of each.

@@ -41,7 +41,7 @@ from tenantcron.store.connection.deadlines import BoundedConnection, BudgetSpent
 from tenantcron.store.connection.driver_errors import explain, explain_cause, is_read_only
 from tenantcron.store.connection.errors import DatabaseAwayError, ServerTooOldError
 from tenantcron.store.connection.idle_connections import close_idle_connections
-from tenantcron.store.connection.pins import beginning, beginning_with_few
+from tenantcron.store.connection.pins import begin_script, begin_script_with_few
 from tenantcron.store.embedded.server import embedded_server
 from tenantcron.store.schema.tables import TENANT_SCHEMA
 
@@ -121,7 +121,7 @@ class Database:
         """
         return replace(self, joined=connection)
 
-    async def ask(
+    async def fetch(
         self, statement: str, parameters: Mapping[str, object]
     ) -> list[tuple[object, ...]]:
         """Run one statement as a transaction in one round trip, instead of three.
@@ -133,13 +133,13 @@ class Database:
         with self._explaining():
             async with spending():
                 try:
-                    return await self._asked(statement, parameters)
+                    return await self._fetch_once(statement, parameters)
                 except psycopg.OperationalError:
                     # The other connections of the pool are dead as well.
                     await self.engine.dispose()
-                    return await self._asked(statement, parameters)
+                    return await self._fetch_once(statement, parameters)
 
-    async def _asked(
+    async def _fetch_once(
         self, statement: str, parameters: Mapping[str, object]
     ) -> list[tuple[object, ...]]:
         async with self.engine.connect() as connection:
@@ -191,7 +191,7 @@ class Database:
             if explained is None:
                 raise
             raise explained from error
-        except psycopg.Error as error:  # from `ask`, which bypasses SQLAlchemy
+        except psycopg.Error as error:  # from `fetch`, which bypasses SQLAlchemy
             lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
             explained = explain_cause(error, self.target, statement="BEGIN", is_lost=lost)
             if explained is None:
@@ -317,7 +317,7 @@ async def _sent(
 ) -> list[tuple[object, ...]]:
     driver = _driver((await connection.get_raw_connection()).driver_connection)
     driver.answer_within, driver.on_slow = answer_within, None
-    script = f"{beginning(driver.pgconn.server_version)}; {statement}; COMMIT"
+    script = f"{begin_script(driver.pgconn.server_version)}; {statement}; COMMIT"
     try:
         # Client-side binding: the protocol does not support parameters for several statements.
         cursor = psycopg.AsyncClientCursor(driver)
@@ -339,10 +339,10 @@ def _begin(connection: Connection) -> None:
         case Pins.NONE:
             return
         case Pins.FEW:
-            begin = beginning_with_few()
+            begin = begin_script_with_few()
         case _:
             # The version of this connection: the server may have been upgraded in between.
-            begin = beginning(driver.pgconn.server_version, by_key=options.get(_BY_KEY, False))
+            begin = begin_script(driver.pgconn.server_version, by_key=options.get(_BY_KEY, False))
     connection.exec_driver_sql(begin + options.get(_OPENING, ""))
 
 

@@ -41,7 +41,7 @@ from tenantcron.store.connection.handler_pool import (
     isolate_connections,
     logged_in_as,
 )
-from tenantcron.store.connection.pins import beginning_for_handlers
+from tenantcron.store.connection.pins import begin_script_for_handlers
 from tenantcron.store.connection.scripts import run_script
 from tenantcron.store.schema.handler_roles import INSTEAD, HandlerRoleError, Login
 from tenantcron.store.steps.claiming import Lease
@@ -250,7 +250,7 @@ def _explaining(login: Login) -> Iterator[None]:
 def _opening(scope: HandlerScope) -> str:
     settings = SQL(", ").join(_setting(*setting) for setting in scope.who.settings().items())
     opening = _OPENING.format(schema=Identifier(scope.schema), settings=settings)
-    return beginning_for_handlers() + opening.as_string()
+    return begin_script_for_handlers() + opening.as_string()
 
 
 def _setting(name: str, value: str) -> Composed:

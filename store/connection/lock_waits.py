@@ -62,12 +62,12 @@ class HeldLock:
 
 async def blockers(database: Database, pid: int) -> list[HeldLock]:
     """Return the locks that block a session; empty if it waits for no lock."""
-    return [_lock(row) for row in await database.ask(_BLOCKERS, {"pid": pid})]
+    return [_lock(row) for row in await database.fetch(_BLOCKERS, {"pid": pid})]
 
 
 async def exclusive_locks(database: Database) -> list[HeldLock]:
     """Return the locks on control tables that block even reads."""
-    return [_lock(row) for row in await database.ask(_EXCLUSIVE, {})]
+    return [_lock(row) for row in await database.fetch(_EXCLUSIVE, {})]
 
 
 def is_lock_timeout(error: DBAPIError) -> bool:

@@ -63,7 +63,7 @@ _SCANS_BY_KEY: Final = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
 
 @cache
-def beginning(server_version: int, *, by_key: bool = False) -> str:
+def begin_script(server_version: int, *, by_key: bool = False) -> str:
     """Return the statements that begin a transaction, without parameters or `%`.
 
     `server_version` is the number of libpq, such as 150020. `by_key` is for the hot steps, which
@@ -78,7 +78,7 @@ def beginning(server_version: int, *, by_key: bool = False) -> str:
     return _script(pins)
 
 
-def beginning_with_few() -> str:
+def begin_script_with_few() -> str:
     """Return the statements that begin a transaction that depends only on the search path.
 
     An idle replica sends mostly such transactions, and all pins would be most of their cost.
@@ -86,7 +86,7 @@ def beginning_with_few() -> str:
     return _script(_NAMES)
 
 
-def beginning_for_handlers() -> str:
+def begin_script_for_handlers() -> str:
     """Return the statements that begin a handler's transaction.
 
     Its statements belong to the platform, which may have configured time zone, timeouts and planner

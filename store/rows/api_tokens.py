@@ -67,7 +67,7 @@ async def request(
         "window": returned.window,
         "unused": returned.requests,
     }
-    match await database.ask(statement("token_request"), parameters):
+    match await database.fetch(statement("token_request"), parameters):
         case [(str(token), str(name), bytes(digest), str(role), tenant, *rest)]:
             expires_at, revoked_at, now, *counted, window = rest
             grant = _grant(role, tenant if isinstance(tenant, str) else None)

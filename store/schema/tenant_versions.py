@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.store.connection.backends import give_up
+from tenantcron.store.connection.backends import replace_connection
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.schema.batches import SCHEMAS_A_STATEMENT, Batch, read_in_batches
 from tenantcron.store.schema.versions import TENANT_VERSION
@@ -63,7 +63,7 @@ async def tenant_versions(database: Database) -> list[TenantVersion]:
         async with database.transaction() as connection:
             broken |= await read_in_batches(connection, some, _reader(connection, versions))
             if number % _BATCHES_A_CONNECTION == 0:
-                give_up(connection)
+                replace_connection(connection)
     if broken:
         # A schema that was dropped in the meantime is not an error.
         rows = await _tenants(database)

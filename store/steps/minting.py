@@ -70,7 +70,7 @@ async def token_lease(
 ) -> TokenLease:
     """Return the lease of a token's execution; if a caller is given, count its request."""
     parameters = {"id": execution, "identity": identity, "at": at, "caller": caller}
-    match await database.ask(statement("token_lease"), parameters):
+    match await database.fetch(statement("token_lease"), parameters):
         case [(token, holds, tenant, own, int(now), requests, seconds_left)]:
             active = holds is True and tenant == own == TenantStatus.ACTIVE
             return TokenLease(

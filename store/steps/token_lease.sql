@@ -1,5 +1,5 @@
 -- The lease of an execution, and the other conditions of its tokens: always one row. If a caller is
--- given, its request is counted. Times are returned in microseconds, see `Database.ask`.
+-- given, its request is counted. Times are returned in microseconds, see `Database.fetch`.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(at)s::timestamptz, statement_timestamp()) AS now
 ),

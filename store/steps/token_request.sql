@@ -1,5 +1,5 @@
 -- Find the API token of some requests, and count them. Times are returned in microseconds, see
--- `Database.ask`.
+-- `Database.fetch`.
 WITH token AS (
     -- By its public id; the caller checks the secret again, in constant time.
     SELECT id, name, digest, role, tenant_id, expires_at, revoked_at

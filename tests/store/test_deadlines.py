@@ -109,12 +109,12 @@ async def test_disposing_the_engine_does_not_wait_for_a_silent_server(
 async def test_a_statement_in_one_round_trip_has_a_deadline(
     through: Database, silent: Gate
 ) -> None:
-    await through.ask("SELECT 1", {})
+    await through.fetch("SELECT 1", {})
     silent.fall_silent()
     started = monotonic()
 
     with pytest.raises(DatabaseAwayError):
-        await through.ask("SELECT 1", {})
+        await through.fetch("SELECT 1", {})
 
     assert monotonic() - started < SOON
 

@@ -185,7 +185,7 @@ async def test_a_statement_in_one_round_trip_has_the_settings_of_any_transaction
     names = ("timezone", "search_path", "jit", "transaction_isolation", "transaction_read_only")
     columns = ", ".join(f"current_setting('{name}')" for name in names)
 
-    found = await database.ask(f"SELECT {columns}, %(given)s", {"given": "it's \\ 100 %"})
+    found = await database.fetch(f"SELECT {columns}, %(given)s", {"given": "it's \\ 100 %"})
 
     assert found == [("UTC", "pg_catalog", "off", "read committed", "off", "it's \\ 100 %")]
     async with database.engine.connect() as connection:

@@ -71,10 +71,10 @@ async def test_a_statement_on_a_standby_fails_and_the_next_one_works(
 ) -> None:
     proxy.lead_to(pair.standby.upstream)
     with pytest.raises(ReadOnlyError):
-        await proxied.ask("SELECT 1", {})
+        await proxied.fetch("SELECT 1", {})
 
     proxy.upstream = pair.primary.upstream
-    assert await proxied.ask("SELECT 1", {}) == [(1,)]
+    assert await proxied.fetch("SELECT 1", {}) == [(1,)]
 
 
 async def test_a_read_only_transaction_counts_as_a_standby(
