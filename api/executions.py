@@ -28,7 +28,7 @@ from tenantcron.service.responses.shapes import (
 )
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history
-from tenantcron.store.rows.execution_history import ExecutionRow, Filter, HistoryPosition
+from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow, HistoryPosition
 from tenantcron.store.rows.executions import State
 
 router = APIRouter(prefix="/executions", tags=["executions"])
@@ -45,7 +45,8 @@ async def list_executions(
         str | None, Query(pattern=f"^{TENANT_PATTERN}$", description="Filter by tenant.")
     ] = None,
     schedule: Annotated[
-        str | None, Query(pattern=f"^{NAME_PATTERN}$", description="Filter by schedule name.")
+        str | None,
+        Query(pattern=f"^{NAME_PATTERN}$", description="Filter by schedule name."),
     ] = None,
     state: Annotated[list[State] | None, Query(description="Filter by state.")] = None,
     since: Annotated[Moment | None, Query(description="Scheduled at or after this time.")] = None,
@@ -55,7 +56,10 @@ async def list_executions(
 ) -> Response:
     """List the executions that the caller may see, newest first."""
     only = work.bound_to if tenant is None else visible_tenant(work, tenant)
-    filters, position = Filter(only, schedule, tuple(state or ()), since, until), _position(after)
+    filters, position = (
+        ExecutionFilter(only, schedule, tuple(state or ()), since, until),
+        _position(after),
+    )
     async with work.reading.transaction() as connection:
         rows = await execution_history.page(connection, filters, before=position, limit=limit + 1)
     return conditional_reply(

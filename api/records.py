@@ -29,7 +29,7 @@ from tenantcron.service.lookups import visible_tenant
 from tenantcron.service.responses.records import document_as_json, record_as_json, version_as_json
 from tenantcron.service.responses.shapes import DocumentResponse, RecordPage, VersionPage
 from tenantcron.store.rows import audit_records, manifest_versions
-from tenantcron.store.rows.audit_records import AuditPlace, AuditRow, AuditWanted
+from tenantcron.store.rows.audit_records import AuditFilter, AuditPlace, AuditRow
 from tenantcron.store.schema import tenant_objects
 
 router = APIRouter(prefix="/tenants/{tenant:word}", tags=["records"])
@@ -96,7 +96,7 @@ async def list_records(
 ) -> Response:
     """List the audit records of a tenant, newest first."""
     of, position = visible_tenant(work, tenant), _position(after)
-    filters = AuditWanted(_storable(entity_type), _storable(entity_id), since)
+    filters = AuditFilter(_storable(entity_type), _storable(entity_id), since)
     async with work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
         kept = await tenant_objects.has_tenant_tables(connection, row.schema_name)

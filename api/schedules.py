@@ -52,7 +52,7 @@ from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import schedule_cursors
-from tenantcron.store.rows.tenant_schedules import SchedulesWanted
+from tenantcron.store.rows.tenant_schedules import ScheduleFilter
 
 router = APIRouter(prefix="/tenants/{tenant:word}/schedules", tags=["schedules"])
 
@@ -75,7 +75,7 @@ async def list_schedules(
     of, position, filters = (
         visible_tenant(work, tenant),
         text_position(after),
-        SchedulesWanted(saga, enabled),
+        ScheduleFilter(saga, enabled),
     )
     async with work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)

@@ -33,7 +33,7 @@ from tenantcron.service.responses.tenants import tenant_as_json
 from tenantcron.service.work import Work
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants
-from tenantcron.store.rows.tenants import TenantLimits, TenantRow, TenantStatus, TenantsWanted
+from tenantcron.store.rows.tenants import TenantFilter, TenantLimits, TenantRow, TenantStatus
 from tenantcron.tenants.registry import Registry, find_tenant, tenant_id
 
 router = APIRouter(tags=["tenants"])
@@ -53,7 +53,7 @@ async def list_tenants(
     """List the tenants that the caller may see, ordered by id."""
     position = text_position(after)
     labels = [read_filter(text) for text in label or ()]
-    filters = TenantsWanted(status or (), labels, work.bound_to)
+    filters = TenantFilter(status or (), labels, work.bound_to)
     async with work.reading.transaction() as connection:
         rows = await tenants.page(connection, filters, after=position, limit=limit + 1)
     shown = page("tenants", rows, limit, to_json=tenant_as_json, position=lambda row: [row.id])

@@ -31,7 +31,7 @@ from tenantcron.scheduler.operate.execution_lookup import (
 from tenantcron.service.responses.executions import as_json, details_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import execution_history
-from tenantcron.store.rows.execution_history import ExecutionRow, Filter
+from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.tenants.registry import tenant_id
 
@@ -94,7 +94,7 @@ def _prefix(text: str) -> str:
 
 async def _list(database: Database, arguments: argparse.Namespace) -> CommandResult:
     states = tuple(State(state) for state in arguments.state)
-    wanted = Filter(arguments.tenant, arguments.schedule, states, arguments.since)
+    wanted = ExecutionFilter(arguments.tenant, arguments.schedule, states, arguments.since)
     async with database.transaction() as connection:
         if wanted.tenant is not None:
             await existing_tenant(connection, wanted.tenant)

@@ -19,7 +19,7 @@ from tenantcron.core.labels import LabelFilter, read_filter
 from tenantcron.service.responses.tenants import tenant_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants
-from tenantcron.store.rows.tenants import TenantRow, TenantsWanted
+from tenantcron.store.rows.tenants import TenantFilter, TenantRow
 
 TENANTS_A_PAGE = 1_000
 _NONE_YET = "no tenants yet: `tenantcron tenant create ID`"
@@ -43,7 +43,7 @@ async def tenant_pages(
     database: Database, size: int, labels: Collection[LabelFilter] = ()
 ) -> AsyncIterator[Sequence[TenantRow]]:
     """Yield the tenants by id, page by page; each page is read in its own transaction."""
-    wanted, after = TenantsWanted(labels=labels), None
+    wanted, after = TenantFilter(labels=labels), None
     while True:
         async with database.transaction() as connection:
             page = await tenants.page(connection, wanted, after=after, limit=size)

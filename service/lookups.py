@@ -15,7 +15,7 @@ from tenantcron.schedules.pause import Pause
 from tenantcron.service.work import Work
 from tenantcron.store.rows import execution_history, tenant_schedules
 from tenantcron.store.rows.execution_history import ExecutionRow
-from tenantcron.store.rows.tenant_schedules import ListedSchedule, SchedulesWanted
+from tenantcron.store.rows.tenant_schedules import ListedSchedule, ScheduleFilter
 from tenantcron.store.rows.tenants import TenantRow, TenantStatus
 from tenantcron.tenants.registry import tenant_id
 
@@ -30,7 +30,7 @@ def visible_tenant(work: Work, text: str) -> TenantId:
 async def page_of_schedules(
     connection: AsyncConnection,
     row: TenantRow,
-    wanted: SchedulesWanted,
+    wanted: ScheduleFilter,
     after: str | None,
     limit: int,
 ) -> list[ListedSchedule]:

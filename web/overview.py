@@ -14,7 +14,7 @@ from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.store.rows import execution_history, schedule_cursors, tenants
-from tenantcron.store.rows.execution_history import ExecutionRow, Filter, Outcomes
+from tenantcron.store.rows.execution_history import ExecutionFilter, ExecutionRow, Outcomes
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.schedule_cursors import SharedTimetable, Totals
 from tenantcron.store.rows.tenants import TenantRow
@@ -107,18 +107,21 @@ async def _read(connection: AsyncConnection, visit: Visit, ahead: LoadAhead) -> 
         timetables=await ahead.timetables(connection, now, bound),
         outcomes=await execution_history.outcomes(
             connection,
-            Filter(bound, states=ENDED, since=now - DAY),
+            ExecutionFilter(bound, states=ENDED, since=now - DAY),
             span=QUARTER,
             most=MOST_EXECUTIONS,
         ),
         dead=await execution_history.page(
             connection,
-            Filter(bound, states=(State.DEAD,), since=now - timedelta(days=1)),
+            ExecutionFilter(bound, states=(State.DEAD,), since=now - timedelta(days=1)),
             before=None,
             limit=_DEAD_SHOWN,
         ),
         running=await execution_history.page(
-            connection, Filter(bound, states=(State.RUNNING,)), before=None, limit=_RUNNING_SHOWN
+            connection,
+            ExecutionFilter(bound, states=(State.RUNNING,)),
+            before=None,
+            limit=_RUNNING_SHOWN,
         ),
     )
 

@@ -23,7 +23,7 @@ from tenantcron.service.problems import invalid
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import execution_history
-from tenantcron.store.rows.execution_history import Filter
+from tenantcron.store.rows.execution_history import ExecutionFilter
 from tenantcron.web.clock_changes import ClockChange, clock_changes
 from tenantcron.web.plots import HEIGHT, WIDTH, durations
 from tenantcron.web.rendering import rendered, took
@@ -54,7 +54,7 @@ async def show(request: Request, visit: Visit) -> Response:
     async with visit.work.reading.transaction() as connection:
         situation = await read_situation(connection, ref, visit.work.settings.lease, None)
         history = await execution_history.newest(
-            connection, Filter(ref.tenant, ref.schedule), _HISTORY
+            connection, ExecutionFilter(ref.tenant, ref.schedule), _HISTORY
         )
     ahead = await asyncio.to_thread(_ahead, situation)
     return rendered(

@@ -23,8 +23,8 @@ from tenantcron.store.rows import (
     tenants,
 )
 from tenantcron.store.rows.executions import State
-from tenantcron.store.rows.tenant_schedules import SchedulesWanted
-from tenantcron.store.rows.tenants import TenantRow, TenantsWanted
+from tenantcron.store.rows.tenant_schedules import ScheduleFilter
+from tenantcron.store.rows.tenants import TenantFilter, TenantRow
 from tenantcron.web.differences import differences
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import Visit
@@ -42,7 +42,7 @@ async def show_list(request: Request, visit: Visit) -> Response:
     after = wanted if is_tenant_id(wanted) else None
     label = request.query_params.get("label", "").strip()
     labels, problem = _filters(label)
-    seen = TenantsWanted(labels=labels, only=visit.work.bound_to)
+    seen = TenantFilter(labels=labels, only=visit.work.bound_to)
     async with visit.work.reading.transaction() as connection:
         rows = await tenants.page(connection, seen, after=after, limit=_ROWS + 1)
         exact = None if labels else await _exact(connection, visit, after)
@@ -89,7 +89,7 @@ async def show(request: Request, visit: Visit) -> Response:
     async with visit.work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
         now = await database_time(connection)
-        found = await page_of_schedules(connection, row, SchedulesWanted(), None, _SCHEDULES + 1)
+        found = await page_of_schedules(connection, row, ScheduleFilter(), None, _SCHEDULES + 1)
         paused = await schedule_cursors.pauses(connection, [of])
         faults = await schedule_cursors.faults(connection, [of])
         schedules = live_schedules(state_of(row, found, paused, faults), now)

@@ -19,7 +19,7 @@ from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, Prov
 from tenantcron.provider.static_settings import DEFAULTS
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants as tenant_rows
-from tenantcron.store.rows.tenants import Scope, Synced, TenantRow, TenantStatus, TenantsWanted
+from tenantcron.store.rows.tenants import Scope, Synced, TenantFilter, TenantRow, TenantStatus
 
 NAMESPACE = UUID("7f0c3a52-6a7e-5f0e-8b3a-2d9f1c4e6b10")
 
@@ -49,7 +49,7 @@ class TrialReminders:
     ) -> Sequence[ProvidedTenant]:
         """Return the next tenants, each with or without a reminder."""
         del scope
-        labelled = TenantsWanted(labels=[LabelFilter("tier")])
+        labelled = TenantFilter(labels=[LabelFilter("tier")])
         rows = await tenant_rows.page(connection, labelled, after=after, limit=TENANTS_A_BATCH)
         found = await tenant_rows.lock_many(connection, [row.id for row in rows])
         return [_provided(row) for row in found.values()]

@@ -31,7 +31,7 @@ from tenantcron.store.rows import (
     workers,
 )
 from tenantcron.store.rows.audit_records import AuditRow
-from tenantcron.store.rows.execution_history import AttemptRow, ExecutionRow, Filter
+from tenantcron.store.rows.execution_history import AttemptRow, ExecutionFilter, ExecutionRow
 from tenantcron.store.rows.limits import ClusterLimits
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.schedule_rows import ScheduleRow
@@ -174,7 +174,7 @@ async def read_situation(
     if schedule is None and cursor is None:
         raise await unknown_schedule(connection, ref, schedules)
     last = await execution_history.newest(
-        connection, Filter(ref.tenant, ref.schedule), LAST_EXECUTIONS
+        connection, ExecutionFilter(ref.tenant, ref.schedule), LAST_EXECUTIONS
     )
     running = await execution_history.running_by_tenant(connection)
     return Situation(

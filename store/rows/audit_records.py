@@ -88,7 +88,7 @@ class AuditPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditWanted:
+class AuditFilter:
     """A filter of records; None matches everything."""
 
     entity_type: str | None = None
@@ -100,7 +100,7 @@ async def page(  # noqa: PLR0913 -- tenant, filter and page
     connection: AsyncConnection,
     tenant: TenantId,
     schema: str | None,
-    wanted: AuditWanted,
+    filters: AuditFilter,
     *,
     before: AuditPlace | None,
     limit: int,
@@ -112,13 +112,13 @@ async def page(  # noqa: PLR0913 -- tenant, filter and page
     large: a cursor fetches a few at a time, and the caller stops when it has enough.
     """
     parts = [
-        _some(control_audit_record, wanted, before)
+        _some(control_audit_record, filters, before)
         .where(control_audit_record.c.tenant_id == tenant)
         .limit(limit)
     ]
     if schema is not None:
         of_tenant(connection, schema)
-        parts.append(_some(audit_record, wanted, before).limit(limit))
+        parts.append(_some(audit_record, filters, before).limit(limit))
     merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
     columns = merged.c
     newest = select(merged).order_by(
@@ -152,8 +152,8 @@ async def of_execution(  # noqa: PLR0913 -- tenant, execution and page
     tables = [control_audit_record] if schema is None else [control_audit_record, audit_record]
     if schema is not None:
         of_tenant(connection, schema)
-    wanted = AuditWanted(since=since)
-    parts = [_some(table, wanted, None).where(_concerns(table, execution)) for table in tables]
+    filters = AuditFilter(since=since)
+    parts = [_some(table, filters, None).where(_concerns(table, execution)) for table in tables]
     parts[0] = parts[0].where(control_audit_record.c.tenant_id == tenant)
     merged = union_all(*(select(part.limit(limit).subquery()) for part in parts)).subquery()
     oldest = select(merged).order_by(merged.c.changed_at, merged.c.id).limit(limit)
@@ -172,11 +172,11 @@ async def of_schedule(
 
     Both audit tables are read by primary key, which begins with the entity.
     """
-    pauses = AuditWanted(PAUSE, f"{tenant}/{schedule}")
+    pauses = AuditFilter(PAUSE, f"{tenant}/{schedule}")
     parts = [_some(control_audit_record, pauses, None).limit(limit)]
     if schema is not None:
         of_tenant(connection, schema)
-        parts.append(_some(audit_record, AuditWanted(SCHEDULE, schedule), None).limit(limit))
+        parts.append(_some(audit_record, AuditFilter(SCHEDULE, schedule), None).limit(limit))
     merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
     newest = select(merged).order_by(merged.c.changed_at.desc(), merged.c.id.desc()).limit(limit)
     try:
@@ -193,16 +193,16 @@ def _concerns(table: Table, execution: UUID) -> ColumnElement[bool]:
 
 
 def _some(
-    table: Table, wanted: AuditWanted, before: AuditPlace | None
+    table: Table, filters: AuditFilter, before: AuditPlace | None
 ) -> Select[tuple[object, ...]]:
     columns = [table.c[name] for name in AuditRow.__dataclass_fields__ if name != "in_tenant"]
     statement = select(*columns, literal(table is audit_record).label("in_tenant"))
-    if wanted.entity_type is not None:
-        statement = statement.where(table.c.entity_type == wanted.entity_type)
-    if wanted.entity_id is not None:
-        statement = statement.where(table.c.entity_id == wanted.entity_id)
-    if wanted.since is not None:
-        statement = statement.where(table.c.changed_at >= wanted.since)
+    if filters.entity_type is not None:
+        statement = statement.where(table.c.entity_type == filters.entity_type)
+    if filters.entity_id is not None:
+        statement = statement.where(table.c.entity_id == filters.entity_id)
+    if filters.since is not None:
+        statement = statement.where(table.c.changed_at >= filters.since)
     if before is not None:
         statement = statement.where(_is_before(table, before))
     return statement.order_by(table.c.changed_at.desc(), table.c.id.desc())

@@ -99,7 +99,7 @@ class AttemptRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class ExecutionFilter:
     """A filter of executions; None and empty match everything."""
 
     tenant: TenantId | None = None
@@ -109,25 +109,27 @@ class Filter:
     until: datetime | None = None
 
 
-def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
+def _conditions(filters: ExecutionFilter) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
-    if wanted.tenant is not None:
-        conditions.append(_row.tenant_id == wanted.tenant)
-    if wanted.schedule is not None:
-        conditions.append(_row.schedule_name == wanted.schedule)
-    if wanted.states:
-        conditions.append(_row.state.in_(stored_states(wanted.states)))
-    if wanted.since is not None:
-        conditions.append(_row.scheduled_for >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(_row.scheduled_for < wanted.until)
+    if filters.tenant is not None:
+        conditions.append(_row.tenant_id == filters.tenant)
+    if filters.schedule is not None:
+        conditions.append(_row.schedule_name == filters.schedule)
+    if filters.states:
+        conditions.append(_row.state.in_(stored_states(filters.states)))
+    if filters.since is not None:
+        conditions.append(_row.scheduled_for >= filters.since)
+    if filters.until is not None:
+        conditions.append(_row.scheduled_for < filters.until)
     return conditions
 
 
-async def newest(connection: AsyncConnection, wanted: Filter, limit: int) -> list[ExecutionRow]:
+async def newest(
+    connection: AsyncConnection, filters: ExecutionFilter, limit: int
+) -> list[ExecutionRow]:
     """Return executions, the newest first."""
-    found = select(*_COLUMNS).where(*_conditions(wanted))
-    if wanted.tenant is not None and wanted.schedule is None:
+    found = select(*_COLUMNS).where(*_conditions(filters))
+    if filters.tenant is not None and filters.schedule is None:
         # Use the tenant's index: with the index of the newest executions, the search for a tenant
         # that has not run for long would scan the history of all tenants.
         found = found.offset(0)
@@ -149,7 +151,11 @@ class HistoryPosition:
 
 
 async def page(
-    connection: AsyncConnection, wanted: Filter, *, before: HistoryPosition | None, limit: int
+    connection: AsyncConnection,
+    filters: ExecutionFilter,
+    *,
+    before: HistoryPosition | None,
+    limit: int,
 ) -> list[ExecutionRow]:
     """Return a page of executions, the newest first.
 
@@ -157,7 +163,7 @@ async def page(
     """
     statement = (
         select(*_COLUMNS)
-        .where(*_conditions(wanted))
+        .where(*_conditions(filters))
         .order_by(_row.scheduled_for.desc(), _row.id.desc())
         .limit(limit)
     )
@@ -294,7 +300,7 @@ class Outcomes:
 
 
 async def outcomes(
-    connection: AsyncConnection, wanted: Filter, *, span: timedelta, most: int
+    connection: AsyncConnection, filters: ExecutionFilter, *, span: timedelta, most: int
 ) -> list[Outcomes]:
     """Count the newest `most` executions by time span and state.
 
@@ -303,7 +309,7 @@ async def outcomes(
     """
     newest_first = (
         select(_row.scheduled_for, _row.state)
-        .where(*_conditions(wanted))
+        .where(*_conditions(filters))
         .order_by(_row.scheduled_for.desc(), _row.id.desc())
         .limit(most)
         .subquery()

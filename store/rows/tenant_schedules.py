@@ -129,7 +129,7 @@ async def _read(
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulesWanted:
+class ScheduleFilter:
     """A filter of schedules; None matches everything."""
 
     saga: str | None = None
@@ -148,7 +148,7 @@ class ListedSchedule:
 async def page(
     connection: AsyncConnection,
     tenant: TenantRow,
-    wanted: SchedulesWanted,
+    filters: ScheduleFilter,
     *,
     after: str | None,
     limit: int,
@@ -158,10 +158,10 @@ async def page(
     statement = select(found).order_by(found.c.schedule_name).limit(limit)
     if after is not None:
         statement = statement.where(found.c.schedule_name > after)
-    if wanted.saga is not None:
-        statement = statement.where(found.c.saga_name == wanted.saga)
-    if wanted.enabled is not None:
-        statement = statement.where(found.c.enabled == wanted.enabled)
+    if filters.saga is not None:
+        statement = statement.where(found.c.saga_name == filters.saga)
+    if filters.enabled is not None:
+        statement = statement.where(found.c.enabled == filters.enabled)
     rows = await of_tenant(connection, tenant.schema_name).execute(statement)
     return [
         ListedSchedule(row.id, {name: row._mapping[name] for name in DEFINITION}, row.provider)

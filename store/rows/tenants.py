@@ -97,14 +97,14 @@ _ADD = (
         id=bindparam("id"),
         schema_name=bindparam("schema_name"),
         # In the same statement, which saves a round trip per tenant.
-        schema_adopted=exists().where(_SCHEMAS.c.nspname == bindparam("wanted")),
+        schema_adopted=exists().where(_SCHEMAS.c.nspname == bindparam("schema")),
         created_at=func.now(),
         updated_at=func.now(),
     )
     .on_conflict_do_nothing()
     .returning(tenant)
 )
-_OWNER = select(tenant.c.id).where(tenant.c.schema_name == bindparam("wanted"))
+_OWNER = select(tenant.c.id).where(tenant.c.schema_name == bindparam("schema"))
 
 
 async def add(
@@ -116,11 +116,11 @@ async def add(
     belongs to another tenant. Of two concurrent inserts with one schema, the second waits for the
     first.
     """
-    values = {"id": tenant_id, "schema_name": schema, "wanted": schema}
+    values = {"id": tenant_id, "schema_name": schema, "schema": schema}
     row = (await connection.execute(_ADD, values)).one_or_none()
     if row is not None:
         return _read(row)
-    owner = await connection.scalar(_OWNER, {"wanted": schema})
+    owner = await connection.scalar(_OWNER, {"schema": schema})
     if owner is not None and owner != tenant_id and await find(connection, tenant_id) is None:
         raise SchemaTakenError(
             f"schema `{schema}` belongs to tenant `{owner}`: each tenant needs its own schema"
@@ -166,7 +166,7 @@ async def count_by_status(connection: AsyncConnection) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantsWanted:
+class TenantFilter:
     """A filter of tenants; empty matches everything."""
 
     statuses: Collection[TenantStatus] = ()
@@ -176,27 +176,27 @@ class TenantsWanted:
 
 
 async def page(
-    connection: AsyncConnection, wanted: TenantsWanted, *, after: str | None, limit: int
+    connection: AsyncConnection, filters: TenantFilter, *, after: str | None, limit: int
 ) -> list[TenantRow]:
     """Return a page of tenants, by id."""
-    statement = select(tenant).where(*labelled(wanted.labels)).order_by(tenant.c.id).limit(limit)
+    statement = select(tenant).where(*labelled(filters.labels)).order_by(tenant.c.id).limit(limit)
     if after is not None:
         statement = statement.where(tenant.c.id > after)
-    if wanted.statuses:
-        statement = statement.where(tenant.c.status.in_(wanted.statuses))
-    if wanted.only is not None:
-        statement = statement.where(tenant.c.id == wanted.only)
+    if filters.statuses:
+        statement = statement.where(tenant.c.status.in_(filters.statuses))
+    if filters.only is not None:
+        statement = statement.where(tenant.c.id == filters.only)
     return [_read(row) for row in await connection.execute(statement)]
 
 
 def labelled(filters: Collection[LabelFilter]) -> list[ColumnElement[bool]]:
     """Return the conditions for tenants that have all these labels; each uses an index."""
-    return [tenant.c.id.in_(_with_label(wanted)) for wanted in filters]
+    return [tenant.c.id.in_(_with_label(label)) for label in filters]
 
 
-def _with_label(wanted: LabelFilter) -> Select[tuple[str]]:
-    found = select(tenant_label.c.tenant_id).where(tenant_label.c.key == wanted.key)
-    return found if wanted.value is None else found.where(tenant_label.c.value == wanted.value)
+def _with_label(label: LabelFilter) -> Select[tuple[str]]:
+    found = select(tenant_label.c.tenant_id).where(tenant_label.c.key == label.key)
+    return found if label.value is None else found.where(tenant_label.c.value == label.value)
 
 
 async def schedule_caps(connection: AsyncConnection) -> dict[TenantId, int]:

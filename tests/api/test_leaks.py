@@ -23,7 +23,7 @@ from tenantcron.store.rows import (
     tenants,
     webhooks,
 )
-from tenantcron.store.rows.execution_history import Filter
+from tenantcron.store.rows.execution_history import ExecutionFilter
 from tenantcron.store.rows.webhooks import Webhook
 
 HUSH = "hush"
@@ -166,7 +166,7 @@ async def test_around_the_code_the_database_shows_one_tenant_only(api: Api) -> N
     async with seen.transaction() as connection:
         assert [row.id for row in await tenants.list_all(connection)] == ["acme"]
         assert await tenants.find(connection, beta) is None
-        rows = await execution_history.newest(connection, Filter(), 100)
+        rows = await execution_history.newest(connection, ExecutionFilter(), 100)
         assert {row.tenant_id for row in rows} == {"acme"}
         assert await manifest_versions.latest(connection, [beta]) == {}
         assert await schedule_cursors.of_tenants(connection, [beta]) == []

@@ -12,8 +12,8 @@ from support.serving import Api, apply, executions, pages
 from tenantcron.core.names import TenantId
 from tenantcron.core.schema_names import SchemaName
 from tenantcron.store.rows import audit_records, execution_history, tenants
-from tenantcron.store.rows.audit_records import AuditWanted
-from tenantcron.store.rows.execution_history import Filter
+from tenantcron.store.rows.audit_records import AuditFilter
+from tenantcron.store.rows.execution_history import ExecutionFilter
 
 
 async def test_tenants_are_listed_by_id_and_filtered_by_status(api: Api) -> None:
@@ -218,16 +218,19 @@ async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
         await connection.execute(text("ANALYZE tenantcron.execution, tenantcron.tenant"))
 
     newest = await explained(
-        api.database, lambda one: execution_history.page(one, Filter(), before=None, limit=50)
+        api.database,
+        lambda one: execution_history.page(one, ExecutionFilter(), before=None, limit=50),
     )
     of_tenant = await explained(
         api.database,
-        lambda one: execution_history.page(one, Filter(TenantId("acme")), before=None, limit=50),
+        lambda one: execution_history.page(
+            one, ExecutionFilter(TenantId("acme")), before=None, limit=50
+        ),
     )
     records = await explained(
         api.database,
         lambda one: anext(
-            audit_records.page(one, TenantId("acme"), None, AuditWanted(), before=None, limit=50)
+            audit_records.page(one, TenantId("acme"), None, AuditFilter(), before=None, limit=50)
         ),
     )
     assert "scheduled_for_id_idx" in newest

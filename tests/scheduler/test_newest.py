@@ -9,7 +9,7 @@ from support.history import add_history
 from support.scheduling import Scheduling
 
 from tenantcron.core.names import TenantId
-from tenantcron.store.rows.execution_history import Filter, newest, page
+from tenantcron.store.rows.execution_history import ExecutionFilter, newest, page
 from tenantcron.store.rows.executions import State
 
 READ = (
@@ -21,15 +21,15 @@ READ = (
 @pytest.mark.parametrize(
     "wanted",
     [
-        Filter(),
-        Filter(states=(State.SUCCEEDED, State.SKIPPED)),
-        Filter(tenant=TenantId("t7")),
-        Filter(tenant=TenantId("t7"), schedule="work"),
+        ExecutionFilter(),
+        ExecutionFilter(states=(State.SUCCEEDED, State.SKIPPED)),
+        ExecutionFilter(tenant=TenantId("t7")),
+        ExecutionFilter(tenant=TenantId("t7"), schedule="work"),
     ],
     ids=["of all", "by states", "of a tenant", "of a schedule"],
 )
 async def test_the_newest_are_found_without_reading_history(
-    scheduling: Scheduling, wanted: Filter
+    scheduling: Scheduling, wanted: ExecutionFilter
 ) -> None:
     await add_history(scheduling, 20_000)
     before = await rows_read(scheduling)
@@ -62,7 +62,7 @@ async def test_dead_executions_of_a_tenant_without_any_are_found_without_reading
         scheduling.database,
         lambda connection: page(
             connection,
-            Filter(tenant=TenantId("t7"), states=(State.DEAD,)),
+            ExecutionFilter(tenant=TenantId("t7"), states=(State.DEAD,)),
             before=None,
             limit=20,
         ),

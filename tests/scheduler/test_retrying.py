@@ -6,7 +6,7 @@ import pytest
 from support.scheduling import Scheduling
 
 from tenantcron.store.rows import execution_history
-from tenantcron.store.rows.execution_history import Filter
+from tenantcron.store.rows.execution_history import ExecutionFilter
 from tenantcron.store.rows.executions import State
 
 REPLACES = "cancel_running"
@@ -59,7 +59,7 @@ async def test_it_is_listed_and_found_as_retrying(scheduling: Scheduling, stored
     await scheduling.waiting(1, state=stored, attempt=1)
     await scheduling.waiting(1)
     async with scheduling.database.transaction() as connection:
-        wanted = Filter(states=(State.RETRYING,))
+        wanted = ExecutionFilter(states=(State.RETRYING,))
         (row,) = await execution_history.newest(connection, wanted, 10)
         queue = await execution_history.queue(connection, scheduling.clock.now)
     (metered,) = await scheduling.query("SELECT unfinished FROM tenantcron.metering")

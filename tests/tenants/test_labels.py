@@ -16,7 +16,7 @@ from tenantcron.core.labels import (
 from tenantcron.core.names import TenantId
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants
-from tenantcron.store.rows.tenants import TenantLimits, TenantRow, TenantsWanted
+from tenantcron.store.rows.tenants import TenantFilter, TenantLimits, TenantRow
 from tenantcron.tenants.registry import Registry
 
 ACME = TenantId("acme")
@@ -91,7 +91,7 @@ async def test_a_label_filter_reads_the_index_and_not_all_tenants(
         " now(), now() FROM generate_series(1, 5000) AS n",
     )
     query(database_url, "ANALYZE tenantcron.tenant, tenantcron.tenant_label")
-    wanted = TenantsWanted(labels=[LabelFilter("tier", "gold")])
+    wanted = TenantFilter(labels=[LabelFilter("tier", "gold")])
 
     async def read(connection: AsyncConnection) -> list[TenantRow]:
         return await tenants.page(connection, wanted, after=None, limit=50)

@@ -15,7 +15,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import audit_records, execution_history, schedule_cursors
-from tenantcron.store.rows.execution_history import Filter
+from tenantcron.store.rows.execution_history import ExecutionFilter
 from tenantcron.store.rows.executions import State
 from tenantcron.web.forecast_charts import ENDED, QUARTER
 
@@ -38,13 +38,13 @@ async def test_the_overview_reads_the_last_day_by_an_index_and_no_other(
     outcomes = await explained(
         database,
         lambda one: execution_history.outcomes(
-            one, Filter(states=ENDED, since=since), span=QUARTER, most=50_000
+            one, ExecutionFilter(states=ENDED, since=since), span=QUARTER, most=50_000
         ),
     )
     dead = await explained(
         database,
         lambda one: execution_history.page(
-            one, Filter(states=(State.DEAD,), since=since), before=None, limit=8
+            one, ExecutionFilter(states=(State.DEAD,), since=since), before=None, limit=8
         ),
     )
     latest = await explained(
