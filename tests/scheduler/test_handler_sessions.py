@@ -217,7 +217,7 @@ async def test_tenants_share_a_connection_limit_and_the_longest_idle_is_closed(
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-async def test_however_many_work_at_once_each_has_the_session_of_its_tenant(
+async def test_concurrent_handlers_each_have_the_session_of_their_tenant(
     database: Database, kind: str
 ) -> None:
     async with handler_sessions(database, size=3) as sessions:
@@ -258,7 +258,7 @@ async def test_one_tenant_leaves_half_of_the_connections_to_others(
         assert await sessions.run("acme", "SELECT 1") == [(1,)]
 
 
-async def test_so_does_a_tenant_with_plain_handlers(
+async def test_plain_handlers_of_one_tenant_leave_half_of_the_connections_to_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with handler_sessions(database, size=2) as sessions:

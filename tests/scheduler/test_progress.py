@@ -38,7 +38,7 @@ def stuck(progress: Progress, settings: Settings = SETTINGS) -> list[str]:
     return list(progress.stuck(settings))
 
 
-def test_a_step_that_does_not_end_for_two_leases_is_no_progress(clock: Clock) -> None:
+def test_a_step_that_runs_for_two_leases_makes_no_progress(clock: Clock) -> None:
     progress = Progress()
     progress.began("fire")
     clock.seconds += 120

@@ -1,4 +1,4 @@
-"""Codes of reasons decide what is counted and advised, whatever the words."""
+"""Reason codes decide what is counted and advised, not the text of a reason."""
 
 from random import Random
 from uuid import uuid4
@@ -84,7 +84,7 @@ async def test_the_text_of_an_operator_never_becomes_another_code(
 
 
 @pytest.mark.parametrize("outcome", set(AttemptOutcome) - {AttemptOutcome.LOST})
-def test_every_way_to_end_has_a_count_before_the_first_one_comes(outcome: AttemptOutcome) -> None:
+def test_every_way_to_end_is_counted_from_zero(outcome: AttemptOutcome) -> None:
     allowed = claimed(attempts_allowed=1)
     result = next_state(Attempt(allowed, outcome), SETTINGS, Random(1))  # noqa: S311 -- no secret
 

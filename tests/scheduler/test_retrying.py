@@ -1,4 +1,4 @@
-"""RETRYING, which the release before writes as FAILED: both wait for their next attempt."""
+"""RETRYING, which the previous release stores as FAILED: both wait for their next attempt."""
 
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ BOTH = pytest.mark.parametrize("stored", ["RETRYING", "FAILED"])
 
 @BOTH
 @pytest.mark.parametrize("overlap", ["skip", "queue", "cancel_running", "allow"])
-async def test_its_next_attempt_starts_whatever_the_overlap(
+async def test_the_next_attempt_starts_with_any_overlap_policy(
     scheduling: Scheduling, stored: str, overlap: str
 ) -> None:
     await scheduling.waiting(1, state=stored, attempt=1, overlap=overlap)
@@ -26,7 +26,9 @@ async def test_its_next_attempt_starts_whatever_the_overlap(
 
 
 @BOTH
-async def test_the_next_occurrence_is_skipped_for_it(scheduling: Scheduling, stored: str) -> None:
+async def test_the_next_occurrence_is_skipped_while_one_is_retrying(
+    scheduling: Scheduling, stored: str
+) -> None:
     schedule = uuid4()
     later = scheduling.clock.now.replace(year=2027)
     await scheduling.waiting(1, schedule_id=schedule, state=stored, attempt=1, not_before=later)
@@ -39,7 +41,7 @@ async def test_the_next_occurrence_is_skipped_for_it(scheduling: Scheduling, sto
 
 
 @BOTH
-async def test_it_makes_room_for_an_occurrence_that_replaces_it(
+async def test_the_next_occurrence_replaces_a_retrying_execution(
     scheduling: Scheduling, stored: str
 ) -> None:
     schedule = uuid4()
@@ -55,7 +57,9 @@ async def test_it_makes_room_for_an_occurrence_that_replaces_it(
 
 
 @BOTH
-async def test_it_is_listed_and_found_as_retrying(scheduling: Scheduling, stored: str) -> None:
+async def test_a_retrying_execution_is_listed_as_retrying(
+    scheduling: Scheduling, stored: str
+) -> None:
     await scheduling.waiting(1, state=stored, attempt=1)
     await scheduling.waiting(1)
     async with scheduling.database.transaction() as connection:
@@ -69,7 +73,9 @@ async def test_it_is_listed_and_found_as_retrying(scheduling: Scheduling, stored
 
 
 @BOTH
-async def test_it_ends_with_its_tenant(scheduling: Scheduling, stored: str) -> None:
+async def test_a_retrying_execution_ends_with_its_tenant(
+    scheduling: Scheduling, stored: str
+) -> None:
     await scheduling.waiting(1, tenant="closed", state=stored, attempt=1)
     await scheduling.query("UPDATE tenantcron.tenant SET status = 'suspended' RETURNING id")
 
