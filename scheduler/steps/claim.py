@@ -63,7 +63,7 @@ async def claim_batch(replica: Replica, batch: int = STARTS_A_BATCH, after: str 
             await claiming.make_room(connection, requires, at)
         if claim.full_up or not claim.slots:
             skipped = await claiming.skip_late(
-                connection, claim.full_up, requires=requires, everybody=not claim.slots, at=at
+                connection, claim.full_up, requires=requires, all_tenants=not claim.slots, at=at
             )
         if claim.is_short and replica.slot_shortage.is_due():
             await workers.want(connection, replica.worker_id, requires, at)

@@ -218,7 +218,7 @@ async def skip_late(
     full_up: Sequence[FullUp],
     *,
     requires: Sequence[str],
-    everybody: bool,
+    all_tenants: bool,
     at: datetime | None,
 ) -> tuple[Skipped, ...]:
     """End executions that may not wait, of these tenants or, if no slot is free, of all."""
@@ -229,7 +229,7 @@ async def skip_late(
         "reason_codes": [tenant.reason_code for tenant in full_up],
         "reasons": [tenant.detail for tenant in full_up],
         "are_closed": [tenant.is_closed for tenant in full_up],
-        "all": everybody,
+        "all": all_tenants,
         "most": MOST_VERDICTS,
         "source_stale": ReasonCode.SOURCE_STALE.value,
         "limit": ReasonCode.LIMIT.value,
