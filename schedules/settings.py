@@ -39,7 +39,7 @@ _DAY = timedelta(days=1)
 # Bytes of JSON.
 LONGEST_PAYLOAD: Final = 256 * 1024
 MOST_ATTEMPTS: Final = 20
-TIMEOUT: Final = Duration("How long one attempt may take.", _SECOND, _DAY)
+TIMEOUT: Final = Duration("The maximum duration of an attempt.", _SECOND, _DAY)
 
 
 class Overlap(StrEnum):
@@ -52,7 +52,7 @@ class Overlap(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """What happens to occurrences missed while nothing ran."""
+    """What happens to occurrences that were missed while no scheduler ran."""
 
     ONCE = "once"
     NONE = "none"
@@ -72,12 +72,16 @@ class RetryPolicy(NamedTuple):
     """What happens after a failed attempt."""
 
     max_attempts: Annotated[
-        int, Count("Attempts in all, the first one included.", range(1, MOST_ATTEMPTS + 1))
+        int,
+        Count("The maximum number of attempts, including the first.", range(1, MOST_ATTEMPTS + 1)),
     ] = 3
     backoff: Annotated[
-        timedelta, Duration("The first wait; it doubles with every attempt.", _NONE, _DAY)
+        timedelta,
+        Duration("The delay before the second attempt; it doubles with each attempt.", _NONE, _DAY),
     ] = _SECOND
-    max_backoff: Annotated[timedelta, Duration("The longest wait.", _NONE, _DAY)] = 60 * _SECOND
+    max_backoff: Annotated[
+        timedelta, Duration("The longest delay between attempts.", _NONE, _DAY)
+    ] = 60 * _SECOND
 
     def longest(self, timeout: timedelta) -> timedelta:
         """Return the longest time from the start of the first attempt to the end of the last."""
@@ -134,33 +138,34 @@ class Bound(SettingKind[str | None]):
 class ScheduleSettings(NamedTuple):
     """How the occurrences of a timetable are treated."""
 
-    description: Annotated[str, Text("What this schedule is for.", longest=1024)] = ""
-    enabled: Annotated[bool, Flag("false keeps the schedule but never fires it.")] = True
+    description: Annotated[str, Text("The purpose of the schedule.", longest=1024)] = ""
+    enabled: Annotated[bool, Flag("With false, the schedule is kept but never fires.")] = True
     starts: Annotated[
-        str | None, Bound("No occurrence before this local time; a date is its midnight.")
+        str | None, Bound("The local time of the first possible occurrence; a date means midnight.")
     ] = None
     ends: Annotated[
-        str | None, Bound("No occurrence at this local time or later; a date is its midnight.")
+        str | None, Bound("The local time from which nothing fires; a date means midnight.")
     ] = None
     spread: Annotated[
         timedelta,
-        Duration("Starts are spread over this long, by a fixed offset per schedule.", _NONE, _DAY),
+        Duration(
+            "Delays starts by a fixed offset per schedule of up to this duration.", _NONE, _DAY
+        ),
     ] = _NONE
     overlap: Annotated[
         Overlap, Choice("What happens when the previous execution is still running.", Overlap)
     ] = Overlap.SKIP
     catch_up: Annotated[
-        CatchUp, Choice("What happens to occurrences missed while nothing ran.", CatchUp)
+        CatchUp,
+        Choice("What happens to occurrences that were missed while no scheduler ran.", CatchUp),
     ] = CatchUp.ONCE
     catch_up_window: Annotated[
         timedelta,
-        Duration("Missed occurrences older than this are never started.", _NONE, 31 * _DAY),
+        Duration("Missed occurrences that are older than this do not start.", _NONE, 31 * _DAY),
     ] = timedelta(hours=1)
     start_within: Annotated[
         timedelta,
-        Duration(
-            "How long an execution may wait for a free slot before it is skipped.", _NONE, _DAY
-        ),
+        Duration("How long an execution waits for a free slot before it is skipped.", _NONE, _DAY),
     ] = _NONE
     timeout: Annotated[timedelta, TIMEOUT] = timedelta(minutes=5)
     retry: Annotated[RetryPolicy, RetryGroup("What happens after a failed attempt.")] = (
@@ -169,7 +174,7 @@ class ScheduleSettings(NamedTuple):
     auto_pause_after: Annotated[
         int,
         Count(
-            "Pause after so many failed executions in a row; 0 is never.",
+            "The number of consecutive dead executions that pauses the schedule; 0: never.",
             range(3, 101),
             or_never=True,
         ),
@@ -180,13 +185,13 @@ class ScheduleSettings(NamedTuple):
     # None: the schedule runs on behalf of no user.
     owner: Annotated[
         Owner | None,
-        OwnerId("On whose behalf it runs; the platform may check before each attempt."),
+        OwnerId("The user on whose behalf it runs; the platform may check before each attempt."),
     ] = None
     payload: Annotated[
         JsonObject,
         Payload(
-            "Given to the saga; {{fire_time}}, {{execution_id}}, {{tenant}} and {{schedule}} in "
-            "strings are replaced.",
+            "The input of the saga; {{fire_time}}, {{execution_id}}, {{tenant}} and {{schedule}} "
+            "in strings are replaced.",
             longest=LONGEST_PAYLOAD,
         ),
     ] = {}  # noqa: RUF012 -- never changed

@@ -46,7 +46,7 @@ Cron = Annotated[
     str,
     described(
         "Five fields: minute, hour, day of month, month, weekday. Names, ranges, steps, lists, "
-        "L, W, # and @hourly … @yearly are understood.",
+        "L, W, # and @hourly … @yearly are supported.",
         examples=["0 2 * * *", "*/15 8-18 * * mon-fri", "0 0 L * *", "@daily"],
     ),
 ]
@@ -70,19 +70,19 @@ def _are_different(days: list[Weekday]) -> list[Weekday]:
 
 @with_config(CLOSED)
 class WeeklySpec(TypedDict):
-    """On some weekdays, at one time."""
+    """At one time on some weekdays."""
 
     on: Annotated[
         list[Weekday],
         AfterValidator(_are_different),
-        Field(description="Which days.", min_length=1, json_schema_extra={"uniqueItems": True}),
+        Field(description="The weekdays.", min_length=1, json_schema_extra={"uniqueItems": True}),
     ]
     at: TimeOfDay
 
 
 @with_config(CLOSED)
 class MonthlySpec(TypedDict):
-    """Once a month; months without that day are skipped, `last` is every month's last day."""
+    """Once a month. Months without the day are skipped; `last` is the last day of each month."""
 
     day: Annotated[
         DayOfMonth,
@@ -99,7 +99,9 @@ class TimetableSpec(TypedDict, total=False):
     cron: Cron
     every: Annotated[
         str,
-        duration("A fixed interval: stored as cron where cron says it exactly, else as @every."),
+        duration(
+            "A fixed interval, stored as cron if it is exactly equivalent, otherwise as @every."
+        ),
     ]
     daily: DailySpec
     weekly: WeeklySpec
@@ -107,12 +109,12 @@ class TimetableSpec(TypedDict, total=False):
     once: Annotated[
         str,
         described(
-            "A single point in time, ISO 8601; without an offset it is in the time zone.",
+            "A single point in time in ISO 8601; without an offset, in the schedule's time zone.",
             examples=["2026-12-01T09:00:00", "2026-12-01T09:00:00Z"],
         ),
     ]
     preset: Annotated[
-        Name, described("A timetable by name: of `schedules:`, else of the platform's presets.")
+        Name, described("The name of an entry of `schedules:` or of a preset of the platform.")
     ]
     timezone: Zone
 
@@ -124,9 +126,9 @@ class TimingSpec(TimetableSpec, SettingsSpec, total=False):
 
 @with_config(CLOSED)
 class ScheduledSpec(TimingSpec, total=False):
-    """A schedule in full."""
+    """The full form of a schedule."""
 
-    name: Annotated[Name, described("The schedule's identity. Default: the saga's name.")]
+    name: Annotated[Name, described("Identifies the schedule. Default: the saga's name.")]
 
 
 def _has_one_timetable(timing: TimingSpec) -> TimingSpec:
@@ -146,12 +148,12 @@ OneScheduled = Annotated[
 
 @with_config(ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1}))
 class TriggerSpec(TypedDict, total=False):
-    """What starts a saga. Only `scheduled` is tenantcron's; the others are left alone."""
+    """What starts a saga. tenantcron handles only `scheduled` and ignores the others."""
 
     scheduled: OneScheduled
-    api: Annotated[JsonValue, described("Another tool's; left alone.")]
-    webhook: Annotated[JsonValue, described("Another tool's; left alone.")]
-    event: Annotated[JsonValue, described("Another tool's; left alone.")]
+    api: Annotated[JsonValue, described("For another tool; ignored.")]
+    webhook: Annotated[JsonValue, described("For another tool; ignored.")]
+    event: Annotated[JsonValue, described("For another tool; ignored.")]
 
 
 def _is_not_empty(trigger: TriggerSpec) -> TriggerSpec:
@@ -171,12 +173,12 @@ _ONE_KEY = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1, "ma
 
 @with_config(_ONE_KEY)
 class SecretSpec(TypedDict, total=False):
-    """Where a secret is kept; the policy's allowed_secrets says which may be named."""
+    """A reference to a secret, which the policy's allowed_secrets must list."""
 
     env: Annotated[
         str,
         described(
-            "A variable of the scheduler's environment.",
+            "An environment variable of the scheduler.",
             pattern=f"^{secret_refs.ENV_PATTERN}$",
             extra={"x-expects": secret_refs.ENV_EXPECTED},
         ),
@@ -214,7 +216,7 @@ class HmacAuthSpec(TypedDict):
 
 @with_config(_ONE_KEY)
 class AuthSpec(TypedDict, total=False):
-    """How a request proves whom it is from."""
+    """How a request is authenticated."""
 
     execution_token: TokenAuthSpec
     hmac: HmacAuthSpec
@@ -222,29 +224,31 @@ class AuthSpec(TypedDict, total=False):
 
 @with_config(CLOSED)
 class HttpTargetSpec(TypedDict, total=False):
-    """An HTTP endpoint that does the work."""
+    """An HTTP endpoint that runs the saga."""
 
     url: Required[
         Annotated[
             str,
             described(
-                "Where to; its host must be among the platform's allowed_hosts.",
+                "The URL to call; its host must be in the platform's allowed_hosts.",
                 max_length=2048,
                 examples=["https://billing.internal/run"],
             ),
         ]
     ]
-    method: Annotated[Literal["POST", "PUT", "PATCH"], described("How.", default="POST")]
-    headers: Annotated[dict[str, str], described("Headers to send along.")]
+    method: Annotated[
+        Literal["POST", "PUT", "PATCH"], described("The HTTP method.", default="POST")
+    ]
+    headers: Annotated[dict[str, str], described("Additional request headers.")]
     auth: Annotated[
         Literal["none", "execution_token"] | Annotated[AuthSpec, AfterValidator(_is_one)],
-        described("How the request proves whom it is from.", default="none"),
+        described("How requests are authenticated.", default="none"),
     ]
 
 
 @with_config(CLOSED)
 class TargetSpec(TypedDict):
-    """How a saga is run; without a target its name is looked up among the Python handlers."""
+    """How a saga runs; without a target, the Python handler of its name runs it."""
 
     http: HttpTargetSpec
 
@@ -252,7 +256,7 @@ class TargetSpec(TypedDict):
 TriggerText = Annotated[
     str,
     described(
-        "In one line: `scheduled:<name>`, `scheduled:<name>:<cron>`, or a trigger of another kind.",
+        "Short form: `scheduled:<name>`, `scheduled:<name>:<cron>`, or a trigger of another kind.",
         examples=["scheduled:nightly", "scheduled:hourly_rollup:0 * * * *", "webhook:stripe"],
     ),
 ]
@@ -260,13 +264,13 @@ TriggerText = Annotated[
 
 @with_config(_OPEN)
 class SagaSpec(TypedDict, total=False):
-    """A named piece of work. Other keys, such as a script, are left alone."""
+    """A named piece of work. Other keys, such as a script, are ignored."""
 
-    name: Required[Annotated[Name, described("Names the saga; its Python handler is found by it.")]]
+    name: Required[Annotated[Name, described("The name of the saga and of its Python handler.")]]
     trigger: Required[
         Annotated[
             TriggerText | Annotated[TriggerSpec, AfterValidator(_is_not_empty)],
-            described("What starts the saga, in one line or in full."),
+            described("What starts the saga, in short or full form."),
         ]
     ]
     target: TargetSpec
@@ -274,16 +278,17 @@ class SagaSpec(TypedDict, total=False):
 
 @with_config(_OPEN)
 class ManifestSpec(TypedDict, total=False):
-    """The recurring work of one tenant. Other tools' sections are left alone."""
+    """The recurring work of one tenant. Sections of other tools are ignored."""
 
     version: Annotated[
         Literal["1.0"] | Annotated[float, Field(ge=1, le=1)],
         described("Version of the manifest language.", default="1.0", extra={"x-expects": '"1.0"'}),
     ]
     tenant: Annotated[
-        TenantName, described("Whose manifest this is. Default: --tenant, else the file's name.")
+        TenantName,
+        described("The tenant of the manifest. Default: --tenant, else the file's name."),
     ]
-    metadata: Annotated[dict[str, JsonValue], described("Anything worth noting; left alone.")]
+    metadata: Annotated[dict[str, JsonValue], described("Free-form notes; ignored.")]
     schedules: Annotated[
         dict[Name, Cron | OneTiming],
         described(
