@@ -1,12 +1,12 @@
-"""Announcing: schedulers are notified of applied tenants, a few times a second at most.
+"""Notifies schedulers of applied tenants, at most a few times a second.
 
-NOTIFY takes a lock of the database at commit and keeps it until the commit is on disk. If every
-tenant's transaction notified, their commits would queue up, one disk write after the other. So the
-transactions of a fleet do not notify. Beside them, one transaction after another does nothing else:
-the first as soon as a tenant is committed, the next ones while more follow, the last at the end.
+NOTIFY takes a database-wide lock at commit and holds it until the commit is on disk. If the
+transaction of every tenant sent a notification, their commits would be serialised. So the
+transactions of a fleet do not notify. Separate transactions do: the first one as soon as a tenant
+is committed, more while tenants follow, and the last one at the end.
 
-A notification is a hint. If it is lost, because this process was killed or the database is away,
-schedulers find what changed by its revision at their next periodic refresh.
+A notification is a hint. If it is lost, because this process was killed or the database is not
+reachable, schedulers find the changed revisions at their next periodic refresh.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ SECONDS_BETWEEN = 0.2
 
 @asynccontextmanager
 async def announcing(database: Database) -> AsyncIterator[Callable[[], None]]:
-    """Yield what is to be called after each commit that changed schedules."""
+    """Yield the function to call after each commit that changed schedules."""
     changed, ended = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(_announce_often(database, changed, ended))
     try:

@@ -2,18 +2,18 @@
 
 The protocol:
 
-1. Tell the database who acts; the audit triggers write that into every record.
-2. Lock the tenant's row. Two applies of one tenant queue up here, so each sees the other's whole
-   result or nothing of it. With `create_tenants` a missing tenant is created first; of two that
-   create it at once one inserts the row and the other waits for it.
-3. Read the state and plan again, under the lock: what was planned before may have been overtaken.
-   A reviewed plan is refused here if the tenant's revision has moved.
-4. Write: the version if the content is new, deletes, updates, inserts; a fixed number of round
-   trips however many schedules there are. Then raise the tenant's revision and notify, unless
-   the caller notifies for many tenants (see `announcing`).
+1. Set the actor in the database; the audit triggers write it into every record.
+2. Lock the tenant's row. Concurrent applies of a tenant are serialised here. With
+   `create_tenants`, a missing tenant is created first; of two concurrent creators, one inserts the
+   row and the other waits for it.
+3. Read the state and plan again under the lock, because an earlier plan may be outdated. A reviewed
+   plan is refused here if the tenant's revision has changed.
+4. Write: the version if the content is new, deletes, updates, inserts. The number of round trips
+   does not depend on the number of schedules. Then increment the tenant's revision and notify,
+   unless the caller notifies for many tenants (see `announcing`).
 
-Any failure rolls all of it back: a tenant is applied whole or not at all, and an apply that was
-killed is finished by running it again. An empty plan writes nothing.
+Any failure rolls back the transaction, so the apply of a tenant is atomic. Repeat an apply that was
+killed to finish it. An empty plan writes nothing.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,19 +34,19 @@ from tenantcron.store.rows import audit_records, manifest_versions, tenant_sched
 from tenantcron.store.rows.manifest_versions import NewVersion
 from tenantcron.store.rows.tenants import TenantRow
 
-# A backend compiles the triggers of every tenant's table and keeps their plans. Whenever a session
-# creates a table, every backend looks through all plans that it keeps: without new backends,
-# creating the 8,000th tenant takes five times as long as the first. A new connection for each
-# hundred tenants costs less than one percent of creating them.
+# A backend compiles the triggers of every tenant's table and caches their plans. When a session
+# creates a table, every backend checks all its cached plans for invalidation. With the same
+# backends, creating the 8,000th tenant takes five times as long as the first. A new connection per
+# hundred tenants costs less than one percent of their creation.
 TENANTS_A_CONNECTION = 100
 
-# Creates a tenant in the transaction that it is given; None if the tenant exists.
+# Creates a tenant in the given transaction; returns None if the tenant exists.
 CreateTenant = Callable[[AsyncConnection, TenantId], Awaitable[TenantRow | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Applier:
-    """Applies manifests in the name of somebody."""
+    """Applies manifests as an actor."""
 
     database: Database
     rules: Rules
@@ -57,7 +57,7 @@ class Applier:
     notifies: bool = True
 
     async def apply(self, desired: DesiredState) -> Plan:
-        """Bring one tenant's schedules in line; return what was done."""
+        """Apply the desired state of a tenant; return the applied plan."""
         async with self.database.transaction() as connection:
             await audit_records.act(connection, self.who)
             state = await self._locked_state(connection, desired.tenant)
@@ -78,8 +78,8 @@ class Applier:
     async def _write(self, connection: AsyncConnection, plan: Plan, tenant: TenantRow) -> None:
         version_id = await self._version(connection, plan)
         schema, difference = tenant.schema_name, plan.difference
-        doomed = [change.schedule for change in difference.of(Action.DELETE)]
-        await tenant_schedules.remove(connection, schema, doomed)
+        deleted = [change.schedule for change in difference.of(Action.DELETE)]
+        await tenant_schedules.remove(connection, schema, deleted)
         changed = _rows(difference.of(Action.UPDATE))
         await tenant_schedules.change(connection, schema, changed, version_id)
         new = _rows(difference.of(Action.CREATE))
@@ -89,7 +89,7 @@ class Applier:
         replace_after_uses(connection, TENANTS_A_CONNECTION)
 
     async def _version(self, connection: AsyncConnection, plan: Plan) -> UUID:
-        """Return the version that the rows belong to, a new one if the content is new."""
+        """Return the id of the rows' version; create a version if the content is new."""
         if plan.state.version is not None and not plan.makes_version:
             return plan.state.version.id
         desired = plan.desired

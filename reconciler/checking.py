@@ -1,6 +1,6 @@
-"""Checks manifests that the database does not know yet; many of them on all cores.
+"""Checks manifests that are new to the database, a large number of them on all cores.
 
-Nothing here may import a database driver: each of the processes would pay for it.
+This module must not import a database driver, which would slow down the start of each process.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tenantcron.schedules.definition import define
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-# Small enough that all cores end at about the same time.
+# Small enough that all cores finish at about the same time.
 _CHUNK = 20
 _MOST_SERVING = 4
 _NICENESS = 5
@@ -32,7 +32,7 @@ _NICENESS = 5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A manifest after its check: what it wants, with its checksum, unless it has errors."""
+    """A checked manifest: its definitions and checksum unless it has errors."""
 
     tenant: TenantId | None
     definitions: Stored | None
@@ -42,17 +42,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How manifests are checked: with which caps of the tenants' own, and at what time."""
+    """The parameters of a check: the caps of the tenants, and the time."""
 
     caps: Mapping[TenantId, int]
     now: datetime
 
-    def some(self, files: Sequence[ManifestFile]) -> list[Found]:
-        """Check a chunk, perhaps in another process."""
-        return [self.one(file) for file in files]
+    def check_chunk(self, files: Sequence[ManifestFile]) -> list[Found]:
+        """Check several manifests, possibly in another process."""
+        return [self.check(file) for file in files]
 
-    def one(self, file: ManifestFile) -> Found:
-        """Check one manifest."""
+    def check(self, file: ManifestFile) -> Found:
+        """Check a manifest."""
         capped = file._replace(policy=file.policy._replace(caps=self.caps))
         found = capped.check(self.now)
         diagnostics = tuple(found.diagnostics)
@@ -63,14 +63,14 @@ class Check:
 
 
 class CheckLostError(TenantcronError):
-    """A process ended in the middle of a check; nothing is wrong with the manifest."""
+    """A worker process ended during a check; this is not an error of the manifest."""
 
 
 class Checking:
-    """Checks manifests: a few in a thread, others in processes, which start when they are needed.
+    """Checks manifests: a few in a thread, many in worker processes, which start on demand.
 
-    The processes are kept until the end. A server has all manifests checked by processes of low
-    priority, however few: one thread that checks would slow down all that the server does.
+    The processes are kept until the end. A server always uses processes with a low priority,
+    because a check in a thread would slow down all other requests.
     """
 
     def __init__(self, *, serving: bool = False) -> None:
@@ -91,12 +91,12 @@ class Checking:
             self._pool = None
 
     async def all(self, check: Check, files: Sequence[ManifestFile]) -> list[Found]:
-        """Check manifests in their order."""
+        """Check manifests; return the results in the same order."""
         is_fleet = len(files) >= WORTH_PROCESSES and (os.cpu_count() or 1) > 1
         if is_fleet or self._serving:
             return await self._in_processes(check, files)
-        # One at a time, so that other tasks continue meanwhile.
-        return [found for file in files for found in await asyncio.to_thread(check.some, [file])]
+        # One at a time, so that other tasks can run in between.
+        return [await asyncio.to_thread(check.check, file) for file in files]
 
     async def _in_processes(self, check: Check, files: Sequence[ManifestFile]) -> list[Found]:
         from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415 -- few need it
@@ -104,29 +104,29 @@ class Checking:
         loop, pool = asyncio.get_running_loop(), self._processes()
         chunks = batches(files, _CHUNK)
         try:
-            running = [loop.run_in_executor(pool, check.some, chunk) for chunk in chunks]
+            running = [loop.run_in_executor(pool, check.check_chunk, chunk) for chunk in chunks]
             return [found for chunk in running for found in await chunk]
         except BrokenProcessPool as error:
             # The next call starts new processes.
             if self._pool is pool:
                 self._pool = None
-            raise CheckLostError("a process that checked manifests was ended") from error
+            raise CheckLostError("a worker process ended during a manifest check") from error
 
     def _processes(self) -> "ProcessPoolExecutor":
         from tenantcron.core.processes import process_pool  # noqa: PLC0415 -- few need it
 
         if self._pool is None and self._serving:
-            # One core is left to the server itself.
+            # Leave one core to the server itself.
             workers = max(1, min(_MOST_SERVING, (os.cpu_count() or 1) - 1))
             self._pool = process_pool(
                 "forkserver", workers=workers, niceness=_NICENESS, preload=[__name__]
             )
         elif self._pool is None:
-            # Fresh processes: a forked one would share the connections to the database.
+            # Not forked: a forked process would share the database connections.
             self._pool = process_pool("spawn")
         return self._pool
 
 
 def _defined(desired: Desired) -> tuple[Stored, str]:
-    written = document(map(define, desired.schedules))
-    return stored(written), checksum(written)
+    content = document(map(define, desired.schedules))
+    return stored(content), checksum(content)

@@ -1,4 +1,4 @@
-"""Desired against live, as a pure function: values in, a list of changes out."""
+"""Compares desired with live schedules, as a pure function."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -8,11 +8,11 @@ from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.reconciler.document import Stored
 from tenantcron.schedules.definition import Definition
 
-_PLAIN_COLUMNS = tuple(one.name for one in fields(Definition) if one.name != "definition")
+_PLAIN_COLUMNS = tuple(column.name for column in fields(Definition) if column.name != "definition")
 
 
 class Action(StrEnum):
-    """What a change does."""
+    """The type of a change."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -21,34 +21,34 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChange:
-    """One schedule's way from what is live to what is desired."""
+    """The change of a schedule from its live to its desired definition."""
 
     action: Action
     schedule: str
     before: Definition | None
     after: Definition | None
-    # Of an update: the columns that differ; inside `definition` the keys, as `definition.timeout`.
+    # The columns that an update changes; for `definition` its keys, as `definition.timeout`.
     fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDiff:
-    """All changes by schedule name, and how many schedules need none."""
+    """All changes ordered by schedule name, and the number of unchanged schedules."""
 
     changes: tuple[ScheduleChange, ...]
     unchanged: int
 
     def count(self, action: Action) -> int:
-        """Count the changes of one kind."""
+        """Count the changes of a type."""
         return sum(change.action is action for change in self.changes)
 
     def of(self, action: Action) -> list[ScheduleChange]:
-        """Return the changes of one kind."""
+        """Return the changes of a type."""
         return [change for change in self.changes if change.action is action]
 
 
 def diff(desired: Sequence[Definition], live: Sequence[Definition]) -> ScheduleDiff:
-    """Return what turns live into desired; the order of either does not matter."""
+    """Return the changes from live to desired; the order of both is irrelevant."""
     if isinstance(desired, Stored) and desired == live:
         return ScheduleDiff((), len(live))
     desired_by_name = {schedule.schedule_name: schedule for schedule in desired}
@@ -83,13 +83,13 @@ def _differing(before: Definition, after: Definition) -> Iterator[str]:
 
 def _differing_keys(before: JsonObject, after: JsonObject) -> Iterator[str]:
     for key in sorted(before.keys() | after.keys()):
-        # A key that is there with null and one that is not there are different things.
+        # A key with the value null differs from an absent key.
         if (key in before) != (key in after) or not _same(before.get(key), after.get(key)):
             yield f"definition.{key}"
 
 
 def _same(left: JsonValue, right: JsonValue) -> bool:
-    """Compare as JSON does: true is not 1."""
+    """Compare as JSON does: true differs from 1."""
     if isinstance(left, str):
         return left == right
     if isinstance(left, dict) and isinstance(right, dict):

@@ -26,7 +26,7 @@ class Stored(Sequence[Definition]):
         return definitions({"schedules": json.loads(self.text)})
 
     def __len__(self) -> int:
-        """Count them without parsing."""
+        """Return the number of definitions without parsing them."""
         return self.length
 
     @overload
@@ -34,16 +34,16 @@ class Stored(Sequence[Definition]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Definition, ...]: ...
     def __getitem__(self, index: int | slice) -> Definition | tuple[Definition, ...]:
-        """Return one or some of them."""
+        """Return a definition or a slice."""
         return self._definitions[index]
 
 
-# What a manifest version keeps: {"schedules": [the columns of each definition]}.
+# The content of a manifest version: {"schedules": [the columns of each definition]}.
 Document = JsonObject
 
 
 def document(definitions: Iterable[Definition]) -> Document:
-    """Return what a manifest version keeps: its schedules by name."""
+    """Return the document of a manifest version: its schedules, ordered by name."""
     ordered = sorted(definitions, key=lambda definition: definition.schedule_name)
     return {"schedules": [definition.as_json() for definition in ordered]}
 
@@ -55,7 +55,7 @@ def stored(of: Document) -> Stored:
 
 
 def definitions(of: Document) -> tuple[Definition, ...]:
-    """Read a document back; a ValueError if it is not one."""
+    """Parse a document; raise ValueError if it is malformed."""
     match of:
         case {"schedules": list(schedules)}:
             return tuple(map(read_definition, schedules))
@@ -63,7 +63,7 @@ def definitions(of: Document) -> tuple[Definition, ...]:
 
 
 def checksum(of: Document) -> str:
-    """Return the fingerprint of a document; equal content has an equal one."""
+    """Return the checksum of a document; equal content has an equal checksum."""
     return sha256(canonical(of)).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Drift: where live is not what was applied last, because somebody changed it by other means."""
+"""Drift: live schedules that differ from the last applied version after a manual change."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import audit_records, manifest_versions
 from tenantcron.store.rows.audit_records import Touch
 
-# As JSON a version has some kilobytes, so this keeps an answer below a few megabytes.
+# A version has a few kilobytes, so a result stays below a few megabytes.
 DOCUMENTS_A_STATEMENT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One schedule's way from what was applied to what is live, and who did it if that is known."""
+    """The change of a schedule from its applied to its live definition, and its actor if known."""
 
     change: ScheduleChange
     touch: Touch | None
@@ -28,7 +28,7 @@ class Drift:
 async def find_drift(
     database: Database, plans: Sequence[Plan]
 ) -> dict[TenantId, tuple[Drift, ...]]:
-    """Return the drift of each tenant that has any; where there is nothing to do, there is none."""
+    """Return the drift by tenant; a tenant with an empty plan has none."""
     suspects = [plan for plan in plans if plan.state.version is not None and not plan.is_empty]
     versions = [plan.state.version.id for plan in suspects if plan.state.version is not None]
     documents = await _documents(database, versions)
@@ -43,9 +43,9 @@ async def find_drift(
 async def _documents(database: Database, version_ids: Sequence[UUID]) -> dict[UUID, JsonObject]:
     found: dict[UUID, JsonObject] = {}
     for start in range(0, len(version_ids), DOCUMENTS_A_STATEMENT):
-        some = version_ids[start : start + DOCUMENTS_A_STATEMENT]
+        chunk = version_ids[start : start + DOCUMENTS_A_STATEMENT]
         async with database.transaction() as connection:
-            found |= await manifest_versions.documents(connection, some)
+            found |= await manifest_versions.documents(connection, chunk)
     return found
 
 
@@ -59,7 +59,7 @@ def _changes(plan: Plan, documents: Mapping[UUID, JsonObject]) -> tuple[Schedule
 async def _explained(
     database: Database, plan: Plan, changes: Collection[ScheduleChange]
 ) -> tuple[Drift, ...]:
-    """Add who made the drift; few tenants have any, so this is no query per tenant."""
+    """Add the actor of each change, with a query per drifted tenant only."""
     if plan.state.tenant is None:
         return ()
     names = [change.schedule for change in changes]
@@ -72,9 +72,9 @@ async def _explained(
 def _with_touches(
     changes: Collection[ScheduleChange], touches: Mapping[str, Touch]
 ) -> Iterator[Drift]:
-    """Leave out touches that do not tell: under its old name, a renamed row was last applied."""
+    """Omit actors of other operations: the last record of a renamed row is under its old name."""
     for change in changes:
         touch = touches.get(change.schedule)
-        gone = change.action is Action.DELETE
-        tells = touch is not None and gone == (touch.operation == Action.DELETE)
-        yield Drift(change, touch if tells else None)
+        is_delete = change.action is Action.DELETE
+        matches = touch is not None and is_delete == (touch.operation == Action.DELETE)
+        yield Drift(change, touch if matches else None)

@@ -1,15 +1,15 @@
 """Plans and applies the manifests of many tenants.
 
-1. Sources whose checksum a tenant's latest version carries are not checked again; all others are.
-2. A tenant that two files declare is refused in both: each would undo the other. So all sources are
-   prepared before the first is planned; meanwhile they wait on disk (see `spool`).
-3. Tenants are planned batch by batch, with a handful of statements each. Tenants with nothing to do
-   end here, so applying an unchanged fleet costs reads only.
-4. The rest of a batch is applied, several tenants at a time, each in a transaction of its own (see
-   `apply`). One tenant's failure is its own: it is reported, and the others go on.
+1. A source is checked unless its checksum is that of a tenant's latest version.
+2. If two files declare a tenant, both are refused, because each would undo the other. So all
+   sources are prepared before the first one is planned; they are spooled to disk (see `spool`).
+3. Tenants are planned in batches, with a few statements per batch. Tenants without changes end
+   here, so applying an unchanged fleet only reads.
+4. The other tenants of a batch are applied concurrently, each in its own transaction (see `apply`).
+   The failure of a tenant is reported and does not affect the others.
 
-Outcomes are handed over batch by batch and not kept. No guard looks beyond its tenant, so none
-needs the fleet; what does (totals, a plan file) is added up by the caller.
+Outcomes are yielded batch by batch and not kept. No guard needs more than its tenant. The caller
+collects totals and plan files.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import manifest_versions, tenants
 from tenantcron.store.rows.manifest_versions import DocumentedVersion
 
-# As many connections as an apply opens; the work per tenant is mostly the server's.
+# The number of connections of an apply; most work per tenant is done by the server.
 TENANTS_AT_A_TIME = 8
-# What is held in memory at once.
+# The number of files in memory at once.
 FILES_A_BATCH = 400
 TENANTS_A_BATCH = TENANTS_A_TRANSACTION * TRANSACTIONS_AT_A_TIME
 
@@ -59,7 +59,7 @@ async def prepare(
     keep: Callable[[Prepared], None],
     checking: Checking,
 ) -> None:
-    """Check the manifests that the database does not know yet; hand over all in their order."""
+    """Check the manifests that are new to the database; pass all to `keep` in order."""
     async with database.transaction() as connection:
         now = await database_time(connection)
         caps = await tenants.schedule_caps(connection)
@@ -72,7 +72,7 @@ async def prepare(
 async def prepare_all(
     database: Database, files: Sequence[ManifestFile], progress: Progress, checking: Checking
 ) -> list[Prepared]:
-    """Prepare the manifests of few tenants, or of many where memory does not matter."""
+    """Prepare manifests and return all of them, which takes memory per tenant."""
     with Spool() as spool:
 
         def keep(prepared: Prepared) -> None:
@@ -103,7 +103,7 @@ async def _prepare_batch(
 def _known(
     file: ManifestFile, made: DocumentedVersion | None, caps: Mapping[TenantId, int]
 ) -> Prepared | None:
-    """Return what a source wants that was checked before; only a cap can have moved since."""
+    """Return a source that was checked before, unless it exceeds a cap that changed since."""
     if made is None:
         return None
     tenant, schedules = made.version.tenant_id, Stored(made.schedules, made.count)
@@ -116,7 +116,7 @@ def _known(
 async def plan_each(
     database: Database, prepared: Iterable[Prepared], rules: Rules
 ) -> AsyncIterator[ReconcileOutcome]:
-    """Plan every tenant, in their order; nothing is written."""
+    """Plan every tenant in order, without writing."""
     for batch in batches(prepared, TENANTS_A_BATCH):
         for outcome in await _plan_batch(database, batch, rules):
             yield outcome
@@ -125,7 +125,7 @@ async def plan_each(
 async def plan_all(
     database: Database, prepared: Iterable[Prepared], rules: Rules
 ) -> list[ReconcileOutcome]:
-    """Plan every tenant, and keep all outcomes."""
+    """Plan every tenant and return all outcomes."""
     return [outcome async for outcome in plan_each(database, prepared, rules)]
 
 
@@ -148,7 +148,7 @@ async def _plan_batch(
 async def apply_each(
     applier: Applier, prepared: Iterable[Prepared]
 ) -> AsyncIterator[ReconcileOutcome]:
-    """Apply every tenant that has something to do, several at a time; yield in their order."""
+    """Apply every tenant with changes, several at a time; yield the outcomes in order."""
     for batch in batches(prepared, TENANTS_A_BATCH):
         for outcome in await _apply_batch(applier, batch):
             yield outcome
@@ -157,7 +157,7 @@ async def apply_each(
 async def apply_all(
     applier: Applier, prepared: Iterable[Prepared], progress: Progress
 ) -> list[ReconcileOutcome]:
-    """Apply every tenant, and keep all outcomes."""
+    """Apply every tenant and return all outcomes."""
     outcomes = []
     async for outcome in apply_each(applier, prepared):
         outcomes.append(outcome)
@@ -168,7 +168,7 @@ async def apply_all(
 async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[ReconcileOutcome]:
     planned = await _plan_batch(applier.database, batch, applier.rules)
     slots = asyncio.Semaphore(TENANTS_AT_A_TIME)
-    # A single tenant's transaction may notify: no other waits for its lock.
+    # A single tenant notifies in its own transaction, because no other waits for the lock.
     is_fleet = sum(outcome.status is Status.PLANNED for outcome in planned) > 1
     applier = replace(applier, notifies=not is_fleet)
 
@@ -185,24 +185,30 @@ async def _apply_batch(applier: Applier, batch: Sequence[Prepared]) -> list[Reco
     return [task.result() for task in tasks]
 
 
-def _planned(one: Prepared, states: Mapping[TenantId, LiveState], rules: Rules) -> ReconcileOutcome:
-    outcome = ReconcileOutcome(one.tenant, one.file, Status.FAILED, diagnostics=one.diagnostics)
-    if one.desired is None:
+def _planned(
+    prepared: Prepared, states: Mapping[TenantId, LiveState], rules: Rules
+) -> ReconcileOutcome:
+    outcome = ReconcileOutcome(
+        prepared.tenant, prepared.file, Status.FAILED, diagnostics=prepared.diagnostics
+    )
+    if prepared.desired is None:
         return replace(outcome, refusal=RefusedError("TC605", "the manifest has errors"))
     try:
-        plan = make_plan(one.desired, states[one.desired.tenant], rules)
+        plan = make_plan(prepared.desired, states[prepared.desired.tenant], rules)
     except RefusedError as refusal:
         return replace(outcome, refusal=refusal)
     status = Status.UNCHANGED if plan.is_empty else Status.PLANNED
     return replace(outcome, status=status, plan=plan)
 
 
-async def _applied(applier: Applier, one: Prepared, outcome: ReconcileOutcome) -> ReconcileOutcome:
-    """Apply what is planned; whatever goes wrong with one tenant stays with that tenant."""
-    if outcome.status is not Status.PLANNED or one.desired is None:
+async def _applied(
+    applier: Applier, prepared: Prepared, outcome: ReconcileOutcome
+) -> ReconcileOutcome:
+    """Apply a planned tenant; its failure does not affect other tenants."""
+    if outcome.status is not Status.PLANNED or prepared.desired is None:
         return outcome
     try:
-        plan = await applier.apply(one.desired)
+        plan = await applier.apply(prepared.desired)
     except RefusedError as refusal:
         return _failed(outcome, refusal)
     except (DBAPIError, TenantcronError) as error:
@@ -213,5 +219,5 @@ async def _applied(applier: Applier, one: Prepared, outcome: ReconcileOutcome) -
 
 
 def _failed(outcome: ReconcileOutcome, refusal: RefusedError) -> ReconcileOutcome:
-    """Nothing of the plan was carried out, so nothing of it is told."""
+    """Return a failed outcome without its plan, because nothing was applied."""
     return replace(outcome, status=Status.FAILED, plan=None, drift=(), refusal=refusal)

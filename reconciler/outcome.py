@@ -1,4 +1,4 @@
-"""Outcomes: what became of each tenant, and its schedules with their next executions."""
+"""Outcomes of tenants, and their schedules with the next executions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from tenantcron.store.rows.schedule_cursors import CursorRow
 
 
 class Status(StrEnum):
-    """What became of one tenant."""
+    """The status of a tenant after a plan or an apply."""
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReconcileOutcome:
-    """One tenant's result; without a plan it was refused before one could be made."""
+    """The outcome of a tenant; without a plan, it was refused before planning."""
 
     tenant: str | None
     file: Path | None
@@ -39,25 +39,25 @@ class ReconcileOutcome:
     plan: Plan | None = None
     refusal: RefusedError | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
-    # What an apply puts back, because somebody changed it by other means.
+    # Manual changes that the apply reverts.
     drift: tuple[Drift, ...] = ()
 
     def count(self, action: Action) -> int:
-        """Count the changes of one kind."""
+        """Count the changes of a type."""
         return self.plan.difference.count(action) if self.plan else 0
 
     @property
     def unchanged(self) -> int:
-        """How many schedules need no change."""
+        """The number of unchanged schedules."""
         return self.plan.difference.unchanged if self.plan else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schedule as it is once the plan is carried out, with its next executions."""
+    """A schedule with its next executions; for a plan, as it is after the apply."""
 
     definition: Definition
-    # The pause that holds now.
+    # The pause that is in force now.
     pause: Pause | None
     next_executions: tuple[datetime, ...]
     # Why it does not fire: its timetable cannot be read, or the scheduler has quarantined it.
@@ -66,25 +66,25 @@ class Registered:
 
 
 def registered(plan: Plan, now: datetime) -> list[Registered]:
-    """Return the schedules that hold once the plan is carried out."""
-    return [_registered(one, plan.state, now) for one in plan.desired.definitions]
+    """Return the schedules of a tenant after the plan is applied."""
+    return [_registered(definition, plan.state, now) for definition in plan.desired.definitions]
 
 
 def live_schedules(state: LiveState, now: datetime) -> list[Registered]:
-    """Return the schedules as they are."""
-    return [_registered(one, state, now) for one in state.live]
+    """Return the live schedules of a tenant."""
+    return [_registered(definition, state, now) for definition in state.live]
 
 
 def all_schedules(
     state: LiveState, provided: Iterable[CursorRow], now: datetime
 ) -> list[Registered]:
-    """Return the schedules of a tenant by name, with those that no manifest declares."""
+    """Return all schedules of a tenant ordered by name, including those of other providers."""
     found = [*live_schedules(state, now), *provided_schedules(provided, now)]
     return sorted(found, key=lambda schedule: schedule.definition.schedule_name)
 
 
 def provided_schedules(cursors: Iterable[CursorRow], now: datetime) -> list[Registered]:
-    """Return the schedules that no manifest declares, as their cursors have them."""
+    """Return the schedules that no manifest declares, from their cursors."""
     return [_provided(cursor, now) for cursor in cursors]
 
 

@@ -1,4 +1,4 @@
-"""A plan: what an apply of one tenant's manifest would do, as data."""
+"""The plan of a tenant: the changes of an apply as data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,33 +20,33 @@ from tenantcron.schedules.definition import Definition
 
 @dataclass(frozen=True, slots=True)
 class ReviewedState:
-    """The state that a saved plan was made from; a tenant that did not exist had no revision."""
+    """The state that a saved plan was made from; None if the tenant did not exist."""
 
     revision: int | None
-    # Of the schedules that were reviewed; None: only the state is given.
+    # The checksum of the reviewed schedules; None if only the revision is checked.
     checksum: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What one manifest wants for its tenant, and what it was made from."""
+    """The desired schedules of a tenant, and the checksum of their source."""
 
     tenant: TenantId
     definitions: Sequence[Definition]
-    # Of the document, taken once: making one is most of the work for a tenant without changes.
+    # The checksum of the document. Computing it dominates the work for an unchanged tenant.
     checksum: str
     source_checksum: str
     reviewed: ReviewedState | None = None
 
     @property
     def document(self) -> Document:
-        """What the manifest's version keeps."""
+        """The document of the manifest version."""
         return document(self.definitions)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an apply may do beyond changing the schedules of tenants that exist."""
+    """What an apply may do in addition to changing schedules of existing tenants."""
 
     create_tenants: bool = False
     max_deletes: int | None = None
@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The way of one tenant from live to desired."""
+    """The changes of a tenant from its live to its desired state."""
 
     desired: DesiredState
     state: LiveState
@@ -62,13 +62,13 @@ class Plan:
 
     @property
     def makes_version(self) -> bool:
-        """Whether the content differs from the version that was applied last."""
+        """Whether the content differs from the last applied version."""
         version = self.state.version
         return version is None or version.checksum != self.desired.checksum
 
     @property
     def version(self) -> int:
-        """The number of the version that holds once this is applied."""
+        """The number of the current version after the apply."""
         return self.state.number + self.makes_version
 
     @property
@@ -78,7 +78,7 @@ class Plan:
 
 
 def make_plan(desired: DesiredState, state: LiveState, rules: Rules) -> Plan:
-    """Compare, and refuse what must not be done."""
+    """Compare desired with live; raise RefusedError if a guard refuses the plan."""
     if desired.reviewed is not None:
         guard_revision(desired.reviewed.revision, state.revision)
         guard_reviewed(desired.reviewed.checksum, desired.checksum)

@@ -1,7 +1,7 @@
 """Plan files: a document with its format and a checksum.
 
-The checksum finds a plan that was cut or edited by accident. Anyone can compute it, so what a plan
-may do never depends on it. Where the settings have a key, the checksum is signed; see `plan_keys`.
+The checksum detects a plan that was truncated or edited accidentally. Any program can compute it,
+so it grants no permissions. If the settings have a key, the checksum is signed; see `plan_keys`.
 """
 
 import json
@@ -47,11 +47,11 @@ def _unwritable(file: Path, error: OSError) -> UsageError:
 
 
 class SealedDigest:
-    """The checksum of a plan whose last key is a list, taken item by item."""
+    """The checksum of a plan whose last key is a list, computed item by item."""
 
     def __init__(self, head: JsonObject, key: str) -> None:
         if any(name >= key for name in head):
-            raise ValueError("a checksum covers the keys in the order of the alphabet")
+            raise ValueError("the list must be the last key in alphabetical order")
         # The canonical text of the plan, up to the first item.
         self._digest = sha256(canonical({**head, key: []}).removesuffix(b"]}"))
         self._separator = b""
@@ -68,10 +68,10 @@ class SealedDigest:
 
 
 class SealedList:
-    """Writes a plan whose last key is a list, item by item; the file is the one of `seal`.
+    """Writes a plan whose last key is a list, item by item, in the format of `seal`.
 
-    Until it is complete it is in a temporary file: its checksum stands before what it covers, and a
-    plan is written in full or not at all.
+    The plan is in a temporary file until it is complete: the checksum precedes the content in the
+    file, and an incomplete plan must not be written.
     """
 
     def __init__(self, form: str, head: JsonObject, key: str) -> None:
@@ -89,7 +89,7 @@ class SealedList:
         self._digest.add(item)
 
     def write(self, file: Path, keys: PlanKeys) -> None:
-        """Write the plan, which is complete now."""
+        """Write the complete plan."""
         self._text.close_list()
         self._text.close()
         digest = self._digest.end()
@@ -106,12 +106,12 @@ class SealedList:
             raise _unwritable(file, error) from error
 
     def close(self) -> None:
-        """Forget what was added."""
+        """Close the temporary file."""
         self._plan.close()
 
 
 def unseal(file: Path, form: str, keys: PlanKeys) -> JsonObject:
-    """Read a plan back; it must be complete, of that format, and signed where there is a key."""
+    """Read a plan; it must be complete, of this format, and signed if there is a key."""
     with _reading(file):
         saved: JsonValue = json.loads(file.read_text(encoding="utf-8"))
         given, plan = _opened(file, form, saved, keys)
@@ -123,10 +123,10 @@ def unseal(file: Path, form: str, keys: PlanKeys) -> JsonObject:
 def unseal_list(
     file: Path, form: str, key: str, keep: Callable[[JsonValue], None], keys: PlanKeys
 ) -> JsonObject:
-    """Read a plan that `SealedList` wrote: pass on item by item, return what precedes them.
+    """Read a plan of `SealedList`: pass its items to `keep` one by one, return the other keys.
 
-    Whether the plan is complete is known after its last item: keep them, and do nothing before. A
-    plan that another program has laid out otherwise is read at once.
+    The checksum is verified after the last item, so the caller must not act on items before. A plan
+    with another JSON layout is read into memory at once.
     """
     with _reading(file), file.open(encoding="utf-8") as stream:
         frame: JsonValue = json.loads("".join(_frame(stream)))
@@ -159,7 +159,7 @@ def _read_items(
         raise _edited(file)
 
 
-# How an item begins and ends in the layout of `SealedList`. No string of JSON holds a line break.
+# How an item begins and ends in the layout of `SealedList`. JSON strings have no line breaks.
 _BEGIN, _ENDS = "      {\n", ("      }\n", "      },\n")
 
 
@@ -192,13 +192,13 @@ def _reading(file: Path) -> Iterator[None]:
 
 
 def _edited(file: Path) -> UsageError:
-    return UsageError(f"{file}: the plan was edited or cut; plan again")
+    return UsageError(f"{file}: the plan was edited or truncated; plan again")
 
 
 def _opened(
     file: Path, form: str, saved: JsonValue, keys: PlanKeys
 ) -> tuple[str, dict[str, JsonValue]]:
-    """Return the checksum and the plan of a file of that format; the checksum is signed."""
+    """Return the checksum and the plan of a file; verify the format and the signature."""
     match saved:
         case {"format": str(found), "checksum": str(given), "plan": dict(plan), **rest} if (
             found == form
@@ -211,5 +211,5 @@ def _opened(
 
 
 def not_a_plan(file: Path) -> UsageError:
-    """Return the error of a file that is something else."""
-    return UsageError(f"{file}: not a plan of this version; make one with `plan --out`")
+    """Return the error of a file that is not a plan."""
+    return UsageError(f"{file}: not a plan of this version; create one with `plan --out`")

@@ -1,8 +1,9 @@
-"""Keys that sign saved plans, where the settings have any.
+"""Keys that sign saved plans, if the settings have any.
 
-A checksum finds accidents; anyone can compute it. A signature shows that a plan came from a
-pipeline that has the key. With a key set, an apply takes signed plans only. There may be several
-keys: the first one signs, all of them verify, so a key can be replaced while plans are reviewed.
+A checksum detects accidental changes, but any program can compute it. A signature proves that a
+plan was made with the key. If a key is set, an apply accepts only signed plans. There may be
+several keys: the first one signs, all of them verify, so a key can be rotated while plans are in
+review.
 """
 
 import hmac
@@ -17,7 +18,7 @@ from tenantcron.core.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PlanKeys:
-    """The keys of this process; none: plans are neither signed nor verified."""
+    """The keys of this process; without keys, plans are neither signed nor verified."""
 
     keys: tuple[MasterKey, ...] = ()
 
@@ -31,7 +32,7 @@ class PlanKeys:
             return
         if not isinstance(signature, str):
             raise UsageError(
-                f"{file}: the plan is not signed, and a plan key is set: plan again with the key"
+                f"{file}: the plan is not signed, but a plan key is set: plan again with the key"
             )
         found = signature.encode()
         if not any(

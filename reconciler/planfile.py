@@ -1,13 +1,12 @@
-"""Saved plans: what was reviewed, bound to the state that it was made from.
+"""Saved plans: the reviewed changes, bound to the state that they were made from.
 
-A plan file holds, per tenant, the manifest, the schedules that were reviewed and the tenant's
-revision; and once the database that it was made from, and what the apply may do besides.
+A plan file contains the manifest, the reviewed schedules and the revision of each tenant, the
+identity of the database, and the rules of the apply.
 
-Applying it checks the manifests in the file again, by the policy of the apply, exactly as if they
-came from the repository: anyone who can write the file can compute its checksum, so nothing in it
-counts because it is in there. With a plan key in the settings, the plan must also be signed. The
-result must be the schedules that were reviewed, for tenants whose revision has not moved, in the
-same database.
+An apply checks the manifests in the file again, with its own policy, as if they came from the
+repository: any program that can write the file can compute its checksum, so the content is not
+trusted. With a plan key in the settings, the plan must also be signed. The check must result in the
+reviewed schedules, the revisions must be unchanged, and the database must be the same.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ ReadManifest = Callable[[Path], ManifestFile]
 class _Entry(TypedDict):
     tenant: str
     file: str
-    # What --tenant was.
+    # The value of --tenant.
     asked_for: str | None
     revision: int | None
     document: Document
@@ -51,7 +50,7 @@ class _Head(TypedDict):
 
 
 class PlanWriter:
-    """Takes outcomes one by one, and writes a plan file of them; memory holds one at a time."""
+    """Writes a plan file from outcomes, one at a time."""
 
     def __init__(
         self, file: Path, rules: Rules, read: ReadManifest, database: str, keys: PlanKeys
@@ -65,7 +64,7 @@ class PlanWriter:
         self._is_complete = True
 
     def add(self, outcome: ReconcileOutcome) -> None:
-        """Add a tenant's plan; one that was refused makes no plan to review."""
+        """Add the plan of a tenant; after a refused tenant, no file is written."""
         if outcome.status is Status.FAILED:
             self._is_complete = False
         elif self._is_complete:
@@ -77,16 +76,16 @@ class PlanWriter:
             self._plan.write(self._file, self._keys)
 
     def close(self) -> None:
-        """Forget what was added."""
+        """Close the temporary file."""
         self._plan.close()
 
     def _entry(self, outcome: ReconcileOutcome) -> _Entry:
         plan, file = outcome.plan, outcome.file
         if plan is None or file is None:
-            raise ValueError("a manifest that was planned has a plan and a file")
+            raise ValueError("a planned manifest has a plan and a file")
         manifest = self._read(file)
         if source_checksums([manifest]) != [plan.desired.source_checksum]:
-            raise UsageError(f"{file}: changed while it was planned; plan again")
+            raise UsageError(f"{file}: changed during planning; plan again")
         return _Entry(
             tenant=plan.desired.tenant,
             file=file.as_posix(),
@@ -98,20 +97,20 @@ class PlanWriter:
 
 
 class NoPlan:
-    """Takes outcomes where no plan is to be saved."""
+    """Ignores outcomes, because no plan is saved."""
 
     def add(self, outcome: ReconcileOutcome) -> None:
-        """Forget an outcome."""
+        """Ignore an outcome."""
 
     def finish(self) -> None:
         """Write nothing."""
 
     def close(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing."""
 
 
 class _Saved(NamedTuple):
-    """A manifest of a plan, and what it must come to."""
+    """A manifest of a plan, and the state that was reviewed."""
 
     file: Path
     content: bytes
@@ -121,7 +120,7 @@ class _Saved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """A plan file that is whole; its manifests are on disk until they are checked."""
+    """A complete plan file; its manifests are on disk until they are checked."""
 
     file: Path
     rules: Rules
@@ -134,7 +133,7 @@ class SavedPlan:
         return len(self._entries)
 
     def require_made_from(self, database: str) -> None:
-        """Refuse another database than the one of the plan: its revisions mean nothing there."""
+        """Raise UsageError for another database, because its revisions are unrelated."""
         if database != self._database:
             raise UsageError(f"{self.file}: the plan was made from another database; plan again")
 
@@ -148,7 +147,7 @@ class SavedPlan:
             yield ManifestFile(saved.file, saved.content, policy, saved.asked_for)
 
     def reviewed(self) -> Iterator[ReviewedState]:
-        """Yield what was reviewed of each manifest, in the same order."""
+        """Yield the reviewed state of each manifest, in the same order."""
         return (saved.reviewed for saved in self._entries)
 
 
@@ -190,14 +189,14 @@ def _saved(file: Path, entry: JsonValue) -> _Saved:
 
 
 def bind(prepared: Prepared, reviewed: ReviewedState) -> Prepared:
-    """Bind a manifest of a plan to what was reviewed of it."""
+    """Bind a manifest of a plan to its reviewed state."""
     if prepared.desired is None:
         return prepared
     return replace(prepared, desired=replace(prepared.desired, reviewed=reviewed))
 
 
 def keep_reviewed(plan: SavedPlan, spool: Spool) -> Callable[[Prepared], None]:
-    """Return what keeps the manifests of a plan, in their order, bound to what was reviewed."""
+    """Return a function that spools the manifests of a plan with their reviewed state."""
     reviewed = plan.reviewed()
 
     def keep(prepared: Prepared) -> None:

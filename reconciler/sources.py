@@ -1,8 +1,8 @@
-"""Manifest files as an apply takes them: read once, checked only if they are new to the database.
+"""Sources of an apply: manifest files, read once and checked only if new to the database.
 
-A source's checksum covers everything that decides what it means: its bytes, its file name (which
-may name the tenant), the policy, and the version of the language. A source whose checksum a
-tenant's latest version carries has been checked already, with the same outcome.
+The checksum of a source covers everything that determines its meaning: its bytes, its file name
+(which may name the tenant), the policy, and the version of the language. A source with the checksum
+of a tenant's latest version was checked before, with the same result.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from tenantcron.manifests.files import ManifestFile
 from tenantcron.reconciler.checking import Found
 from tenantcron.reconciler.plan import DesiredState
 
-# Goes up when the same bytes come to mean something else.
+# Incremented when the meaning of existing manifests changes.
 LANGUAGE = b"1"
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A source after its check: what it wants unless it has errors."""
+    """A checked source: its desired state unless it has errors."""
 
     file: Path
     tenant: TenantId | None
@@ -31,8 +31,8 @@ class Prepared:
 
 
 def source_checksums(files: Iterable[ManifestFile]) -> list[str]:
-    """Return the fingerprint of everything that decides what each manifest means."""
-    # Files share few policies, and one with many presets is long to write down.
+    """Return the checksum of everything that determines the meaning of each manifest."""
+    # Files share a few policies, and the text of a policy can be long.
     policies: dict[int, bytes] = {}
     checksums = []
     for file in files:
@@ -51,7 +51,7 @@ def _checksum(file: ManifestFile, policy: bytes) -> str:
 
 
 def prepared(file: ManifestFile, found: Found, source_checksum: str) -> Prepared:
-    """Return a source that was checked just now."""
+    """Return a source from the result of its check."""
     desired = None
     if found.tenant is not None and found.definitions is not None:
         desired = DesiredState(found.tenant, found.definitions, found.checksum, source_checksum)

@@ -1,8 +1,8 @@
-"""Sources of a fleet, kept on disk until all of them are prepared.
+"""A spool on disk for the sources of a fleet, until all of them are prepared.
 
-A tenant that two files declare is refused in both, so nothing can be planned before the last file
-was checked. What was checked waits in a temporary file, which only this process can open and which
-ends with it. Memory holds one id and one number per tenant.
+If two files declare a tenant, both are refused, so planning starts after the last file is checked.
+Until then, checked sources are in a temporary file, which only this process can open and which is
+deleted with it. Memory holds an id and a count per tenant.
 """
 
 import pickle
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Spooled(Generic[T]):
-    """Takes values one by one, and yields them in that order, as often as it is asked."""
+    """Stores values one by one and yields them in the same order, any number of times."""
 
     def __init__(self) -> None:
         self._kept = SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115 -- closed by `close`
@@ -44,17 +44,17 @@ class Spooled(Generic[T]):
         self.close()
 
     def close(self) -> None:
-        """Forget all."""
+        """Delete all values."""
         self._kept.close()
 
     def add(self, value: T) -> None:
-        """Keep a value."""
+        """Store a value."""
         try:
             self._kept.seek(0, SEEK_END)
             pickle.dump(value, self._kept, pickle.HIGHEST_PROTOCOL)
         except OSError as error:
-            place = f"{gettempdir()}: checked manifests cannot be kept here: {error.strerror}"
-            raise UsageError(f"{place}; free some space or set TMPDIR") from error
+            message = f"{gettempdir()}: checked manifests cannot be stored: {error.strerror}"
+            raise UsageError(f"{message}; free some space or set TMPDIR") from error
         self._number += 1
 
     def __len__(self) -> int:
@@ -62,35 +62,35 @@ class Spooled(Generic[T]):
         return self._number
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the values; several may read at the same time, each at its own place."""
-        place = 0
+        """Yield the values; concurrent iterations are independent."""
+        offset = 0
         for _ in range(self._number):
-            self._kept.seek(place)
+            self._kept.seek(offset)
             value: T = pickle.load(self._kept)  # noqa: S301 -- written by `add`
-            place = self._kept.tell()
+            offset = self._kept.tell()
             yield value
 
 
 class Spool(Spooled[Prepared]):
-    """Keeps prepared sources; all files of a tenant that has more than one are refused."""
+    """Stores prepared sources; if a tenant has several files, all of them are refused."""
 
     def __init__(self) -> None:
         super().__init__()
         self._files: Counter[TenantId] = Counter()
 
     def add(self, prepared: Prepared) -> None:
-        """Keep a source."""
+        """Store a source."""
         super().add(prepared)
         if prepared.tenant is not None:
             self._files[prepared.tenant] += 1
 
     def __iter__(self) -> Iterator[Prepared]:
         """Yield the sources."""
-        return map(self._unless_double, super().__iter__())
+        return map(self._refuse_duplicate, super().__iter__())
 
-    def _unless_double(self, prepared: Prepared) -> Prepared:
+    def _refuse_duplicate(self, prepared: Prepared) -> Prepared:
         if prepared.tenant is None or self._files[prepared.tenant] == 1:
             return prepared
         number = self._files[prepared.tenant]
-        double = declared_in_several(prepared.tenant, number, prepared.file)
-        return replace(prepared, desired=None, diagnostics=(*prepared.diagnostics, double))
+        duplicate = declared_in_several(prepared.tenant, number, prepared.file)
+        return replace(prepared, desired=None, diagnostics=(*prepared.diagnostics, duplicate))

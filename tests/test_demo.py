@@ -57,7 +57,7 @@ def test_the_demo_catches_up_a_night_and_shows_the_dashboard_until_ctrl_c(
     # One schedule alone has 92 in the night.
     assert int(found[1]) > 200
     assert "error: " not in shown + rest
-    for part in ("Needs attention", "failed for good", "Next 24 hours", "Last 24 hours"):
+    for part in ("Needs attention", "failed permanently", "Next 24 hours", "Last 24 hours"):
         assert part in page
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz")

@@ -35,7 +35,8 @@ CLEAN: Final = (
     *("Makefile", "SECURITY.md", "CONTRIBUTING.md", ".github/**/*"),
     *("tests/test_locks.py", "tests/test_supply_chain.py", "tests/test_workflows.py"),
     *("provider/**/*", "tests/provider/*", "tenants/**/*", "tests/tenants/*"),
-    *("cli/**/*", "api/**/*", "service/**/*"),
+    *("cli/**/*", "api/**/*", "service/**/*", "reconciler/**/*"),
+    *("web/*.py", "web/templates/*", "web/static/live.js", "web/static/style.css"),
     *("scheduler/**/*", "package/*.py"),
     *("tests/scheduler/**/*", "tests/interleavings/*", "tests/upgrades/*"),
     # Not the versions: a migration that has landed never changes.

@@ -1,4 +1,4 @@
-"""The application of the server: the REST API, and the pages beside it."""
+"""The application of the server: the REST API and the dashboard."""
 
 from http import HTTPStatus
 
@@ -13,7 +13,7 @@ from tenantcron.service.work import Service
 from tenantcron.web import executions, overview, schedules, signing_in, tenants
 from tenantcron.web.load_ahead import LoadAhead
 from tenantcron.web.rendering import static_file
-from tenantcron.web.routing import Endpoint, click, guarded, page, problem_page
+from tenantcron.web.routing import Endpoint, action, guarded, page, problem_page
 from tenantcron.web.sessions import ROOT
 
 _SCHEDULE = "/tenants/{tenant}/schedules/{schedule}"
@@ -21,7 +21,7 @@ _EXECUTION = "/executions/{execution}"
 
 
 def create_app(service: Service) -> FastAPI:
-    """Return the application with API and pages."""
+    """Return the application with the API and the dashboard."""
     app = create_api(service)
     app.state.load_ahead = LoadAhead()
     app.router.routes.extend(_routes())
@@ -40,13 +40,13 @@ def _routes() -> list[Route]:
         Route(f"{ROOT}/tenants/{{tenant}}", page(tenants.show)),
         Route(f"{ROOT}/tenants/{{tenant}}/difference", page(tenants.show_difference)),
         Route(f"{ROOT}{_SCHEDULE}", page(schedules.show)),
-        _posted(f"{_SCHEDULE}/pause", click(schedules.pause)),
-        _posted(f"{_SCHEDULE}/resume", click(schedules.resume)),
-        _posted(f"{_SCHEDULE}/trigger", click(schedules.trigger)),
+        _posted(f"{_SCHEDULE}/pause", action(schedules.pause)),
+        _posted(f"{_SCHEDULE}/resume", action(schedules.resume)),
+        _posted(f"{_SCHEDULE}/trigger", action(schedules.trigger)),
         Route(f"{ROOT}{_EXECUTION}", page(executions.show)),
-        _posted(f"{_EXECUTION}/retry", click(executions.retry)),
-        _posted(f"{_EXECUTION}/cancel", click(executions.cancel)),
-        Route(f"{ROOT}/{{rest:path}}", _nothing),
+        _posted(f"{_EXECUTION}/retry", action(executions.retry)),
+        _posted(f"{_EXECUTION}/cancel", action(executions.cancel)),
+        Route(f"{ROOT}/{{rest:path}}", _not_found),
     ]
 
 
@@ -60,8 +60,8 @@ async def _to_overview(_: Request) -> Response:
 
 async def _static(request: Request) -> Response:
     found = static_file(request.path_params["name"])
-    return found if found is not None else await _nothing(request)
+    return found if found is not None else await _not_found(request)
 
 
-async def _nothing(request: Request) -> Response:
-    return problem_page(request, ApiProblem("TC703", "there is no page at this address"))
+async def _not_found(request: Request) -> Response:
+    return problem_page(request, ApiProblem("TC703", "there is no page at this path"))

@@ -1,4 +1,4 @@
-"""When a zone's clock is moved next, and what a timetable does around that."""
+"""The next clock changes of a time zone, and the occurrences of a timetable around them."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ _SHOWN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class ClockChange:
-    """A clock that is moved: from which time to which, and the occurrences around it."""
+    """A clock change: local time before and after, and the occurrences around it."""
 
     before: datetime
     after: datetime
@@ -25,16 +25,16 @@ class ClockChange:
 
     @property
     def words(self) -> str:
-        """What happens to the clock."""
+        """A description of the change."""
         old, new = self.before.replace(tzinfo=None), self.after.replace(tzinfo=None)
-        way = "forward" if new > old else "back"
-        what = "is skipped" if new > old else "comes twice"
+        direction = "forward" if new > old else "back"
+        effect = "is skipped" if new > old else "occurs twice"
         low, high = sorted((old, new))
-        return f"the clock goes {way}: {low:%H:%M} to {high:%H:%M} {what}"
+        return f"the clock goes {direction}: {low:%H:%M} to {high:%H:%M} {effect}"
 
 
 def clock_changes(timetable: ZonedTimetable, now: datetime) -> list[ClockChange]:
-    """Return the changes of the next thirteen months."""
+    """Return the clock changes of the next 13 months."""
     found, place = [], timetable.zone
     for days in range(_AHEAD):
         begin = now + _DAY * days
@@ -52,7 +52,7 @@ def _change(timetable: ZonedTimetable, instant: datetime) -> ClockChange:
 
 
 def _instant(before: datetime, after: datetime, place: ZoneInfo) -> datetime:
-    """Halve the span until the first moment of the new offset is left."""
+    """Find the first second of the new offset by bisection."""
     old = _offset(before, place)
     while after - before > _SECOND:
         middle = before + (after - before) / 2

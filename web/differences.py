@@ -1,4 +1,4 @@
-"""What differs between two versions of a schedule, down to the single value, as people read it."""
+"""The differences between two versions of a schedule, value by value, as text."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _DEFINITION: Final = "definition."
 
 
 class FieldDifference(NamedTuple):
-    """One value that was another before."""
+    """A value that differs between two versions."""
 
     name: str
     before: str
@@ -20,21 +20,21 @@ class FieldDifference(NamedTuple):
 
 
 def differences(change: ScheduleChange) -> Iterator[FieldDifference]:
-    """Yield what a change of a schedule changes."""
-    old, new = (one.as_json() if one else {} for one in (change.before, change.after))
+    """Yield the values that a change of a schedule changes."""
+    old, new = (version.as_json() if version else {} for version in (change.before, change.after))
     for field in change.fields:
         name = field.removeprefix(_DEFINITION)
         inside = name != field
-        yield from _within(name, *(_value(one, name, inside=inside) for one in (old, new)))
+        yield from _within(name, _value(old, name, inside=inside), _value(new, name, inside=inside))
 
 
 def _value(schedule: JsonValue, name: str, *, inside: bool) -> JsonValue:
-    of = schedule.get("definition") if inside and isinstance(schedule, dict) else schedule
-    return of.get(name) if isinstance(of, dict) else None
+    fields = schedule.get("definition") if inside and isinstance(schedule, dict) else schedule
+    return fields.get(name) if isinstance(fields, dict) else None
 
 
 def _within(name: str, old: JsonValue, new: JsonValue) -> Iterator[FieldDifference]:
-    """Look into what has parts on both sides, so that the parts that stay are not shown."""
+    """Descend into objects of both versions, so that unchanged keys are not shown."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
             part = f"{name}.{key}"
@@ -43,18 +43,18 @@ def _within(name: str, old: JsonValue, new: JsonValue) -> Iterator[FieldDifferen
             else:
                 yield FieldDifference(part, _part(old, key), _part(new, key))
     elif old != new:
-        yield FieldDifference(name, _told(old), _told(new))
+        yield FieldDifference(name, _formatted(old), _formatted(new))
 
 
-def _part(of: JsonObject, key: str) -> str:
-    """Tell a part that one side does not have: there null is something else than nothing."""
-    if key not in of:
+def _part(version: JsonObject, key: str) -> str:
+    """Format a key that only one version has: there, null differs from absent."""
+    if key not in version:
         return NOTHING
-    return "null" if of[key] is None else _told(of[key])
+    return "null" if version[key] is None else _formatted(version[key])
 
 
-def _told(value: JsonValue) -> str:
-    """Write a value as a manifest would; no words for what is not said, or empty."""
+def _formatted(value: JsonValue) -> str:
+    """Format a value as in a manifest; absent and empty values are a dash."""
     if value in (None, ""):
         return NOTHING
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One execution: its attempts and what the target answered, who acted, and the buttons."""
+"""The page of an execution: its attempts, its audit records and its actions."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -23,17 +23,17 @@ from tenantcron.web.routing import reason_of
 from tenantcron.web.sessions import ROOT, Visit
 
 _RECORDS: Final = 50
-# A record has the time at which its transaction began, which is before the row was made.
+# A record has the start time of its transaction, which is before the row was created.
 _BEFORE: Final = timedelta(minutes=1)
 DID: Final = {
-    "trigger": "Triggered. It starts as soon as the limits and the overlap let it.",
-    "retry": "It waits again, and starts as soon as the limits let it.",
-    "cancel": "Cancelled. If it runs, its worker was asked to stop.",
+    "trigger": "Triggered. It starts as soon as limits and overlap allow.",
+    "retry": "Queued for retry. It starts as soon as limits allow.",
+    "cancel": "Cancelled. If it is running, its worker was asked to stop it.",
 }
 
 
 async def show(request: Request, visit: Visit) -> Response:
-    """Show one execution."""
+    """Show an execution."""
     execution = _id(request)
     async with visit.work.reading.transaction() as connection:
         row = await visible_execution(connection, visit.work, execution)
@@ -65,7 +65,7 @@ async def show(request: Request, visit: Visit) -> Response:
 
 
 def _done(request: Request, row: ExecutionRow) -> str | None:
-    """Say what was done, if the execution shows it: an address may be old, or anybody's."""
+    """Return the confirmation of an action, if the execution confirms it: the URL may be stale."""
     did = request.query_params.get("did", "")
     shows = {
         "trigger": row.actor_source == MANUAL,
@@ -76,7 +76,7 @@ def _done(request: Request, row: ExecutionRow) -> str | None:
 
 
 async def retry(request: Request, visit: Visit, form: Mapping[str, str]) -> str:  # noqa: ARG001 -- a click has a form
-    """Let an execution wait again."""
+    """Retry an execution."""
     execution = _id(request)
     await require_execution(visit.work, execution)
     async with visit.work.writing.transaction() as connection:
@@ -87,7 +87,7 @@ async def retry(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
 
 
 async def cancel(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
-    """End an execution, or ask it to stop."""
+    """Cancel an execution, or request it to stop."""
     execution, reason = _id(request), reason_of(form, required=False)
     await require_execution(visit.work, execution)
     async with visit.work.writing.transaction() as connection:
@@ -102,11 +102,11 @@ def _id(request: Request) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:
-        raise UnknownError("that is not the id of an execution") from error
+        raise UnknownError("not an execution id") from error
 
 
 def _can(refuse: Callable[[ExecutionRow], None], row: ExecutionRow) -> bool:
-    """Whether there is a button."""
+    """Whether to show the button of an action."""
     try:
         refuse(row)
     except OperationError:

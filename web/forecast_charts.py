@@ -1,7 +1,7 @@
-"""The two strips of the overview: the next 24 hours as load, the last 24 hours by outcome.
+"""The charts of the overview: the load of the next 24 hours, the outcomes of the last 24 hours.
 
-The load is reckoned from timetables, not from rows: schedules that share one are reckoned once, and
-intervals by division. What a timetable occurs at is remembered until the next quarter of an hour.
+The load is computed per timetable, not per schedule, and intervals are computed by division. The
+occurrences of a timetable are cached until the next quarter of an hour.
 """
 
 from collections import Counter
@@ -21,27 +21,27 @@ from tenantcron.store.rows.schedule_cursors import SharedTimetable
 
 QUARTER: Final = timedelta(minutes=15)
 DAY: Final = timedelta(hours=24)
-# 24 hours that begin within a quarter end within another.
+# One more, because 24 hours that begin within a quarter end within another one.
 QUARTERS: Final = DAY // QUARTER + 1
 MINUTE: Final = timedelta(minutes=1)
 MINUTES: Final = QUARTERS * (QUARTER // MINUTE)
 HEIGHT: Final = 88
-# Whatever there is one of must be seen, however many there are of something else.
+# The minimum height of a bar, so that small counts stay visible.
 LEAST: Final = 3.0
 STEP: Final = 10
 WIDTH: Final = STEP * QUARTERS
-# So many timetables are reckoned, those of most schedules first; the page says what is left out.
+# Limits the number of timetables, most common first; the page shows what is omitted.
 MOST_TIMETABLES: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _Quarter = TypeVar("_Quarter")
 _MOMENT: Final = timedelta(microseconds=1)
-# What has ended, from the ground up; at the top is what everybody must see.
+# The final states in stacking order, from the bottom; the most important one is at the top.
 ENDED: Final = (State.SUCCEEDED, State.SKIPPED, State.CANCELLED, State.MISSED, State.DEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One part of a strip, in its own units."""
+    """A bar of a chart, in SVG units."""
 
     x: int
     y: float
@@ -52,7 +52,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A time below a strip."""
+    """A time label below a chart."""
 
     x: int
     text: str
@@ -60,15 +60,15 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One row of the table that says the same as a strip."""
+    """A row of the table with the data of a chart."""
 
     since: datetime
     counts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """A minute that begins with more due than may run at once."""
+class OverloadedMinute:
+    """A minute in which more executions are due than may run at once."""
 
     at: datetime
     due: int
@@ -76,49 +76,49 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is due in the next 24 hours, by quarters and at each full minute, against the limit.
+    """The executions due in the next 24 hours, per quarter and per full minute, with the limit.
 
-    The limit holds for what runs at once, so a quarter is measured by its fullest minute: a hundred
-    that begin together collide, a hundred that follow each other do not. Cron fires at full
-    minutes, so what collides is due at the same one.
+    The limit applies to concurrent executions, so a quarter is measured by its busiest minute: a
+    hundred executions that start together exceed a limit, a hundred one after another do not. Cron
+    fires at full minutes, so executions that collide are due in the same minute.
     """
 
     since: datetime
     counts: tuple[int, ...]
     moments: tuple[int, ...]
     limit: int
-    # Schedules whose timetables were reckoned, and those beyond the bounds.
+    # The number of schedules that are included, and of those over the limit.
     schedules: int
-    left_out: int
+    omitted: int
 
     @property
     def total(self) -> int:
-        """How much is due in all."""
+        """The number of executions that are due."""
         return sum(self.counts)
 
     @property
     def peaks(self) -> tuple[int, ...]:
-        """What is due in the fullest minute of each quarter."""
+        """The executions due in the busiest minute of each quarter."""
         size = QUARTER // MINUTE
         return tuple(max(self.moments[at : at + size]) for at in range(0, len(self.moments), size))
 
     @property
     def top(self) -> int:
-        """What the height of the strip stands for."""
+        """The number of executions at the top of the chart."""
         return max(*self.peaks, self.limit, 1)
 
     @property
     def line(self) -> float:
-        """Where the limit is drawn."""
+        """The y coordinate of the limit."""
         return HEIGHT - self.limit / self.top * HEIGHT
 
     @property
     def quarters_over(self) -> int:
-        """In how many quarters more is due at once than may run."""
+        """The number of quarters with more executions at once than may run."""
         return sum(peak > self.limit for peak in self.peaks)
 
     def bars(self) -> Iterator[Bar]:
-        """Yield for each quarter its fullest minute: what fits below the limit, what is over it."""
+        """Yield the bars of the busiest minute of each quarter, split at the limit."""
         for index, (due, peak) in enumerate(zip(self.counts, self.peaks, strict=True)):
             title = self._title(index, due, peak)
             within = min(peak, self.limit)
@@ -130,60 +130,60 @@ class Load:
     def _title(self, index: int, due: int, peak: int) -> str:
         over = f", over the limit of {self.limit}" if peak > self.limit else ""
         when = _span(self.since + QUARTER * index)
-        return f"{when}: {due:,} due, {peak:,} in the fullest minute{over}"
+        return f"{when}: {due:,} due, {peak:,} in the busiest minute{over}"
 
     def _bar(self, index: int, number: int, ground: float, kind: str, title: str) -> Bar:
         height = max(number / self.top * HEIGHT, LEAST)
         return Bar(index * STEP, ground - height, height, kind, title)
 
-    def crowds(self, most: int = 3) -> list[Crowd]:
-        """Return the fullest moments over the limit, by time."""
+    def overloaded(self, most: int = 3) -> list[OverloadedMinute]:
+        """Return the busiest minutes over the limit, ordered by time."""
         over = [
-            Crowd(self.since + MINUTE * index, due)
+            OverloadedMinute(self.since + MINUTE * index, due)
             for index, due in enumerate(self.moments)
             if due > self.limit
         ]
-        fullest = sorted(over, key=lambda one: one.due, reverse=True)[:most]
-        return sorted(fullest, key=lambda one: one.at)
+        busiest = sorted(over, key=lambda minute: minute.due, reverse=True)[:most]
+        return sorted(busiest, key=lambda minute: minute.at)
 
     def hours(self) -> list[Hour]:
-        """Return the same by hours: what is due, and what in the fullest minute."""
+        """Return the data by hour: executions due, and those in the busiest minute."""
         due, peaks = _by_hours(self.since, self.counts), _by_hours(self.since, self.peaks)
         return [
             Hour(hour, (sum(some), max(peaks[hour]))) for hour, some in due.items() if any(some)
         ]
 
 
-def reckon(shared: Sequence[SharedTimetable], now: datetime, limit: int) -> Load:
-    """Reckon what is due in the 24 hours that begin with the next minute."""
+def compute_load(shared: Sequence[SharedTimetable], now: datetime, limit: int) -> Load:
+    """Compute the load of the 24 hours that begin with the next minute."""
     since, until = quarter_of(now), end_of_day_ahead(now)
     ahead = range((until - DAY - since) // MINUTE, (until - since) // MINUTE)
     counts, moments = [0] * QUARTERS, [0] * MINUTES
-    for one in shared[:MOST_TIMETABLES]:
-        occurs = _occurrences(one.cron_expr, one.timezone, since)
+    for timetable in shared[:MOST_TIMETABLES]:
+        occurs = _occurrences(timetable.cron_expr, timetable.timezone, since)
         for minute, due in occurs.minutes:
             if minute in ahead:
-                counts[minute // (QUARTER // MINUTE)] += due * one.schedules
+                counts[minute // (QUARTER // MINUTE)] += due * timetable.schedules
         for minute in occurs.full_minutes:
             if minute in ahead:
-                moments[minute] += one.schedules
-    left_out = sum(one.schedules for one in shared[MOST_TIMETABLES:])
-    known = sum(one.schedules for one in shared) - left_out
-    return Load(since, tuple(counts), tuple(moments), limit, known, left_out)
+                moments[minute] += timetable.schedules
+    omitted = sum(timetable.schedules for timetable in shared[MOST_TIMETABLES:])
+    known = sum(timetable.schedules for timetable in shared) - omitted
+    return Load(since, tuple(counts), tuple(moments), limit, known, omitted)
 
 
 def end_of_day_ahead(now: datetime) -> datetime:
-    """Return when the 24 hours are over that begin with the next minute."""
+    """Return the end of the 24 hours that begin with the next minute."""
     return now - (now - _EPOCH) % MINUTE + MINUTE + DAY
 
 
 def quarter_of(moment: datetime) -> datetime:
-    """Return the beginning of a moment's quarter of an hour."""
+    """Return the start of the quarter of an hour of a time."""
     return moment - (moment - _EPOCH) % QUARTER
 
 
 class Occurrences(NamedTuple):
-    """In which minutes a timetable occurs and how often, and at the beginning of which."""
+    """The minutes of a timetable with their number of occurrences, and its full minutes."""
 
     minutes: tuple[tuple[int, int], ...] = ()
     full_minutes: tuple[int, ...] = ()
@@ -194,12 +194,12 @@ def _occurrences(cron_expr: str, timezone: str, since: datetime) -> Occurrences:
     try:
         timetable = zoned_timetable(cron_expr, timezone)
     except TenantcronError:
-        return Occurrences()  # such a schedule fires nothing either
+        return Occurrences()  # a schedule with such a timetable never fires
     if timetable.interval is not None:
         return _multiples(timetable.interval, since)
     ahead = timetable.upcoming(since - _MOMENT)
     end = since + MINUTES * MINUTE
-    spans = [one - since for one in takewhile(lambda one: one < end, ahead)]
+    spans = [time - since for time in takewhile(lambda time: time < end, ahead)]
     minutes = Counter(span // MINUTE for span in spans)
     return Occurrences(
         tuple(minutes.items()), tuple(span // MINUTE for span in spans if not span % MINUTE)
@@ -207,22 +207,23 @@ def _occurrences(cron_expr: str, timezone: str, since: datetime) -> Occurrences:
 
 
 def _multiples(interval: timedelta, since: datetime) -> Occurrences:
-    """Divide whole seconds: an interval of a few occurs too often to be followed."""
+    """Compute the occurrences by division: a short interval has too many to enumerate."""
     step, begin = int(interval.total_seconds()), int(since.timestamp())
     minute = int(MINUTE.total_seconds())
-    # How many multiples lie before the beginning of each minute, and before the end.
+    # The number of multiples before the start of each minute, and before the end.
     before = [-(-(begin + minute * index) // step) for index in range(MINUTES + 1)]
     minutes = ((index, later - earlier) for index, (earlier, later) in enumerate(pairwise(before)))
     common = lcm(step, minute)
     times = range(-(-begin // common) * common, begin + minute * MINUTES, common)
     return Occurrences(
-        tuple(one for one in minutes if one[1]), tuple((time - begin) // minute for time in times)
+        tuple(counted for counted in minutes if counted[1]),
+        tuple((time - begin) // minute for time in times),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What has ended, by quarters of an hour and outcome."""
+    """The finished executions by quarter of an hour and state."""
 
     since: datetime
     counts: tuple[Mapping[State, int], ...]
@@ -231,21 +232,21 @@ class Timeline:
 
     @property
     def totals(self) -> dict[State, int]:
-        """How much ended in which way."""
-        return {state: sum(one.get(state, 0) for one in self.counts) for state in ENDED}
+        """The number of finished executions by state."""
+        return {state: sum(quarter.get(state, 0) for quarter in self.counts) for state in ENDED}
 
     @property
     def top(self) -> int:
-        """What the height of the strip stands for."""
-        return max(1, *(sum(one.values()) for one in self.counts))
+        """The number of executions at the top of the chart."""
+        return max(1, *(sum(quarter.values()) for quarter in self.counts))
 
     @property
     def line(self) -> float:
-        """Where the top is drawn: the thinnest bars need some room above it."""
+        """The y coordinate of the top; bars of minimum height need room above it."""
         return LEAST * (len(ENDED) - 1)
 
     def bars(self) -> Iterator[Bar]:
-        """Yield a bar for each quarter and outcome, stacked."""
+        """Yield stacked bars for each quarter and state."""
         for index, counts in enumerate(self.counts):
             ground = float(HEIGHT)
             for state in ENDED:
@@ -256,30 +257,30 @@ class Timeline:
                     yield Bar(index * STEP, ground, height, state, title)
 
     def hours(self) -> list[Hour]:
-        """Return the same by hours."""
+        """Return the data by hour."""
         hours = _by_hours(self.since, self.counts)
         return [
-            Hour(hour, tuple(sum(one.get(state, 0) for one in some) for state in ENDED))
-            for hour, some in hours.items()
-            if any(some)
+            Hour(hour, tuple(sum(counts.get(state, 0) for counts in quarters) for state in ENDED))
+            for hour, quarters in hours.items()
+            if any(quarters)
         ]
 
 
 def timeline(outcomes: Iterable[Outcomes], now: datetime, most: int) -> Timeline:
-    """Lay what has ended along the 24 hours that end now."""
+    """Return the finished executions of the last 24 hours by quarter."""
     since = quarter_of(now) - DAY
     counts: list[Counter[State]] = [Counter() for _ in range(QUARTERS)]
     total = 0
-    for one in outcomes:
-        index = (one.since - since) // QUARTER
-        total += one.number
+    for outcome in outcomes:
+        index = (outcome.since - since) // QUARTER
+        total += outcome.number
         if 0 <= index < QUARTERS:
-            counts[index][one.state] += one.number
+            counts[index][outcome.state] += outcome.number
     return Timeline(since, tuple(counts), total >= most)
 
 
 def marks(since: datetime) -> list[Mark]:
-    """Return every third full hour of a strip."""
+    """Return a label for every third full hour of a chart."""
     times = ((index, since + QUARTER * index) for index in range(QUARTERS - 4))
     return [
         Mark(index * STEP, f"{time:%H:%M}")
@@ -290,8 +291,8 @@ def marks(since: datetime) -> list[Mark]:
 
 def _by_hours(since: datetime, quarters: Sequence[_Quarter]) -> dict[datetime, list[_Quarter]]:
     found: dict[datetime, list[_Quarter]] = {}
-    for index, one in enumerate(quarters):
-        found.setdefault((since + QUARTER * index).replace(minute=0), []).append(one)
+    for index, quarter in enumerate(quarters):
+        found.setdefault((since + QUARTER * index).replace(minute=0), []).append(quarter)
     return found
 
 

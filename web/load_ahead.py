@@ -1,8 +1,8 @@
-"""What is due in the next 24 hours, as timetables: kept for half a minute, and shared.
+"""The timetables that are due in the next 24 hours, cached for 30 seconds.
 
-It is the longest read of the overview: a row for each schedule. The page asks again every five
-seconds for each viewer, and what it shows is drawn by quarters of an hour. So viewers who see the
-fleet share one answer. A viewer who sees one tenant gets that tenant's, which is not kept.
+This is the most expensive read of the overview: a row for each schedule. Each viewer's page polls
+every five seconds, but the chart has a resolution of 15 minutes. So all viewers of the fleet share
+a cached result. The result for a viewer who is restricted to a tenant is not cached.
 """
 
 from datetime import datetime, timedelta
@@ -15,13 +15,13 @@ from tenantcron.store.rows import schedule_cursors
 from tenantcron.store.rows.schedule_cursors import SharedTimetable
 from tenantcron.web.forecast_charts import end_of_day_ahead
 
-# The bound of what one look may cost; the page says so where it is met.
+# Limits the cost of a request; the page shows when it is reached.
 MOST_CURSORS: Final = 100_000
 KEPT: Final = timedelta(seconds=30)
 
 
 class LoadAhead:
-    """The timetables of the fleet; one per process that serves pages."""
+    """The cached timetables of the fleet, one cache per process."""
 
     def __init__(self) -> None:
         self._read_at: datetime | None = None
@@ -30,7 +30,7 @@ class LoadAhead:
     async def timetables(
         self, connection: AsyncConnection, now: datetime, bound_to: TenantId | None
     ) -> list[SharedTimetable]:
-        """Return the timetables that are due; `now` is the database's time."""
+        """Return the timetables that are due; `now` is the time of the database."""
         if bound_to is not None:
             return await _read(connection, now)
         if self._read_at is None or not self._read_at <= now < self._read_at + KEPT:

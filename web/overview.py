@@ -1,4 +1,4 @@
-"""The overview: the state of the fleet in one look, what comes, what was, what needs attention."""
+"""The overview page: state of the fleet, findings, next and last 24 hours."""
 
 import asyncio
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ from tenantcron.web.forecast_charts import (
     HEIGHT,
     QUARTER,
     WIDTH,
+    compute_load,
     marks,
-    reckon,
     timeline,
 )
 from tenantcron.web.load_ahead import MOST_CURSORS, LoadAhead
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import ROOT, Visit
 
-# The bound of what one look may cost; the page says so where it is met.
+# Limits the cost of a request; the page shows when it is reached.
 MOST_EXECUTIONS: Final = 50_000
 _DEAD_SHOWN: Final = 8
 _RUNNING_SHOWN: Final = 8
@@ -40,7 +40,7 @@ _RUNNING_SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """All that the page is made from, read in one transaction."""
+    """The data of the page, read in one transaction."""
 
     vitals: Vitals
     totals: Totals
@@ -53,7 +53,7 @@ class FleetStatus:
 
     @property
     def limit(self) -> int:
-        """How much may run at once: of all, or of the one tenant that is seen."""
+        """The concurrency limit of the cluster, or of the viewer's only tenant."""
         limits = self.vitals.limits
         if self.bound_to is None:
             return limits.overall
@@ -62,15 +62,15 @@ class FleetStatus:
 
 
 async def show(request: Request, visit: Visit) -> Response:
-    """Show the overview; a tenant's own takes a database that counts what the tenant sees only."""
+    """Show the overview; for a viewer of a single tenant it requires row-level security."""
     bound = visit.work.bound_to
     if bound is not None and not visit.work.service.row_level_security:
         return RedirectResponse(f"{ROOT}/tenants/{bound}", HTTPStatus.SEE_OTHER)
     async with visit.work.reading.transaction() as connection:
         fleet = await _read(connection, visit, request.app.state.load_ahead)
     now = fleet.vitals.now
-    # Timetables are reckoned here, which others must not wait for.
-    load = await asyncio.to_thread(reckon, fleet.timetables, now, fleet.limit)
+    # In a thread: computing occurrences would block other requests.
+    load = await asyncio.to_thread(compute_load, fleet.timetables, now, fleet.limit)
     past = timeline(fleet.outcomes, now, MOST_EXECUTIONS)
     return rendered(
         request,
@@ -78,7 +78,7 @@ async def show(request: Request, visit: Visit) -> Response:
         visit=visit,
         fleet=fleet,
         findings=examine(fleet.vitals),
-        is_link=_is_link,
+        link_kind=_link_kind,
         error=FindingSeverity.ERROR,
         load=load,
         load_marks=marks(load.since),
@@ -88,7 +88,7 @@ async def show(request: Request, visit: Visit) -> Response:
         quarter=QUARTER,
         width=WIDTH,
         height=HEIGHT,
-        cursors_cut=load.schedules + load.left_out >= MOST_CURSORS,
+        cursors_cut=load.schedules + load.omitted >= MOST_CURSORS,
         most_cursors=MOST_CURSORS,
         most_executions=MOST_EXECUTIONS,
         now=now,
@@ -126,8 +126,8 @@ async def _read(connection: AsyncConnection, visit: Visit, ahead: LoadAhead) -> 
     )
 
 
-def _is_link(finding: Finding) -> str | None:
-    """Tell what the subjects of a finding are, as far as there are pages about them."""
+def _link_kind(finding: Finding) -> str | None:
+    """Return the kind of page that the subjects of a finding link to, if any."""
     subjects = finding.subjects
     if finding.code in ("schedule-overdue", "cursor-set-aside", "schedule-auto-paused"):
         return "schedule"

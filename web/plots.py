@@ -1,4 +1,4 @@
-"""The plot of a schedule's history: how long each execution took, as places for an SVG."""
+"""The plot of a schedule's history: the durations of executions as SVG coordinates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _LEAST: Final = timedelta(milliseconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One execution of the plot; without a duration it stands on the ground."""
+    """An execution in the plot; without a duration it is at the bottom."""
 
     x: float
     y: float
@@ -28,7 +28,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """All points, the oldest first, and what the height stands for."""
+    """All points, oldest first, and the duration at the top."""
 
     points: tuple[Point, ...]
     top: str
@@ -36,10 +36,10 @@ class Plot:
 
 
 def durations(rows: Sequence[ExecutionRow]) -> Plot:
-    """Return the plot of executions, which come with the newest first."""
+    """Return the plot of executions, which are given newest first."""
     oldest_first = list(reversed(rows))
     spans = [took(row.started_at, row.finished_at) for row in oldest_first]
-    known = sorted(one for one in spans if one is not None)
+    known = sorted(span for span in spans if span is not None)
     top = max([*known, _LEAST])
     step = (WIDTH - 2 * _MARGIN) / max(len(rows) - 1, 1)
     points = tuple(

@@ -1,4 +1,4 @@
-"""What all pages share: who looks, forms that are ours, and problems as pages."""
+"""Shared by all pages: authentication, forms and problem pages."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -16,16 +16,17 @@ from tenantcron.service.roles import Permission
 from tenantcron.web.rendering import rendered
 from tenantcron.web.sessions import ROOT, SESSION, Visit, form_of, visit_of
 
-Page = Callable[[Request, Visit], Awaitable[Response]]
-Click = Callable[[Request, Visit, Mapping[str, str]], Awaitable[str]]
+ShowPage = Callable[[Request, Visit], Awaitable[Response]]
+# Runs an action and returns the URL of the page that shows its effect.
+RunAction = Callable[[Request, Visit, Mapping[str, str]], Awaitable[str]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 SIGN_IN: Final = f"{ROOT}/sign-in"
 _NOT_AUTHENTICATED: Final = "TC701"
 
 
-def page(show: Page) -> Endpoint:
-    """Return the endpoint of a page: who proves nothing is asked to sign in."""
+def page(show: ShowPage) -> Endpoint:
+    """Return the endpoint of a page; unauthenticated requests are sent to the sign-in."""
 
     async def endpoint(request: Request) -> Response:
         return await show(request, await visit_of(request))
@@ -33,8 +34,8 @@ def page(show: Page) -> Endpoint:
     return guarded(endpoint)
 
 
-def click(act: Click) -> Endpoint:
-    """Return the endpoint of a button of operators; it leads to where the effect is seen."""
+def action(act: RunAction) -> Endpoint:
+    """Return the endpoint of an action for operators; it redirects to a page with its effect."""
 
     async def endpoint(request: Request) -> Response:
         visit, form = await visit_of(request), await form_of(request)
@@ -45,7 +46,7 @@ def click(act: Click) -> Endpoint:
 
 
 def guarded(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint whose problems are pages, too."""
+    """Return an endpoint that shows its problems as pages."""
 
     async def shown(request: Request) -> Response:
         try:
@@ -53,31 +54,35 @@ def guarded(endpoint: Endpoint) -> Endpoint:
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
-                raise  # nobody has foreseen it: the edge logs it
-            return _told(request, problem)
+                raise  # an internal error, which the middleware logs
+            return _problem_response(request, problem)
 
     return shown
 
 
 def reason_of(form: Mapping[str, str], *, required: bool) -> str | None:
-    """Read why something is done."""
+    """Read the reason of an action."""
     reason = visible(form.get("reason", "")).strip()
     if len(reason) > LONGEST_REASON:
-        raise invalid(f"a reason has at most {LONGEST_REASON} characters")
+        raise invalid(f"the limit of a reason is {LONGEST_REASON} characters")
     if required and not reason:
-        raise invalid("say why: it goes on record, and others will read it")
+        raise invalid("give a reason, which the audit records")
     return reason or None
 
 
-def _told(request: Request, problem: ApiProblem) -> Response:
+def _problem_response(request: Request, problem: ApiProblem) -> Response:
     if problem.code == _NOT_AUTHENTICATED:
         return _to_sign_in(request)
     return problem_page(request, problem)
 
 
 def problem_page(request: Request, problem: ApiProblem) -> Response:
-    """Return a page about a problem."""
-    title = PROBLEMS[problem.code].rule.what if problem.code in PROBLEMS else "It was refused."
+    """Return the page of a problem."""
+    title = (
+        PROBLEMS[problem.code].rule.what
+        if problem.code in PROBLEMS
+        else "The operation was refused."
+    )
     response = rendered(
         request,
         "problem.html",
@@ -85,7 +90,7 @@ def problem_page(request: Request, problem: ApiProblem) -> Response:
         title=title,
         detail=problem.detail,
         code=problem.code,
-        back=_page_of_click(request) if request.method == "POST" else ROOT,
+        back=_page_of_action(request) if request.method == "POST" else ROOT,
         visit=None,
     )
     response.headers.update(problem.headers)
@@ -94,20 +99,20 @@ def problem_page(request: Request, problem: ApiProblem) -> Response:
 
 def _to_sign_in(request: Request) -> Response:
     if "hx-request" in request.headers:
-        # The page that lives says that it lost touch; it is for the reader to leave it.
+        # A live page reports that it cannot update; it does not navigate by itself.
         return Response(status_code=HTTPStatus.UNAUTHORIZED)
-    where = quote(_wanted(request)) if request.method == "GET" else ROOT
+    where = quote(_path_and_query(request)) if request.method == "GET" else ROOT
     response = RedirectResponse(f"{SIGN_IN}?next={where}", HTTPStatus.SEE_OTHER)
     if SESSION in request.cookies:
         response.delete_cookie(SESSION, path=ROOT)
     return response
 
 
-def _wanted(request: Request) -> str:
+def _path_and_query(request: Request) -> str:
     path, query = request.url.path, request.url.query
     return f"{path}?{query}" if query else path
 
 
-def _page_of_click(request: Request) -> str:
-    """Return the page that a button is on; what it does is the last part of its address."""
+def _page_of_action(request: Request) -> str:
+    """Return the page of an action, whose URL without its last segment it is."""
     return request.url.path.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""One schedule: its timetable in words, what lies ahead, how it went, and the buttons."""
+"""The page of a schedule: its timetable, next executions, history and actions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from tenantcron.web.words import timetable_in_words
 _HISTORY: Final = 60
 _TABLE: Final = 20
 _NEXT: Final = 8
-# How long a pause lasts that a person chooses from a list; the first has no end.
+# The durations of a pause to choose from; the first one has no end.
 PAUSES: Final = {
     "": ("until it is resumed", None),
     "1h": ("for 1 hour", timedelta(hours=1)),
@@ -43,13 +43,13 @@ PAUSES: Final = {
     "7d": ("for 7 days", timedelta(days=7)),
 }
 DID: Final = {
-    "pause": "Paused. Nothing of it starts meanwhile.",
-    "resume": "Resumed. Nothing is fired back.",
+    "pause": "Paused. The schedule does not fire during the pause.",
+    "resume": "Resumed. Occurrences of the pause are not fired.",
 }
 
 
 async def show(request: Request, visit: Visit) -> Response:
-    """Show one schedule."""
+    """Show a schedule."""
     ref = _ref(request, visit)
     async with visit.work.reading.transaction() as connection:
         situation = await read_situation(connection, ref, visit.work.settings.lease, None)
@@ -78,13 +78,13 @@ async def show(request: Request, visit: Visit) -> Response:
 
 
 def _done(request: Request, situation: Situation) -> str | None:
-    """Say what was done, if the schedule shows it: an address may be old, or anybody's."""
+    """Return the confirmation of an action, if the schedule confirms it: the URL may be stale."""
     did = request.query_params.get("did", "")
     return DID.get(did) if (situation.pause is not None) == (did == "pause") else None
 
 
 class _Ahead:
-    """What the timetable says of the times to come; empty if it cannot be read."""
+    """The future of a timetable; empty if the timetable cannot be parsed."""
 
     __slots__ = ("changes", "fault", "limits", "next", "words")
 
@@ -113,7 +113,7 @@ async def pause(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
     """Pause a schedule."""
     reason, span = reason_of(form, required=True), form.get("span", "")
     if span not in PAUSES:
-        raise invalid("choose from the list how long it is paused")
+        raise invalid("choose the duration of the pause from the list")
     ref = await _existing(request, visit)
     async with visit.work.writing.transaction() as connection:
         lasts = PAUSES[span][1]
@@ -134,7 +134,7 @@ async def resume(request: Request, visit: Visit, form: Mapping[str, str]) -> str
 
 
 async def trigger(request: Request, visit: Visit, form: Mapping[str, str]) -> str:
-    """Run a schedule once, and lead to the execution."""
+    """Run a schedule once, and redirect to the execution."""
     reason, ref = reason_of(form, required=False), await _existing(request, visit)
     async with visit.work.writing.transaction() as connection:
         operator = _operator(visit, visit.work.writing.joining(connection))
@@ -143,7 +143,7 @@ async def trigger(request: Request, visit: Visit, form: Mapping[str, str]) -> st
 
 
 def address(ref: ScheduleRef) -> str:
-    """Return the address of a schedule's page."""
+    """Return the URL of the page of a schedule."""
     return f"{ROOT}/tenants/{ref.tenant}/schedules/{ref.schedule}"
 
 

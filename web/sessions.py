@@ -1,12 +1,12 @@
-"""Sessions: who looks at a page, and that a click comes from our own pages.
+"""Sessions of the dashboard and protection against cross-site request forgery.
 
 The session is the API token itself, in a cookie that scripts cannot read and that other sites can
-send by a link only. Every request proves it anew, so that a token that was revoked is out at once,
-in every process, and nothing has to be kept here.
+send only by a link. Every request authenticates the token again, so a revoked token is rejected at
+once in every process, and the server stores no sessions.
 
-Each browser gets a second cookie, of chance. What it and the session give together under HMAC is
-in every form; another site can neither read nor guess that. Besides, a browser says where a form
-comes from, and only our own address counts.
+Each browser gets a second cookie with a random value. Every form contains the HMAC of the session
+with this value, which another site can neither read nor guess. In addition, the `Origin` and
+`Sec-Fetch-Site` headers of a form must be those of this site.
 """
 
 import hmac
@@ -36,7 +36,7 @@ _BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request of a browser: what it works with, and what its forms must say."""
+    """A request of a browser: its context and the CSRF token of its forms."""
 
     work: Work
     csrf: str
@@ -44,29 +44,29 @@ class Visit:
 
     @property
     def name(self) -> str:
-        """Who looks."""
+        """The id of the viewer."""
         return self.work.caller.actor.id
 
     @property
     def role(self) -> str:
-        """What they may do."""
+        """The role of the viewer."""
         grant = self.work.caller.grant
         return f"{grant.role} of {grant.tenant}" if grant.tenant else str(grant.role)
 
     @property
     def may_operate(self) -> bool:
-        """Whether there are buttons."""
+        """Whether the viewer may use actions."""
         return may(self.work.caller.grant, Permission.OPERATE)
 
 
 def service_of(request: Request) -> Service:
-    """Return what all requests share."""
+    """Return the state that all requests share."""
     service: Service = request.app.state.service
     return service
 
 
 async def visit_of(request: Request) -> Visit:
-    """Return who looks; a Problem if nobody proves anything."""
+    """Return the visit; raise ApiProblem if the request is not authenticated."""
     service, session = service_of(request), request.cookies.get(SESSION)
     caller = (
         await service.callers.with_bearer(session)
@@ -80,7 +80,7 @@ async def visit_of(request: Request) -> Visit:
 
 
 def browser_of(request: Request) -> str:
-    """Return the browser's own cookie; a new one is made once per request."""
+    """Return the cookie of the browser; create a new one at most once per request."""
     known = request.cookies.get(BROWSER)
     if known:
         return known
@@ -91,47 +91,45 @@ def browser_of(request: Request) -> str:
 
 
 def csrf_of(request: Request) -> str:
-    """Return what a form of this browser and session must say."""
+    """Return the CSRF token for this browser and session."""
     session = request.cookies.get(SESSION, "")
     return hmac.digest(browser_of(request).encode(), session.encode(), "sha256").hex()
 
 
 async def form_of(request: Request) -> Mapping[str, str]:
-    """Read a form that comes from one of our own pages; refuse any other."""
+    """Read a form of the dashboard; raise ApiProblem for a form of another site."""
     body = await request.body()
     if len(body) > _LONGEST_FORM:
-        raise ApiProblem("TC706", f"a form has at most {_LONGEST_FORM} bytes")
+        raise ApiProblem("TC706", f"the limit of a form is {_LONGEST_FORM} bytes")
     form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
     expected = csrf_of(request).encode()
     is_ours = hmac.compare_digest(form.get(CSRF_FIELD, "").encode(), expected)
     if BROWSER not in request.cookies or not is_ours or not _same_origin(request):
-        raise ApiProblem(
-            "TC702", "the form is not from this page: load the page again, then repeat it"
-        )
+        raise ApiProblem("TC702", "the form is not from this page: reload the page and try again")
     return form
 
 
 def _same_origin(request: Request) -> bool:
-    """Whether the browser says that the form is from our own address."""
+    """Whether the browser reports that the form is from this site."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     return site == "same-origin" and not is_cross_origin(request)
 
 
-def keep(request: Request, response: Response, name: str, value: str) -> None:
-    """Give a cookie to the browser, for as long as it is open."""
+def set_session_cookie(request: Request, response: Response, name: str, value: str) -> None:
+    """Set a session cookie."""
     response.set_cookie(
         name,
         value,
         path=ROOT,
         httponly=True,
-        # Strict would ask whoever follows a link of a chat or an alert to sign in again.
+        # With `strict`, users who follow a link in a chat or an alert would have to sign in again.
         samesite="lax",
-        # Browsers have no TLS with their own machine; anywhere else a token needs it.
+        # Require TLS except on loopback addresses.
         secure=not is_loopback(request),
     )
 
 
-def keep_browser(request: Request, response: Response) -> None:
-    """Give a browser its own cookie if it has none."""
+def set_browser_cookie(request: Request, response: Response) -> None:
+    """Set the browser cookie if it is missing."""
     if BROWSER not in request.cookies:
-        keep(request, response, BROWSER, browser_of(request))
+        set_session_cookie(request, response, BROWSER, browser_of(request))

@@ -1,4 +1,4 @@
-"""Signing in and out: a token goes into the session's cookie, and out of it."""
+"""Sign-in and sign-out: set and delete the session cookie with the token."""
 
 from http import HTTPStatus
 from typing import Final
@@ -8,41 +8,41 @@ from starlette.responses import RedirectResponse, Response
 
 from tenantcron.service.problems import ApiProblem, unauthenticated
 from tenantcron.web.rendering import rendered
-from tenantcron.web.sessions import ROOT, SESSION, csrf_of, form_of, keep, service_of
+from tenantcron.web.sessions import ROOT, SESSION, csrf_of, form_of, service_of, set_session_cookie
 
 _LONGEST_TOKEN: Final = 3_000
-_INCOMPLETE: Final = "paste the whole token, as `tenantcron token create` showed it"
+_INCOMPLETE: Final = "paste the complete token that `tenantcron token create` printed"
 
 
 async def show(request: Request) -> Response:
-    """Ask for a token."""
-    return _asked(request, request.query_params.get("next", ROOT), None)
+    """Show the sign-in form."""
+    return _form(request, request.query_params.get("next", ROOT), None)
 
 
 async def sign_in(request: Request) -> Response:
-    """Prove a token, and keep it in the browser."""
+    """Authenticate a token and store it in a cookie."""
     form = await form_of(request)
     token, where = form.get("token", "").strip(), form.get("next", ROOT)
     if not token or len(token) > _LONGEST_TOKEN or not token.isascii():
-        return _asked(request, where, unauthenticated(_INCOMPLETE))
+        return _form(request, where, unauthenticated(_INCOMPLETE))
     try:
         await service_of(request).callers.with_bearer(token)
     except ApiProblem as problem:
-        return _asked(request, where, problem)
+        return _form(request, where, problem)
     response = RedirectResponse(_inside(where), HTTPStatus.SEE_OTHER)
-    keep(request, response, SESSION, token)
+    set_session_cookie(request, response, SESSION, token)
     return response
 
 
 async def sign_out(request: Request) -> Response:
-    """Forget the token."""
+    """Delete the session cookie."""
     await form_of(request)
     response = RedirectResponse(f"{ROOT}/sign-in", HTTPStatus.SEE_OTHER)
     response.delete_cookie(SESSION, path=ROOT)
     return response
 
 
-def _asked(request: Request, where: str, problem: ApiProblem | None) -> Response:
+def _form(request: Request, where: str, problem: ApiProblem | None) -> Response:
     response = rendered(
         request,
         "sign_in.html",
@@ -54,12 +54,12 @@ def _asked(request: Request, where: str, problem: ApiProblem | None) -> Response
     )
     if problem is not None:
         response.headers.update(problem.headers)
-        # It would have the browser ask for a name and a password.
+        # With it, the browser would ask for a user name and a password.
         del response.headers["WWW-Authenticate"]
     return response
 
 
 def _inside(where: str) -> str:
-    """Lead to our own pages only."""
+    """Return a path of the dashboard; replace any other path."""
     inside = where == ROOT or where.startswith(f"{ROOT}/")
     return where if inside and where.isascii() and where.isprintable() else ROOT

@@ -1,4 +1,4 @@
-"""Tenants: a list to find one, and one with its schedules, limits and manifest versions."""
+"""Pages of tenants: the list, a tenant, and the difference of two manifest versions."""
 
 from typing import Final
 
@@ -37,7 +37,7 @@ _LARGEST: Final = 2**31 - 1
 
 
 async def show_list(request: Request, visit: Visit) -> Response:
-    """Show the tenants that the caller sees, by id, from a place on."""
+    """Show the tenants that the viewer may see, ordered by id."""
     wanted = request.query_params.get("from", "")
     after = wanted if is_tenant_id(wanted) else None
     label = request.query_params.get("label", "").strip()
@@ -68,7 +68,7 @@ async def show_list(request: Request, visit: Visit) -> Response:
 
 
 def _filters(label: str) -> tuple[list[LabelFilter], str | None]:
-    """Read the label that the list is filtered by; return what is wrong with it instead."""
+    """Parse the label filter; return its problem if it is not valid."""
     if not label:
         return [], None
     try:
@@ -84,7 +84,7 @@ async def _exact(connection: AsyncConnection, visit: Visit, wanted: str | None) 
 
 
 async def show(request: Request, visit: Visit) -> Response:
-    """Show one tenant."""
+    """Show a tenant."""
     of = visible_tenant(visit.work, request.path_params["tenant"])
     async with visit.work.reading.transaction() as connection:
         row = await existing_tenant(connection, of)
@@ -94,7 +94,7 @@ async def show(request: Request, visit: Visit) -> Response:
         faults = await schedule_cursors.faults(connection, [of])
         schedules = live_schedules(state_of(row, found, paused, faults), now)
         latest = await execution_history.latest_of(
-            connection, of, [_name(one) for one in schedules], _MARKS
+            connection, of, [_name(schedule) for schedule in schedules], _MARKS
         )
         cluster = await limits.read(connection)
         running = await execution_history.running_by_tenant(connection)
@@ -120,21 +120,21 @@ def _cap(visit: Visit, own: int | None) -> int:
     return visit.work.service.policy.max_schedules_per_tenant if own is None else own
 
 
-def _name(one: Registered) -> str:
-    return one.definition.schedule_name
+def _name(schedule: Registered) -> str:
+    return schedule.definition.schedule_name
 
 
 async def show_difference(request: Request, visit: Visit) -> Response:
-    """Show what changed between any two versions of a tenant's manifest."""
+    """Show the difference between two versions of a tenant's manifest."""
     of = visible_tenant(visit.work, request.path_params["tenant"])
     numbers = [_number(request.query_params.get(name, "")) for name in ("from", "to")]
     async with visit.work.reading.transaction() as connection:
         await existing_tenant(connection, of)
-        found = [await manifest_versions.find(connection, of, one) for one in numbers]
-    for number, one in zip(numbers, found, strict=True):
-        if one is None:
+        found = [await manifest_versions.find(connection, of, number) for number in numbers]
+    for number, version in zip(numbers, found, strict=True):
+        if version is None:
             raise UnknownError(f"tenant `{of}` has no manifest version {number}")
-    (before, old), (after, new) = [one for one in found if one is not None]
+    (before, old), (after, new) = [version for version in found if version is not None]
     difference = diff(definitions(new), definitions(old))
     return rendered(
         request,

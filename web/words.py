@@ -1,4 +1,4 @@
-"""Timetables, times and states in words for people."""
+"""Timetables, times and states as text for people."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, SingleTi
 from tenantcron.schedules.timetable import read_timetable
 from tenantcron.store.rows.executions import State
 
-# A sign for each state, so that colour is never the only one.
+# A sign for each state, so that colour is never the only indication.
 SIGNS: Final = {
     State.PENDING: "…",
     State.RUNNING: "▶",
@@ -23,7 +23,7 @@ SIGNS: Final = {
     State.MISSED: "○",
     State.CANCELLED: "■",
 }
-# What stands where there is nothing to tell.
+# Shown for an absent value.
 NOTHING: Final = "\N{EN DASH}"
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS: Final = (
@@ -40,7 +40,7 @@ _NEAREST: Final = re.compile(r"(\d+)W", re.IGNORECASE)
 
 
 def timetable_in_words(expression: str) -> str:
-    """Say when a timetable occurs; what has no simpler words keeps its own."""
+    """Describe a timetable; parts without a simpler description are shown as they are."""
     timetable = read_timetable(expression)
     if isinstance(timetable, CronTimetable):
         return _cron(timetable)
@@ -52,7 +52,7 @@ def timetable_in_words(expression: str) -> str:
 
 
 def readable(expression: str) -> str:
-    """Say when a timetable occurs; one that cannot be read stands for itself."""
+    """Describe a timetable; return the expression if it cannot be parsed."""
     try:
         return timetable_in_words(expression)
     except TenantcronError:
@@ -85,10 +85,12 @@ def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
     step, every = _even_step(minutes, 60), _even_step(hours, 24)
     if every and len(minutes) == 1:
         return f"every {every} hours from {hours[0]:02}:{minutes[0]:02}"
-    past = f"every {step} minutes" if step else f"at {_listed(f':{one:02}' for one in minutes)}"
+    past = (
+        f"every {step} minutes" if step else f"at {_listed(f':{minute:02}' for minute in minutes)}"
+    )
     if hours[-1] - hours[0] + 1 == len(hours):
         return f"{past} from {hours[0]:02}:{minutes[0]:02} to {hours[-1]:02}:{minutes[-1]:02}"
-    return f"{past} in the hours {_listed(f'{one:02}' for one in hours)}"
+    return f"{past} in the hours {_listed(f'{hour:02}' for hour in hours)}"
 
 
 def _hourly(minutes: Sequence[int]) -> str:
@@ -96,11 +98,11 @@ def _hourly(minutes: Sequence[int]) -> str:
         return "every minute" if step == 1 else f"every {step} minutes"
     if tuple(minutes) == (0,):
         return "every hour, on the hour"
-    return f"every hour, at {_listed(f'{one:02}' for one in minutes)} minutes past"
+    return f"every hour, at {_listed(f'{minute:02}' for minute in minutes)} minutes past"
 
 
 def _even_step(values: Sequence[int], size: int) -> int | None:
-    """Return the step of values that come at even distances all around the clock."""
+    """Return the step of values that divide the range evenly; None if they do not."""
     if len(values) < 2 or size % len(values):
         return None
     step = size // len(values)
@@ -108,7 +110,7 @@ def _even_step(values: Sequence[int], size: int) -> int | None:
 
 
 def _days(day: str, weekday: str, *, either: bool) -> str:
-    """Say which days match; with both fields written, either of them, or only both together."""
+    """Describe the days; if both fields are restricted, either or both must match."""
     numbers = "" if day in "*?" else _each(day, _day)
     names = "" if weekday in "*?" else _each(weekday, _weekday)
     if numbers and names:
@@ -125,7 +127,7 @@ def _each(text: str, word: "_FieldWords") -> str:
 
 
 class _FieldWords:
-    """How the values of one field are called."""
+    """The names of the values of a cron field."""
 
     def __init__(self, names: Sequence[str], first: int) -> None:
         self.names, self.first = names, first
@@ -140,7 +142,7 @@ class _FieldWords:
         return found[0] if found else text
 
     def every(self, step: int) -> str:
-        """Say what `*/step` stands for; among the days of a month it begins anew each month."""
+        """Describe `*/step`; in the day-of-month field it restarts each month."""
         return _listed(self.names[::step]) if self.names else f"every {ordinal(step)} day"
 
 
@@ -175,7 +177,7 @@ def _last_term(term: str, word: _FieldWords) -> str | None:
 
 
 def ordinal(number: int) -> str:
-    """Write a number in a row: 1st, 2nd."""
+    """Format an ordinal number: 1st, 2nd."""
     endings = {1: "st", 2: "nd", 3: "rd"}
     ending = "th" if 10 < number % 100 < 14 else endings.get(number % 10, "th")
     return f"{number}{ending}"
@@ -187,7 +189,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def moment(time: datetime | None) -> str:
-    """Write a time in UTC, to the second where it has some."""
+    """Format a time in UTC, with seconds if they are not zero."""
     if time is None:
         return NOTHING
     utc = time.astimezone(UTC)
@@ -195,12 +197,12 @@ def moment(time: datetime | None) -> str:
 
 
 def local_moment(time: datetime) -> str:
-    """Write a time as its own zone shows it."""
+    """Format a time in its own time zone."""
     return f"{time:%a %Y-%m-%d %H:%M %Z}" if not time.second else f"{time:%a %Y-%m-%d %H:%M:%S %Z}"
 
 
 def distance(span: timedelta) -> str:
-    """Write how far away something is, in its two largest units."""
+    """Format a distance in its two largest units."""
     seconds = int(abs(span.total_seconds()))
     if seconds < 60:
         return f"{seconds} s"
@@ -214,7 +216,7 @@ def distance(span: timedelta) -> str:
 
 
 def duration(span: timedelta) -> str:
-    """Write how long something took."""
+    """Format a duration."""
     seconds = span.total_seconds()
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
@@ -222,10 +224,10 @@ def duration(span: timedelta) -> str:
 
 
 def sentence(text: str) -> str:
-    """Begin with a capital letter."""
+    """Capitalise the first letter."""
     return text[:1].upper() + text[1:]
 
 
 def number(count: int) -> str:
-    """Write a number so that thousands are seen."""
+    """Format a number with thousands separators."""
     return f"{count:,}"

@@ -133,7 +133,9 @@ def test_deletes_beyond_the_guard_are_refused_with_their_names(
     refused = shell("apply-manifest", "acme.yaml")
 
     assert refused.code == 1
-    assert "error[TC603] 8 of 8 schedules would be deleted, 5 may be: s000, s001," in refused.out
+    assert (
+        "error[TC603] 8 of 8 schedules would be deleted, the limit is 5: s000, s001," in refused.out
+    )
     assert names(database_url, "acme") == list(numbered(8))
     assert shell("apply-manifest", "acme.yaml", "--max-deletes", "8").code == 0
     assert names(database_url, "acme") == []

@@ -253,7 +253,7 @@ async def test_a_plan_is_applied_where_it_was_made(both: Both) -> None:
     await planned(both, "acme.yaml", "--create-tenants")
     file.write_text(file.read_text("utf-8").replace("nightly", "hourly"), encoding="utf-8")
     edited = await asyncio.to_thread(both.on_server, *SAVED, token=token)
-    assert (edited.code, "edited or cut" in edited.err) == (2, True)
+    assert (edited.code, "edited or truncated" in edited.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.service.responses.schedules import situation_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.schedule_cursors import SharedTimetable
-from tenantcron.web.forecast_charts import reckon
+from tenantcron.web.forecast_charts import compute_load
 from tenantcron.web.words import timetable_in_words
 
 DAILY: dict[str, JsonValue] = {"cron": "0 2 * * *"}
@@ -250,5 +250,5 @@ async def test_status_says_when_a_schedule_starts_ends_and_ended(scheduling: Sch
 def test_the_dashboard_counts_and_words_a_bounded_timetable() -> None:
     shared = SharedTimetable("@every 1h 2026-12-01T14:00/2026-12-01T16:00", "UTC", 1)
 
-    assert reckon([shared], NOON, limit=20).total == 2
+    assert compute_load([shared], NOON, limit=20).total == 2
     assert timetable_in_words(STORED) == timetable_in_words("0 2 * * *")

@@ -1,4 +1,4 @@
-"""The dashboard for everybody: by keyboard alone, by screen reader, on a phone, in both themes."""
+"""Accessibility of the dashboard: keyboard, screen reader, small screens, both themes."""
 
 import re
 from datetime import timedelta
@@ -20,7 +20,7 @@ PAGES = (
     NIGHTLY,
     f"/ui/executions/{DEAD}",
     f"/ui/executions/{RUNNING}",
-    "/ui/tenants/nobody",
+    "/ui/tenants/unknown",
     "/ui/sign-in",
 )
 
@@ -101,7 +101,7 @@ async def test_pages_are_usable_on_a_phone_and_by_screen_reader(
         ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(18, 24, 26)") == (theme == "dark")
     # The page that is not there is the only thing that a browser complains about.
-    assert all("404" in one for one in found)
+    assert all("404" in item for item in found)
 
 
 _FOCUSED = """() => {
@@ -130,15 +130,15 @@ async def _walk(page: Page) -> None:
 
 async def _tab_to(page: Page, name: str) -> None:
     """Press Tab until something of that name has the focus."""
-    said = "document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent"
+    label = "document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent"
     for _ in range(60):
         await page.keyboard.press("Tab")
-        if (await page.evaluate(said)).strip() == name:
+        if (await page.evaluate(label)).strip() == name:
             return
     pytest.fail(f"the keyboard does not lead to {name}")
 
 
-async def test_everything_can_be_done_by_keyboard_alone(
+async def test_all_actions_work_with_the_keyboard(
     api: Api, chromium: Browser, database_url: str
 ) -> None:
     token = await new_token(api.database, "operator", name="olga")
@@ -158,11 +158,11 @@ async def test_everything_can_be_done_by_keyboard_alone(
         assert await page.evaluate("document.activeElement.id") == "main"
         await _tab_to(page, "Pause")
         await page.keyboard.press("Enter")
-        await _tab_to(page, "Why")
+        await _tab_to(page, "Reason")
         await page.keyboard.type("by keyboard")
-        await _tab_to(page, "How long")
+        await _tab_to(page, "Duration")
         await page.keyboard.press("ArrowDown")
-        await _tab_to(page, "Pause it")
+        await _tab_to(page, "Pause the schedule")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("status")).to_contain_text("Paused.")
     (row,) = query(
@@ -174,21 +174,19 @@ async def test_everything_can_be_done_by_keyboard_alone(
     assert timedelta(minutes=59) < row["span"] <= timedelta(hours=1)
 
 
-async def test_an_update_leaves_the_focus_where_it_is(
-    api: Api, chromium: Browser, database_url: str
-) -> None:
+async def test_an_update_keeps_the_focus(api: Api, chromium: Browser, database_url: str) -> None:
     token = await new_token(api.database, "operator")
     async with page_of(chromium) as page:
         await sign_in(page, api.url, token)
         region = page.get_by_role("region", name="Last 24 hours")
-        summary = region.get_by_text("The same as a table")
+        summary = region.get_by_text("Table by hour")
         await summary.focus()
         query(database_url, "UPDATE tenantcron.execution SET state = 'DEAD' WHERE state = 'MISSED'")
         await expect(region).to_contain_text("missed 0")
         await expect(summary).to_be_focused()
 
 
-async def test_an_update_leaves_the_focus_on_the_second_link_to_one_page(
+async def test_an_update_keeps_the_focus_on_the_second_link_to_a_page(
     api: Api, chromium: Browser, database_url: str
 ) -> None:
     token = await new_token(api.database, "operator")
@@ -207,7 +205,7 @@ _TEXT = 4.5
 _SHAPES = 3.0
 
 
-def test_words_and_shapes_stand_out_in_both_themes() -> None:
+def test_text_and_shapes_have_enough_contrast_in_both_themes() -> None:
     """The contrast of every pair of colours that meet, by the rules of WCAG AA."""
     sheet = (Path(__file__).parents[2] / "web/static/style.css").read_text(encoding="utf-8")
     light, dark = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", part)) for part in _themes(sheet))
@@ -227,13 +225,15 @@ def _themes(sheet: str) -> tuple[str, str]:
     return light, dark
 
 
-def _contrast(one: str, other: str) -> float:
-    low, high = sorted((_luminance(one), _luminance(other)))
+def _contrast(first: str, second: str) -> float:
+    low, high = sorted((_luminance(first), _luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 
 def _luminance(colour: str) -> float:
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * one for one in colour[1:])
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
     parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

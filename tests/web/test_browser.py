@@ -25,7 +25,7 @@ def state(url: str, execution: object) -> object:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_an_operator_walks_through_all_pages_and_every_button_works(
+async def test_all_pages_and_actions_work_for_an_operator(
     api: Api, database_url: str, chromium: Browser, theme: Theme
 ) -> None:
     token = await new_token(api.database, "operator", name="olga")
@@ -63,18 +63,18 @@ async def test_an_operator_walks_through_all_pages_and_every_button_works(
         "SELECT entity_type, operation, changed_by, authenticated FROM tenantcron.audit_record"
         " WHERE actor_source = 'api' AND changed_by = 'token:olga' ORDER BY id",
     )
-    done = [(one["entity_type"], one["operation"]) for one in records]
+    done = [(record["entity_type"], record["operation"]) for record in records]
     assert ("execution", "trigger") in done
     assert ("execution", "cancel") in done
     assert ("execution", "retry") in done
-    assert [one for one in done if one[0] == "pause"]
-    assert all(one["authenticated"] for one in records)
+    assert [record for record in done if record[0] == "pause"]
+    assert all(record["authenticated"] for record in records)
 
 
 async def _overview(page: Page) -> None:
     attention = page.get_by_role("region", name="Needs attention")
-    await expect(attention).to_contain_text("no scheduler has sent a heartbeat")
-    await expect(attention).to_contain_text("2 executions failed for good")
+    await expect(attention).to_contain_text("No scheduler has sent a heartbeat")
+    await expect(attention).to_contain_text("2 executions failed permanently")
     # The words of a target are words, and no markup.
     await expect(attention).to_contain_text(EVIL)
     ahead = page.get_by_role("region", name="Next 24 hours")
@@ -84,7 +84,7 @@ async def _overview(page: Page) -> None:
     past = page.get_by_role("region", name="Last 24 hours")
     for kind in ("SUCCEEDED", "SKIPPED", "MISSED", "CANCELLED", "DEAD"):
         assert await past.locator(f"rect.{kind}").count() >= 1
-    await past.get_by_text("The same as a table").click()
+    await past.get_by_text("Table by hour").click()
     await expect(past.get_by_role("columnheader", name="Dead")).to_be_visible()
     await expect(page.get_by_role("region", name="Running now")).to_contain_text("acme/hourly")
 
@@ -95,7 +95,7 @@ async def _tenant(page: Page) -> None:
     marks = row.locator("a.mark")
     assert await marks.count() == 6
     # The text behind each mark says what its colour and sign say.
-    assert [one.split(",")[0].split("\n")[-1] for one in await marks.all_inner_texts()] == [
+    assert [text.split(",")[0].split("\n")[-1] for text in await marks.all_inner_texts()] == [
         *("succeeded", "cancelled", "missed", "skipped", "succeeded", "dead")
     ]
     limits = page.get_by_role("region", name="Status and limits")
@@ -108,7 +108,7 @@ async def _difference(page: Page) -> None:
     await expect(page.get_by_role("region", name="hourly")).to_contain_text("added")
     await expect(page.get_by_role("region", name="old_report")).to_contain_text("removed")
     changed = page.get_by_role("region", name="nightly").get_by_role("row").last
-    assert [one.strip() for one in await changed.locator("th, td").all_inner_texts()] == [
+    assert [text.strip() for text in await changed.locator("th, td").all_inner_texts()] == [
         *("timeout", "5m", "9m")
     ]
 
@@ -118,7 +118,7 @@ async def _schedule(page: Page) -> None:
     await expect(timetable).to_contain_text("at 01:30, every day")
     await expect(timetable).to_contain_text("the clock goes forward: 01:00 to 02:00 is skipped")
     # In the gap of the spring there is no 01:30, so it occurs when the gap ends.
-    await expect(timetable).to_contain_text("It occurs at 02:00 BST")
+    await expect(timetable).to_contain_text("The schedule fires at 02:00 BST")
     assert await timetable.locator("ol.times li").count() == 8
     why = page.get_by_role("region", name="Why it did or did not run")
     await expect(why).to_contain_text("No scheduler is running")
@@ -129,9 +129,9 @@ async def _schedule(page: Page) -> None:
 
 async def _pause(page: Page, url: str) -> None:
     await page.get_by_text("Pause", exact=True).click()
-    await page.get_by_label("Why", exact=True).fill(f"a storm {EVIL}")
-    await page.get_by_label("How long").select_option("4h")
-    await page.get_by_role("button", name="Pause it").click()
+    await page.get_by_label("Reason", exact=True).fill(f"a storm {EVIL}")
+    await page.get_by_label("Duration", exact=True).select_option("4h")
+    await page.get_by_role("button", name="Pause the schedule").click()
     await expect(page.get_by_role("status")).to_contain_text("Paused.")
     await expect(page.get_by_role("region", name="Timetable")).to_contain_text(f"a storm {EVIL}")
     row = cursor(url)
@@ -141,15 +141,15 @@ async def _pause(page: Page, url: str) -> None:
 
 async def _resume(page: Page, url: str) -> None:
     await page.get_by_text("Resume", exact=True).click()
-    await page.get_by_role("button", name="Resume it").click()
+    await page.get_by_role("button", name="Resume the schedule").click()
     await expect(page.get_by_role("status")).to_contain_text("Resumed.")
     assert cursor(url)["paused_at"] is None
 
 
 async def _trigger(page: Page, url: str) -> str:
     await page.get_by_text("Trigger", exact=True).click()
-    await page.get_by_label("Why, if").fill("the month is closed")
-    await page.get_by_role("button", name="Run it once, now").click()
+    await page.get_by_label("Reason (optional)").fill("the month is closed")
+    await page.get_by_role("button", name="Run once, now").click()
     await expect(page.get_by_role("status")).to_contain_text("Triggered.")
     execution = page.url.split("/")[-1].partition("?")[0]
     assert state(url, execution) == "PENDING"
@@ -160,27 +160,27 @@ async def _trigger(page: Page, url: str) -> str:
 
 async def _cancel(page: Page, url: str, execution: str) -> None:
     await page.get_by_text("Cancel", exact=True).click()
-    await page.get_by_role("button", name="Cancel it").click()
+    await page.get_by_role("button", name="Cancel the execution").click()
     await expect(page.get_by_role("status")).to_contain_text("Cancelled.")
     assert state(url, execution) == "CANCELLED"
 
 
 async def _retry(page: Page, url: str, execution: str) -> None:
     await page.get_by_role("button", name="Retry").click()
-    await expect(page.get_by_role("status")).to_contain_text("waits again")
+    await expect(page.get_by_role("status")).to_contain_text("Queued for retry")
     assert state(url, execution) == "PENDING"
 
 
 async def _dead(page: Page) -> None:
     attempts = page.get_by_role("region", name="Attempts")
-    await expect(attempts).to_contain_text("The target answered 503")
+    await expect(attempts).to_contain_text("Response 503")
     await expect(attempts).to_contain_text(f"no: {EVIL}")
     assert "taken" not in await page.title()
     timing = page.get_by_role("region", name="State and timing")
     await expect(timing).to_contain_text("system:scheduler:scheduler")
 
 
-async def test_a_page_follows_what_happens_and_says_when_it_lost_touch(
+async def test_a_page_updates_itself_and_reports_a_lost_connection(
     api: Api, database_url: str, chromium: Browser
 ) -> None:
     token = await new_token(api.database, "operator")
@@ -190,7 +190,7 @@ async def test_a_page_follows_what_happens_and_says_when_it_lost_touch(
         timing = page.get_by_role("region", name="State and timing")
         await expect(timing).to_contain_text("running")
         await page.get_by_text("Cancel", exact=True).click()
-        await page.get_by_label("Why, if").fill("half a sent")
+        await page.get_by_label("Reason (optional)").fill("half a sent")
         await page.evaluate(_WATCH_SHIFTS)
         query(
             database_url,
@@ -198,14 +198,14 @@ async def test_a_page_follows_what_happens_and_says_when_it_lost_touch(
             " WHERE state = 'RUNNING'",
         )
         await expect(timing).to_contain_text("succeeded")
-        # Nobody loses what they are typing, and nothing jumps.
-        await expect(page.get_by_label("Why, if")).to_have_value("half a sent")
+        # An update keeps the text that a user is typing, and nothing moves.
+        await expect(page.get_by_label("Reason (optional)")).to_have_value("half a sent")
         assert await page.evaluate("window.shifted") < 0.02
 
         touch = page.locator("#touch")
         await expect(touch).to_be_hidden()
         await page.route("**/ui/executions/**", lambda route: route.abort())
-        await expect(touch).to_contain_text("Lost touch with the server. What you see is from")
+        await expect(touch).to_contain_text("Connection to the server lost. This page is from")
         await page.unroute("**/ui/executions/**")
         await expect(touch).to_be_hidden()
         query(database_url, "UPDATE tenantcron.api_token SET revoked_at = now()")
@@ -220,7 +220,7 @@ _WATCH_SHIFTS = """() => {
 }"""
 
 
-async def test_a_link_of_another_site_leads_on_and_a_form_of_another_site_does_nothing(
+async def test_a_link_of_another_site_works_and_a_form_of_another_site_is_rejected(
     api: Api, database_url: str, chromium: Browser
 ) -> None:
     """People come from chats and alerts, and are signed in already."""
@@ -246,13 +246,13 @@ async def test_a_link_of_another_site_leads_on_and_a_form_of_another_site_does_n
         await expect(page.get_by_label("API token")).to_be_visible()
         assert cursor(database_url)["paused_at"] is None
 
-        # The page that was open all the time goes on to work.
+        # The page that was open throughout continues to work.
         await own_page.get_by_text("Trigger", exact=True).click()
-        await own_page.get_by_role("button", name="Run it once, now").click()
+        await own_page.get_by_role("button", name="Run once, now").click()
         await expect(own_page.get_by_role("status")).to_contain_text("Triggered.")
 
 
-async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
+async def test_a_viewer_has_no_actions_and_sees_only_their_tenant(
     api: Api, database_url: str, chromium: Browser
 ) -> None:
     token = await new_token(api.database, "viewer", "acme")
@@ -261,7 +261,7 @@ async def test_who_may_only_look_has_no_buttons_and_sees_their_own_tenant_only(
         await expect(page.get_by_role("heading", level=1)).to_have_text("Overview of acme")
         await expect(page.get_by_role("main")).not_to_contain_text("globex")
         attention = page.get_by_role("region", name="Needs attention")
-        await expect(attention).to_contain_text("1 execution failed for good")
+        await expect(attention).to_contain_text("1 execution failed permanently")
         for path in (NIGHTLY, f"/ui/executions/{DEAD}"):
             await page.goto(f"{api.url}{path}")
             assert await page.get_by_role("main").get_by_role("button").count() == 0

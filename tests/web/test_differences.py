@@ -18,7 +18,7 @@ def schedule(*, enabled: bool, timezone: str, **definition: JsonValue) -> JsonOb
     return {"schedules": [columns]}
 
 
-def test_what_differs_is_told_value_by_value_as_a_manifest_would() -> None:
+def test_differences_are_shown_by_value_as_in_a_manifest() -> None:
     old = schedule(
         enabled=True,
         timezone="Europe/London",

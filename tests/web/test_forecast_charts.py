@@ -18,9 +18,9 @@ from tenantcron.web.forecast_charts import (
     DAY,
     MOST_TIMETABLES,
     QUARTER,
+    compute_load,
     end_of_day_ahead,
     quarter_of,
-    reckon,
     timeline,
 )
 
@@ -28,29 +28,29 @@ NOW = datetime(2026, 12, 1, 12, 7, 30, tzinfo=UTC)
 SINCE = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
 
-def test_the_collision_of_tomorrow_is_seen_today() -> None:
-    load = reckon([SharedTimetable("0 2 * * *", "UTC", 30)], NOW, 20)
+def test_executions_over_the_limit_are_shown_a_day_ahead() -> None:
+    load = compute_load([SharedTimetable("0 2 * * *", "UTC", 30)], NOW, 20)
     tomorrow = datetime(2026, 12, 2, 2, tzinfo=UTC)
-    assert [(one.at, one.due) for one in load.crowds()] == [(tomorrow, 30)]
+    assert [(minute.at, minute.due) for minute in load.overloaded()] == [(tomorrow, 30)]
     assert [bar.title for bar in load.bars() if bar.kind == "over"] == [
-        "02:00 to 02:15 UTC: 30 due, 30 in the fullest minute, over the limit of 20"
+        "02:00 to 02:15 UTC: 30 due, 30 in the busiest minute, over the limit of 20"
     ]
     assert load.quarters_over == 1
-    assert (load.total, load.schedules, load.left_out) == (30, 30, 0)
+    assert (load.total, load.schedules, load.omitted) == (30, 30, 0)
 
 
-def test_what_is_due_at_different_moments_of_a_quarter_does_not_collide() -> None:
+def test_executions_at_different_minutes_of_a_quarter_do_not_collide() -> None:
     minutes = [SharedTimetable(f"{minute} 2 * * *", "UTC", 10) for minute in (0, 5, 10)]
-    load = reckon(minutes, NOW, 20)
-    assert (max(load.counts), max(load.peaks), load.crowds()) == (30, 10, [])
+    load = compute_load(minutes, NOW, 20)
+    assert (max(load.counts), max(load.peaks), load.overloaded()) == (30, 10, [])
     assert [(bar.kind, bar.title) for bar in load.bars()] == [
-        ("peak", "02:00 to 02:15 UTC: 30 due, 10 in the fullest minute")
+        ("peak", "02:00 to 02:15 UTC: 30 due, 10 in the busiest minute")
     ]
-    assert [one.counts for one in load.hours()] == [(30, 10)]
+    assert [hour.counts for hour in load.hours()] == [(30, 10)]
 
 
-def test_a_quarter_is_drawn_up_to_the_limit_and_what_is_over_it_above_the_line() -> None:
-    load = reckon([SharedTimetable("0 2 * * *", "UTC", 30)], NOW, 20)
+def test_the_bar_of_a_quarter_is_split_at_the_limit() -> None:
+    load = compute_load([SharedTimetable("0 2 * * *", "UTC", 30)], NOW, 20)
     within, over = load.bars()
     assert (within.kind, over.kind) == ("peak", "over")
     assert within.y == pytest.approx(load.line)
@@ -61,39 +61,39 @@ def test_a_quarter_is_drawn_up_to_the_limit_and_what_is_over_it_above_the_line()
 @pytest.mark.parametrize(
     "expression", ["@every 7s", "@every 45m", "@every 5s", "*/10 * * * *", "30 1 * * *", "@hourly"]
 )
-def test_each_quarter_counts_what_the_timetable_has_in_it(expression: str) -> None:
-    load = reckon([SharedTimetable(expression, "Europe/London", 1)], NOW, 20)
+def test_each_quarter_counts_its_occurrences(expression: str) -> None:
+    load = compute_load([SharedTimetable(expression, "Europe/London", 1)], NOW, 20)
     begin = datetime(2026, 12, 1, 12, 8, tzinfo=UTC)
     ahead = upcoming(parse(expression), zone("Europe/London"), begin - timedelta(microseconds=1))
-    times = list(takewhile(lambda one: one < begin + DAY, ahead))
-    expected = Counter((one - SINCE) // QUARTER for one in times)
+    times = list(takewhile(lambda time: time < begin + DAY, ahead))
+    expected = Counter((time - SINCE) // QUARTER for time in times)
     assert {index: due for index, due in enumerate(load.counts) if due} == expected
-    full_minutes = sum(not one.second for one in times)
+    full_minutes = sum(not time.second for time in times)
     assert sum(load.moments) == full_minutes
 
 
 @pytest.mark.parametrize("minute", range(25, 50))
-def test_what_occurs_once_a_day_is_due_once_in_the_next_24_hours_at_any_time(minute: int) -> None:
+def test_a_daily_schedule_is_due_once_in_the_next_24_hours(minute: int) -> None:
     now = datetime(2026, 12, 1, 1, minute, 30, tzinfo=UTC)
-    load = reckon([SharedTimetable("30 1 * * *", "UTC", 1)], now, 20)
+    load = compute_load([SharedTimetable("30 1 * * *", "UTC", 1)], now, 20)
     (hour,) = load.hours()
     due = datetime(2026, 12, 1 if minute < 30 else 2, 1, 30, tzinfo=UTC)
     assert (load.total, sum(load.moments), hour.since) == (1, 1, due.replace(minute=0))
     assert now < due < end_of_day_ahead(now)
 
 
-def test_what_is_beyond_the_bounds_is_told() -> None:
+def test_omitted_schedules_are_counted() -> None:
     many = [SharedTimetable(f"@every {900 + n}s", "UTC", 2) for n in range(MOST_TIMETABLES + 3)]
-    load = reckon(many, NOW, 20)
-    assert (load.schedules, load.left_out) == (2 * MOST_TIMETABLES, 6)
+    load = compute_load(many, NOW, 20)
+    assert (load.schedules, load.omitted) == (2 * MOST_TIMETABLES, 6)
 
 
-def test_a_timetable_that_cannot_be_read_takes_nothing_from_the_others() -> None:
+def test_a_malformed_timetable_does_not_affect_the_others() -> None:
     shared = [SharedTimetable("no cron", "UTC", 1), SharedTimetable("0 2 * * *", "UTC", 1)]
-    assert reckon(shared, NOW, 20).total == 1
+    assert compute_load(shared, NOW, 20).total == 1
 
 
-def test_the_timeline_lays_outcomes_along_the_last_day() -> None:
+def test_the_timeline_has_the_outcomes_of_the_last_day() -> None:
     ago = quarter_of(NOW) - timedelta(hours=3)
     past = timeline([Outcomes(ago, State.DEAD, 2), Outcomes(ago, State.SUCCEEDED, 5)], NOW, 1000)
     assert past.totals[State.DEAD] == 2
@@ -101,21 +101,25 @@ def test_the_timeline_lays_outcomes_along_the_last_day() -> None:
         ("SUCCEEDED", "09:00 to 09:15 UTC: 5 succeeded"),
         ("DEAD", "09:00 to 09:15 UTC: 2 dead"),
     ]
-    assert [(one.since, one.counts) for one in past.hours()] == [(ago, (5, 0, 0, 0, 2))]
+    assert [(hour.since, hour.counts) for hour in past.hours()] == [(ago, (5, 0, 0, 0, 2))]
     assert not past.is_cut
 
 
-def test_a_timeline_of_the_newest_only_says_so() -> None:
+def test_an_incomplete_timeline_is_marked() -> None:
     assert timeline([Outcomes(quarter_of(NOW), State.DEAD, 1000)], NOW, 1000).is_cut
 
 
-def test_clock_changes_tell_what_the_timetable_does_then() -> None:
+def test_clock_changes_have_the_occurrences_around_them() -> None:
     spring, autumn = clock_changes(zoned_timetable("30 1 * * *", "Europe/London"), NOW)[:2]
     assert spring.words == "the clock goes forward: 01:00 to 02:00 is skipped"
-    assert [f"{one:%F %R %Z}" for one in spring.occurrences] == ["2027-03-28 02:00 BST"]
-    assert autumn.words == "the clock goes back: 01:00 to 02:00 comes twice"
-    assert [f"{one:%F %R %Z}" for one in autumn.occurrences] == ["2027-10-31 01:30 BST"]
+    assert [f"{occurrence:%F %R %Z}" for occurrence in spring.occurrences] == [
+        "2027-03-28 02:00 BST"
+    ]
+    assert autumn.words == "the clock goes back: 01:00 to 02:00 occurs twice"
+    assert [f"{occurrence:%F %R %Z}" for occurrence in autumn.occurrences] == [
+        "2027-10-31 01:30 BST"
+    ]
 
 
-def test_a_zone_whose_clock_is_never_moved_has_no_changes() -> None:
+def test_a_zone_without_clock_changes_has_none() -> None:
     assert clock_changes(zoned_timetable("30 1 * * *", "Asia/Tokyo"), NOW) == []

@@ -53,7 +53,7 @@ def rows_received(database: Database) -> Iterator[list[int]]:
         event.remove(engine, "after_cursor_execute", collect)
 
 
-async def test_health_is_judged_by_a_few_rows_however_many_tenants_there_are(
+async def test_a_health_check_reads_few_rows_for_any_number_of_tenants(
     scheduling: Scheduling,
 ) -> None:
     with rows_received(scheduling.database) as received:
@@ -64,7 +64,7 @@ async def test_health_is_judged_by_a_few_rows_however_many_tenants_there_are(
     assert sum(received) < 50, received
 
 
-async def test_of_many_tenants_that_are_behind_the_first_are_named_and_all_are_counted(
+async def test_the_first_tenants_that_are_behind_are_named_and_all_are_counted(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.execute("UPDATE tenantcron.tenant SET schedule_revision = 7")
@@ -86,7 +86,7 @@ async def test_of_many_tenants_that_are_behind_the_first_are_named_and_all_are_c
     assert vitals.left_out.rows[0].fault == "its schema is gone"
 
 
-async def test_tenants_that_are_behind_are_found_by_the_index_of_those_that_moved(
+async def test_tenants_that_are_behind_are_found_by_an_index(
     scheduling: Scheduling,
 ) -> None:
     plan = await explained(
@@ -98,7 +98,7 @@ async def test_tenants_that_are_behind_are_found_by_the_index_of_those_that_move
     assert "Seq Scan" not in plan
 
 
-async def test_viewers_of_the_fleet_share_what_is_due_for_half_a_minute(
+async def test_viewers_of_the_fleet_share_cached_timetables_for_30_seconds(
     scheduling: Scheduling,
 ) -> None:
     await scheduling.schedules(5, "0 * * * *")

@@ -1,4 +1,4 @@
-"""Who has a token of one tenant learns nothing of others, not even that they are there."""
+"""A user with a token of a tenant learns nothing about others, not even that they exist."""
 
 import re
 from collections.abc import AsyncIterator
@@ -12,8 +12,8 @@ from support.fleet import NIGHTLY, query
 from support.patience import PATIENCE
 from support.serving import Api, apply, new_token
 
-# As long as the names of what there is, so that not even the length of an answer tells them apart.
-OTHERS, NOBODY = "globex", "nobody"
+# As long as the real names, so that not even the length of a response differs.
+OTHERS, MISSING = "globex", "vacant"
 UNKNOWN = UUID("bbbb0000-0000-4000-8000-00000000ffff")
 THEIR_SCHEDULE = "settle_with_initech"
 PART = {"HX-Request": "true"}
@@ -43,7 +43,7 @@ OF_THE_REQUEST = ("date", "x-correlation-id", "x-request-id")
 
 @asynccontextmanager
 async def looking(api: Api, tenant: str | None) -> AsyncIterator[httpx.AsyncClient]:
-    """Sign in with a token that is bound to a tenant."""
+    """Sign in with a token that is restricted to a tenant."""
     async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         csrf = _csrf(await client.get("/ui/sign-in"))
         token = await new_token(api.database, "operator", tenant)
@@ -62,25 +62,25 @@ def _of(path: str, tenant: str, execution: UUID) -> str:
     return path.format(tenant=tenant, execution=execution)
 
 
-def _told(answer: httpx.Response) -> tuple[int, dict[str, str], str]:
+def _response(answer: httpx.Response) -> tuple[int, dict[str, str], str]:
     """All that an answer says, with the one name in place of the other."""
     headers = {key: value for key, value in answer.headers.items() if key not in OF_THE_REQUEST}
-    text = answer.text.replace(OTHERS, NOBODY).replace(str(OF_OTHERS), str(UNKNOWN))
-    where = {key: value.replace(OTHERS, NOBODY) for key, value in headers.items()}
+    text = answer.text.replace(OTHERS, MISSING).replace(str(OF_OTHERS), str(UNKNOWN))
+    where = {key: value.replace(OTHERS, MISSING) for key, value in headers.items()}
     return answer.status_code, where, text
 
 
-async def test_what_is_of_others_reads_like_what_does_not_exist(api: Api) -> None:
+async def test_pages_of_other_tenants_look_like_missing_ones(api: Api) -> None:
     async with looking(api, "acme") as client:
         for path, headers in product(READ, ({}, PART, {"If-None-Match": "*"})):
             theirs = await client.get(_of(path, OTHERS, OF_OTHERS), headers=headers)
-            nothing = await client.get(_of(path, NOBODY, UNKNOWN), headers=headers)
-            assert _told(theirs) == _told(nothing)
+            nothing = await client.get(_of(path, MISSING, UNKNOWN), headers=headers)
+            assert _response(theirs) == _response(nothing)
             assert "etag" not in theirs.headers
             assert theirs.status_code == (200 if "?from={tenant}" in path else 404)
 
 
-async def test_a_click_on_what_is_of_others_does_nothing_and_tells_nothing(
+async def test_an_action_on_another_tenant_has_no_effect_and_reveals_nothing(
     api: Api, database_url: str
 ) -> None:
     before = query(database_url, _THEIRS)
@@ -88,8 +88,8 @@ async def test_a_click_on_what_is_of_others_does_nothing_and_tells_nothing(
         form = {"csrf": _csrf(await client.get("/ui")), "reason": "curious", "span": ""}
         for path in CLICKED:
             theirs = await client.post(_of(path, OTHERS, OF_OTHERS), data=form)
-            nothing = await client.post(_of(path, NOBODY, UNKNOWN), data=form)
-            assert _told(theirs) == _told(nothing)
+            nothing = await client.post(_of(path, MISSING, UNKNOWN), data=form)
+            assert _response(theirs) == _response(nothing)
             assert theirs.status_code == 404
     assert query(database_url, _THEIRS) == before
 
@@ -102,41 +102,43 @@ async def test_no_page_of_a_tenant_shows_or_counts_anything_of_others(
     )
     query(
         database_url,
-        "UPDATE tenantcron.tenant SET status = 'suspended', status_reason = 'owes initech'"
+        "UPDATE tenantcron.tenant SET status = 'suspended', status_reason = 'unpaid initech'"
         " WHERE id = 'globex'",
     )
     paths = (
         *("/ui", "/ui/tenants", "/ui/tenants/acme", "/ui/tenants/acme/schedules/nightly"),
         *("/ui/tenants/acme/difference?from=1&to=2", f"/ui/executions/{DEAD}"),
     )
-    async with looking(api, "acme") as client, looking(api, None) as everybody:
+    async with looking(api, "acme") as client, looking(api, None) as unrestricted:
         own = [await client.get(path, headers=kind) for path in paths for kind in ({}, PART)]
-        all_of_them = [await everybody.get(path) for path in ("/ui", "/ui/tenants")]
-    assert [one.status_code for one in own if one.request.url.path != "/ui/tenants"] == [200] * 10
-    for one in own:
+        all_of_them = [await unrestricted.get(path) for path in ("/ui", "/ui/tenants")]
+    assert [
+        response.status_code for response in own if response.request.url.path != "/ui/tenants"
+    ] == [200] * 10
+    for response in own:
         for word in (OTHERS, THEIR_SCHEDULE, "initech", str(OF_OTHERS), str(OF_OTHERS)[:8]):
-            assert word not in one.text, one.request.url
+            assert word not in response.text, response.request.url
     # The same pages do show it to those who may see it, so the words are the right ones.
-    assert all(OTHERS in one.text for one in all_of_them)
+    assert all(OTHERS in response.text for response in all_of_them)
     assert "2 executions failed" in all_of_them[0].text
     assert "1 execution failed" in own[0].text
     assert "25 executions of 2 schedules" in own[0].text
 
 
-async def test_without_row_level_security_a_tenant_has_no_overview_and_is_led_to_its_page(
+async def test_without_row_level_security_a_tenant_is_redirected_to_its_page(
     api: Api,
 ) -> None:
     """An overview counts what it sees: the code alone would not keep tenants apart there."""
     object.__setattr__(api.service, "row_level_security", False)
     await apply(api, OTHERS, {THEIR_SCHEDULE: 'cron: "*/15 * * * *"', "nightly": NIGHTLY})
     paths = ("/ui/tenants", "/ui/tenants/acme", "/ui/tenants/acme/schedules/nightly")
-    async with looking(api, "acme") as client, looking(api, None) as everybody:
+    async with looking(api, "acme") as client, looking(api, None) as unrestricted:
         overview = await client.get("/ui")
         part = await client.get("/ui", headers=PART)
         own = [await client.get(path) for path in (*paths, f"/ui/executions/{DEAD}")]
-        of_all = await everybody.get("/ui")
-    for one in (overview, part):
-        assert (one.status_code, one.headers["location"]) == (303, "/ui/tenants/acme")
+        of_all = await unrestricted.get("/ui")
+    for answer in (overview, part):
+        assert (answer.status_code, answer.headers["location"]) == (303, "/ui/tenants/acme")
     for page in (overview, part, *own):
         for word in (OTHERS, THEIR_SCHEDULE, str(OF_OTHERS)[:8]):
             assert word not in page.text, page.request.url

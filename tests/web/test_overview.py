@@ -23,7 +23,7 @@ _TOLD = {
 }
 
 
-async def test_quiet_schedules_and_tenants_left_out_are_named_and_lead_to_their_pages(
+async def test_findings_link_to_overdue_schedules_and_skipped_tenants(
     api: Api, database_url: str
 ) -> None:
     for statement in _TROUBLE:
@@ -33,7 +33,7 @@ async def test_quiet_schedules_and_tenants_left_out_are_named_and_lead_to_their_
         overview = (await client.get("/ui")).text
         findings = re.findall(r'<li class="(?:error|warning)">.*?</li>', overview, re.DOTALL)
         for words, page in _TOLD.items():
-            (found,) = [one for one in findings if words in one]
+            (found,) = [finding for finding in findings if words in finding]
             assert f'<a href="{page}">' in found, words
             assert (await client.get(page)).status_code == 200
         tenant = (await client.get("/ui/tenants/acme")).text

@@ -24,7 +24,7 @@ HISTORY = 20_000
 PAST_IN_FULL = '"Seq Scan"[^{]*"Relation Name": "execution_past_2026'
 
 
-async def test_the_overview_reads_the_last_day_by_an_index_and_no_other(
+async def test_the_overview_reads_only_the_last_day_by_an_index(
     database: Database, tmp_path: Path
 ) -> None:
     scheduling = Scheduling(database, Settings(folder=tmp_path))
@@ -37,24 +37,24 @@ async def test_the_overview_reads_the_last_day_by_an_index_and_no_other(
         await connection.execute(text("ANALYZE tenantcron.execution"))
     outcomes = await explained(
         database,
-        lambda one: execution_history.outcomes(
-            one, ExecutionFilter(states=ENDED, since=since), span=QUARTER, most=50_000
+        lambda session: execution_history.outcomes(
+            session, ExecutionFilter(states=ENDED, since=since), span=QUARTER, most=50_000
         ),
     )
     dead = await explained(
         database,
-        lambda one: execution_history.page(
-            one, ExecutionFilter(states=(State.DEAD,), since=since), before=None, limit=8
+        lambda session: execution_history.page(
+            session, ExecutionFilter(states=(State.DEAD,), since=since), before=None, limit=8
         ),
     )
     latest = await explained(
         database,
-        lambda one: execution_history.latest_of(one, "t1", ["work", "other"], 12),  # type: ignore[arg-type] # a tenant's id
+        lambda session: execution_history.latest_of(session, "t1", ["work", "other"], 12),  # type: ignore[arg-type] # a tenant's id
     )
     for plan in (outcomes, dead, latest):
         assert not re.search(PAST_IN_FULL, plan)
     assert "scheduled_for_id_idx" in outcomes
-    # The partial index of the dead has the same columns as the one of the newest.
+    # The partial index of the dead has the same columns as the session of the newest.
     assert re.search(r"scheduled_for_id_idx1", dead)
     assert "_tenant_id_schedule" in latest
 
@@ -68,8 +68,8 @@ async def test_the_audit_of_an_execution_is_read_by_its_tenant_and_time(
         await connection.execute(text("ANALYZE tenantcron.audit_record"))
     plan = await explained(
         database,
-        lambda one: audit_records.of_execution(
-            one, TenantId("t7"), None, UUID(int=1), since=now - timedelta(days=1), limit=50
+        lambda session: audit_records.of_execution(
+            session, TenantId("t7"), None, UUID(int=1), since=now - timedelta(days=1), limit=50
         ),
     )
     assert "audit_record_tenant_idx" in plan
@@ -85,9 +85,7 @@ _RECORDS = text(
 )
 
 
-async def test_what_is_due_is_read_along_the_index_of_what_is_due(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_due_timetables_are_read_by_their_index(database: Database, tmp_path: Path) -> None:
     scheduling = Scheduling(database, Settings(folder=tmp_path))
     await scheduling.schedules(3_000, "0 0 1 1 *")
     for hour in range(5):
@@ -97,7 +95,9 @@ async def test_what_is_due_is_read_along_the_index_of_what_is_due(
     until = scheduling.clock.now + timedelta(days=1)
     plan = await explained(
         database,
-        lambda one: schedule_cursors.due_before(one, until, at=scheduling.clock.now, most=100_000),
+        lambda session: schedule_cursors.due_before(
+            session, until, at=scheduling.clock.now, most=100_000
+        ),
     )
     assert "schedule_cursor_due_idx" in plan
     assert "Seq Scan" not in plan
@@ -105,4 +105,4 @@ async def test_what_is_due_is_read_along_the_index_of_what_is_due(
         found = await schedule_cursors.due_before(
             connection, until, at=scheduling.clock.now, most=3
         )
-    assert [one.cron_expr for one in found] == ["0 0 * * *", "0 1 * * *", "0 2 * * *"]
+    assert [item.cron_expr for item in found] == ["0 0 * * *", "0 1 * * *", "0 2 * * *"]

@@ -41,7 +41,7 @@ def paused(url: str) -> list[object]:
     return [row["paused_reason"] for row in query(url, statement)]
 
 
-async def test_who_is_not_signed_in_is_asked_to_and_led_back(api: Api) -> None:
+async def test_an_unauthenticated_user_signs_in_and_returns_to_the_page(api: Api) -> None:
     async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         got = await client.get(NIGHTLY)
         part = await client.get(NIGHTLY, headers={"HX-Request": "true"})
@@ -50,7 +50,7 @@ async def test_who_is_not_signed_in_is_asked_to_and_led_back(api: Api) -> None:
     assert part.status_code == 401
 
 
-async def test_who_signs_in_on_the_way_to_a_page_gets_to_all_of_its_address(api: Api) -> None:
+async def test_signing_in_keeps_the_query_of_the_requested_page(api: Api) -> None:
     wanted = "/ui/tenants/acme/difference?from=1&to=2"
     token = await new_token(api.database, "viewer")
     async with httpx.AsyncClient(base_url=api.url) as client:
@@ -77,7 +77,7 @@ async def test_the_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(a
     assert "Secure" in far.headers["set-cookie"]
 
 
-async def test_the_cookie_has_the_attributes_that_the_decision_states(api: Api) -> None:
+async def test_the_cookie_has_the_documented_attributes(api: Api) -> None:
     decision = (ROOT / "docs/decisions/0018-server-rendered-dashboard.md").read_text()
     stated = re.search(r"cookie \(`(HttpOnly)`, `(SameSite=\w+)`", decision)
     assert stated is not None
@@ -86,7 +86,7 @@ async def test_the_cookie_has_the_attributes_that_the_decision_states(api: Api) 
     assert {attribute.lower() for attribute in stated.groups()} < set(cookie.lower().split("; "))
 
 
-async def test_signing_in_leads_to_our_own_pages_only(api: Api) -> None:
+async def test_signing_in_redirects_to_pages_of_the_dashboard_only(api: Api) -> None:
     token = await new_token(api.database, "viewer")
     for where in ELSEWHERE:
         async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
@@ -95,7 +95,7 @@ async def test_signing_in_leads_to_our_own_pages_only(api: Api) -> None:
         assert (done.status_code, done.headers["location"]) == (303, "/ui")
 
 
-async def test_a_token_that_was_revoked_is_out_at_once(api: Api, database_url: str) -> None:
+async def test_a_revoked_token_is_signed_out_at_once(api: Api, database_url: str) -> None:
     async with signed_in(api) as client:
         assert (await client.get("/ui")).status_code == 200
         query(database_url, "UPDATE tenantcron.api_token SET revoked_at = now()")
@@ -104,7 +104,7 @@ async def test_a_token_that_was_revoked_is_out_at_once(api: Api, database_url: s
     assert "tenantcron_session=" in gone.headers["set-cookie"]
 
 
-async def test_a_click_counts_only_if_it_comes_from_our_own_page(
+async def test_an_action_is_accepted_only_from_a_page_of_the_dashboard(
     api: Api, database_url: str
 ) -> None:
     async with signed_in(api) as client, signed_in(api) as other:
@@ -123,44 +123,53 @@ async def test_a_click_counts_only_if_it_comes_from_our_own_page(
             await client.post(f"{NIGHTLY}/pause", data=form, headers={"Origin": "null"}),
             await client.post(f"{NIGHTLY}/pause", data=form, headers={"Origin": "http://["}),
         ]
-        assert [one.status_code for one in refused] == [403] * len(refused)
+        assert [response.status_code for response in refused] == [403] * len(refused)
         assert paused(database_url) == []
         done = await client.post(f"{NIGHTLY}/pause", data=form, headers={"Origin": api.url})
         assert done.status_code == 303
     assert paused(database_url) == ["storm"]
 
 
-async def test_what_is_not_possible_is_told_on_a_page_and_changes_nothing(
+async def test_an_impossible_action_shows_a_problem_page_and_changes_nothing(
     api: Api, database_url: str
 ) -> None:
     async with signed_in(api) as client:
         form = {"csrf": csrf_of(await client.get(NIGHTLY)), "span": ""}
-        told = [
+        responses = [
             await client.post(f"{NIGHTLY}/pause", data={**form, "reason": "  "}),
             await client.post(f"{NIGHTLY}/pause", data={**form, "reason": "x" * 501}),
             await client.post(f"{NIGHTLY}/pause", data={**form, "reason": "x", "span": "9y"}),
             await client.post(f"{NIGHTLY}/resume", data=form),
             await client.post(f"/ui/executions/{DEAD}/cancel", data=form),
-            await client.get("/ui/tenants/nobody"),
+            await client.get("/ui/tenants/unknown"),
             await client.get("/ui/tenants/acme/schedules/nothing"),
             await client.get("/ui/tenants/acme/difference?from=1&to=99"),
             await client.get("/ui/executions/not-an-id"),
             await client.get("/ui/nowhere"),
         ]
-    assert [one.status_code for one in told] == [422, 422, 422, 409, 409, 404, 404, 404, 404, 404]
-    assert all(one.headers["content-type"].startswith("text/html") for one in told)
-    assert "Say why" in told[0].text
-    # Whoever has clicked gets back to where that was.
+    assert [response.status_code for response in responses] == [
+        422,
+        422,
+        422,
+        409,
+        409,
+        404,
+        404,
+        404,
+        404,
+        404,
+    ]
+    assert all(response.headers["content-type"].startswith("text/html") for response in responses)
+    assert "Give a reason" in responses[0].text
+    # The page links back to the page of the action.
     pages = [*[NIGHTLY] * 4, f"/ui/executions/{DEAD}", *["/ui"] * 5]
-    for one, page in zip(told, pages, strict=True):
-        assert f'<p><a href="{page}">' in one.text, one.request.url
+    for response, page in zip(responses, pages, strict=True):
+        assert f'<p><a href="{page}">' in response.text, response.request.url
     assert paused(database_url) == []
 
 
-async def test_a_page_says_that_something_was_done_only_as_long_as_that_is_so(
-    api: Api, database_url: str
-) -> None:
-    """The address says what was clicked, and anybody can write one, or come back to an old one."""
+async def test_a_confirmation_is_shown_only_while_it_is_true(api: Api, database_url: str) -> None:
+    """The URL names the action, but any user can write or revisit one."""
     dead = f"/ui/executions/{DEAD}"
     async with signed_in(api) as client:
         made_up = [
@@ -173,13 +182,13 @@ async def test_a_page_says_that_something_was_done_only_as_long_as_that_is_so(
             shown = await client.get(done.headers["location"])
             assert shown.text.count('role="status"') == 1, action
         late = await client.get(f"{NIGHTLY}?did=pause")
-    for one in (*made_up, late):
-        assert one.status_code == 200
-        assert 'role="status"' not in one.text, one.request.url
+    for answer in (*made_up, late):
+        assert answer.status_code == 200
+        assert 'role="status"' not in answer.text, answer.request.url
     assert paused(database_url) == []
 
 
-async def test_no_page_allows_scripts_that_are_written_into_it(api: Api) -> None:
+async def test_no_page_allows_inline_scripts(api: Api) -> None:
     async with signed_in(api) as client:
         paths = ("/ui", "/ui/tenants", "/ui/tenants/acme", NIGHTLY, f"/ui/executions/{DEAD}")
         pages = [await client.get(path) for path in (*paths, "/ui/nowhere", "/ui/sign-in")]
@@ -195,7 +204,7 @@ async def test_no_page_allows_scripts_that_are_written_into_it(api: Api) -> None
         assert set(re.findall(r'(?:src|href)="(https?:)?//', page.text)) == set()
 
 
-async def test_files_of_pages_may_be_kept_because_their_address_changes_with_them(api: Api) -> None:
+async def test_static_files_are_cacheable_because_their_url_has_a_hash(api: Api) -> None:
     async with httpx.AsyncClient(base_url=api.url, timeout=PATIENCE) as client:
         for name in ("htmx.min.js", "live.js", "style.css", "icon.svg"):
             got = await client.get(asset(name))

@@ -45,5 +45,5 @@ from tenantcron.web.words import timetable_in_words
         ("@at 2026-12-01T09:00:00Z", "once, on Tue 2026-12-01 09:00 UTC"),
     ],
 )
-def test_a_timetable_is_told_in_words(expression: str, words: str) -> None:
+def test_a_timetable_is_described_in_words(expression: str, words: str) -> None:
     assert timetable_in_words(expression) == words
