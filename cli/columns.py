@@ -16,7 +16,7 @@ _ELLIPSIS = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TextColumns:
     """Columns with their widths in cells; those in `dim` are dimmed."""
 
     titles: Sequence[str]
@@ -33,7 +33,7 @@ class Columns:
         available: int,
         *,
         dim: frozenset[int] = frozenset(),
-    ) -> "Columns":
+    ) -> "TextColumns":
         """Return columns that fit these rows, narrowed if the line is too short."""
         widths = [_width(title) for title in titles]
         for row in rows:
@@ -101,7 +101,7 @@ def lines(
     dim: frozenset[int] = frozenset(),
 ) -> Iterator[str]:
     """Yield the lines of a table whose rows are all known."""
-    columns = Columns.fitting(titles, rows, available, dim=dim)
+    columns = TextColumns.fitting(titles, rows, available, dim=dim)
     yield columns.head(paint)
     for row in rows:
         yield columns.line(row, paint)

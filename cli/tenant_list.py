@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 
-from tenantcron.cli.columns import Columns
+from tenantcron.cli.columns import TextColumns
 from tenantcron.cli.database import with_database
 from tenantcron.cli.formats.tenants_text import cells, titles
 from tenantcron.cli.pipes import reader_may_leave
@@ -61,7 +61,7 @@ async def _write_text(pages: AsyncIterator[Sequence[TenantRow]], none: str) -> N
         shown = shown or titles(page)
         rows = [cells(row, shown) for row in page]
         if columns is None:
-            columns = Columns.fitting(shown, rows, columns_available())
+            columns = TextColumns.fitting(shown, rows, columns_available())
             print(columns.head(paint))
         for row in rows:
             print(columns.line(row, paint))

@@ -1,10 +1,10 @@
-"""Columns of long lists: aligned, within the width of the terminal, and cut where they must be."""
+"""Columns of long lists: aligned, within the width of the terminal, and truncated."""
 
 import io
 
 import pytest
 
-from tenantcron.cli.columns import Columns, lines
+from tenantcron.cli.columns import TextColumns, lines
 from tenantcron.cli.terminal import Palette
 
 TITLES = ("tenant", "status", "reason")
@@ -47,8 +47,8 @@ def test_wide_characters_take_two_columns_and_escapes_none(plain: Palette) -> No
     assert shown[2] == "ab      a�[2Jb  y"
 
 
-def test_a_later_row_that_is_wider_takes_the_room_that_its_line_has(plain: Palette) -> None:
-    columns = Columns.fitting(TITLES, [("acme", "active", "")], 30)
+def test_a_later_wider_row_uses_the_free_space_of_its_line(plain: Palette) -> None:
+    columns = TextColumns.fitting(TITLES, [("acme", "active", "")], 30)
 
     assert columns.line(("northwind", "active", "new"), plain) == "northwind  active  new"
     cut = columns.line(("northwind-of-the-very-north", "active", "new"), plain)
