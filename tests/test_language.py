@@ -36,6 +36,7 @@ CLEAN: Final = (
     *("tests/test_locks.py", "tests/test_supply_chain.py", "tests/test_workflows.py"),
     *("provider/**/*", "tests/provider/*", "tenants/**/*", "tests/tenants/*"),
     *("cli/**/*", "api/**/*", "service/**/*", "reconciler/**/*"),
+    *("tests/cli/*", "tests/api/*", "tests/web/*", "tests/reconciler/*", "tests/test_names.py"),
     *("web/*.py", "web/templates/*", "web/static/live.js", "web/static/style.css"),
     *("scheduler/**/*", "package/*.py"),
     *("tests/scheduler/**/*", "tests/interleavings/*", "tests/upgrades/*"),

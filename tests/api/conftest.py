@@ -1,4 +1,4 @@
-"""What the tests of the API share."""
+"""Fixtures of the tests of the API."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +11,6 @@ from tenantcron.store.connection.engine import Database
 
 @pytest.fixture
 async def api(database: Database, tmp_path: Path) -> AsyncIterator[Api]:
-    """A server on a database of the test's own."""
+    """A server on the database of the test."""
     async with api_on(database, tmp_path) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Callers: who is let in, what each role may do, and what is put on record about them."""
+"""Callers: authentication, roles, rate limits and audit records."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ async def status(api: Api, token: str | None) -> int:
         return (await client.get("/v1/tenants")).status_code
 
 
-async def test_without_a_token_nobody_is_let_in(api: Api) -> None:
+async def test_requests_without_a_token_are_rejected(api: Api) -> None:
     async with api.with_token(None) as client:
         got = await client.get("/v1/tenants")
         basic = await client.get("/v1/tenants", headers={"Authorization": "Basic YTpi"})
@@ -35,7 +35,7 @@ async def test_without_a_token_nobody_is_let_in(api: Api) -> None:
     assert basic.status_code == 401
 
 
-async def test_a_token_that_does_not_count_is_refused_without_a_word_why(api: Api) -> None:
+async def test_an_invalid_token_is_rejected_without_a_reason(api: Api) -> None:
     good = await new_token(api.database, "admin")
     expired = await new_token(api.database, "admin", lives=timedelta(seconds=-1))
     other = await new_token(api.database, "admin")
@@ -68,7 +68,7 @@ async def test_a_revoked_token_is_refused_at_once(api: Api, database_url: str) -
     assert await status(api, token) == 401
 
 
-async def test_what_a_token_does_is_on_record_as_its_own_and_authenticated(
+async def test_changes_with_a_token_are_recorded_as_authenticated(
     api: Api, database_url: str
 ) -> None:
     await api.tenants("acme")
@@ -97,7 +97,7 @@ REQUESTS = {
 }
 
 
-async def test_each_role_may_do_what_the_table_says_and_no_more(api: Api) -> None:
+async def test_each_role_has_exactly_the_documented_permissions(api: Api) -> None:
     await api.tenants("acme")
     await apply(api, "acme", {"nightly": NIGHTLY})
     for role in Role:
@@ -110,7 +110,7 @@ async def test_each_role_may_do_what_the_table_says_and_no_more(api: Api) -> Non
                     assert got.status_code == (200 if allowed else 403), (role, tenant, permission)
 
 
-def test_a_role_bound_to_a_tenant_never_decides_a_tenants_life() -> None:
+def test_a_role_restricted_to_a_tenant_cannot_manage_tenants() -> None:
     assert all(not may(Grant(role, TenantId("acme")), MANAGE) for role in Role)
     assert [role for role in Role if MANAGE in ALLOWED[role]] == [Role.ADMIN]
 
@@ -127,7 +127,7 @@ async def test_only_an_admin_creates_tenants_by_applying(api: Api, database_url:
     assert (refused.status_code, done.status_code) == (403, 200)
 
 
-async def test_anonymous_callers_are_served_on_this_machine_and_not_as_authenticated(
+async def test_anonymous_callers_on_this_machine_are_served_as_unauthenticated(
     database: Database, tmp_path: Path, database_url: str
 ) -> None:
     async with api_on(database, tmp_path, anonymous=True) as api, api.with_token(None) as client:
@@ -147,12 +147,12 @@ async def test_anonymous_callers_are_served_on_this_machine_and_not_as_authentic
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://["},
-        # Another port of this machine is another site, which may show what others have written.
+        # Another port of this machine is another site, which may show foreign content.
         {"Origin": "http://127.0.0.1:3000"},
     ],
     ids=str,
 )
-async def test_a_page_in_a_browser_cannot_act_as_the_anonymous_caller(
+async def test_a_web_page_cannot_act_as_the_anonymous_caller(
     database: Database, tmp_path: Path, headers: dict[str, str]
 ) -> None:
     async with api_on(database, tmp_path, anonymous=True) as api, api.with_token(None) as client:
@@ -167,30 +167,30 @@ def test_anonymous_access_is_refused_on_any_other_address(tmp_path: Path) -> Non
     assert (called.code, "use --host 127.0.0.1" in called.err) == (2, True)
 
 
-async def test_requests_beyond_the_limit_wait_for_the_next_minute_in_every_process(
+async def test_requests_over_the_rate_limit_are_rejected_in_every_process(
     database: Database, tmp_path: Path
 ) -> None:
     async with (
-        api_on(database, tmp_path, api_rate_limit=5) as one,
-        api_on(database, tmp_path, api_rate_limit=5) as two,
+        api_on(database, tmp_path, api_rate_limit=5) as first,
+        api_on(database, tmp_path, api_rate_limit=5) as second,
     ):
-        # If a minute ends in between, all begins anew.
+        # If a minute ends in between, start again.
         began = None
         while began is None or began != await minute(database):
             began = await minute(database)
             token = await new_token(database, "viewer")
-            codes = [await status(api, token) for api in (one, two) * 6]
-            async with two.with_token(token) as client:
+            codes = [await status(api, token) for api in (first, second) * 6]
+            async with second.with_token(token) as client:
                 refused = await client.get("/v1/tenants")
         other = await new_token(database, "viewer")
-        assert await status(one, other) == 200
+        assert await status(first, other) == 200
 
     assert codes == [200] * 5 + [429] * 7
     assert refused.json()["code"] == "TC709"
     assert 1 <= int(refused.headers["retry-after"]) <= 60
 
 
-async def test_a_wrong_secret_uses_up_nobodys_requests(
+async def test_a_wrong_secret_does_not_use_the_requests_of_a_token(
     database: Database, tmp_path: Path, database_url: str
 ) -> None:
     token = await new_token(database, "viewer")
@@ -201,7 +201,7 @@ async def test_a_wrong_secret_uses_up_nobodys_requests(
     assert [row["requests"] for row in query(database_url, "TABLE tenantcron.api_usage")] == [1]
 
 
-def test_tokens_are_made_listed_and_revoked_by_the_command_line(
+def test_the_command_line_creates_lists_and_revokes_tokens(
     database_url: str, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path, database_url)
@@ -214,7 +214,7 @@ def test_tokens_are_made_listed_and_revoked_by_the_command_line(
     listed = shell("token", "list")
     again = shell("token", "create", "ci", "--role", "viewer")
     revoked = shell("token", "revoke", made["id"])
-    unknown = shell("token", "revoke", "nobody")
+    unknown = shell("token", "revoke", "unknown")
 
     secret = made["token"].rsplit("_", 1)[1]
     assert made["token"].startswith(f"tc_{made['id']}_")
@@ -245,11 +245,13 @@ def test_tokens_are_made_listed_and_revoked_by_the_command_line(
         ("create", "ci", "--role", "viewer", "--tenant", "No"),
     ],
 )
-def test_wrong_use_is_2(database_url: str, tmp_path: Path, wrong: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_2(
+    database_url: str, tmp_path: Path, wrong: tuple[str, ...]
+) -> None:
     assert Shell(tmp_path, database_url)("token", *wrong).code == 2
 
 
-async def test_replies_keep_browsers_from_doing_anything_with_them(api: Api) -> None:
+async def test_responses_have_security_headers_for_browsers(api: Api) -> None:
     async with await api.client("viewer") as viewer:
         got = await viewer.get("/v1/tenants", headers={"Origin": "https://evil.example"})
 
@@ -267,7 +269,7 @@ async def test_replies_keep_browsers_from_doing_anything_with_them(api: Api) -> 
         ("/ui/sign-in", "application/x-www-form-urlencoded"),
     ],
 )
-async def test_a_body_that_is_too_long_is_refused_before_it_is_read(
+async def test_a_too_large_body_is_rejected_before_it_is_read(
     api: Api, path: str, kind: str
 ) -> None:
     async def endless() -> AsyncIterator[bytes]:
@@ -276,14 +278,14 @@ async def test_a_body_that_is_too_long_is_refused_before_it_is_read(
 
     headers = {"Content-Type": kind}
     async with await api.client("admin") as client:
-        said = await client.post(path, content=b"#" * 2_000_000, headers=headers)
-        unsaid = await client.post(path, content=endless(), headers=headers)
+        with_length = await client.post(path, content=b"#" * 2_000_000, headers=headers)
+        chunked = await client.post(path, content=endless(), headers=headers)
 
-    assert (said.status_code, said.json()["code"]) == (413, "TC706")
-    assert unsaid.status_code == 413
+    assert (with_length.status_code, with_length.json()["code"]) == (413, "TC706")
+    assert chunked.status_code == 413
 
 
-async def test_no_answer_echoes_what_may_be_a_secret(api: Api) -> None:
+async def test_no_response_echoes_a_possible_secret(api: Api) -> None:
     token = await new_token(api.database, "admin")
     async with api.with_token(token) as client:
         answers = [
@@ -309,27 +311,27 @@ async def test_probes_need_no_token(api: Api) -> None:
 
     assert healthy.json() == {"healthy": True}
     assert ready.json() == {"ready": True, "row_level_security": True}
-    # Without a master key there are no keys to show.
+    # Without a master key there are no public keys.
     assert keys.status_code == 404
 
 
-async def test_metrics_are_for_callers_who_see_all_tenants(api: Api) -> None:
+async def test_metrics_require_access_to_all_tenants(api: Api) -> None:
     await api.tenants("acme")
     async with api.with_token(None) as client:
         assert (await client.get("/metrics")).status_code == 401
     async with api.with_token(await new_token(api.database, "admin", "acme")) as client:
         bound = await client.get("/metrics")
     async with api.with_token(await new_token(api.database, "viewer")) as client:
-        told = await client.get("/metrics")
+        response = await client.get("/metrics")
 
     assert (bound.status_code, bound.json()["code"]) == (403, "TC702")
-    assert told.headers["Content-Type"] == METRICS_TYPE
-    scraped = read(told.text)
+    assert response.headers["Content-Type"] == METRICS_TYPE
+    scraped = read(response.text)
     assert (scraped.value("database_up"), scraped.value("replicas")) == (1, 0)
     assert "tenantcron_executions_fired_total" not in scraped.names, "it fires nothing"
 
 
-async def test_the_public_keys_of_execution_tokens_are_shown_to_everybody(
+async def test_the_public_keys_of_execution_tokens_need_no_authentication(
     database: Database, tmp_path: Path, database_url: str
 ) -> None:
     master = b64encode(bytes(range(32))).decode()
@@ -345,7 +347,7 @@ async def test_the_public_keys_of_execution_tokens_are_shown_to_everybody(
     assert "d" not in key
 
 
-async def test_a_database_that_does_not_answer_is_503_and_says_when_to_come_again(
+async def test_an_unresponsive_database_is_503_with_retry_after(
     database: Database, tmp_path: Path
 ) -> None:
     timeout = timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""Connections: how long a request may take to arrive, how large its head is, how many there are."""
+"""Limits on connections: time and size of a request, number of connections."""
 
 import asyncio
 import json
@@ -69,9 +69,7 @@ async def test_a_connection_without_a_complete_head_is_closed(
         assert await ended(reader) == b""
 
 
-async def test_a_head_that_trickles_in_is_not_given_more_time(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_slow_head_does_not_extend_its_deadline(database: Database, tmp_path: Path) -> None:
     async with (
         api_on(database, tmp_path, bounds=SOON) as api,
         connected(api) as (reader, writer),
@@ -93,12 +91,12 @@ async def test_the_second_request_of_a_connection_has_the_same_deadline(
     ):
         writer.write(PROBE)
         assert (await reply(reader))[0] == 200
-        # Without a deadline of its own the empty line would end uvicorn's, and keep it open.
+        # Without our deadline, the empty line would end that of uvicorn and keep it open.
         writer.write(b"\r\n")
         assert await ended(reader) == b""
 
 
-async def test_a_body_that_never_comes_ends_the_connection(
+async def test_a_body_that_never_arrives_closes_the_connection(
     database: Database, tmp_path: Path
 ) -> None:
     async with api_on(database, tmp_path, bounds=SOON) as api, connected(api) as (reader, writer):
@@ -110,7 +108,7 @@ async def test_a_body_that_never_comes_ends_the_connection(
         assert await ended(reader) == b""
 
 
-async def test_a_client_that_leaves_is_logged_as_such_and_not_as_a_failure(
+async def test_a_disconnected_client_is_not_logged_as_a_failure(
     database: Database, tmp_path: Path
 ) -> None:
     token = await new_token(database, "viewer")
@@ -152,7 +150,7 @@ async def test_a_head_that_is_too_large_is_refused(api: Api, sent: bytes) -> Non
         assert await ended(reader) == b""
 
 
-async def test_a_large_body_beside_a_small_head_is_read(api: Api) -> None:
+async def test_a_large_body_with_a_small_head_is_read(api: Api) -> None:
     token = await new_token(api.database, "admin")
     body = json.dumps({"tenant": "acme"}).ljust(200_000).encode()
     async with connected(api) as (reader, writer):
@@ -164,7 +162,7 @@ async def test_a_large_body_beside_a_small_head_is_read(api: Api) -> None:
         assert (await reply(reader))[0] == 201
 
 
-async def test_beyond_the_limit_of_connections_a_request_is_answered_with_503(
+async def test_a_request_over_the_connection_limit_is_503(
     database: Database, tmp_path: Path
 ) -> None:
     few = ConnectionLimits(connections=2)
@@ -203,9 +201,7 @@ async def _status(api: Api, request: bytes) -> int:
         return (await reply(reader))[0]
 
 
-async def test_connections_that_only_wait_for_their_503_are_limited_too(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_rejected_connections_are_limited_too(database: Database, tmp_path: Path) -> None:
     few = ConnectionLimits(connections=1, refused=1)
     async with (
         api_on(database, tmp_path, bounds=few) as api,
@@ -226,15 +222,13 @@ CHUNKED = b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\
     [b"Authorization: Bearer x\r\n\r\n", b"X: " + b"a" * 200_000],
     ids=["a header after the body", "an endless one"],
 )
-async def test_trailers_end_the_connection(api: Api, trailer: bytes) -> None:
+async def test_trailers_close_the_connection(api: Api, trailer: bytes) -> None:
     async with connected(api) as (reader, writer):
         writer.write(CHUNKED + trailer)
         assert b" 200 " not in await ended(reader)
 
 
-async def test_requests_that_wait_for_answers_are_limited(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_pipelined_requests_are_limited(database: Database, tmp_path: Path) -> None:
     async with (
         api_on(database, tmp_path, bounds=ConnectionLimits(pipelined=4)) as api,
         connected(api) as (reader, writer),

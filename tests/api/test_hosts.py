@@ -41,7 +41,7 @@ async def status(api: Api, *hosts: str, path: str = "/openapi.json", version: st
         ("[",),
     ],
 )
-async def test_a_request_names_exactly_one_valid_host(api: Api, hosts: tuple[str, ...]) -> None:
+async def test_a_request_must_have_exactly_one_valid_host(api: Api, hosts: tuple[str, ...]) -> None:
     assert await status(api, *hosts) == 400
 
 
@@ -64,14 +64,14 @@ async def test_with_trusted_hosts_no_other_name_is_served(
         assert await status(api, version="1.0") == 421
 
 
-async def test_probes_are_answered_under_any_name(database: Database, tmp_path: Path) -> None:
+async def test_probes_are_served_under_any_host(database: Database, tmp_path: Path) -> None:
     async with api_on(database, tmp_path, trusted_hosts=TRUSTED) as api:
         for path in ("/healthz", "/readyz"):
             assert await status(api, "10.0.0.7:8080", path=path) == 200
             assert await status(api, path=path, version="1.0") == 200
 
 
-async def test_no_redirect_leaves_for_the_host_that_a_request_names(api: Api) -> None:
+async def test_no_redirect_uses_the_host_of_the_request(api: Api) -> None:
     async with api.with_token(None) as client:
         for path in ("/", "/ui", "/ui/tenants", "/v1/tenants/"):
             got = await client.get(path, headers={"Host": "evil.com"})
@@ -79,7 +79,7 @@ async def test_no_redirect_leaves_for_the_host_that_a_request_names(api: Api) ->
             assert got.headers.get("location", "/").startswith("/")
 
 
-def test_hosts_are_read_without_their_port() -> None:
+def test_hosts_are_compared_without_their_port() -> None:
     assert host_of("Cron.Example.com:443") == "cron.example.com"
     assert host_of("[::1]:80") == "[::1]"
     assert host_of("cron.example.com.") == "cron.example.com"
@@ -87,5 +87,5 @@ def test_hosts_are_read_without_their_port() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "*", "*.", "a*.b", "https://a", "a:80", "a..b", "a b"])
-def test_what_names_no_host_is_not_a_pattern(text: str) -> None:
+def test_an_invalid_host_pattern_is_rejected(text: str) -> None:
     assert not is_host_pattern(text)

@@ -1,4 +1,4 @@
-"""Two tenants: whoever is bound to one learns nothing of the other, by no way."""
+"""A caller that is restricted to a tenant learns nothing about another tenant."""
 
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ async def send(client: httpx.AsyncClient, method: str, path: str, body: Any) -> 
 
 
 @pytest.mark.parametrize("guarded", [True, False], ids=["with the role", "by the code alone"])
-async def test_what_exists_elsewhere_and_what_does_not_exist_get_the_same_answer(
+async def test_resources_of_another_tenant_look_like_missing_ones(
     database: Database, tmp_path: Path, database_url: str, guarded: bool
 ) -> None:
     async with api_on(database, tmp_path) as api:
@@ -91,12 +91,12 @@ async def test_what_exists_elsewhere_and_what_does_not_exist_get_the_same_answer
                 real = await send(bound, method, path, body)
                 made_up = await send(bound, method, missing, other)
                 assert real.status_code == made_up.status_code == 404, path
-                said = made_up.text.replace("-zeta", "-beta").replace("_jog", "_job")
-                assert real.text == said.replace(f"{execution[:-4]}0000", execution), path
+                expected = made_up.text.replace("-zeta", "-beta").replace("_jog", "_job")
+                assert real.text == expected.replace(f"{execution[:-4]}0000", execution), path
                 assert "etag" not in real.headers
         after = query(database_url, "SELECT * FROM tenantcron.audit_record ORDER BY id")
 
-    # The token was put on record; nothing that it tried was done.
+    # Only the creation of the token is recorded; none of its requests had an effect.
     assert [row["entity_type"] for row in after[len(before) :]] == ["api_token"]
 
 
@@ -131,7 +131,7 @@ async def test_no_list_search_etag_or_error_of_a_bound_caller_shows_the_other_te
     assert same.status_code == 304
 
 
-async def test_a_place_in_another_tenants_list_leads_to_the_callers_own_only(api: Api) -> None:
+async def test_a_position_in_the_list_of_another_tenant_returns_only_own_rows(api: Api) -> None:
     await two_tenants(api)
     async with await api.client("admin") as admin, await api.client("viewer", "acme") as bound:
         page = await admin.get(
@@ -142,9 +142,7 @@ async def test_a_place_in_another_tenants_list_leads_to_the_callers_own_only(api
     assert {row["tenant"] for row in rows.json()["executions"]} <= {"acme"}
 
 
-async def test_a_manifest_of_another_tenant_is_refused_for_the_one_of_the_path(
-    api: Api, database_url: str
-) -> None:
+async def test_a_manifest_must_declare_the_tenant_of_the_path(api: Api, database_url: str) -> None:
     await two_tenants(api)
     body = manifest(f"{HUSH}-beta", {"stolen": NIGHTLY})
     async with await api.client("deployer", "acme") as bound:
@@ -158,7 +156,7 @@ async def test_a_manifest_of_another_tenant_is_refused_for_the_one_of_the_path(
     assert [row["schedule_name"] for row in rows] == [f"{HUSH}_job"]
 
 
-async def test_around_the_code_the_database_shows_one_tenant_only(api: Api) -> None:
+async def test_row_level_security_shows_only_one_tenant(api: Api) -> None:
     """Every function of the store, asked without any condition on a tenant."""
     execution = await two_tenants(api)
     beta = TenantId(f"{HUSH}-beta")
@@ -185,7 +183,7 @@ async def test_around_the_code_the_database_shows_one_tenant_only(api: Api) -> N
 
 
 async def test_no_column_that_the_role_may_read_shows_anything_of_others(api: Api) -> None:
-    """Whatever tables there are: what is added some day is looked at, too."""
+    """Covers all tables, including future ones."""
     execution = await two_tenants(api)
     async with api.database.seen_by(TenantId("acme")).transaction() as connection:
         columns: dict[str, list[str]] = {}
@@ -193,9 +191,9 @@ async def test_no_column_that_the_role_may_read_shows_anything_of_others(api: Ap
             columns.setdefault(table, []).append(column)
         for table, names in columns.items():
             rows = await connection.execute(text(f"SELECT {', '.join(names)} FROM {table}"))  # noqa: S608 -- names of the catalog, quoted by it
-            told = "".join(map(str, rows))
-            assert HUSH not in told, table
-            assert execution not in told, table
+            content = "".join(map(str, rows))
+            assert HUSH not in content, table
+            assert execution not in content, table
     assert {"tenantcron.execution", "tenant_acme.tenant_schedule"} <= columns.keys()
     assert len(columns) > 10
 
@@ -210,7 +208,7 @@ _READABLE = text(
 )
 
 
-async def test_webhooks_are_seen_only_by_those_who_see_all_tenants(api: Api) -> None:
+async def test_webhooks_require_access_to_all_tenants(api: Api) -> None:
     await two_tenants(api)
     hush = Webhook(
         name=HUSH, url="https://example.com", event_types=EVENT_TYPES, created_by="maria"
@@ -220,14 +218,12 @@ async def test_webhooks_are_seen_only_by_those_who_see_all_tenants(api: Api) -> 
     seen = {}
     for tenant in (TenantId("acme"), None):
         async with api.database.seen_by(tenant).transaction() as connection:
-            seen[tenant] = [one.name for one in await webhooks.list_health(connection)]
+            seen[tenant] = [health.name for health in await webhooks.list_health(connection)]
 
     assert seen == {"acme": [], None: [HUSH]}
 
 
-async def test_the_role_sees_nothing_where_nobody_says_whose_request_it_is(
-    api: Api, database_url: str
-) -> None:
+async def test_the_role_sees_nothing_without_a_tenant_setting(api: Api, database_url: str) -> None:
     await two_tenants(api)
     with psycopg.connect(database_url) as session:
         session.execute("SET ROLE tenantcron_api")
@@ -250,7 +246,7 @@ async def test_the_role_sees_nothing_where_nobody_says_whose_request_it_is(
         "CREATE TABLE tenantcron.mine (id int)",
     ],
 )
-async def test_the_role_may_read_what_it_needs_and_nothing_else(
+async def test_the_role_may_read_only_the_tables_that_it_needs(
     api: Api, database_url: str, statement: str
 ) -> None:
     await api.tenants("acme")
@@ -260,9 +256,7 @@ async def test_the_role_may_read_what_it_needs_and_nothing_else(
             session.execute(statement)
 
 
-async def test_what_was_made_before_the_role_is_opened_to_it_by_migrate(
-    api: Api, database_url: str
-) -> None:
+async def test_migrate_grants_the_role_access_to_older_tables(api: Api, database_url: str) -> None:
     await two_tenants(api)
     query(database_url, "REVOKE ALL ON SCHEMA tenant_acme FROM tenantcron_api")
     await open_to_api(api.database)

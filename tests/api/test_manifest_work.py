@@ -1,4 +1,4 @@
-"""Work on manifests: where it is done, and how much of it one caller may have at a time."""
+"""Checks of manifests in worker processes, and the slots of a caller."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ async def unfinished(api: Api, token: str, action: str = "plan") -> AsyncIterato
 
 
 async def planned_with(api: Api, token: str, status: int) -> httpx.Response:
-    """Plan until the answer has that status."""
+    """Plan until the response has this status."""
     async with asyncio.timeout(PATIENCE):
         while (got := await planned(api, token)).status_code != status:
             pass
@@ -74,7 +74,7 @@ def key_of(token: str) -> str:
 
 
 @pytest.mark.parametrize("action", ["plan", "apply"])
-async def test_beyond_its_slots_a_caller_gets_429_and_others_are_served(
+async def test_a_caller_without_a_free_slot_gets_429_and_others_are_served(
     api: Api, action: str
 ) -> None:
     await api.tenants("acme")
@@ -128,7 +128,7 @@ async def test_manifests_are_checked_in_another_process(
     assert (got.status_code, got.json()["summary"]["create"]) == (200, 1)
 
 
-async def test_a_process_that_is_killed_costs_one_answer_and_is_replaced(api: Api) -> None:
+async def test_a_killed_worker_process_fails_one_request_and_is_replaced(api: Api) -> None:
     await api.tenants("acme")
     token = await new_token(api.database, "viewer")
     assert (await planned(api, token)).status_code == 200
@@ -159,9 +159,7 @@ def test_no_process_outlives_a_server_that_is_killed(database_url: str, tmp_path
     assert not alive
 
 
-def test_a_server_that_is_stopped_takes_its_processes_with_it(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_a_stopped_server_ends_its_worker_processes(database_url: str, tmp_path: Path) -> None:
     shell = Shell(tmp_path, database_url)
     made = shell("token", "create", "ci", "--role", "viewer", "--format", "json")
     headers = {"Authorization": f"Bearer {json.loads(made.out)['token']}", **YAML}
@@ -170,7 +168,7 @@ def test_a_server_that_is_stopped_takes_its_processes_with_it(
             f"{url}{PLAN}?create_tenants=true", content=BODY, headers=headers, timeout=PATIENCE
         ).raise_for_status()
         workers = psutil.Process(process.pid).children(recursive=True)
-        # As a service manager does, to all of them.
+        # Signal all processes, as a service manager does.
         for each in workers:
             each.terminate()
         process.terminate()

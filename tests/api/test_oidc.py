@@ -1,4 +1,4 @@
-"""Tokens of an OIDC issuer: which are taken, and what they prove."""
+"""Tokens of an OIDC issuer: validation, claims and keys."""
 
 import hashlib
 import hmac
@@ -102,7 +102,7 @@ async def status(api: Api, token: str, path: str = "/v1/tenants") -> int:
         return (await client.get(path)).status_code
 
 
-async def test_a_token_of_the_issuer_proves_who_acts(
+async def test_a_token_of_the_issuer_authenticates_its_actor(
     api: Api, keys: Keys, database_url: str
 ) -> None:
     async with api.with_token(keys.token()) as client:
@@ -117,7 +117,7 @@ async def test_a_token_of_the_issuer_proves_who_acts(
     )
 
 
-async def test_claims_say_what_somebody_may_do_and_for_whom(api: Api, keys: Keys) -> None:
+async def test_claims_determine_the_role_and_the_tenant(api: Api, keys: Keys) -> None:
     bound = keys.token(tenantcron_role="viewer", tenantcron_tenant="acme")
     assert await status(api, bound, "/v1/tenants/acme") == 200
     assert await status(api, bound, "/v1/tenants/beta") == 404
@@ -132,7 +132,7 @@ def unsigned(claims: dict[str, Any]) -> str:
     return f"{'.'.join(encoded)}."
 
 
-async def test_anything_wrong_with_a_token_proves_nothing(api: Api, keys: Keys) -> None:
+async def test_a_token_with_any_defect_is_rejected(api: Api, keys: Keys) -> None:
     public = (
         keys.private["one"]
         .public_key()
@@ -212,7 +212,7 @@ async def test_the_dashboard_signs_in_by_the_same_claims(
     assert ("has no claim <code>tenantcron_tenant</code>" in answer.text) == (claim is None)
 
 
-async def test_made_up_keys_do_not_turn_into_requests_to_the_issuer(api: Api, keys: Keys) -> None:
+async def test_invented_key_ids_do_not_cause_requests_to_the_issuer(api: Api, keys: Keys) -> None:
     assert await status(api, keys.token()) == 200
     asked = keys.asked
     for number in range(5):
@@ -221,9 +221,7 @@ async def test_made_up_keys_do_not_turn_into_requests_to_the_issuer(api: Api, ke
     assert keys.asked <= asked + 1
 
 
-async def test_an_issuer_that_is_away_is_503_at_first_and_no_matter_later(
-    api: Api, keys: Keys
-) -> None:
+async def test_an_unreachable_issuer_is_503_until_its_keys_are_cached(api: Api, keys: Keys) -> None:
     keys.away = True
     assert await status(api, keys.token()) == 503
     keys.away = False
@@ -235,7 +233,7 @@ async def test_an_issuer_that_is_away_is_503_at_first_and_no_matter_later(
     assert await status(api, keys.token()) == 200
 
 
-async def test_keys_of_an_issuer_that_stays_away_count_for_an_hour_and_no_longer(
+async def test_cached_keys_of_an_unreachable_issuer_are_valid_for_an_hour(
     api: Api, keys: Keys
 ) -> None:
     assert await status(api, keys.token()) == 200
@@ -245,12 +243,12 @@ async def test_keys_of_an_issuer_that_stays_away_count_for_an_hour_and_no_longer
     service.keys._fetched_at -= 3_590
     assert await status(api, keys.token()) == 200
     service.keys._fetched_at -= 20
-    # Also in the seconds in which it is not asked again.
+    # Even in the seconds in which the issuer is not queried again.
     assert [await status(api, keys.token()) for _ in range(3)] == [503] * 3
 
 
 @pytest.mark.parametrize("nonsense", [b"", b"[]", b'{"keys": 5}', b'{"keys": [5]}', b"\xff"])
-async def test_what_is_no_key_set_is_an_issuer_that_is_away(
+async def test_an_invalid_key_set_counts_as_an_unreachable_issuer(
     api: Api, keys: Keys, nonsense: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "published", lambda: nonsense)
@@ -269,7 +267,7 @@ RSA = {"strong": (2048, "sig", 200), "short": (1024, "sig", 401), "other use": (
 
 @pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits long")
 @pytest.mark.parametrize("case", RSA.values(), ids=RSA)
-async def test_an_rsa_key_counts_if_it_is_strong_and_for_signatures(
+async def test_an_rsa_key_is_accepted_if_it_is_strong_and_for_signatures(
     api: Api, keys: Keys, case: tuple[int, str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bits, use, expected = case
@@ -305,7 +303,7 @@ async def test_requests_are_counted_by_subject(
             "oidc_jwks_url": url,
         }
         async with api_on(database, tmp_path, **settings | {"api_rate_limit": 3}) as api:
-            # If a minute ends in between, all begins anew, with another subject.
+            # If a minute ends in between, start again with another subject.
             began = None
             while began is None or began != await minute(database):
                 began = await minute(database)
@@ -314,7 +312,9 @@ async def test_requests_are_counted_by_subject(
             assert await status(api, keys.token(sub="grace")) == 200
 
 
-def test_an_issuer_is_set_whole_and_safely_or_not_at_all(tmp_path: Path, database_url: str) -> None:
+def test_the_issuer_settings_must_be_complete_and_use_https(
+    tmp_path: Path, database_url: str
+) -> None:
     shell = Shell(tmp_path, database_url)
     half = shell("serve", TENANTCRON_OIDC_ISSUER=ISSUER)
     unsafe = shell("serve", TENANTCRON_OIDC_JWKS_URL="http://login.example/keys")

@@ -1,4 +1,4 @@
-"""The page on the API is true: its examples work, one after the other, as they stand there."""
+"""The examples in docs/api.md work in order."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ def calls() -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are written for curl")
-def test_the_examples_work_one_after_the_other(database_url: str, tmp_path: Path) -> None:
+def test_the_examples_work_in_order(database_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "examples"
     shutil.copytree(ROOT / "examples", folder)
     shutil.copy(folder / "manifests" / "tenantcron.toml", folder)

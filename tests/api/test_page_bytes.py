@@ -1,4 +1,4 @@
-"""Pages end when they have enough bytes, so that no request can ask for hundreds of mebibytes."""
+"""Pages have a limit of bytes, so that no response has hundreds of mebibytes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,13 +22,13 @@ _INSERT = text(
 
 
 async def record(api: Api, count: int, length: int) -> None:
-    """Insert audit records whose `after` has that length."""
+    """Insert audit records whose `after` has this length."""
     await api.tenants("acme")
     async with api.database.transaction() as connection:
         await connection.execute(_INSERT, {"count": count, "length": length})
 
 
-async def test_a_page_ends_at_its_bound_of_bytes_and_the_next_continues(api: Api) -> None:
+async def test_a_page_ends_at_its_limit_of_bytes_and_the_next_one_continues(api: Api) -> None:
     await record(api, 60, 300_000)
     async with await api.client("viewer") as viewer:
         got = await viewer.get(RECORDS, params={"limit": 500})
@@ -41,7 +41,7 @@ async def test_a_page_ends_at_its_bound_of_bytes_and_the_next_continues(api: Api
     assert pauses == [f"acme/{number}" for number in range(1, 61)]
 
 
-async def test_a_row_that_is_larger_than_a_page_has_a_page_of_its_own(api: Api) -> None:
+async def test_a_row_that_exceeds_the_page_size_has_its_own_page(api: Api) -> None:
     await record(api, 3, MOST_BYTES + 1)
     async with await api.client("viewer") as viewer:
         rows = await pages(viewer, RECORDS, "audit_records", limit=500, entity_type="pause")

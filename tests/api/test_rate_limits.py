@@ -1,4 +1,4 @@
-"""What a process serves a busy token without asking the database for every read."""
+"""Allowances: reads of a busy token without a database query for each."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ PATIENCE = timedelta(seconds=10)
 
 @dataclass
 class Seconds:
-    """A clock that stands still until it is told to go on."""
+    """A clock that the test advances."""
 
     now: float = 1_000.0
 
@@ -40,7 +40,7 @@ def counted(url: str) -> int:
 
 
 async def lasting(database: Database, url: str) -> PresentedToken:
-    """Make a token whose minute does not end: it is one that is still to come."""
+    """Create a token whose minute does not end, because it is in the future."""
     token = presented(await new_token(database, "viewer"))
     begin = (
         "INSERT INTO tenantcron.api_usage (caller, window_start, requests)"
@@ -51,7 +51,7 @@ async def lasting(database: Database, url: str) -> PresentedToken:
     return token
 
 
-async def test_a_revoked_token_reads_for_a_second_more_and_changes_nothing(
+async def test_a_revoked_token_reads_for_up_to_a_second_and_writes_nothing(
     database: Database, tmp_path: Path, database_url: str
 ) -> None:
     clock = Seconds()
@@ -73,7 +73,7 @@ async def test_a_revoked_token_reads_for_a_second_more_and_changes_nothing(
     assert query(database_url, "TABLE tenantcron.tenant") == []
 
 
-async def test_time_goes_on_for_a_proof_that_is_used_again(database: Database) -> None:
+async def test_a_reused_authentication_has_the_current_time(database: Database) -> None:
     clock = Seconds()
     token = presented(await new_token(database, "viewer", lives=timedelta(seconds=60)))
     allowances = Allowances(database, 100_000, PATIENCE, clock)
@@ -88,7 +88,7 @@ async def test_time_goes_on_for_a_proof_that_is_used_again(database: Database) -
     assert found.now - first.now == timedelta(seconds=LIFE / 2)
 
 
-async def test_reads_of_a_busy_token_are_counted_together(
+async def test_reads_of_a_busy_token_are_counted_in_batches(
     database: Database, database_url: str
 ) -> None:
     clock = Seconds()
@@ -103,13 +103,13 @@ async def test_reads_of_a_busy_token_are_counted_together(
     clock.now += 2 * LIFE
     await allowances.read(token)
 
-    # 1, 2, 4, 8 and so on are taken, which makes 127 for a hundred.
+    # 1, 2, 4, 8 and so on are reserved, which makes 127 for a hundred.
     assert ahead == 127
-    # What was not used is given back, and those who are seldom seen are counted one by one.
+    # Unused requests are released, and requests of an idle token are counted one by one.
     assert counted(database_url) == 102
 
 
-async def test_what_was_taken_in_an_earlier_minute_is_not_given_back_to_the_next(
+async def test_unused_requests_of_a_past_minute_are_not_released_to_the_next(
     database: Database, database_url: str
 ) -> None:
     clock = Seconds()
@@ -126,7 +126,7 @@ async def test_what_was_taken_in_an_earlier_minute_is_not_given_back_to_the_next
 
 
 @pytest.mark.parametrize("limit", [7, 150])
-async def test_all_processes_together_serve_the_limit_and_not_one_more(
+async def test_all_processes_together_serve_exactly_the_limit(
     database: Database, database_url: str, limit: int
 ) -> None:
     token = await lasting(database, database_url)
@@ -138,29 +138,29 @@ async def test_all_processes_together_serve_the_limit_and_not_one_more(
         assert found.usage is not None
         return found.usage.requests <= limit
 
-    rounds = [one for one in processes for _ in range(limit)]
-    got = await asyncio.gather(*(is_served(one) for one in rounds))
+    rounds = [process for process in processes for _ in range(limit)]
+    got = await asyncio.gather(*(is_served(process) for process in rounds))
 
     assert sum(got) == limit
 
 
-async def test_one_by_one_the_last_requests_of_a_minute_are_to_be_had(
+async def test_the_last_requests_of_a_minute_are_counted_one_by_one(
     database: Database, database_url: str
 ) -> None:
     token = await lasting(database, database_url)
-    one, two = (Allowances(database, 50, PATIENCE, Seconds()) for _ in range(2))
+    first, second = (Allowances(database, 50, PATIENCE, Seconds()) for _ in range(2))
     got = 0
     for number in range(120):
-        found = await (one if number < 30 else two).read(token)
+        found = await (first if number < 30 else second).read(token)
         assert found is not None
         assert found.usage is not None
         got += found.usage.requests <= 50
 
-    # What the first still holds is missing: a tenth of what was left, at most.
+    # The allowance of the first process is missing: at most a tenth of the rest.
     assert 46 <= got <= 50
 
 
-async def test_a_wrong_secret_gains_nothing_from_a_right_one(api: Api) -> None:
+async def test_a_wrong_secret_cannot_use_the_allowance_of_the_right_one(api: Api) -> None:
     token = await new_token(api.database, "viewer")
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
     async with api.with_token(token) as good, api.with_token(wrong) as bad:

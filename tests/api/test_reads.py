@@ -1,4 +1,4 @@
-"""Reads: what there is, page by page, and only if it is new to the caller."""
+"""Reads: lists, pages, filters and ETags."""
 
 import re
 from uuid import UUID
@@ -70,7 +70,7 @@ async def test_the_former_name_of_retrying_is_refused_and_the_error_has_the_new_
     assert "RETRYING" in got.text
 
 
-async def test_what_comes_meanwhile_moves_no_page(api: Api) -> None:
+async def test_concurrent_inserts_do_not_shift_pages(api: Api) -> None:
     await api.tenants("acme")
     await executions(api, "acme", 9)
     async with await api.client("viewer") as viewer:
@@ -109,11 +109,14 @@ async def test_versions_of_a_manifest_are_listed_and_shown(api: Api) -> None:
         missing = await viewer.get(f"{path}/4")
 
     assert [row["version"] for row in rows] == [3, 2, 1]
-    assert [one["schedule_name"] for one in shown["document"]["schedules"]] == ["s000", "s001"]
+    assert [schedule["schedule_name"] for schedule in shown["document"]["schedules"]] == [
+        "s000",
+        "s001",
+    ]
     assert (missing.status_code, missing.json()["code"]) == (404, "TC703")
 
 
-async def test_a_path_with_a_slash_too_many_leads_nowhere_else(api: Api) -> None:
+async def test_a_path_with_a_trailing_slash_is_not_redirected(api: Api) -> None:
     async with await api.client("viewer") as viewer:
         answer = await viewer.get("/v1/tenants/", headers={"Host": "evil.example"})
 
@@ -121,7 +124,7 @@ async def test_a_path_with_a_slash_too_many_leads_nowhere_else(api: Api) -> None
     assert "location" not in answer.headers
 
 
-async def test_audit_records_of_both_kinds_come_in_one_list(api: Api) -> None:
+async def test_audit_records_of_both_schemas_are_in_one_list(api: Api) -> None:
     await api.tenants("acme")
     await apply(api, "acme", numbered(3))
     async with await api.client("operator") as operator:
@@ -129,7 +132,7 @@ async def test_audit_records_of_both_kinds_come_in_one_list(api: Api) -> None:
         await operator.post(f"{path}/schedules/s000:pause", json={"reason": "partner is down"})
         rows = await pages(operator, f"{path}/audit-records", "audit_records")
         paused = await operator.get(f"{path}/audit-records", params={"entity_type": "pause"})
-        one = await operator.get(f"{path}/audit-records", params={"entity_id": "s001"})
+        of_schedule = await operator.get(f"{path}/audit-records", params={"entity_id": "s001"})
 
     kinds = [(row["entity_type"], row["operation"]) for row in rows]
     assert kinds == [("pause", "pause"), *[("schedule", "create")] * 3, ("tenant", "create")]
@@ -137,10 +140,10 @@ async def test_audit_records_of_both_kinds_come_in_one_list(api: Api) -> None:
     assert made == sorted(made, reverse=True)
     (pause,) = paused.json()["audit_records"]
     assert (pause["entity_id"], pause["after"]["reason"]) == ("acme/s000", "partner is down")
-    assert [row["entity_id"] for row in one.json()["audit_records"]] == ["s001"]
+    assert [row["entity_id"] for row in of_schedule.json()["audit_records"]] == ["s001"]
 
 
-async def test_one_schedule_tells_where_it_stands_and_why_it_did_not_run(api: Api) -> None:
+async def test_a_schedule_has_its_state_and_why_it_did_not_run(api: Api) -> None:
     await api.tenants("acme")
     await apply(api, "acme", {"nightly": NIGHTLY})
     async with await api.client("viewer") as viewer:
@@ -175,7 +178,7 @@ async def test_an_execution_is_shown_with_its_attempts(api: Api) -> None:
         "/v1/tenants/acme/audit-records",
     ],
 )
-async def test_who_has_it_already_is_told_so_until_it_changes(api: Api, path: str) -> None:
+async def test_a_cached_resource_is_304_until_it_changes(api: Api, path: str) -> None:
     await api.tenants("acme")
     async with await api.client("admin") as admin:
         first = await admin.get(path)
@@ -192,7 +195,7 @@ async def test_who_has_it_already_is_told_so_until_it_changes(api: Api, path: st
     assert after.headers["etag"] != first.headers["etag"]
 
 
-async def test_a_place_that_no_page_ended_with_is_refused_or_leads_nowhere(api: Api) -> None:
+async def test_an_invalid_position_is_rejected_or_returns_an_empty_page(api: Api) -> None:
     await api.tenants("acme")
     of_acme = ("schedules", "manifest-versions", "audit-records")
     paths = ["/v1/tenants", "/v1/executions", *(f"/v1/tenants/acme/{name}" for name in of_acme)]
@@ -219,22 +222,24 @@ async def test_lists_are_read_in_the_order_of_an_index(api: Api) -> None:
 
     newest = await explained(
         api.database,
-        lambda one: execution_history.page(one, ExecutionFilter(), before=None, limit=50),
+        lambda session: execution_history.page(session, ExecutionFilter(), before=None, limit=50),
     )
     of_tenant = await explained(
         api.database,
-        lambda one: execution_history.page(
-            one, ExecutionFilter(TenantId("acme")), before=None, limit=50
+        lambda session: execution_history.page(
+            session, ExecutionFilter(TenantId("acme")), before=None, limit=50
         ),
     )
     records = await explained(
         api.database,
-        lambda one: anext(
-            audit_records.page(one, TenantId("acme"), None, AuditFilter(), before=None, limit=50)
+        lambda session: anext(
+            audit_records.page(
+                session, TenantId("acme"), None, AuditFilter(), before=None, limit=50
+            )
         ),
     )
     assert "scheduled_for_id_idx" in newest
-    # What is live is small, and read in whichever way is cheapest.
+    # The table of live executions is small, so any plan is fine.
     assert not re.search('"Seq Scan"[^{]*"Relation Name": "execution_past', newest + of_tenant)
     assert "tenant_id_scheduled_for_id_idx" in of_tenant
     assert "audit_record_tenant_idx" in records

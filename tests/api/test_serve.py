@@ -1,4 +1,4 @@
-"""`tenantcron serve` as a process, and its description as a contract."""
+"""`tenantcron serve` as a process, and its OpenAPI description as a contract."""
 
 import json
 import os
@@ -27,7 +27,9 @@ def events(text: str) -> dict[str, dict[str, object]]:
     return {line["event"]: line for line in lines}
 
 
-def test_it_serves_until_it_is_told_to_stop_and_says_how(database_url: str, tmp_path: Path) -> None:
+def test_the_server_runs_until_a_signal_and_logs_its_start(
+    database_url: str, tmp_path: Path
+) -> None:
     shell = Shell(tmp_path, database_url)
     token = json.loads(shell("token", "create", "ci", "--role", "viewer", "--format", "json").out)[
         "token"
@@ -48,7 +50,7 @@ def test_it_serves_until_it_is_told_to_stop_and_says_how(database_url: str, tmp_
     assert token not in err
 
 
-def test_anonymous_access_is_said_at_the_start(database_url: str, tmp_path: Path) -> None:
+def test_anonymous_access_is_logged_at_the_start(database_url: str, tmp_path: Path) -> None:
     with serving(Shell(tmp_path, database_url), "--anonymous") as (url, process):
         got = httpx.get(f"{url}/v1/tenants", timeout=PATIENCE)
         process.send_signal(signal.SIGTERM)
@@ -58,7 +60,7 @@ def test_anonymous_access_is_said_at_the_start(database_url: str, tmp_path: Path
     assert "api_anonymous" in events(err)
 
 
-def test_a_port_that_is_taken_is_told_at_once_and_nothing_is_said_to_have_started(
+def test_a_used_port_is_reported_at_once_without_a_start_event(
     database_url: str, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -70,12 +72,12 @@ def test_a_port_that_is_taken_is_told_at_once_and_nothing_is_said_to_have_starte
     assert "api_started" not in called.err
 
 
-def test_a_log_that_nobody_reads_stops_nothing(database_url: str, tmp_path: Path) -> None:
+def test_an_unread_log_does_not_block_the_server(database_url: str, tmp_path: Path) -> None:
     with (
         serving(Shell(tmp_path, database_url), "--anonymous") as (url, process),
         httpx.Client(base_url=url, timeout=PATIENCE) as client,
     ):
-        # Several times what a pipe holds.
+        # Several times the size of a pipe.
         codes = {client.get("/healthz").status_code for _ in range(1_000)}
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=PATIENCE)
@@ -86,7 +88,7 @@ def test_a_log_that_nobody_reads_stops_nothing(database_url: str, tmp_path: Path
 
 @pytest.fixture
 def plain_url(server: Server) -> Iterator[str]:
-    """A database whose owner may make no roles, nor take on the API's."""
+    """A database whose owner may neither create roles nor use that of the API."""
     with server.database("template1") as url:
         name = urlsplit(url).path.removeprefix("/")
         server.execute("CREATE ROLE {} LOGIN", ROLE_LESS)
@@ -99,7 +101,9 @@ def plain_url(server: Server) -> Iterator[str]:
             server.execute("DROP ROLE {}", ROLE_LESS)
 
 
-def test_who_may_not_make_roles_is_served_and_told(plain_url: str, tmp_path: Path) -> None:
+def test_a_login_without_createrole_is_served_with_a_warning(
+    plain_url: str, tmp_path: Path
+) -> None:
     shell = Shell(tmp_path, plain_url)
     assert shell("migrate").code == 0
     assert shell("tenant", "create", "acme").code == 0
@@ -114,7 +118,7 @@ def test_who_may_not_make_roles_is_served_and_told(plain_url: str, tmp_path: Pat
     assert "api_without_row_security" in events(err)
 
 
-def test_it_is_not_ready_while_the_database_is_away(server: Server, tmp_path: Path) -> None:
+def test_it_is_not_ready_while_the_database_is_unreachable(server: Server, tmp_path: Path) -> None:
     with server.database("migrated") as url:
         shell = Shell(tmp_path, url)
         with serving(shell, "--anonymous") as (address, _):
@@ -133,10 +137,10 @@ def test_it_is_not_ready_while_the_database_is_away(server: Server, tmp_path: Pa
 
 
 @pytest.mark.parametrize("of", [("--role", "admin"), ("--role", "operator", "--tenant", "acme")])
-def test_the_description_holds_against_schemathesis(
+def test_the_openapi_description_passes_schemathesis(
     database_url: str, tmp_path: Path, of: tuple[str, ...]
 ) -> None:
-    """Every request that the description allows, and many that it does not."""
+    """Send requests that match the description, and many that do not."""
     shell = Shell(tmp_path, database_url)
     shell("tenant", "create", "acme")
     (tmp_path / "acme.yaml").write_text(
@@ -163,7 +167,7 @@ def test_the_description_holds_against_schemathesis(
                 "--workers=1",
                 "--phases=coverage,fuzzing",
                 f"--request-timeout={PATIENCE}",
-                # How long examples take to draw says nothing about the API.
+                # The time to generate examples does not matter for the API.
                 "--suppress-health-check=too_slow",
             ],
             cwd=tmp_path,

@@ -11,7 +11,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.store.connection.engine import open_database
 
 TIMEOUT = timedelta(seconds=1)
-# A busy machine needs a while.
+# Generous, for a busy machine.
 SLOW_MACHINE = 5.0
 
 

@@ -48,7 +48,7 @@ async def test_a_label_that_is_not_valid_is_a_422(api: Api, labels: dict[str, ob
         assert (await admin.get("/v1/tenants", params={"label": "x="})).status_code == 422
 
 
-async def test_what_the_source_manages_is_a_409_that_says_where(
+async def test_a_change_of_a_sourced_tenant_is_409_and_names_the_source(
     api: Api, platform: Platform
 ) -> None:
     await platform.refresh()

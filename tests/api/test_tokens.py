@@ -1,4 +1,4 @@
-"""Execution tokens at the API: active while their attempt runs, and renewed for as long."""
+"""Execution tokens at the API: introspection and renewal while their attempt runs."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ AS_JSON = {"Content-Type": "application/json"}
 
 @dataclass
 class World:
-    """A scheduler's database with one running execution, and an API that looks at it."""
+    """A scheduler's database with a running execution, and an API on it."""
 
     api: Api
     scheduling: Scheduling
@@ -63,7 +63,7 @@ class World:
         answer = await self.asked(token, bearer)
         assert answer.status_code == 200, answer.text
         active: bool = answer.json()["active"]
-        # What is not active is answered alike.
+        # The response is the same for all inactive tokens.
         assert active or answer.json() == {"active": False}
         return active
 
@@ -105,13 +105,13 @@ async def world(database: Database, tmp_path: Path) -> AsyncIterator[World]:
         yield World(Api(database, url, service), scheduling, settings, keys, claimed)
 
 
-async def test_the_token_of_a_running_attempt_is_active_and_said_in_full(world: World) -> None:
+async def test_the_token_of_a_running_attempt_is_active_with_all_claims(world: World) -> None:
     token = await world.token()
     answer = await world.asked(token)
     assert answer.headers["cache-control"] == "no-store"
-    said = answer.json()
-    assert len(said.pop("jti")) == 36
-    assert said == {
+    claims = answer.json()
+    assert len(claims.pop("jti")) == 36
+    assert claims == {
         "active": True,
         "token_type": "Bearer",
         "iss": "https://cron.internal",
@@ -144,7 +144,7 @@ async def succeed(world: World) -> None:
 
 
 async def lose_and_start_again(world: World) -> None:
-    """Let another replica run it."""
+    """Move the execution to another replica."""
     world.scheduling.clock.advance(minutes=2)
     await recover_lost(world.scheduling.replica())
     world.scheduling.clock.advance(minutes=1)
@@ -204,7 +204,7 @@ async def test_a_token_of_the_new_attempt_is_active_while_the_old_one_is_not(wor
     assert [await world.is_active(token) for token in (old, await world.token())] == [False, True]
 
 
-async def test_what_is_not_ours_is_inactive(world: World) -> None:
+async def test_a_foreign_token_is_inactive(world: World) -> None:
     token = await world.token()
     stranger = generate(Algorithm.EDDSA)
     claims = jwt.decode(token, options={"verify_signature": False})
@@ -222,7 +222,7 @@ async def test_what_is_not_ours_is_inactive(world: World) -> None:
         token[:-4],
         jwt.encode(claims, stranger.private, "EdDSA", headers={"kid": stranger.public.kid}),
         jwt.encode(claims, stranger.private, "EdDSA", headers=kid),
-        # By an earlier release, which did not name the attempt; and of another attempt.
+        # From an earlier release, without the attempt; and of another attempt.
         jwt.encode(older, signing.private, "EdDSA", headers=kid),
         jwt.encode({**claims, "lease": "0" * 32}, signing.private, "EdDSA", headers=kid),
         jwt.encode({**claims, "iss": "elsewhere"}, signing.private, "EdDSA", headers=kid),
@@ -260,12 +260,12 @@ async def test_a_bearer_that_is_not_ascii_is_refused(world: World) -> None:
     assert [answer.status_code for answer in answers] == [401, 401]
 
 
-async def test_another_caller_has_to_prove_who_it_is(world: World) -> None:
+async def test_another_caller_must_be_authenticated(world: World) -> None:
     token = await world.token()
     assert (await world.asked(token, None)).status_code == 401
     assert (await world.asked(token, "tc_nonsense")).status_code == 401
     other = await world.token()
-    # A token speaks for itself only.
+    # A token can introspect only itself.
     assert (await world.asked(token, other)).status_code == 401
 
 
@@ -291,7 +291,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("request_", "status"), BODIES.values(), ids=BODIES)
-async def test_a_body_that_is_not_as_described_is_refused(
+async def test_an_invalid_body_is_rejected(
     world: World, request_: dict[str, Any], status: int
 ) -> None:
     async with world.api.with_token(await world.token()) as client:
@@ -312,7 +312,7 @@ async def test_an_active_token_is_renewed_with_the_same_claims(world: World) -> 
     assert changed == {"jti", "iat", "nbf", "exp"}
     assert new["exp"] == NOON_SECONDS + 4 * 60 + 300
     assert new["lease"] == lease_digest(*world.claimed.lease)
-    # The old one is not taken back: a request that is under way may carry it.
+    # The old token stays valid, because a running request may carry it.
     assert await world.is_active(token)
     await world.later(minutes=2)
     assert not await world.is_active(token)

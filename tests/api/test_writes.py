@@ -1,4 +1,4 @@
-"""Writes: done once, whole or not at all, by the same functions as the command line's."""
+"""Writes: atomic, idempotent, and the same as on the command line."""
 
 import asyncio
 import json
@@ -15,19 +15,19 @@ from tenantcron.store.rows import idempotency_keys
 PLAN, APPLY = "/v1/tenants/acme/manifest:plan", "/v1/tenants/acme/manifest:apply"
 
 
-async def test_a_plan_tells_what_the_command_line_tells_and_writes_nothing(
+async def test_a_plan_equals_that_of_the_command_line_and_writes_nothing(
     api: Api, database_url: str, tmp_path: Path
 ) -> None:
     await api.tenants("acme")
     body = manifest("acme", {"nightly": NIGHTLY})
     (tmp_path / "acme.yaml").write_text(body)
     async with await api.client("viewer") as viewer:
-        told = (await viewer.post(PLAN, content=body, headers=YAML)).json()
+        response = (await viewer.post(PLAN, content=body, headers=YAML)).json()
     shell = Shell(tmp_path, database_url)
     called = await asyncio.to_thread(shell, "plan", "acme.yaml", "--format", "json")
 
-    said = json.loads(called.out)
-    assert told | {"at": 0} == said | {"at": 0}
+    printed = json.loads(called.out)
+    assert response | {"at": 0} == printed | {"at": 0}
     assert names(database_url, "acme") == []
 
 
@@ -39,13 +39,13 @@ async def test_an_apply_takes_yaml_and_json(api: Api, database_url: str) -> None
         "sagas": [{"name": "weekly", "trigger": {"scheduled": {"cron": "0 2 * * 1"}}}],
     }
     async with await api.client("deployer") as deployer:
-        one = await deployer.post(
+        yaml = await deployer.post(
             APPLY, content=manifest("acme", {"nightly": NIGHTLY}), headers=YAML
         )
-        two = await deployer.post(f"{APPLY}?source_ref=3f2a9c1", json=document)
+        as_json = await deployer.post(f"{APPLY}?source_ref=3f2a9c1", json=document)
         other = await deployer.post(APPLY, content=b"x", headers={"Content-Type": "text/html"})
 
-    assert [one.json()["tenants"][0]["status"], two.json()["tenants"][0]["status"]] == [
+    assert [yaml.json()["tenants"][0]["status"], as_json.json()["tenants"][0]["status"]] == [
         "applied",
         "applied",
     ]
@@ -54,7 +54,7 @@ async def test_an_apply_takes_yaml_and_json(api: Api, database_url: str) -> None
     assert (other.status_code, other.json()["code"]) == (415, "TC713")
 
 
-async def test_a_bad_manifest_is_422_with_all_places(api: Api, database_url: str) -> None:
+async def test_an_invalid_manifest_is_422_with_all_diagnostics(api: Api, database_url: str) -> None:
     await api.tenants("acme")
     body = manifest("acme", {"a": 'cron: "61 * * * *"', "b": f"{NIGHTLY}, timezone: Europe/Londn"})
     async with await api.client("deployer") as deployer:
@@ -67,8 +67,13 @@ async def test_a_bad_manifest_is_422_with_all_places(api: Api, database_url: str
             assert got.headers["content-type"] == "application/problem+json"
             assert problem["code"] == "TC605"
             places = [
-                (one["code"], one["file"], one["line"], one["column"] > 1)
-                for one in problem["tenants"][0]["diagnostics"]
+                (
+                    diagnostic["code"],
+                    diagnostic["file"],
+                    diagnostic["line"],
+                    diagnostic["column"] > 1,
+                )
+                for diagnostic in problem["tenants"][0]["diagnostics"]
             ]
             file = "manifests/acme.yaml"
             assert places == [("TC201", file, 6, True), ("TC205", file, 9, True)]
@@ -101,7 +106,7 @@ async def test_a_stale_plan_is_409(api: Api, database_url: str) -> None:
     assert names(database_url, "acme") == ["other"]
 
 
-async def test_if_match_lets_a_write_through_only_if_nothing_has_changed(
+async def test_if_match_allows_a_write_only_if_nothing_has_changed(
     api: Api, database_url: str
 ) -> None:
     await api.tenants("acme")
@@ -122,7 +127,7 @@ async def test_if_match_lets_a_write_through_only_if_nothing_has_changed(
     assert names(database_url, "acme") == []
 
 
-async def test_an_admin_adopts_a_schema_that_is_there(api: Api, database_url: str) -> None:
+async def test_an_admin_adopts_an_existing_schema(api: Api, database_url: str) -> None:
     query(database_url, 'CREATE SCHEMA "Org acme"')
     async with await api.client("admin") as admin:
         made = await admin.post("/v1/tenants", json={"tenant": "acme", "schema": "Org acme"})
@@ -139,7 +144,7 @@ async def test_an_admin_adopts_a_schema_that_is_there(api: Api, database_url: st
     assert [schedule["name"] for schedule in shown.json()["schedules"]] == ["nightly"]
 
 
-async def test_admins_decide_a_tenants_life(api: Api, database_url: str) -> None:
+async def test_admins_manage_the_life_cycle_of_a_tenant(api: Api, database_url: str) -> None:
     async with await api.client("admin") as admin:
         made = await admin.post("/v1/tenants", json={"tenant": "acme", "max_concurrent": 3})
         twice = await admin.post("/v1/tenants", json={"tenant": "acme"})
@@ -154,7 +159,7 @@ async def test_admins_decide_a_tenants_life(api: Api, database_url: str) -> None
             "/v1/tenants/acme:deprovision",
             json={"reason": "over", "drop_schema": True, "confirm": "acme"},
         )
-        unknown = await admin.post("/v1/tenants/nobody:suspend", json={"reason": "x"})
+        unknown = await admin.post("/v1/tenants/unknown:suspend", json={"reason": "x"})
 
     assert (made.status_code, made.headers["location"]) == (201, "/v1/tenants/acme")
     assert made.json()["max_concurrent"] == 3
@@ -232,9 +237,7 @@ async def test_operators_cancel_and_retry_executions(api: Api) -> None:
     assert retried.json()["state"] == "PENDING"
 
 
-async def test_a_write_that_comes_twice_with_its_key_is_done_once(
-    api: Api, database_url: str
-) -> None:
+async def test_a_repeated_write_with_its_key_runs_once(api: Api, database_url: str) -> None:
     await api.tenants("acme")
     await apply(api, "acme", {"nightly": NIGHTLY})
     path, key = "/v1/tenants/acme/schedules/nightly:trigger", {"Idempotency-Key": "k-1"}
@@ -245,8 +248,8 @@ async def test_a_write_that_comes_twice_with_its_key_is_done_once(
         elsewhere = await operator.post(
             path.replace("trigger", "resume"), json={"reason": "rerun"}, headers=key
         )
-    async with await api.client("operator") as somebody_else:
-        theirs = await somebody_else.post(path, json={"reason": "rerun"}, headers=key)
+    async with await api.client("operator") as second_operator:
+        theirs = await second_operator.post(path, json={"reason": "rerun"}, headers=key)
 
     assert second.content == first.content
     assert second.headers["idempotency-replayed"] == "true"
@@ -257,15 +260,15 @@ async def test_a_write_that_comes_twice_with_its_key_is_done_once(
     assert len(query(database_url, "TABLE tenantcron.execution")) == 2
 
 
-async def test_twins_that_come_at_once_do_the_work_once(
+async def test_concurrent_duplicates_run_once(
     database: Database, tmp_path: Path, database_url: str
 ) -> None:
-    async with api_on(database, tmp_path) as one, api_on(database, tmp_path) as two:
-        await one.tenants("acme")
-        await apply(one, "acme", {"nightly": NIGHTLY})
+    async with api_on(database, tmp_path) as left, api_on(database, tmp_path) as right:
+        await left.tenants("acme")
+        await apply(left, "acme", {"nightly": NIGHTLY})
         token = await new_token(database, "operator")
         path, key = "/v1/tenants/acme/schedules/nightly:trigger", {"Idempotency-Key": "twins"}
-        async with one.with_token(token) as first, two.with_token(token) as second:
+        async with left.with_token(token) as first, right.with_token(token) as second:
             answers = await asyncio.gather(
                 *(client.post(path, json={}, headers=key) for client in (first, second) * 4)
             )
@@ -289,7 +292,7 @@ async def test_a_refused_write_leaves_no_key(api: Api, database_url: str) -> Non
     assert (refused.status_code, done.status_code) == (409, 200)
 
 
-async def test_a_refused_apply_with_a_key_changes_nothing_and_may_come_again(
+async def test_a_refused_apply_with_a_key_changes_nothing_and_may_be_repeated(
     api: Api, database_url: str
 ) -> None:
     await api.tenants("acme")
@@ -307,7 +310,7 @@ async def test_a_refused_apply_with_a_key_changes_nothing_and_may_come_again(
     assert len(versions(database_url, "acme")) == 2
 
 
-async def test_a_key_counts_for_a_day(api: Api, database_url: str) -> None:
+async def test_a_key_is_valid_for_a_day(api: Api, database_url: str) -> None:
     await api.tenants("acme")
     await apply(api, "acme", {"nightly": NIGHTLY})
     path, key = "/v1/tenants/acme/schedules/nightly:trigger", {"Idempotency-Key": "old"}
@@ -341,7 +344,7 @@ async def test_a_key_counts_for_a_day(api: Api, database_url: str) -> None:
         ("/v1/tenants/acme:suspend", {"reason": "x" * 501}),
     ],
 )
-async def test_a_body_that_is_not_as_described_is_422_and_changes_nothing(
+async def test_an_invalid_body_is_422_and_changes_nothing(
     api: Api, database_url: str, path: str, body: object
 ) -> None:
     async with await api.client("admin") as admin:
@@ -351,9 +354,13 @@ async def test_a_body_that_is_not_as_described_is_422_and_changes_nothing(
     assert query(database_url, "TABLE tenantcron.tenant") == []
 
 
-async def test_several_mistakes_are_told_at_once(api: Api) -> None:
+async def test_several_errors_are_reported_at_once(api: Api) -> None:
     async with await api.client("admin") as admin:
         body = {"tenant": "Acme", "max_schedules": -1, "weight": 3}
         got = await admin.post("/v1/tenants", json=body)
 
-    assert {one["name"] for one in got.json()["errors"]} == {"tenant", "max_schedules", "weight"}
+    assert {error["name"] for error in got.json()["errors"]} == {
+        "tenant",
+        "max_schedules",
+        "weight",
+    }

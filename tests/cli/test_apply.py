@@ -1,4 +1,4 @@
-"""`tenantcron apply-manifest`: its answer, who applies, and the summary of a pipeline."""
+"""`tenantcron apply-manifest`: its output, its actor, and the job summary of a pipeline."""
 
 import json
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return Shell(tmp_path, database_url)
 
 
-def test_the_answer_says_what_was_done(shell: Shell, database_url: str) -> None:
+def test_the_json_reports_the_changes(shell: Shell, database_url: str) -> None:
     called = shell("apply-manifest", "acme.yaml", "--create-tenants", "--format", "json")
 
     assert (called.code, called.err) == (0, "")
     answer = json.loads(called.out)
     (tenant,) = answer["tenants"]
     assert (tenant["status"], tenant["manifest_version"]) == ("applied", 1)
-    assert [(one["action"], one["schedule"]) for one in tenant["changes"]] == [
+    assert [(change["action"], change["schedule"]) for change in tenant["changes"]] == [
         ("create", "s000"),
         ("create", "s001"),
     ]
-    assert [one["name"] for one in tenant["schedules"]] == names(database_url, "acme")
-    assert all(len(one["next_executions"]) == 3 for one in tenant["schedules"])
+    assert [schedule["name"] for schedule in tenant["schedules"]] == names(database_url, "acme")
+    assert all(len(schedule["next_executions"]) == 3 for schedule in tenant["schedules"])
     assert answer["summary"]["create"] == 2
 
     again = json.loads(shell("apply-manifest", "acme.yaml", "--format", "json").out)
@@ -44,7 +44,7 @@ def test_the_answer_says_what_was_done(shell: Shell, database_url: str) -> None:
     assert again["summary"]["unchanged"] == 2
 
 
-def test_text_says_what_was_done(shell: Shell) -> None:
+def test_the_text_reports_the_changes(shell: Shell) -> None:
     called = shell("apply-manifest", "acme.yaml", "--create-tenants")
 
     lines = called.out.splitlines()
@@ -55,7 +55,7 @@ def test_text_says_what_was_done(shell: Shell) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Where somebody applies, and who that is on record."""
+    """An environment, and the actor that an apply in it records."""
 
     who: tuple[str, str, str]
     variables: dict[str, str]
@@ -76,7 +76,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_who_applies_is_on_record(shell: Shell, database_url: str, case: Case) -> None:
+def test_the_actor_of_an_apply_is_recorded(shell: Shell, database_url: str, case: Case) -> None:
     options = ("acme.yaml", "--create-tenants", *case.options)
 
     assert shell("apply-manifest", *options, **case.variables).code == 0
@@ -115,7 +115,7 @@ def test_a_wrong_option_is_wrong_use_and_changes_nothing(
     assert footprint(database_url) == before
 
 
-def test_a_file_that_is_not_there_is_wrong_use(shell: Shell) -> None:
+def test_a_missing_file_is_a_usage_error(shell: Shell) -> None:
     called = shell("apply-manifest", "missing.yaml")
 
     assert called.code == 2
@@ -168,7 +168,7 @@ def test_the_summary_page_of_a_pipeline_is_appended_to_and_escaped(
     assert "- `-` delete x\\` \\<img src=y\\> \\| \\*\\*b\\*\\*" in text
 
 
-def test_a_summary_page_stays_below_what_the_pipeline_takes(shell: Shell) -> None:
+def test_a_job_summary_stays_below_the_limit_of_the_pipeline(shell: Shell) -> None:
     long = "x" * 120
     for number in range(60):
         text = manifest(
@@ -183,7 +183,7 @@ def test_a_summary_page_stays_below_what_the_pipeline_takes(shell: Shell) -> Non
     assert page.read_text(encoding="utf-8").rstrip().endswith("more tenants")
 
 
-def test_a_summary_page_that_cannot_be_written_does_not_fail_what_is_done(
+def test_a_job_summary_that_cannot_be_written_does_not_fail_the_apply(
     shell: Shell, database_url: str
 ) -> None:
     page = str(shell.folder / "no" / "summary.md")
@@ -205,7 +205,7 @@ def test_warnings_do_not_keep_a_manifest_from_being_applied(
 
     (tenant,) = json.loads(called.out)["tenants"]
     assert (called.code, tenant["status"]) == (0, "applied")
-    assert [one["code"] for one in tenant["diagnostics"]] == ["TC204"]
+    assert [diagnostic["code"] for diagnostic in tenant["diagnostics"]] == ["TC204"]
     assert names(database_url, "acme") == ["odd"]
 
 
@@ -219,7 +219,7 @@ def test_the_tenant_can_be_named_by_the_command(shell: Shell, database_url: str)
     assert names(database_url, "beta") == ["s000"]
 
 
-def test_all_records_of_one_command_carry_one_correlation_id(
+def test_all_records_of_a_command_have_the_same_correlation_id(
     tmp_path: Path, database_url: str
 ) -> None:
     shell = Shell(tmp_path, database_url)

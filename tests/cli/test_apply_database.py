@@ -1,4 +1,4 @@
-"""The database of the commands: away, refused, not set up, or none at all."""
+"""The database of the commands: unreachable, refused, not migrated, or none."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def assert_one_clear_line(shell: Shell, words: str, *secrets: str) -> None:
             assert secret not in called.err
 
 
-def test_a_server_that_is_away(folder: Path) -> None:
+def test_a_server_that_is_unreachable(folder: Path) -> None:
     shell = Shell(folder, "postgresql://maria:hunter2@127.0.0.1:1/tenants")
 
     assert_one_clear_line(shell, "cannot connect to maria@127.0.0.1:1/tenants", "hunter2")
@@ -50,12 +50,12 @@ def test_a_database_that_is_not_migrated(folder: Path, empty_database_url: str) 
 @pytest.mark.parametrize(
     "url", ["mysql://root:hunter2@x/y", "hunter2", "postgresql://a:hun/ter2@b"]
 )
-def test_what_is_no_url(folder: Path, url: str) -> None:
+def test_an_invalid_url(folder: Path, url: str) -> None:
     assert_one_clear_line(Shell(folder, url), "postgresql://user:password@host:port", "hun")
 
 
-def test_nothing_is_needed_on_a_fresh_machine(run_folder: Path, folder: Path) -> None:
-    """No database is named and none is there: the embedded server is set up on the way."""
+def test_a_fresh_machine_needs_no_setup(run_folder: Path, folder: Path) -> None:
+    """Without a database URL, the command sets up the embedded server."""
     fresh = run_folder / "fresh"
     fresh.mkdir()
     (folder / "acme.yaml").rename(fresh / "acme.yaml")

@@ -1,4 +1,4 @@
-"""Many tenants at once: what is wrong with one stays with that one."""
+"""Applies of many tenants: the failure of a tenant does not affect the others."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,11 @@ def apply(shell: Shell, *options: str) -> Called:
 
 def errors(called: Called) -> dict[str, str]:
     tenants = json.loads(called.out)["tenants"]
-    return {one["tenant"] or one["file"]: one["error"]["code"] for one in tenants if "error" in one}
+    return {
+        tenant["tenant"] or tenant["file"]: tenant["error"]["code"]
+        for tenant in tenants
+        if "error" in tenant
+    }
 
 
 def test_every_kind_of_failure_is_reported_and_the_others_are_applied(
@@ -89,9 +93,9 @@ def test_two_manifests_for_one_tenant_are_both_refused_and_name_the_problem(
     called = apply(shell)
 
     assert called.code == 1
-    told = json.loads(called.out)["tenants"]
-    assert [(one["tenant"], one["status"]) for one in told] == [("acme", "failed")] * 2
-    assert {code["code"] for one in told for code in one["diagnostics"]} == {"TC501"}
+    tenants = json.loads(called.out)["tenants"]
+    assert [(tenant["tenant"], tenant["status"]) for tenant in tenants] == [("acme", "failed")] * 2
+    assert {found["code"] for tenant in tenants for found in tenant["diagnostics"]} == {"TC501"}
     assert footprint(database_url) == before
 
 
@@ -114,7 +118,7 @@ def test_text_and_markdown_name_the_failures_too(shell: Shell) -> None:
 def test_a_tenant_without_its_table_is_named_also_when_it_is_unchanged(
     shell: Shell, database_url: str
 ) -> None:
-    """The file is known already, but what it was applied to is not there any more."""
+    """The file is unchanged, but its tenant no longer exists."""
     for tenant in HEALTHY:
         write(shell, tenant, 1)
     apply(shell, "--create-tenants")
@@ -126,7 +130,7 @@ def test_a_tenant_without_its_table_is_named_also_when_it_is_unchanged(
     assert "does not exist" in json.loads(called.out)["tenants"][1]["error"]["message"]
 
 
-def test_a_suspended_tenant_is_still_kept_in_line(shell: Shell, database_url: str) -> None:
+def test_a_suspended_tenant_is_still_synced(shell: Shell, database_url: str) -> None:
     write(shell, "acme", 1)
     apply(shell, "--create-tenants")
     shell("tenant", "suspend", "acme", "--reason", "unpaid")
@@ -136,7 +140,7 @@ def test_a_suspended_tenant_is_still_kept_in_line(shell: Shell, database_url: st
     assert names(database_url, "acme") == list(numbered(2))
 
 
-def test_a_schema_that_is_nobodys_is_not_taken_over(shell: Shell, database_url: str) -> None:
+def test_a_foreign_schema_is_not_taken_over(shell: Shell, database_url: str) -> None:
     query(database_url, "CREATE SCHEMA {}", "tenant_acme")
     write(shell, "acme", 1)
 
@@ -163,7 +167,7 @@ def test_a_tenants_own_cap_may_be_below_the_policys(shell: Shell, database_url: 
 
     assert errors(called) == {"acme": "TC605"}
     (tenant,) = json.loads(called.out)["tenants"]
-    assert [one["code"] for one in tenant["diagnostics"]] == ["TC302"]
+    assert [diagnostic["code"] for diagnostic in tenant["diagnostics"]] == ["TC302"]
     assert names(database_url, "acme") == []
 
 

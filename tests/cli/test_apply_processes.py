@@ -1,4 +1,4 @@
-"""Several commands at once, killed and interrupted ones; each a real process."""
+"""Concurrent, killed and interrupted commands; each is a real process."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ from support.patience import PATIENCE
 TENANTS = ("anna", "berta", "carla", "dora", "emma")
 BLOCKED = "carla"
 GATE = 4242
-# Whoever inserts a schedule of this tenant waits until the test opens the gate.
+# An insert of a schedule of this tenant waits until the test opens the gate.
 BLOCK = """
 CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql
     AS 'BEGIN PERFORM pg_advisory_xact_lock(4242); RETURN NULL; END';
@@ -51,7 +51,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def half_way(shell: Shell, url: str) -> Iterator[subprocess.Popen[str]]:
-    """Yield an apply that is done with all tenants but one, and in the middle of that."""
+    """Yield an apply that has finished all tenants but one, during its transaction."""
     for tenant in TENANTS:
         write(shell, tenant, 1)
     assert shell("apply-manifest", ".", "--create-tenants").code == 0
@@ -68,7 +68,7 @@ def half_way(shell: Shell, url: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def assert_whole(url: str) -> None:
-    """Every tenant is as before or as after, never in between."""
+    """Check that every tenant is in its old or its new state, never in between."""
     until(lambda: not query(url, AT_WORK))
     for tenant in TENANTS:
         count = 1 if tenant == BLOCKED else 3
@@ -78,17 +78,18 @@ def assert_whole(url: str) -> None:
 
 
 def assert_finished(shell: Shell, url: str) -> None:
-    """Running it again does what is left, and nothing else."""
+    """Check that a second run applies only the remaining tenant."""
     called = shell("apply-manifest", ".", "--format", "json")
-    told = {one["tenant"]: one["status"] for one in json.loads(called.out)["tenants"]}
+    statuses = {tenant["tenant"]: tenant["status"] for tenant in json.loads(called.out)["tenants"]}
     assert called.code == 0
-    assert told == {one: "applied" if one == BLOCKED else "unchanged" for one in TENANTS}
+    expected = {tenant: "applied" if tenant == BLOCKED else "unchanged" for tenant in TENANTS}
+    assert statuses == expected
     for tenant in TENANTS:
         assert names(url, tenant) == list(numbered(3))
         assert len(versions(url, tenant)) == 2
 
 
-def test_killed_in_the_middle_it_leaves_whole_tenants_and_running_it_again_finishes(
+def test_a_killed_apply_leaves_complete_tenants_and_a_second_run_finishes(
     shell: Shell, database_url: str
 ) -> None:
     with half_way(shell, database_url) as run:
@@ -99,7 +100,7 @@ def test_killed_in_the_middle_it_leaves_whole_tenants_and_running_it_again_finis
     assert_finished(shell, database_url)
 
 
-def test_interrupted_it_ends_quietly_and_leaves_whole_tenants(
+def test_an_interrupted_apply_exits_quietly_and_leaves_complete_tenants(
     shell: Shell, database_url: str
 ) -> None:
     with half_way(shell, database_url) as run:
@@ -112,7 +113,7 @@ def test_interrupted_it_ends_quietly_and_leaves_whole_tenants(
     assert_finished(shell, database_url)
 
 
-def test_two_commands_for_one_tenant_end_as_one_after_the_other(
+def test_two_concurrent_commands_for_a_tenant_are_serialised(
     shell: Shell, database_url: str
 ) -> None:
     for tenant_round in range(2):
@@ -126,7 +127,7 @@ def test_two_commands_for_one_tenant_end_as_one_after_the_other(
         answers = [json.loads(run.communicate()[0]) for run in runs]
 
         assert [run.returncode for run in runs] == [0, 0]
-        assert sorted(one["tenants"][0]["manifest_version"] for one in answers) == [
+        assert sorted(answer["tenants"][0]["manifest_version"] for answer in answers) == [
             2 * tenant_round + 1,
             2 * tenant_round + 2,
         ]
@@ -135,7 +136,7 @@ def test_two_commands_for_one_tenant_end_as_one_after_the_other(
             dict.fromkeys(numbered(count), f"0 {count} * * *")
             for count in (3 + tenant_round, 5 + tenant_round)
         ]
-    assert [one["version"] for one in versions(database_url, "acme")] == [1, 2, 3, 4]
+    assert [version["version"] for version in versions(database_url, "acme")] == [1, 2, 3, 4]
 
 
 def test_two_commands_that_create_the_same_tenant_both_succeed(
@@ -153,4 +154,4 @@ def test_two_commands_that_create_the_same_tenant_both_succeed(
     assert [errors for _, errors in outputs] == ["", ""]
     statuses = [json.loads(out)["tenants"][0]["status"] for out, _ in outputs]
     assert sorted(statuses) == ["applied", "unchanged"]
-    assert [one["version"] for one in versions(database_url, "acme")] == [1]
+    assert [version["version"] for version in versions(database_url, "acme")] == [1]

@@ -1,4 +1,4 @@
-"""Each command once in a process of its own: what it imports itself is all that it needs."""
+"""Each command once as a separate process, to check that its imports are complete."""
 
 from collections.abc import Iterator
 
@@ -35,13 +35,13 @@ ARGUMENTS = {
 ENDLESS = {"serve"}
 
 
-def test_every_command_is_here() -> None:
+def test_all_commands_are_covered() -> None:
     assert ARGUMENTS.keys() | ENDLESS == set(COMMANDS)
 
 
 @pytest.fixture(scope="module")
 def shell(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A tenant whose schedule a scheduler has taken up; what the commands do leaves it so."""
+    """A tenant whose schedule a scheduler has picked up; the commands keep it so."""
     folder = tmp_path_factory.mktemp("platform")
     text = manifest("acme", {"nightly": NIGHTLY})
     (folder / "acme.yaml").write_text(text, encoding="utf-8")
@@ -53,7 +53,7 @@ def shell(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)
-def test_a_command_works_as_a_process_of_its_own(command: str, shell: Shell) -> None:
+def test_a_command_works_as_a_separate_process(command: str, shell: Shell) -> None:
     process = shell.start(command, *ARGUMENTS[command])
     out, err = process.communicate()
 

@@ -26,7 +26,7 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return shell
 
 
-def test_what_the_scheduler_did_is_right(shell: Shell, database_url: str) -> None:
+def test_an_audit_without_findings_exits_with_0(shell: Shell, database_url: str) -> None:
     before = footprint(database_url)
     called = shell("audit")
     assert (called.code, called.err) == (0, "")
@@ -38,7 +38,7 @@ def test_what_the_scheduler_did_is_right(shell: Shell, database_url: str) -> Non
     assert footprint(database_url) == before
 
 
-def test_what_was_lost_is_1_and_named(shell: Shell, database_url: str) -> None:
+def test_a_lost_occurrence_is_named_and_exits_with_1(shell: Shell, database_url: str) -> None:
     run(database_url, "DELETE FROM tenantcron.execution WHERE tenant_id = 'beta'")
 
     called = shell("audit")
@@ -61,7 +61,7 @@ def test_what_was_lost_is_1_and_named(shell: Shell, database_url: str) -> None:
     assert shell("audit", "--since", "2099-01-01").code == 0
 
 
-def test_unknown_is_1_and_wrong_use_is_2(shell: Shell) -> None:
+def test_an_unknown_tenant_exits_with_1_and_wrong_usage_with_2(shell: Shell) -> None:
     unknown = shell("audit", "--tenant", "acne")
     assert (unknown.code, "did you mean `acme`" in unknown.err) == (1, True)
     assert shell("audit", "--tenant", "No'body").code == 2

@@ -222,7 +222,7 @@ def leaks(text: str) -> bool:
 
 
 def everything(url: str, *without: str) -> str:
-    """Return all that the database holds, as text; but for some tables."""
+    """Return the content of the database as text, except for some tables."""
     tables = query(
         url,
         "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables"
@@ -239,7 +239,7 @@ def test_a_password_in_a_url_is_shown_nowhere_whatever_fails(
     shown = {name: situation(shell) for name, situation in SITUATIONS.items()}
     assert {name: called for name, called in shown.items() if called.code == 0} == {}
     assert {name: called for name, called in shown.items() if leaks(called.out + called.err)} == {}
-    # Each says something to somebody, and none ends with a traceback.
+    # Each prints a message, and none ends with a traceback.
     assert [name for name, called in shown.items() if not (called.out + called.err).strip()] == []
     assert [name for name, called in shown.items() if "Traceback" in called.err] == []
     assert not leaks(everything(database_url))
@@ -261,7 +261,7 @@ async def raises(execution):
 
 @saga("owned")
 async def owned(execution):
-    raise AssertionError("nobody has allowed it")
+    raise AssertionError("not allowed")
 
 @saga("fails")
 def fails(execution):
@@ -355,7 +355,7 @@ async def test_the_api_neither_logs_nor_answers_a_password_of_a_url(
     assert not leaks(output.out + output.err + away.text + planned.text)
 
 
-def test_nothing_that_holds_a_url_shows_its_password_when_it_is_shown(tmp_path: Path) -> None:
+def test_the_repr_of_objects_with_a_url_hides_its_password(tmp_path: Path) -> None:
     url = DATABASE_URLS["several hosts and an encoded password"]
     settings = replace(
         load_settings({"TENANTCRON_DATABASE_URL": url}, tmp_path),

@@ -47,14 +47,14 @@ def trigger(shell: Shell, ref: str = "acme/nightly") -> str:
     return str(json.loads(called.out)["execution"])
 
 
-def told(shell: Shell, *arguments: str) -> Any:
+def json_of(shell: Shell, *arguments: str) -> Any:
     called = shell("execution", *arguments, "--format", "json")
     assert (called.code, called.err) == (0, "")
     return json.loads(called.out)
 
 
 def fail(url: str, execution: str, error: str) -> None:
-    """Let an execution have failed for good."""
+    """Create an execution that failed permanently."""
     run(
         url,
         "UPDATE tenantcron.execution SET state = 'DEAD', reason = 'ValueError', attempt = 1,"
@@ -72,10 +72,10 @@ def fail(url: str, execution: str, error: str) -> None:
 
 
 def test_the_list_has_the_promised_keys_and_the_newest_first(shell: Shell) -> None:
-    assert told(shell, "list") == {"executions": []}
+    assert json_of(shell, "list") == {"executions": []}
     first, second = trigger(shell), trigger(shell, "beta/weekly")
 
-    rows = told(shell, "list")["executions"]
+    rows = json_of(shell, "list")["executions"]
 
     assert [row["id"] for row in rows] == [second, first]
     assert rows[0].keys() >= KEYS
@@ -102,10 +102,10 @@ def test_the_list_has_the_promised_keys_and_the_newest_first(shell: Shell) -> No
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_the_list_can_be_narrowed(shell: Shell, options: list[str], found: int) -> None:
+def test_the_list_can_be_filtered(shell: Shell, options: list[str], found: int) -> None:
     for ref in ("acme/nightly", "acme/weekly", "beta/nightly"):
         trigger(shell, ref)
-    assert len(told(shell, "list", *options)["executions"]) == found
+    assert len(json_of(shell, "list", *options)["executions"]) == found
 
 
 def test_the_former_name_of_retrying_is_refused_and_the_new_one_is_listed(shell: Shell) -> None:
@@ -131,14 +131,12 @@ def test_the_text_is_a_table_with_ids_that_can_be_used(shell: Shell, database_ur
     assert "\x1b" not in lines[1]
 
 
-def test_the_story_of_one_has_its_attempts_with_their_errors(
-    shell: Shell, database_url: str
-) -> None:
+def test_show_has_the_attempts_and_their_errors(shell: Shell, database_url: str) -> None:
     execution = trigger(shell)
     fail(database_url, execution, "ValueError: no\n  in line 3")
 
     text = shell("execution", "show", execution[:8]).out
-    (attempt,) = told(shell, "show", execution)["execution"]["attempts"]
+    (attempt,) = json_of(shell, "show", execution)["execution"]["attempts"]
 
     assert f"execution {execution}  DEAD" in text
     assert "acme/nightly, saga nightly" in text
@@ -149,7 +147,7 @@ def test_the_story_of_one_has_its_attempts_with_their_errors(
     assert attempt["error"] == "ValueError: no\n  in line 3"
 
 
-def test_the_story_of_a_suspect_has_its_losses_and_that_it_waits_for_its_turn(
+def test_show_of_a_suspect_has_its_losses_and_that_it_waits_for_its_turn(
     shell: Shell, database_url: str
 ) -> None:
     execution = trigger(shell)
@@ -160,7 +158,7 @@ def test_the_story_of_a_suspect_has_its_losses_and_that_it_waits_for_its_turn(
     )
 
     text = shell("execution", "show", execution).out
-    answer = told(shell, "show", execution)["execution"]
+    answer = json_of(shell, "show", execution)["execution"]
 
     assert "  lost with its worker 4 times, the suspected cause 1 time\n" in text
     assert "waits for its turn: `tenantcron why acme/nightly`" in text
@@ -181,12 +179,12 @@ def test_an_operator_gives_one_that_killed_its_worker_another_chance_alone(
     assert (row["attempt"], row["attempts_allowed"]) == (5, 8)
 
 
-def test_retry_and_cancel_say_what_became_of_it(shell: Shell, database_url: str) -> None:
+def test_retry_and_cancel_report_the_new_state(shell: Shell, database_url: str) -> None:
     execution = trigger(shell)
     fail(database_url, execution, "x")
 
     retried = shell("execution", "retry", execution, "--actor", "joe")
-    cancelled = told(shell, "cancel", execution, "--reason", "wrong month")["execution"]
+    cancelled = json_of(shell, "cancel", execution, "--reason", "wrong month")["execution"]
 
     assert retried.code == 0
     assert "is queued for retry, with at most 3 attempts left" in retried.out
@@ -210,7 +208,7 @@ def test_retry_and_cancel_say_what_became_of_it(shell: Shell, database_url: str)
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_not_there_is_refused_in_one_line(
+def test_a_missing_execution_is_reported_in_one_line(
     shell: Shell, database_url: str, arguments: list[str], says: str
 ) -> None:
     before = footprint(database_url)
@@ -237,13 +235,13 @@ def test_what_is_not_there_is_refused_in_one_line(
     ],
     ids=" ".join,
 )
-def test_wrong_use_is_2(shell: Shell, arguments: list[str]) -> None:
+def test_wrong_usage_exits_with_2(shell: Shell, arguments: list[str]) -> None:
     called = shell("execution", *arguments)
     assert (called.code, called.out) == (2, "")
     assert called.err
 
 
-def test_an_unknown_state_is_told_with_those_there_are(shell: Shell) -> None:
+def test_an_unknown_state_is_reported_with_the_valid_ones(shell: Shell) -> None:
     called = shell("execution", "list", "--state", "RUNING")
 
     assert called.code == 2

@@ -61,7 +61,7 @@ def test_rules_in_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("nevr-fires", "did you mean never-fires?"),
     ],
 )
-def test_an_unknown_code_is_wrong_use(
+def test_an_unknown_code_is_a_usage_error(
     word: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", word]) == 2
@@ -75,7 +75,7 @@ def test_the_schema_is_printed_byte_for_byte(name: str) -> None:
     assert run.stdout == (ROOT / "manifests" / f"{name}.schema.json").read_bytes()
 
 
-def test_the_schema_of_manifests_is_what_is_meant_by_default(
+def test_the_schema_of_manifests_is_the_default(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["schema"]) == 0

@@ -1,4 +1,4 @@
-"""Saved plans in the hands of an attacker who can edit every part of them, but has no plan key."""
+"""Saved plans that an attacker has edited, who can change every part but has no plan key."""
 
 import json
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def forge(shell: Shell, change: Callable[[Plan], None]) -> None:
 
 
 def _often(plan: Plan) -> None:
-    """121 schedules a second apart, in the manifest and in what was reviewed of it."""
+    """121 schedules a second apart, in the manifest and in the reviewed schedules."""
     (entry,) = plan["tenants"]
     entry["content"] = manifest("acme", numbered(121, 'cron: "@every 1s"'))
     (row, *_) = entry["document"]["schedules"]
@@ -102,7 +102,7 @@ def test_no_part_of_a_signed_plan_can_be_changed(
     assert footprint(database_url) == before
 
 
-def test_the_signature_of_one_plan_does_not_fit_another(shell: Shell, database_url: str) -> None:
+def test_the_signature_of_a_plan_is_not_valid_for_another(shell: Shell, database_url: str) -> None:
     save(shell, TENANTCRON_PLAN_KEY=KEY)
     file = shell.folder / "reviewed.plan"
     signature = json.loads(file.read_text(encoding="utf-8"))["signature"]
@@ -115,7 +115,7 @@ def test_the_signature_of_one_plan_does_not_fit_another(shell: Shell, database_u
     assert names(database_url, "acme") == list(numbered(2))
 
 
-def test_without_a_key_the_policy_still_bounds_a_plan_that_is_forged_throughout(
+def test_without_a_key_the_policy_still_limits_a_forged_plan(
     shell: Shell, database_url: str
 ) -> None:
     save(shell)

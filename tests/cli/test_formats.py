@@ -1,4 +1,4 @@
-"""How findings are shown: to people, to programs, to GitHub, to code scanners."""
+"""Formats of diagnostics: text, JSON, GitHub annotations and SARIF."""
 
 import json
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def test_text_shows_the_line_and_marks_the_place(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Colour:
-    """What the environment says about colours where no terminal is, and what comes of it."""
+    """Variables that affect colours without a terminal, and their effect."""
 
     environment: dict[str, str]
     is_coloured: bool
@@ -93,13 +93,13 @@ def test_colours_are_for_terminals_unless_forced(tmp_path: Path, case: Colour) -
 
 
 class Terminal(StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_colours_unless_they_are_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert Palette(Terminal())("error", "x") == "\x1b[1;31mx\x1b[0m"
@@ -148,7 +148,7 @@ def diagnostic(file: str, span: Span, message: str = "no", hint: str | None = No
 
 
 @pytest.mark.parametrize("case", MARKED, ids=lambda case: case.name)
-def test_the_marker_stands_under_the_place(tmp_path: Path, case: Marked) -> None:
+def test_the_marker_is_under_the_span(tmp_path: Path, case: Marked) -> None:
     file = tmp_path / "acme.yaml"
     file.write_text(case.line + "\n", encoding="utf-8")
     begin, end = case.columns
@@ -387,7 +387,7 @@ def test_sarif_writes_files_as_uris() -> None:
     assert result["message"] == {"text": "no (yes)"}
 
 
-def test_a_file_name_that_is_not_unicode_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_unicode_is_accepted(tmp_path: Path) -> None:
     folder = Path(str(tmp_path) + "/\udcff")
     folder.mkdir()
     (folder / "acme.yaml").write_text("sagas:\n", encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from support.cursors import run
 from support.fleet import Shell, footprint, manifest
 
-# A busy machine may stand still for a while.
+# Generous, for a busy machine.
 SLOW_MACHINE = 5.0
 
 
@@ -19,11 +19,11 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
 
 
 def prepare(shell: Shell) -> None:
-    """Let a scheduler have been here once, which makes the months."""
+    """Create the partitions of the months, as a scheduler does."""
     assert shell("run", "--once").code == 0
 
 
-def test_what_is_healthy_is_0_also_where_no_scheduler_ever_ran(shell: Shell) -> None:
+def test_a_healthy_cluster_exits_with_0_even_without_schedulers(shell: Shell) -> None:
     called = shell("health")
     assert (called.code, called.err) == (0, "")
     assert called.out.splitlines() == ["0 replicas, 0 of 20 running, 0 waiting, lag 0s", "healthy"]
@@ -39,7 +39,7 @@ def test_what_is_healthy_is_0_also_where_no_scheduler_ever_ran(shell: Shell) -> 
     }
 
 
-def test_findings_are_1_and_each_says_what_to_do(shell: Shell, database_url: str) -> None:
+def test_findings_exit_with_1_and_have_hints(shell: Shell, database_url: str) -> None:
     prepare(shell)
     text = manifest("acme", {"nightly": "cron: '0 2 * * *'"})
     (shell.folder / "acme.yaml").write_text(text, encoding="utf-8")
@@ -56,9 +56,9 @@ def test_findings_are_1_and_each_says_what_to_do(shell: Shell, database_url: str
     assert "error[cursor-set-aside] 1 schedule cannot be evaluated" in called.out
     assert "  acme/nightly\n  = apply the tenant's manifest again" in called.out
     assert "\x1b" not in called.out
-    assert [one["code"] for one in answer["findings"]] == ["no-replica", "cursor-set-aside"]
-    for one in answer["findings"]:
-        assert one.keys() == {"code", "severity", "message", "hint", "subjects", "count"}
+    assert [finding["code"] for finding in answer["findings"]] == ["no-replica", "cursor-set-aside"]
+    for finding in answer["findings"]:
+        assert finding.keys() == {"code", "severity", "message", "hint", "subjects", "count"}
     assert footprint(database_url) == before
 
 
@@ -87,10 +87,10 @@ def test_a_locked_table_is_named_in_time(shell: Shell, database_url: str, table:
     # `identity` is not read for it, so it does not matter here.
     codes = [] if table == "identity" else ["table-locked"]
     answer = json.loads(called.out)
-    assert [one["code"] for one in answer["findings"]] == codes
-    for one in answer["findings"]:
-        assert one["message"].startswith(f"tenantcron.{table} is locked by process {pid}")
-        assert "a backup" in one["message"]
-        assert f"pg_terminate_backend({pid})" in one["hint"]
+    assert [finding["code"] for finding in answer["findings"]] == codes
+    for finding in answer["findings"]:
+        assert finding["message"].startswith(f"tenantcron.{table} is locked by process {pid}")
+        assert "a backup" in finding["message"]
+        assert f"pg_terminate_backend({pid})" in finding["hint"]
     assert called.code == len(codes)
     assert seconds < 5 + SLOW_MACHINE

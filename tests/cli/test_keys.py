@@ -1,4 +1,4 @@
-"""`tenantcron keys`, and what other commands tell of identities and keys."""
+"""`tenantcron keys`, and identities and keys in the output of other commands."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return Shell(tmp_path, database_url)
 
 
-def told(shell: Shell, *arguments: str, master: str = MASTER) -> Any:
+def json_of(shell: Shell, *arguments: str, master: str = MASTER) -> Any:
     called = shell("keys", *arguments, "--format", "json", TENANTCRON_MASTER_KEY=master)
     assert (called.code, called.err) == (0, "")
     return json.loads(called.out)
@@ -32,11 +32,11 @@ def key_set(shell: Shell, **variables: str) -> list[str]:
 
 
 def test_a_rotation_is_announced_before_it_signs(shell: Shell) -> None:
-    first = told(shell, "rotate")
-    second = told(shell, "rotate", "--algorithm", "ES256", "--lead", "2h")
+    first = json_of(shell, "rotate")
+    second = json_of(shell, "rotate", "--algorithm", "ES256", "--lead", "2h")
 
-    listed = told(shell, "list")["keys"]
-    assert [(one["kid"], one["state"], one["algorithm"]) for one in listed] == [
+    listed = json_of(shell, "list")["keys"]
+    assert [(item["kid"], item["state"], item["algorithm"]) for item in listed] == [
         (first["kid"], "active", "EdDSA"),
         (second["kid"], "next", "ES256"),
     ]
@@ -49,25 +49,25 @@ def test_a_rotation_is_announced_before_it_signs(shell: Shell) -> None:
     ]
 
 
-def test_people_are_told_when_a_new_key_signs(shell: Shell) -> None:
-    said = shell("keys", "rotate", TENANTCRON_MASTER_KEY=MASTER)
-    assert "is active: it signs from" in said.out
+def test_the_text_shows_when_a_new_key_signs(shell: Shell) -> None:
+    shown = shell("keys", "rotate", TENANTCRON_MASTER_KEY=MASTER)
+    assert "is active: it signs from" in shown.out
     assert "no keys yet" not in shell("keys", "list").out
 
 
-def test_without_keys_the_list_says_how_one_comes_about(shell: Shell, database_url: str) -> None:
+def test_without_keys_the_list_explains_how_to_create_one(shell: Shell, database_url: str) -> None:
     before = footprint(database_url)
     assert "the first token or `keys rotate` creates one" in shell("keys", "list").out
     assert key_set(shell) == []
     assert footprint(database_url) == before
 
 
-def test_a_stolen_key_is_replaced_and_retired_in_the_name_of_whoever_does_it(
+def test_a_leaked_key_is_replaced_and_retired_by_the_recorded_actor(
     shell: Shell, database_url: str
 ) -> None:
-    old = told(shell, "rotate")["kid"]
-    new = told(shell, "rotate", "--now")["kid"]
-    gone = told(shell, "retire", old, "--actor", "maria")
+    old = json_of(shell, "rotate")["kid"]
+    new = json_of(shell, "rotate", "--now")["kid"]
+    gone = json_of(shell, "retire", old, "--actor", "maria")
 
     assert gone["state"] == "retired"
     assert key_set(shell) == [new]
@@ -80,8 +80,8 @@ def test_a_stolen_key_is_replaced_and_retired_in_the_name_of_whoever_does_it(
 
 
 def test_a_new_master_key_takes_over(shell: Shell) -> None:
-    kid = told(shell, "rotate")["kid"]
-    assert told(shell, "rewrap", master=f"{OTHER},{MASTER}") == {"rewrapped": 1}
+    kid = json_of(shell, "rotate")["kid"]
+    assert json_of(shell, "rewrap", master=f"{OTHER},{MASTER}") == {"rewrapped": 1}
     assert key_set(shell, TENANTCRON_MASTER_KEY=OTHER) == [kid]
     refused = shell("keys", "jwks", TENANTCRON_MASTER_KEY=MASTER)
     assert (refused.code, "add the missing key" in refused.err) == (1, True)
@@ -102,11 +102,11 @@ def test_a_key_of_the_settings_is_shown_as_the_one_that_signs(shell: Shell) -> N
     ("arguments", "words"),
     [
         (["rotate"], "set TENANTCRON_MASTER_KEY"),
-        (["retire", "nobody"], "there is no key nobody"),
+        (["retire", "unknown"], "there is no key unknown"),
         (["rewrap"], "set TENANTCRON_MASTER_KEY"),
     ],
 )
-def test_what_cannot_be_done_is_1_and_changes_nothing(
+def test_an_impossible_operation_exits_with_1_and_changes_nothing(
     shell: Shell, database_url: str, arguments: list[str], words: str
 ) -> None:
     before = footprint(database_url)
@@ -128,11 +128,11 @@ def test_what_cannot_be_done_is_1_and_changes_nothing(
     ],
     ids=" ".join,
 )
-def test_wrong_use_is_2(shell: Shell, arguments: list[str]) -> None:
+def test_wrong_usage_exits_with_2(shell: Shell, arguments: list[str]) -> None:
     assert shell("keys", *arguments, TENANTCRON_MASTER_KEY=MASTER).code == 2
 
 
-def test_a_master_key_in_the_settings_file_is_wrong_use(shell: Shell) -> None:
+def test_a_master_key_in_the_settings_file_is_a_usage_error(shell: Shell) -> None:
     text = f'[settings]\nmaster_key = "{MASTER}"\n'
     (shell.folder / "tenantcron.toml").write_text(text, encoding="utf-8")
     called = shell("keys", "list")
@@ -165,9 +165,9 @@ def test_a_tenant_is_shown_with_its_identity(shell: Shell) -> None:
 def test_health_finds_a_key_that_does_not_open_only_where_keys_are_set_up(shell: Shell) -> None:
     def codes(**variables: str) -> list[str]:
         answer = json.loads(shell("health", "--format", "json", **variables).out)
-        return [one["code"] for one in answer["findings"]]
+        return [finding["code"] for finding in answer["findings"]]
 
-    told(shell, "rotate")
+    json_of(shell, "rotate")
     assert "signing-key-unusable" not in codes()
     assert "signing-key-unusable" not in codes(TENANTCRON_MASTER_KEY=MASTER)
     assert "signing-key-unusable" in codes(TENANTCRON_MASTER_KEY=OTHER)

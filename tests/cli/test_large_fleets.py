@@ -1,4 +1,4 @@
-"""Thousands of tenants: output comes as it is read, and memory does not grow with the fleet."""
+"""Thousands of tenants: output is streamed, and memory does not grow with the fleet."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def add_tenant(shell: Shell, tenant: str) -> None:
 
 @contextmanager
 def lines_before_each_page(out: StringIO) -> Iterator[list[int]]:
-    """Collect how many lines were printed by the time that each page of tenants is read."""
+    """Collect the number of lines printed before each page of tenants is read."""
     printed: list[int] = []
 
     def collect(_: object, __: object, statement: str, *___: object) -> None:
@@ -100,7 +100,7 @@ def test_a_list_of_tenants_prints_a_page_before_it_reads_the_next(
     assert len({tenant["tenant"] for tenant in as_json}) == 2 * page + 1
 
 
-def test_a_list_of_schedules_begins_while_the_last_page_cannot_be_read(
+def test_a_list_of_schedules_starts_before_the_last_page_is_read(
     shell: Shell, database_url: str
 ) -> None:
     add_tenant(shell, "aaa")
@@ -139,7 +139,7 @@ def left_after_a_line(process: subprocess.Popen[str]) -> tuple[int, str]:
     ],
     ids=" ".join,
 )
-def test_a_reader_that_has_seen_enough_ends_a_list_quietly(
+def test_a_closed_pipe_ends_a_list_quietly(
     shell: Shell, database_url: str, command: list[str]
 ) -> None:
     add_tenant(shell, "aaa")
@@ -152,7 +152,9 @@ def test_a_reader_that_has_seen_enough_ends_a_list_quietly(
     assert (code, err) == (0, "")
 
 
-def test_an_apply_whose_reader_has_left_is_carried_out(shell: Shell, database_url: str) -> None:
+def test_an_apply_finishes_after_its_reader_has_closed_the_pipe(
+    shell: Shell, database_url: str
+) -> None:
     for number in range(21):
         text = manifest(f"t{number:02}", numbered(20))
         (shell.folder / f"t{number:02}.yaml").write_text(text, encoding="utf-8")
@@ -180,7 +182,7 @@ def write_fleet(shell: Shell, tenants: int) -> list[Path]:
 
 
 def apply_fleet(shell: Shell, url: str, files: list[Path]) -> None:
-    """Let the database hold what applying these manifests would have made of it."""
+    """Store the result of applying these manifests in the database."""
     model = shell.folder / "model.json"
     model.write_text(files[0].read_text(encoding="utf-8").replace(files[0].stem, "model"))
     assert shell("apply-manifest", model.name, "--create-tenants").code == 0
@@ -195,7 +197,7 @@ def apply_fleet(shell: Shell, url: str, files: list[Path]) -> None:
 
 
 def peak(shell: Shell, *arguments: str) -> tuple[int, str]:
-    """Run a command; return the most memory that it held, in bytes, and its last line."""
+    """Run a command; return its peak memory in bytes and its last line."""
     environment = dict(os.environ, TENANTCRON_DATABASE_URL=str(shell.url))
     process = subprocess.Popen(
         [sys.executable, "-m", "tenantcron", *arguments],
@@ -217,7 +219,7 @@ def peak(shell: Shell, *arguments: str) -> tuple[int, str]:
 
 
 def test_memory_of_a_plan_does_not_grow_with_the_fleet(shell: Shell, database_url: str) -> None:
-    """Half of the tenants are unchanged and half are new. Keeping them took 45 KB each and more."""
+    """Half of the tenants are unchanged, half are new. Keeping them would take 45 KB each."""
     files = write_fleet(shell, 2_600)
     apply_fleet(shell, database_url, files[::2])
     few = [str(file.relative_to(shell.folder)) for file in files[:1_000]]

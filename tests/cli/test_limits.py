@@ -14,15 +14,17 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return Shell(tmp_path, database_url)
 
 
-def told(shell: Shell, *arguments: str) -> Any:
+def json_of(shell: Shell, *arguments: str) -> Any:
     called = shell("limits", *arguments, "--format", "json")
     assert (called.code, called.err) == (0, "")
     return json.loads(called.out)
 
 
-def test_what_holds_is_shown_with_what_was_declared(shell: Shell, database_url: str) -> None:
+def test_the_effective_limits_are_shown_with_the_declared_ones(
+    shell: Shell, database_url: str
+) -> None:
     before = footprint(database_url)
-    assert told(shell) == {
+    assert json_of(shell) == {
         "max_concurrent": 20,
         "max_concurrent_per_tenant": 5,
         "declared": {"max_concurrent": 20, "max_concurrent_per_tenant": 5},
@@ -35,17 +37,17 @@ def test_what_holds_is_shown_with_what_was_declared(shell: Shell, database_url: 
     assert footprint(database_url) == before
 
 
-def test_an_operator_goes_before_the_settings_until_it_is_given_back(shell: Shell) -> None:
-    assert told(shell, "--max-concurrent", "50")["max_concurrent"] == 50
-    both = told(shell, "--max-concurrent-per-tenant", "0")
+def test_the_limit_of_an_operator_overrides_the_settings_until_it_is_reset(shell: Shell) -> None:
+    assert json_of(shell, "--max-concurrent", "50")["max_concurrent"] == 50
+    both = json_of(shell, "--max-concurrent-per-tenant", "0")
     assert (both["max_concurrent"], both["max_concurrent_per_tenant"]) == (50, 0)
     assert "no execution starts" in shell("limits").out
-    back = told(shell, "--max-concurrent", "default", "--max-concurrent-per-tenant", "default")
+    back = json_of(shell, "--max-concurrent", "default", "--max-concurrent-per-tenant", "default")
     assert (back["max_concurrent"], back["max_concurrent_per_tenant"]) == (20, 5)
 
 
-def test_who_set_them_and_why_is_on_record(shell: Shell, database_url: str) -> None:
-    told(shell, "--max-concurrent", "0", "--reason", "incident", "--actor", "maria")
+def test_the_actor_and_the_reason_of_a_limit_are_recorded(shell: Shell, database_url: str) -> None:
+    json_of(shell, "--max-concurrent", "0", "--reason", "incident", "--actor", "maria")
     records = run(
         database_url,
         "SELECT entity_id, changed_by, after, correlation_id FROM tenantcron.audit_record"
@@ -68,7 +70,7 @@ def test_who_set_them_and_why_is_on_record(shell: Shell, database_url: str) -> N
     ],
     ids=" ".join,
 )
-def test_wrong_use_is_2_and_changes_nothing(
+def test_wrong_usage_exits_with_2_and_changes_nothing(
     shell: Shell, database_url: str, arguments: list[str]
 ) -> None:
     before = footprint(database_url)

@@ -1,4 +1,4 @@
-"""The warning of a login with more rights than a process needs."""
+"""The warning about a login with more privileges than a process needs."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tenantcron.store.connection.engine import Database
 async def test_the_embedded_server_is_not_warned_about(
     database: Database, database_url: str
 ) -> None:
-    """Its only login is a superuser, as that of the tests is."""
+    """The only login of the embedded server is a superuser, like that of the tests."""
     with capture_logs() as logs:
         await warn_of_excess_rights(database, Settings(folder=Path()), "tenantcron_run")
         assert logs == []

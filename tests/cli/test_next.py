@@ -1,4 +1,4 @@
-"""`tenantcron next`: when a timetable, or every schedule of some manifests, fires."""
+"""`tenantcron next`: when a timetable or the schedules of manifests fire."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ AFTER = "2026-11-16T00:00:00Z"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said."""
+    """The output of a command."""
 
     code: int
     out: str
@@ -68,11 +68,11 @@ def test_text_shows_seconds_where_there_are_any(following: Any) -> None:
     )
 
 
-def test_five_are_shown_unless_told_otherwise(following: Any) -> None:
+def test_five_occurrences_are_shown_by_default(following: Any) -> None:
     assert len(following("0 * * * *", "--format", "json").data["fires"]) == 5
 
 
-def test_the_next_ones_come_after_the_given_time(following: Any) -> None:
+def test_all_occurrences_are_after_the_given_time(following: Any) -> None:
     options = ("--count", "1", "--format", "json")
     exact = following("0 2 * * *", "--after", "2026-11-16T02:00:00Z", *options)
     assert exact.data["fires"] == ["2026-11-17T02:00:00+00:00"]
@@ -114,26 +114,26 @@ def test_an_interval(following: Any) -> None:
     assert len(answer.data["fires"]) == 2
 
 
-def test_malformed(following: Any) -> None:
+def test_a_malformed_expression_is_reported(following: Any) -> None:
     answer = following("0 2 * *", "--format", "json")
     assert answer.code == 1
     assert answer.data["expression"] == "0 2 * *"
     assert answer.data["error"]["code"] == "TC201"
     assert "5 fields" in answer.data["error"]["message"]
-    said = following("0 2 * *")
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("error[TC201] a cron expression has 5 fields")
-    assert "\n  help: " in said.err
+    printed = following("0 2 * *")
+    assert (printed.code, printed.out) == (1, "")
+    assert printed.err.startswith("error[TC201] a cron expression has 5 fields")
+    assert "\n  help: " in printed.err
 
 
-def test_never_fires(following: Any) -> None:
+def test_an_expression_that_never_fires_is_reported(following: Any) -> None:
     answer = following("0 0 31 2 *", "--format", "json")
     assert answer.code == 1
     assert answer.data["never_fires"] is True
     assert answer.data["error"]["code"] == "TC202"
-    said = following("0 0 31 2 *")
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("error[TC202] ")
+    printed = following("0 0 31 2 *")
+    assert (printed.code, printed.out) == (1, "")
+    assert printed.err.startswith("error[TC202] ")
 
 
 def test_escapes_in_an_expression_do_not_reach_the_terminal(following: Any) -> None:
@@ -151,14 +151,14 @@ def test_the_highest_count(following: Any) -> None:
     assert len(answer.data["fires"]) == 10_000
 
 
-def test_an_unknown_zone_is_wrong_use_with_a_suggestion(following: Any) -> None:
+def test_an_unknown_zone_is_a_usage_error_with_a_suggestion(following: Any) -> None:
     answer = following("0 2 * * *", "--timezone", "Europe/Londn")
     assert answer.code == 2
     assert answer.err == ("error: unknown time zone 'Europe/Londn': did you mean Europe/London?\n")
 
 
 @pytest.mark.parametrize("time", ["tomorrow", "", "2026-13-01", "0001-01-01T00:00+05:00"])
-def test_a_time_that_cannot_be_read_is_wrong_use(following: Any, time: str) -> None:
+def test_a_malformed_time_is_a_usage_error(following: Any, time: str) -> None:
     answer = following("0 2 * * *", f"--after={time}")
     assert answer.code == 2
     assert "is not a time such as 2026-12-01T09:00:00Z" in answer.err
@@ -168,7 +168,7 @@ def test_the_schedules_of_manifests_in_json(following: Any) -> None:
     answer = following(
         "--manifest", str(GOOD), "--after", AFTER, "--count", "2", "--format", "json"
     )
-    tenants = {one["tenant"]: one["schedules"] for one in answer.data["tenants"]}
+    tenants = {tenant["tenant"]: tenant["schedules"] for tenant in answer.data["tenants"]}
     assert answer.code == 0
     assert list(tenants) == [
         "acme", "brightgrid", "lumen", "meridian", "northwind", "solaris",
@@ -212,6 +212,6 @@ def test_a_manifest_with_errors_is_a_finding_and_leads_to_validate(following: An
     assert answer.err == f"error: {file} has errors: `tenantcron validate {GOOD} {file}`\n"
 
 
-def test_a_manifest_that_is_not_there_is_wrong_use(following: Any) -> None:
+def test_a_missing_manifest_is_a_usage_error(following: Any) -> None:
     answer = following("--manifest", "none.yaml")
     assert (answer.code, answer.err) == (2, "error: none.yaml: no such file\n")

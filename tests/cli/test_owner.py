@@ -1,4 +1,4 @@
-"""Owners on the command line: planned, shown, decided about, and what stops a scheduler."""
+"""Owners on the command line: planned, shown, authorised, and settings that stop a scheduler."""
 
 import json
 import os
@@ -71,8 +71,8 @@ def test_an_authoriser_beside_the_sagas_decides(shell: Shell, database_url: str)
     (row,) = query(database_url, "SELECT * FROM tenantcron.execution")
     assert (row["state"], row["reason"]) == ("SKIPPED", "owner user:maria may not: has left")
 
-    told = json.loads(shell("execution", "show", str(row["id"]), "--format", "json").out)
-    (attempt,) = told["execution"]["attempts"]
+    shown = json.loads(shell("execution", "show", str(row["id"]), "--format", "json").out)
+    (attempt,) = shown["execution"]["attempts"]
     assert attempt["outcome"] == "REFUSED"
     assert "owner user:maria may not: has left" in shell("execution", "list").out
     assert "REFUSED" in shell("execution", "show", str(row["id"])).out
@@ -102,7 +102,7 @@ URL = "https://policy.internal/may"
         ({"URL": URL}, ("--handlers", "sagas"), "and the authoriser sagas.may ("),
     ],
 )
-def test_who_could_never_decide_stops_the_scheduler_at_start(
+def test_an_owner_check_that_could_never_decide_stops_the_scheduler_at_start(
     shell: Shell, variables: dict[str, str], options: tuple[str, ...], words: str
 ) -> None:
     (shell.folder / "tenantcron.toml").write_text(POLICY, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`tenantcron plan`: what it shows, what it answers, and that it writes nothing."""
+"""`tenantcron plan`: its output, its exit codes, and that it writes nothing."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def edit(shell: Shell, schedules: dict[str, str]) -> None:
     (shell.folder / "acme.yaml").write_text(manifest("acme", schedules), encoding="utf-8")
 
 
-def test_text_shows_what_would_be_done(shell: Shell) -> None:
+def test_the_text_shows_the_planned_changes(shell: Shell) -> None:
     edit(shell, SECOND)
 
     called = shell("plan", "acme.yaml")
@@ -136,13 +136,13 @@ def test_a_plan_writes_nothing(shell: Shell, database_url: str) -> None:
 
     for command in (["plan"], ["apply-manifest", "--dry-run"]):
         called = shell(*command, "acme.yaml", "beta.yaml", "--create-tenants", "--format", "json")
-        assert [one["status"] for one in json.loads(called.out)["tenants"]] == ["planned"] * 2
+        assert [tenant["status"] for tenant in json.loads(called.out)["tenants"]] == ["planned"] * 2
 
     assert footprint(database_url) == before
     assert not query(database_url, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_beta'")
 
 
-def test_the_detailed_exit_code_tells_nothing_error_and_changes_apart(shell: Shell) -> None:
+def test_the_detailed_exit_code_distinguishes_no_change_error_and_changes(shell: Shell) -> None:
     def code(*options: str) -> int:
         return shell("plan", "acme.yaml", *options).code
 
@@ -155,7 +155,7 @@ def test_the_detailed_exit_code_tells_nothing_error_and_changes_apart(shell: She
     assert (code("--detailed-exitcode"), code()) == (1, 2)
 
 
-def test_drift_is_shown_with_who_did_it(shell: Shell, database_url: str) -> None:
+def test_drift_is_shown_with_its_actor(shell: Shell, database_url: str) -> None:
     query(
         database_url,
         "UPDATE {}.tenant_schedule SET cron_expr = '0 9 * * *' WHERE schedule_name = 'nightly'",
@@ -177,7 +177,7 @@ def test_drift_is_shown_with_who_did_it(shell: Shell, database_url: str) -> None
     assert datetime.fromisoformat(entry["changed_by"]["at"]).tzinfo is not None
 
 
-def test_what_a_hand_wrote_cannot_send_escapes_to_the_terminal(
+def test_escapes_in_manually_edited_rows_do_not_reach_the_terminal(
     shell: Shell, database_url: str
 ) -> None:
     query(
@@ -194,7 +194,7 @@ def test_what_a_hand_wrote_cannot_send_escapes_to_the_terminal(
         assert "\x1b" not in called.out
 
 
-def test_only_what_needs_reading_is_shown_of_a_large_fleet(shell: Shell) -> None:
+def test_a_large_fleet_shows_only_tenants_with_changes(shell: Shell) -> None:
     for number in range(21):
         file = shell.folder / f"t{number}.yaml"
         file.write_text(manifest(f"t{number}", numbered(1)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`plan --out` and `apply-manifest --plan`: exactly what was reviewed, or nothing."""
+"""`plan --out` and `apply-manifest --plan`: apply exactly the reviewed plan, or nothing."""
 
 import json
 from collections.abc import Callable
@@ -34,10 +34,10 @@ def apply(shell: Shell, *options: str) -> Called:
 
 def refusals(called: Called) -> list[tuple[str, str]]:
     tenants = json.loads(called.out)["tenants"]
-    return [(one["tenant"], one["error"]["code"]) for one in tenants if "error" in one]
+    return [(tenant["tenant"], tenant["error"]["code"]) for tenant in tenants if "error" in tenant]
 
 
-def test_what_was_reviewed_is_applied_whatever_the_files_say_now(
+def test_the_reviewed_plan_is_applied_even_if_the_files_have_changed(
     shell: Shell, database_url: str
 ) -> None:
     write(shell, "acme", 4)
@@ -50,9 +50,7 @@ def test_what_was_reviewed_is_applied_whatever_the_files_say_now(
     assert names(database_url, "acme") == list(numbered(4))
 
 
-def test_a_plan_that_a_program_has_laid_out_otherwise_is_the_same_plan(
-    shell: Shell, database_url: str
-) -> None:
+def test_a_plan_with_another_json_layout_is_accepted(shell: Shell, database_url: str) -> None:
     write(shell, "acme", 4)
     write(shell, "beta", 1)
     plan(shell, "--create-tenants")
@@ -66,7 +64,7 @@ def test_a_plan_that_a_program_has_laid_out_otherwise_is_the_same_plan(
     assert names(database_url, "beta") == list(numbered(1))
 
 
-def test_applied_twice_it_is_refused(shell: Shell, database_url: str) -> None:
+def test_a_plan_that_is_applied_twice_is_refused(shell: Shell, database_url: str) -> None:
     write(shell, "acme", 4)
     plan(shell)
     apply(shell)
@@ -79,11 +77,11 @@ def test_applied_twice_it_is_refused(shell: Shell, database_url: str) -> None:
     assert footprint(database_url) == before
 
 
-@pytest.mark.parametrize("by", ["another apply", "a hand"])
-def test_a_state_that_has_moved_is_refused(shell: Shell, database_url: str, by: str) -> None:
+@pytest.mark.parametrize("by", ["another apply", "a manual change"])
+def test_a_plan_of_an_outdated_state_is_refused(shell: Shell, database_url: str, by: str) -> None:
     write(shell, "acme", 4)
     plan(shell)
-    if by == "a hand":
+    if by == "a manual change":
         query(database_url, "UPDATE {}.tenant_schedule SET enabled = false", "tenant_acme")
     else:
         write(shell, "acme", 3)
@@ -97,7 +95,7 @@ def test_a_state_that_has_moved_is_refused(shell: Shell, database_url: str, by: 
     assert footprint(database_url) == before
 
 
-def test_a_cap_that_was_lowered_since_counts(shell: Shell, database_url: str) -> None:
+def test_a_cap_that_was_lowered_since_applies(shell: Shell, database_url: str) -> None:
     write(shell, "acme", 4)
     plan(shell)
     assert shell("tenant", "set", "acme", "--max-schedules", "3").code == 0
@@ -118,7 +116,7 @@ def test_a_new_tenant_is_created_as_reviewed(shell: Shell, database_url: str) ->
     assert names(database_url, "beta") == list(numbered(2))
 
 
-def test_a_tenant_that_has_appeared_meanwhile_is_refused(shell: Shell, database_url: str) -> None:
+def test_a_tenant_that_was_created_since_is_refused(shell: Shell, database_url: str) -> None:
     write(shell, "beta", 2)
     plan(shell, "--create-tenants")
     assert shell("tenant", "create", "beta").code == 0
@@ -130,9 +128,7 @@ def test_a_tenant_that_has_appeared_meanwhile_is_refused(shell: Shell, database_
     assert schedules(database_url, "beta") == []
 
 
-def test_deletes_that_were_reviewed_need_not_be_allowed_again(
-    shell: Shell, database_url: str
-) -> None:
+def test_reviewed_deletes_need_no_new_permission(shell: Shell, database_url: str) -> None:
     write(shell, "acme", 12)
     assert shell("apply-manifest", "acme.yaml").code == 0
     write(shell, "acme", 0)
@@ -153,7 +149,7 @@ def test_a_plan_with_failures_is_not_written(shell: Shell) -> None:
     assert not (shell.folder / "reviewed.plan").exists()
 
 
-def test_a_place_that_cannot_be_written_is_wrong_use(shell: Shell) -> None:
+def test_a_path_that_cannot_be_written_is_a_usage_error(shell: Shell) -> None:
     called = shell("plan", ".", "--out", "no/such/folder/reviewed.plan")
 
     assert called.code == 2
@@ -162,7 +158,7 @@ def test_a_place_that_cannot_be_written_is_wrong_use(shell: Shell) -> None:
 
 
 def edited(change: Callable[[dict[str, object]], None]) -> Callable[[str], str]:
-    """Return what edits the plan inside of a plan file."""
+    """Return a function that edits the plan inside a plan file."""
 
     def edit(text: str) -> str:
         saved = json.loads(text)
@@ -209,7 +205,7 @@ BROKEN: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
-def test_a_file_that_is_no_plan_or_was_edited_is_wrong_use_and_changes_nothing(
+def test_a_file_that_is_not_a_plan_or_was_edited_is_a_usage_error_and_changes_nothing(
     shell: Shell, database_url: str, change: Callable[[str], str]
 ) -> None:
     write(shell, "acme", 4)
@@ -229,7 +225,7 @@ def test_a_file_that_is_no_plan_or_was_edited_is_wrong_use_and_changes_nothing(
 
 
 def forge(shell: Shell, change: Callable[[dict[str, object]], None]) -> None:
-    """Edit a plan as someone would who knows how its checksum is made."""
+    """Edit a plan and update its checksum."""
     file = shell.folder / "reviewed.plan"
     saved = json.loads(file.read_text(encoding="utf-8"))
     change(saved["plan"])
@@ -260,7 +256,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize(("change", "code"), FORGED.values(), ids=FORGED)
-def test_a_plan_with_a_computed_checksum_gets_around_neither_policy_nor_review(
+def test_a_computed_checksum_bypasses_neither_policy_nor_review(
     shell: Shell,
     database_url: str,
     change: Callable[[dict[str, object]], None],
@@ -287,7 +283,7 @@ INCOMPLETE: dict[str, Callable[[dict[str, object]], None]] = {
 
 
 @pytest.mark.parametrize("change", INCOMPLETE.values(), ids=INCOMPLETE)
-def test_a_plan_with_a_computed_checksum_and_parts_missing_is_wrong_use(
+def test_an_incomplete_plan_with_a_computed_checksum_is_a_usage_error(
     shell: Shell, change: Callable[[dict[str, object]], None]
 ) -> None:
     write(shell, "acme", 4)
@@ -300,7 +296,7 @@ def test_a_plan_with_a_computed_checksum_and_parts_missing_is_wrong_use(
     assert called.err.startswith("error: reviewed.plan: not a plan of this version")
 
 
-def test_a_policy_that_was_tightened_since_counts(shell: Shell, database_url: str) -> None:
+def test_a_policy_that_was_tightened_since_applies(shell: Shell, database_url: str) -> None:
     write(shell, "acme", 4)
     plan(shell)
     (shell.folder / "tenantcron.toml").write_text('[policy]\nminimum_interval = "2d"\n')
@@ -329,7 +325,7 @@ def test_a_plan_of_another_database_is_refused(
     assert footprint(empty_database_url) == before
 
 
-def test_a_plan_that_is_not_there_or_not_text_is_wrong_use(shell: Shell) -> None:
+def test_a_missing_or_binary_plan_is_a_usage_error(shell: Shell) -> None:
     assert apply(shell).code == 2
     (shell.folder / "reviewed.plan").write_bytes(b"\xff\xfe\x00")
 
@@ -339,7 +335,7 @@ def test_a_plan_that_is_not_there_or_not_text_is_wrong_use(shell: Shell) -> None
     assert called.err.startswith("error: reviewed.plan: the plan cannot be read")
 
 
-def test_manifests_and_a_plan_together_or_neither_is_wrong_use(shell: Shell) -> None:
+def test_manifests_and_a_plan_together_or_neither_is_a_usage_error(shell: Shell) -> None:
     plan(shell)
 
     assert apply(shell, "acme.yaml").code == 2
@@ -427,7 +423,7 @@ def test_a_signed_plan_cannot_be_edited_even_with_a_computed_checksum(
     assert footprint(database_url) == before
 
 
-def test_a_plan_key_that_is_no_key_is_wrong_use_and_is_not_shown(shell: Shell) -> None:
+def test_an_invalid_plan_key_is_a_usage_error_and_is_not_shown(shell: Shell) -> None:
     called = shell("plan", ".", "--out", "reviewed.plan", TENANTCRON_PLAN_KEY="hunter2")
 
     assert (called.code, "TENANTCRON_PLAN_KEY" in called.err) == (2, True)

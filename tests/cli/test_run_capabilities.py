@@ -1,4 +1,4 @@
-"""What `tenantcron run` refuses of --only, --targets and a default target, before anything runs."""
+"""Values of --only, --targets and a default target that `tenantcron run` refuses at start."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_a_default_target_is_a_catch_all_where_targets_are_served() -> None:
         ),
     ],
 )
-def test_a_limit_that_means_nothing_is_refused_with_what_there_is(
+def test_an_ineffective_limit_is_refused_with_the_valid_values(
     limits: CapabilityLimits, message: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
@@ -79,7 +79,7 @@ def test_a_limit_that_means_nothing_is_refused_with_what_there_is(
     assert message in str(refused.value)
 
 
-def test_a_default_target_is_judged_like_any_other(tmp_path: Path) -> None:
+def test_a_default_target_is_checked_like_any_other(tmp_path: Path) -> None:
     file = tmp_path / "tenantcron.toml"
     text = '[policy]\nallowed_hosts = ["engine.internal"]\ndefault_target.http.url = "{}"\n'
     file.write_text(text.format("https://engine.internal/run"), encoding="utf-8")

@@ -27,18 +27,18 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return shell
 
 
-def test_json_lists_the_schedules_of_all_tenants_or_of_one(shell: Shell) -> None:
-    everybody = json.loads(shell("schedule", "list", "--format", "json").out)["schedules"]
-    one = json.loads(shell("schedule", "list", "beta", "--format", "json").out)["schedules"]
+def test_the_json_lists_the_schedules_of_all_tenants_or_of_one(shell: Shell) -> None:
+    all_rows = json.loads(shell("schedule", "list", "--format", "json").out)["schedules"]
+    of_beta = json.loads(shell("schedule", "list", "beta", "--format", "json").out)["schedules"]
 
-    assert [(row["tenant"], row["name"]) for row in everybody] == [
+    assert [(row["tenant"], row["name"]) for row in all_rows] == [
         ("acme", "off"),
         ("acme", "s000"),
         ("beta", "off"),
         ("beta", "s000"),
     ]
-    assert one == [row for row in everybody if row["tenant"] == "beta"]
-    off, on = one
+    assert of_beta == [row for row in all_rows if row["tenant"] == "beta"]
+    off, on = of_beta
     assert on.keys() >= {
         "tenant",
         "name",
@@ -53,12 +53,14 @@ def test_json_lists_the_schedules_of_all_tenants_or_of_one(shell: Shell) -> None
     assert (off["enabled"], off["next_executions"]) == (False, [])
 
 
-def test_without_tenants_the_list_says_how_to_begin(tmp_path: Path, database_url: str) -> None:
+def test_without_tenants_the_list_shows_how_to_create_one(
+    tmp_path: Path, database_url: str
+) -> None:
     called = Shell(tmp_path, database_url)("schedule", "list")
     assert (called.code, called.out) == (0, "no tenants yet: `tenantcron tenant create ID`\n")
 
 
-def test_text_says_why_there_is_no_next_execution(shell: Shell) -> None:
+def test_the_text_shows_why_there_is_no_next_execution(shell: Shell) -> None:
     lines = shell("schedule", "list", "acme").out.splitlines()
 
     assert lines[0] == "acme"
@@ -90,7 +92,7 @@ def test_a_pause_is_shown_everywhere_with_its_reason(
     assert ("paused by maria" in page.read_text(encoding="utf-8")) == (executions == 0)
 
 
-def test_a_timetable_that_a_hand_has_broken_is_shown_as_such(
+def test_a_timetable_broken_by_a_manual_change_is_shown_with_its_fault(
     shell: Shell, database_url: str
 ) -> None:
     for column, value in (("cron_expr", "nonsense"), ("timezone", "Mars/Olympus")):
@@ -119,31 +121,35 @@ def test_a_tenant_that_cannot_be_read_is_named_and_the_others_are_listed(
     assert "cannot be read: relation" in text.out
     answer = json.loads(listed.out)
     assert [row["tenant"] for row in answer["schedules"]] == ["beta", "beta"]
-    assert [one["tenant"] for one in answer["failed"]] == ["acme"]
+    assert [tenant["tenant"] for tenant in answer["failed"]] == ["acme"]
 
 
-def test_an_unknown_tenant_is_refused_and_a_bad_id_is_wrong_use(shell: Shell) -> None:
-    assert shell("schedule", "list", "nobody").code == 1
+def test_an_unknown_tenant_is_refused_and_an_invalid_id_is_a_usage_error(shell: Shell) -> None:
+    assert shell("schedule", "list", "unknown").code == 1
     assert shell("schedule", "list", "no'body").code == 2
 
 
-def told(shell: Shell, *arguments: str) -> Any:
+def json_of(shell: Shell, *arguments: str) -> Any:
     called = shell("schedule", *arguments, "--format", "json")
     assert (called.code, called.err) == (0, "")
     return json.loads(called.out)
 
 
-def test_show_tells_where_a_schedule_stands(shell: Shell) -> None:
-    fresh = told(shell, "show", "acme/s000")
+def test_show_has_the_state_of_a_schedule(shell: Shell) -> None:
+    fresh = json_of(shell, "show", "acme/s000")
     assert (fresh["cursor"], fresh["executions"], fresh["paused"]) == (None, [], None)
     assert "has not picked it up yet" in shell("schedule", "show", "acme/s000").out
-    made = told(shell, "trigger", "acme/s000")["execution"]
-    told(shell, "pause", "acme/s000", "--reason", "partner is down", "--actor", "maria")
+    made = json_of(shell, "trigger", "acme/s000")["execution"]
+    json_of(shell, "pause", "acme/s000", "--reason", "partner is down", "--actor", "maria")
 
-    shown = told(shell, "show", "acme/s000")
+    shown = json_of(shell, "show", "acme/s000")
     text = shell("schedule", "show", "acme/s000").out
 
-    (listed,) = (one for one in told(shell, "list", "acme")["schedules"] if one["name"] == "s000")
+    (listed,) = (
+        schedule
+        for schedule in json_of(shell, "list", "acme")["schedules"]
+        if schedule["name"] == "s000"
+    )
     assert {key: shown[key] for key in listed} == listed
     assert shown["definition"]["overlap"] == "skip"
     assert shown["cursor"].keys() == {
@@ -155,14 +161,14 @@ def test_show_tells_where_a_schedule_stands(shell: Shell) -> None:
         "consecutive_failures",
         "fault",
     }
-    assert [one["id"] for one in shown["executions"]] == [made]
+    assert [execution["id"] for execution in shown["executions"]] == [made]
     assert shown["paused"]["by"] == "maria"
     assert ["timetable", "0", "2", "*", "*", "*", "in", "UTC"] in map(str.split, text.splitlines())
     assert "partner is down, since " in text
     assert made[:8] in text
 
 
-def test_show_tells_who_changed_a_schedule_how_and_why(shell: Shell, tmp_path: Path) -> None:
+def test_show_has_the_last_changes_with_actor_and_reason(shell: Shell, tmp_path: Path) -> None:
     text = manifest("acme", {"s000": "cron: '30 3 * * *'"})
     (tmp_path / "acme.yaml").write_text(text, encoding="utf-8")
     assert shell("apply-manifest", "acme.yaml", "--actor", "ada").code == 0
@@ -173,20 +179,20 @@ def test_show_tells_who_changed_a_schedule_how_and_why(shell: Shell, tmp_path: P
     data = json.loads(shell("schedule", "show", "acme/s000", "--format", "json").out)
 
     *_, changes = shown.partition("last changes\n")
-    told = [line.split("UTC", 1)[1].split() for line in changes.splitlines()[1:-1]]
-    pause, update, create = told
+    columns = [line.split("UTC", 1)[1].split() for line in changes.splitlines()[1:-1]]
+    pause, update, create = columns
     assert pause == ["pause:", "partner", "is", "down", "maria", "cli"]
     assert update == ["update:", "cron_expr", "ada", "cli"]
     assert create[0] == "create"
-    assert [(one["operation"], one["changed_by"]["id"]) for one in data["changes"][:2]] == [
+    assert [
+        (change["operation"], change["changed_by"]["id"]) for change in data["changes"][:2]
+    ] == [
         ("pause", "maria"),
         ("update", "ada"),
     ]
 
 
-def test_show_tells_the_rest_where_a_tenants_audit_was_dropped(
-    shell: Shell, database_url: str
-) -> None:
+def test_show_works_without_the_audit_of_a_dropped_tenant(shell: Shell, database_url: str) -> None:
     query(database_url, "DROP TABLE tenant_acme.audit_record CASCADE")
     shown = shell("schedule", "show", "acme/s000")
     assert (shown.code, "last changes" in shown.out) == (0, False)
@@ -196,13 +202,13 @@ def test_show_tells_the_rest_where_a_tenants_audit_was_dropped(
 def test_a_schedule_that_was_just_applied_can_be_paused_and_resumed(
     shell: Shell, database_url: str
 ) -> None:
-    paused = told(shell, "pause", "acme/s000", "--reason", "x", "--until", "2099-01-01T12:00")
+    paused = json_of(shell, "pause", "acme/s000", "--reason", "x", "--until", "2099-01-01T12:00")
     assert paused.keys() == {"tenant", "schedule", "paused", "ended", "pending"}
     assert paused["paused"]["until"] == "2099-01-01T12:00:00+00:00"
     again = shell("schedule", "pause", "acme/s000", "--reason", "y", "--actor", "joe")
     assert again.out.startswith("`acme/s000` is paused: y\n")
 
-    resumed = told(shell, "resume", "acme/s000", "--actor", "maria")
+    resumed = json_of(shell, "resume", "acme/s000", "--actor", "maria")
 
     assert resumed.keys() == {"tenant", "schedule", "paused", "passed_over", "next_run_at"}
     assert resumed["next_run_at"].endswith("02:00:00+00:00")
@@ -217,7 +223,7 @@ def test_a_schedule_that_was_just_applied_can_be_paused_and_resumed(
     assert [row["changed_by"] for row in records][1:] == ["joe", "maria"]
 
 
-def test_a_trigger_answers_with_how_to_follow_it(shell: Shell) -> None:
+def test_a_trigger_shows_how_to_see_its_state(shell: Shell) -> None:
     github = {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "octocat"}
     called = shell("schedule", "trigger", "acme/off", "--reason", "rerun", **github)
     assert called.code == 0
@@ -227,7 +233,7 @@ def test_a_trigger_answers_with_how_to_follow_it(shell: Shell) -> None:
     assert "runs as github:octocat (pipeline, manual)" in shown.out
 
 
-def test_what_a_closed_tenant_or_a_slip_asks_for_is_refused(
+def test_operations_on_closed_tenants_or_unknown_schedules_are_refused(
     shell: Shell, database_url: str
 ) -> None:
     shell("tenant", "suspend", "acme", "--reason", "unpaid")
@@ -254,7 +260,7 @@ def test_what_a_closed_tenant_or_a_slip_asks_for_is_refused(
     ],
     ids=" ".join,
 )
-def test_wrong_use_is_2(shell: Shell, arguments: list[str]) -> None:
+def test_wrong_usage_exits_with_2(shell: Shell, arguments: list[str]) -> None:
     called = shell("schedule", *arguments)
     assert (called.code, called.out) == (2, "")
     assert called.err

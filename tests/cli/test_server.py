@@ -1,4 +1,4 @@
-"""`plan` and `apply-manifest` on a server say and do what they do on a database."""
+"""`plan` and `apply-manifest` have the same output and effect on a server and a database."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ AWAY = re.compile(r"\bin (\d+ (d|h|min|s) ?)+")
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Two databases that start alike: one is asked directly, one through a server."""
+    """Two equal databases: one is used directly, one through a server."""
 
     direct: Shell
     direct_url: str
@@ -41,7 +41,7 @@ class Both:
 
     def on_server(self, *arguments: str, token: str | None = None) -> Called:
         variables = {"TENANTCRON_TOKEN": token} if token else {}
-        # A process of its own: the server of the tests logs to this one's output.
+        # A separate process: the server of the tests logs to the output of this one.
         started = Shell(self.folder).start(*arguments, "--server", self.api.url, **variables)
         out, err = started.communicate()
         return Called(started.returncode, out, err)
@@ -49,10 +49,10 @@ class Both:
 
 @pytest.fixture
 async def both(server: Server, tmp_path: Path) -> AsyncIterator[Both]:
-    with server.database(TEMPLATE) as one, server.database(TEMPLATE) as two:
-        settings = Settings(database_url=two, folder=tmp_path)
+    with server.database(TEMPLATE) as direct, server.database(TEMPLATE) as served:
+        settings = Settings(database_url=served, folder=tmp_path)
         async with open_database(settings) as database, api_on(database, tmp_path) as api:
-            yield Both(Shell(tmp_path, one), one, two, api, tmp_path)
+            yield Both(Shell(tmp_path, direct), direct, served, api, tmp_path)
 
 
 def write(folder: Path, manifests: Mapping[str, str]) -> None:
@@ -60,8 +60,8 @@ def write(folder: Path, manifests: Mapping[str, str]) -> None:
         (folder / name).write_text(body, encoding="utf-8")
 
 
-def settled(text: str) -> str:
-    """Return an answer without what the next moment changes."""
+def without_times(text: str) -> str:
+    """Return a response without the values that change with time."""
     return AWAY.sub("AWAY", TIME.sub("TIME", text))
 
 
@@ -101,24 +101,24 @@ async def test_the_output_and_the_exit_code_are_those_of_a_database(both: Both) 
     for form in ("text", "json"):
         for what, arguments in STEPS.items():
             here, there = await both(*arguments, "--format", form)
-            assert settled(there.out) == settled(here.out), what
+            assert without_times(there.out) == without_times(here.out), what
             assert (there.code, there.err) == (here.code, here.err), what
     assert names(both.served_url, "acme") == names(both.direct_url, "acme") != []
 
 
-async def test_deletes_beyond_the_limit_are_refused_with_the_same_words(both: Both) -> None:
+async def test_deletes_over_the_limit_are_refused_with_the_same_message(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", numbered(12))})
     await both("apply-manifest", "acme.yaml", "--create-tenants")
     write(both.folder, {"acme.yaml": manifest("acme", {})})
     here, there = await both("apply-manifest", "acme.yaml")
-    assert (there.code, settled(there.out)) == (here.code, settled(here.out))
+    assert (there.code, without_times(there.out)) == (here.code, without_times(here.out))
     assert "TC603" in there.out
     here, there = await both("apply-manifest", "acme.yaml", "--max-deletes", "12")
-    assert (there.code, settled(there.out)) == (here.code, settled(here.out))
+    assert (there.code, without_times(there.out)) == (here.code, without_times(here.out))
     assert names(both.served_url, "acme") == []
 
 
-async def test_an_apply_is_the_tokens_and_keeps_the_source(both: Both) -> None:
+async def test_an_apply_is_recorded_with_the_token_and_the_source(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     token = await new_token(both.api.database, "admin", name="ci")
     arguments = ("apply-manifest", "acme.yaml", "--create-tenants", "--source-ref", "3f2a9c1")
@@ -128,14 +128,14 @@ async def test_an_apply_is_the_tokens_and_keeps_the_source(both: Both) -> None:
     assert (row["applied_by"], row["source_ref"]) == ("token:ci", "3f2a9c1")
 
 
-async def test_without_a_valid_token_nothing_is_done_and_the_exit_code_is_2(both: Both) -> None:
+async def test_without_a_valid_token_nothing_changes_and_the_exit_code_is_2(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     for token in (None, "tc_wrong"):
         called = await asyncio.to_thread(both.on_server, "plan", "acme.yaml", token=token)
         assert (called.code, "TENANTCRON_TOKEN" in called.err) == (2, True)
 
 
-async def test_what_the_role_does_not_allow_fails_for_its_tenant(both: Both) -> None:
+async def test_a_missing_permission_fails_its_tenant(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     await both.api.tenants("acme")
     token = await new_token(both.api.database, "viewer")
@@ -145,7 +145,7 @@ async def test_what_the_role_does_not_allow_fails_for_its_tenant(both: Both) -> 
     assert names(both.served_url, "acme") == []
 
 
-async def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> None:
+async def test_a_request_to_a_busy_server_is_retried(server: Server, tmp_path: Path) -> None:
     """The third request of the minute waits for the next one, as the server says."""
     write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     with server.database(TEMPLATE) as url:
@@ -194,7 +194,7 @@ async def test_a_saved_plan_of_a_server_applies_what_was_reviewed_and_reads_no_m
 
 
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
-async def test_a_saved_plan_of_a_server_is_refused_once_the_tenant_has_moved(
+async def test_a_saved_plan_of_a_server_is_refused_after_another_change(
     both: Both, dry_run: tuple[str, ...]
 ) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
@@ -216,7 +216,7 @@ async def test_a_saved_plan_of_a_server_is_refused_once_the_tenant_has_moved(
     assert names(both.served_url, "acme") == before
 
 
-async def test_a_saved_plan_keeps_what_the_apply_may_do(both: Both) -> None:
+async def test_a_saved_plan_keeps_the_rules_of_the_apply(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", numbered(12))})
     await both("apply-manifest", "acme.yaml", "--create-tenants")
     write(both.folder, {"acme.yaml": manifest("acme", {})})
@@ -235,7 +235,7 @@ async def test_a_plan_with_a_failed_tenant_is_not_saved(both: Both) -> None:
     assert (called.code, (both.folder / "reviewed.plan").exists()) == (1, False)
 
 
-async def test_a_plan_is_applied_where_it_was_made(both: Both) -> None:
+async def test_a_plan_is_applied_only_to_its_server_or_database(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     token = await planned(both, "acme.yaml", "--create-tenants")
     elsewhere = Shell(both.folder)(*SAVED, "--server", "http://127.0.0.1:1", TENANTCRON_TOKEN=token)
@@ -275,14 +275,14 @@ async def test_a_plan_is_applied_where_it_was_made(both: Both) -> None:
         (("apply-manifest", "--plan", "x", "--server", "http://127.0.0.1:1"), "cannot be read"),
     ],
 )
-def test_wrong_use_is_2(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     called = Shell(tmp_path)(*arguments, TENANTCRON_TOKEN="tc_x")  # noqa: S106 -- not a token
 
     assert (called.code, words in called.err) == (2, True), called.err
 
 
-def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(tmp_path: Path) -> None:
+def test_an_invalid_token_is_refused_and_not_shown(tmp_path: Path) -> None:
     write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     for token in ("tc_hush\nhush", "tc_h\N{LATIN SMALL LETTER U WITH DIAERESIS}sh_hush"):
         called = Shell(tmp_path)(
@@ -293,7 +293,7 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(tmp_path: Path) ->
         assert "hush" not in called.err + called.out
 
 
-async def test_a_token_may_end_as_the_file_does_that_it_was_kept_in(both: Both) -> None:
+async def test_a_trailing_newline_of_the_token_is_removed(both: Both) -> None:
     write(both.folder, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     token = await new_token(both.api.database, "admin")
     called = await asyncio.to_thread(
@@ -303,7 +303,7 @@ async def test_a_token_may_end_as_the_file_does_that_it_was_kept_in(both: Both) 
     assert called.code == 0, called.err
 
 
-def test_a_command_that_asks_a_server_loads_no_database_driver(tmp_path: Path) -> None:
+def test_a_command_with_a_server_imports_no_database_driver(tmp_path: Path) -> None:
     write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     code = (
         "import sys; from tenantcron.cli.main import main;"

@@ -67,7 +67,7 @@ def running(folder: Path, more: str = "", **variables: str) -> Iterator["subproc
         process.communicate()
 
 
-def test_a_second_signal_leaves_no_embedded_server_behind(folder: Path) -> None:
+def test_a_second_signal_stops_the_embedded_server(folder: Path) -> None:
     with running(folder) as process:
         assert is_running(folder)
 
@@ -77,7 +77,7 @@ def test_a_second_signal_leaves_no_embedded_server_behind(folder: Path) -> None:
         assert not is_running(folder)
 
 
-def test_a_stop_that_takes_too_long_is_forced(folder: Path) -> None:
+def test_a_shutdown_that_takes_too_long_is_forced(folder: Path) -> None:
     hasty = "from tenantcron.cli import run\nrun.LONGEST_STOP = 0.5\n"
     with running(folder, hasty, TENANTCRON_DRAIN="0s") as process:
         process.send_signal(signal.SIGTERM)

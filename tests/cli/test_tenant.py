@@ -29,7 +29,7 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return Shell(tmp_path, database_url)
 
 
-def told(shell: Shell, *arguments: str) -> dict[str, object]:
+def json_of(shell: Shell, *arguments: str) -> dict[str, object]:
     """Call an action that concerns one tenant, and return what it says of it."""
     called = shell("tenant", *arguments, "--format", "json")
     assert (called.code, called.err) == (0, "")
@@ -39,44 +39,46 @@ def told(shell: Shell, *arguments: str) -> dict[str, object]:
 
 
 def test_the_life_of_a_tenant(shell: Shell, database_url: str) -> None:
-    created = told(shell, "create", "acme", "--max-concurrent", "10")
+    created = json_of(shell, "create", "acme", "--max-concurrent", "10")
     assert created.keys() == KEYS
     assert (created["status"], created["schema"], created["max_concurrent"]) == (
         "active",
         "tenant_acme",
         10,
     )
-    assert told(shell, "set", "acme", "--max-schedules", "50")["max_schedules"] == 50
-    assert told(shell, "set", "acme", "--max-schedules", "default")["max_schedules"] is None
-    suspended = told(shell, "suspend", "acme", "--reason", "unpaid")
+    assert json_of(shell, "set", "acme", "--max-schedules", "50")["max_schedules"] == 50
+    assert json_of(shell, "set", "acme", "--max-schedules", "default")["max_schedules"] is None
+    suspended = json_of(shell, "suspend", "acme", "--reason", "unpaid")
     assert (suspended["status"], suspended["status_reason"]) == ("suspended", "unpaid")
-    assert told(shell, "resume", "acme")["status"] == "active"
-    assert told(shell, "show", "acme")["status"] == "active"
-    gone = told(shell, "deprovision", "acme", "--reason", "contract ended")
+    assert json_of(shell, "resume", "acme")["status"] == "active"
+    assert json_of(shell, "show", "acme")["status"] == "active"
+    gone = json_of(shell, "deprovision", "acme", "--reason", "contract ended")
     assert gone["status"] == "deprovisioned"
     assert query(database_url, "SELECT * FROM {}.tenant_schedule", "tenant_acme") == []
 
 
-def test_who_acts_is_on_record(shell: Shell, database_url: str) -> None:
-    told(shell, "create", "acme", "--actor", "maria")
+def test_the_actor_is_recorded(shell: Shell, database_url: str) -> None:
+    json_of(shell, "create", "acme", "--actor", "maria")
     shell("tenant", "suspend", "acme", "--reason", "x", LOGNAME="joe")
     github = {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "octocat"}
     shell("tenant", "resume", "acme", **github)
 
     records = query(database_url, "SELECT * FROM tenantcron.audit_record ORDER BY id")
-    who = [(one["changed_by"], one["actor_type"], one["actor_source"]) for one in records]
+    who = [
+        (record["changed_by"], record["actor_type"], record["actor_source"]) for record in records
+    ]
     assert who == [
         ("maria", "human", "cli"),
         ("joe", "human", "cli"),
         ("github:octocat", "pipeline", "github-actions"),
     ]
-    assert not any(one["authenticated"] for one in records)
+    assert not any(record["authenticated"] for record in records)
 
 
-def test_the_list_shows_everybody(shell: Shell) -> None:
+def test_the_list_shows_all_tenants(shell: Shell) -> None:
     assert "no tenants yet" in shell("tenant", "list").out
     for tenant in ("beta", "acme"):
-        told(shell, "create", tenant)
+        json_of(shell, "create", tenant)
     shell("tenant", "suspend", "beta", "--reason", "unpaid \x1b[2J since October")
 
     listed = shell("tenant", "list")
@@ -91,20 +93,20 @@ def test_the_list_shows_everybody(shell: Shell) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["show", "nobody"],
-        ["suspend", "nobody", "--reason", "x"],
-        ["resume", "nobody"],
-        ["set", "nobody", "--max-schedules", "3"],
-        ["deprovision", "nobody", "--reason", "x", "--drop-schema", "--confirm", "nobody"],
+        ["show", "unknown"],
+        ["suspend", "unknown", "--reason", "x"],
+        ["resume", "unknown"],
+        ["set", "unknown", "--max-schedules", "3"],
+        ["deprovision", "unknown", "--reason", "x", "--drop-schema", "--confirm", "unknown"],
         ["create", "acme"],
         ["resume", "acme"],
     ],
     ids=" ".join,
 )
-def test_a_refused_change_is_one_line_and_exit_code_1(
+def test_a_refused_change_prints_one_line_and_exits_with_1(
     shell: Shell, database_url: str, arguments: list[str]
 ) -> None:
-    told(shell, "create", "acme")
+    json_of(shell, "create", "acme")
     before = footprint(database_url)
 
     called = shell("tenant", *arguments)
@@ -117,7 +119,7 @@ def test_a_refused_change_is_one_line_and_exit_code_1(
 
 @pytest.mark.parametrize("tenant", ["a'b", 'a"; drop', "Acme", "a" * 49, "public", "pg_x", "é", ""])
 @pytest.mark.parametrize("action", ["create", "show", "resume"])
-def test_a_bad_id_is_wrong_use_and_changes_nothing(
+def test_an_invalid_id_is_a_usage_error_and_changes_nothing(
     shell: Shell, database_url: str, action: str, tenant: str
 ) -> None:
     before = footprint(database_url)
@@ -146,10 +148,10 @@ def test_a_bad_id_is_wrong_use_and_changes_nothing(
     ],
 )
 @pytest.mark.parametrize("action", ["set", "create"])
-def test_an_absurd_limit_is_wrong_use_and_changes_nothing(
+def test_an_invalid_limit_is_a_usage_error_and_changes_nothing(
     shell: Shell, database_url: str, action: str, option: str, value: str
 ) -> None:
-    told(shell, "create", "acme")
+    json_of(shell, "create", "acme")
     before = footprint(database_url)
 
     called = shell("tenant", action, "acme" if action == "set" else "beta", f"{option}={value}")
@@ -160,12 +162,12 @@ def test_an_absurd_limit_is_wrong_use_and_changes_nothing(
     assert footprint(database_url) == before
 
 
-def test_a_tenant_may_be_kept_from_having_schedules(shell: Shell) -> None:
-    assert told(shell, "create", "acme", "--max-schedules", "0")["max_schedules"] == 0
+def test_the_cap_of_a_tenant_may_be_zero(shell: Shell) -> None:
+    assert json_of(shell, "create", "acme", "--max-schedules", "0")["max_schedules"] == 0
 
 
-def test_nothing_to_set_is_wrong_use(shell: Shell) -> None:
-    told(shell, "create", "acme")
+def test_set_without_a_limit_is_a_usage_error(shell: Shell) -> None:
+    json_of(shell, "create", "acme")
 
     assert shell("tenant", "set", "acme").code == 2
 
@@ -174,7 +176,7 @@ def test_nothing_to_set_is_wrong_use(shell: Shell) -> None:
 def test_dropping_a_schema_needs_the_id_again(
     shell: Shell, database_url: str, confirm: list[str]
 ) -> None:
-    told(shell, "create", "acme")
+    json_of(shell, "create", "acme")
     before = footprint(database_url)
     drop = ["deprovision", "acme", "--reason", "x", "--drop-schema"]
 
@@ -186,11 +188,11 @@ def test_dropping_a_schema_needs_the_id_again(
     assert footprint(database_url) == before
 
 
-def test_confirmed_it_drops_the_schema_for_good(shell: Shell, database_url: str) -> None:
-    told(shell, "create", "acme")
+def test_a_confirmed_deprovision_drops_the_schema(shell: Shell, database_url: str) -> None:
+    json_of(shell, "create", "acme")
     drop = ["deprovision", "acme", "--reason", "x", "--drop-schema", "--confirm", "acme"]
 
-    assert told(shell, *drop)["status"] == "deprovisioned"
+    assert json_of(shell, *drop)["status"] == "deprovisioned"
 
     assert not query(database_url, "SELECT 1 FROM pg_namespace WHERE nspname = 'tenant_acme'")
     refused = shell("tenant", "resume", "acme")
@@ -198,15 +200,15 @@ def test_confirmed_it_drops_the_schema_for_good(shell: Shell, database_url: str)
     assert "the tables of `acme` were dropped" in refused.err
 
 
-def test_a_reason_is_needed_where_it_matters(shell: Shell) -> None:
-    told(shell, "create", "acme")
+def test_suspend_and_deprovision_require_a_reason(shell: Shell) -> None:
+    json_of(shell, "create", "acme")
 
     assert shell("tenant", "suspend", "acme").code == 2
     assert shell("tenant", "deprovision", "acme").code == 2
 
 
 @pytest.mark.parametrize("name", ["token:ci", "OIDC:ada@example.com", " system:scheduler:billing"])
-def test_an_actor_that_is_only_claimed_cannot_look_like_a_proven_one(
+def test_a_given_actor_cannot_imitate_an_authenticated_one(
     shell: Shell, name: str, database_url: str
 ) -> None:
     called = shell("tenant", "create", "acme", "--actor", name)
@@ -217,24 +219,24 @@ def test_an_actor_that_is_only_claimed_cannot_look_like_a_proven_one(
 
 
 def test_labels_are_set_removed_shown_and_filtered_by(shell: Shell) -> None:
-    created = told(shell, "create", "acme", "--label", "tier=gold", "--label", "region=eu")
+    created = json_of(shell, "create", "acme", "--label", "tier=gold", "--label", "region=eu")
     assert created["labels"] == {"tier": "gold", "region": "eu"}
-    told(shell, "create", "globex", "--label", "tier=free")
-    told(shell, "create", "plain")
-    assert told(shell, "label", "acme", "plan=yearly", "region-")["labels"] == {
+    json_of(shell, "create", "globex", "--label", "tier=free")
+    json_of(shell, "create", "plain")
+    assert json_of(shell, "label", "acme", "plan=yearly", "region-")["labels"] == {
         "tier": "gold",
         "plan": "yearly",
     }
-    assert told(shell, "list", "--label", "tier=gold")["tenant"] == "acme"
-    assert told(shell, "list", "--label", "tier", "--label", "plan=yearly")["tenant"] == "acme"
+    assert json_of(shell, "list", "--label", "tier=gold")["tenant"] == "acme"
+    assert json_of(shell, "list", "--label", "tier", "--label", "plan=yearly")["tenant"] == "acme"
     assert "no tenant has these labels" in shell("tenant", "list", "--label", "tier=x").out
     listed = shell("tenant", "list").out
     assert "plan=yearly, tier=gold" in listed
     assert "labels" not in shell("tenant", "show", "plain").out
 
 
-def test_a_wrong_label_is_wrong_use(shell: Shell) -> None:
-    told(shell, "create", "acme")
+def test_an_invalid_label_is_a_usage_error(shell: Shell) -> None:
+    json_of(shell, "create", "acme")
     for arguments in (
         ("label", "acme", "Tier=gold"),
         ("create", "globex", "--label", "tier-"),
@@ -243,4 +245,4 @@ def test_a_wrong_label_is_wrong_use(shell: Shell) -> None:
         called = shell("tenant", *arguments)
         assert called.code == 2
         assert "label" in called.err
-    assert told(shell, "show", "acme")["labels"] == {}
+    assert json_of(shell, "show", "acme")["labels"] == {}

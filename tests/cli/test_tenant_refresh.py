@@ -73,16 +73,14 @@ def test_problems_are_listed_and_make_the_exit_code_1(shell: Shell, database_url
     assert "tenant-source-rows" in health.out
 
 
-def test_a_source_that_cannot_be_read_is_an_error_that_says_so(shell: Shell) -> None:
+def test_an_unreadable_source_is_reported_as_an_error(shell: Shell) -> None:
     called = shell("tenant", "refresh", TENANTCRON_TENANT_SOURCE="public.nowhere")
     assert (called.code, called.out) == (1, "")
     assert 'relation "public.nowhere" does not exist' in called.err
     assert shell("tenant", "refresh").code == 2
 
 
-def test_tenants_that_all_vanish_are_held_until_it_is_confirmed(
-    shell: Shell, database_url: str
-) -> None:
+def test_missing_tenants_are_held_until_they_are_confirmed(shell: Shell, database_url: str) -> None:
     query(
         database_url, "INSERT INTO public.tenants SELECT 't' || n FROM generate_series(1, 6) AS n"
     )
@@ -97,7 +95,7 @@ def test_tenants_that_all_vanish_are_held_until_it_is_confirmed(
     assert "missing from the tenant source since" in shell("tenant", "list").out
 
 
-def test_a_detached_source_gives_its_tenants_back(shell: Shell) -> None:
+def test_a_detached_source_releases_its_tenants(shell: Shell) -> None:
     assert shell("tenant", "refresh", **SOURCE).code == 0
     assert shell("tenant", "refresh", "--detach", **SOURCE).code == 2
     called = shell("tenant", "refresh", "--detach")
@@ -105,7 +103,7 @@ def test_a_detached_source_gives_its_tenants_back(shell: Shell) -> None:
     assert shell("tenant", "suspend", "acme", "--reason", "unpaid").code == 0
 
 
-def test_a_scheduler_follows_a_notification(shell: Shell, database_url: str) -> None:
+def test_a_scheduler_refreshes_after_a_notification(shell: Shell, database_url: str) -> None:
     query(database_url, TRIGGER)
     # So rarely that only the notification can be what it follows.
     process = shell.start("run", TENANTCRON_REFRESH_INTERVAL="1h", **SOURCE)

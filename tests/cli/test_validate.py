@@ -35,7 +35,7 @@ def written(folder: Path, name: str, text: str) -> Path:
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json", "github", "sarif"])
-def test_the_exit_code_tells_findings(
+def test_the_exit_code_depends_on_the_findings(
     tmp_path: Path, text: str, strict: bool, code: int, output: str
 ) -> None:
     file = written(tmp_path, "acme.yaml", text)
@@ -56,7 +56,7 @@ def test_a_missing_path_is_a_usage_error(tmp_path: Path) -> None:
     assert run.stderr == "error: none.yaml: no such file\n"
 
 
-def test_a_policy_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
+def test_an_unreadable_policy_is_a_usage_error(tmp_path: Path) -> None:
     written(tmp_path, "acme.yaml", GOOD_ONE)
     run = tenantcron("validate", "--policy", "none.toml", "acme.yaml", cwd=tmp_path)
     assert run.returncode == 2
@@ -67,7 +67,7 @@ def test_a_policy_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
     assert "policy.extra: TC101 `policy` has no key `extra`" in run.stderr
 
 
-def test_the_policy_that_is_given_wins_over_the_one_that_is_found(tmp_path: Path) -> None:
+def test_the_given_policy_overrides_the_one_in_the_folder(tmp_path: Path) -> None:
     file = written(tmp_path, "acme.yaml", WRONG)
     written(tmp_path, "tenantcron.toml", "[policy]\nminimum_interval = '5m'\n")
     strict = written(tmp_path, "strict/tenantcron.toml", "[policy]\nminimum_interval = '1h'\n")
@@ -115,11 +115,11 @@ def test_running_twice_gives_the_same_bytes() -> None:
         assert first.stdout == second.stdout
 
 
-def test_findings_are_sorted_by_file_and_place() -> None:
+def test_findings_are_sorted_by_file_and_position() -> None:
     run = tenantcron("validate", "--format", "json", MISTAKES)
     found = [
-        (one["file"], one["line"], one["column"], one["code"])
-        for one in json.loads(run.stdout)["diagnostics"]
+        (diagnostic["file"], diagnostic["line"], diagnostic["column"], diagnostic["code"])
+        for diagnostic in json.loads(run.stdout)["diagnostics"]
     ]
     assert found == sorted(found)
     assert len(found) > 40
@@ -132,7 +132,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize("output", ["text", "json", "github"])
-def test_a_hook_pays_for_no_library_that_it_does_not_need(output: str) -> None:
+def test_validate_imports_no_library_that_it_does_not_need(output: str) -> None:
     # croniter is needed. On Python 3.13 its own imports load `inspect`, by importlib.resources.
     watching = (
         "import sys, croniter\n"
@@ -169,7 +169,7 @@ def tenantcron_script(text: str) -> str:
     return run.stderr
 
 
-def test_the_policy_files_that_judged_are_shown(tmp_path: Path) -> None:
+def test_the_applied_policy_files_are_shown(tmp_path: Path) -> None:
     written(tmp_path, "acme.yaml", GOOD_ONE)
     written(tmp_path, "own/beta.yaml", GOOD_ONE)
     assert "policy:" not in tenantcron("validate", ".", cwd=tmp_path).stdout
@@ -177,9 +177,9 @@ def test_the_policy_files_that_judged_are_shown(tmp_path: Path) -> None:
     written(tmp_path, "own/tenantcron.toml", "[policy]\n")
 
     shown = tenantcron("validate", ".", cwd=tmp_path).stdout
-    told = json.loads(tenantcron("validate", "--format", "json", ".", cwd=tmp_path).stdout)
+    printed = json.loads(tenantcron("validate", "--format", "json", ".", cwd=tmp_path).stdout)
     given = tenantcron("validate", "--policy", "tenantcron.toml", ".", cwd=tmp_path).stdout
 
     assert shown.splitlines()[-1] == "policy: own/tenantcron.toml, tenantcron.toml"
-    assert told["policies"] == ["own/tenantcron.toml", "tenantcron.toml"]
+    assert printed["policies"] == ["own/tenantcron.toml", "tenantcron.toml"]
     assert given.splitlines()[-1] == "policy: tenantcron.toml"

@@ -16,7 +16,7 @@ REPORT_PARSERS = (
 
 
 def validate(output: str, *, prepare: str = "") -> subprocess.CompletedProcess[str]:
-    """Validate the examples, good and bad, in a process of its own."""
+    """Validate the examples, good and bad, in a separate process."""
     arguments = ["validate", "--format", output, str(GOOD), str(MISTAKES)]
     script = (
         f"import sys\n{prepare}{REPORT_PARSERS}"

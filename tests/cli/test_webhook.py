@@ -20,19 +20,21 @@ URL = "https://ops.internal/hooks?key=hush"
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes down what it is told, and answers with one status."""
+    """Records the requests that it receives, and responds with a fixed status."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.status = 204
-        self.told: list[Any] = []
+        self.received: list[Any] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: Receiver
 
     def do_POST(self) -> None:
-        self.server.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.server.received.append(
+            json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        )
         self.send_response(self.server.status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -57,15 +59,15 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return Shell(tmp_path, database_url)
 
 
-def told(shell: Shell, *arguments: str) -> Any:
+def json_of(shell: Shell, *arguments: str) -> Any:
     called = shell("webhook", *arguments, "--format", "json")
     assert (called.code, called.err) == (0, "")
     return json.loads(called.out)
 
 
-def test_a_webhook_is_added_listed_and_removed_on_record(shell: Shell, database_url: str) -> None:
+def test_adding_and_removing_a_webhook_is_recorded(shell: Shell, database_url: str) -> None:
     assert "no webhooks" in shell("webhook", "list").out
-    added = told(shell, "add", "ops", URL, "--event", "execution.dead", "--event", "schedule",
+    added = json_of(shell, "add", "ops", URL, "--event", "execution.dead", "--event", "schedule",
                  "--secret", "env:HOOK_SECRET", "--actor", "maria")  # fmt: skip
     assert added["events"] == [
         "dev.tenantcron.execution.dead",
@@ -75,7 +77,7 @@ def test_a_webhook_is_added_listed_and_removed_on_record(shell: Shell, database_
     assert (added["secret"], added["tenants"], added["created_by"]) == (
         "env:HOOK_SECRET", None, "maria",
     )  # fmt: skip
-    (listed,) = told(shell, "list")["webhooks"]
+    (listed,) = json_of(shell, "list")["webhooks"]
     assert listed == added
     text = shell("webhook", "list").out
     assert "execution.dead, schedule.paused, schedule.resumed" in text
@@ -83,35 +85,35 @@ def test_a_webhook_is_added_listed_and_removed_on_record(shell: Shell, database_
     assert "https://ops.internal" in text
     assert "hush" not in text + json.dumps(listed)
 
-    told(shell, "remove", "ops", "--actor", "maria")
-    assert told(shell, "list") == {"webhooks": []}
+    json_of(shell, "remove", "ops", "--actor", "maria")
+    assert json_of(shell, "list") == {"webhooks": []}
     records = run(
         database_url,
         "SELECT operation, changed_by, before, after FROM tenantcron.audit_record"
         " WHERE entity_type = 'webhook' ORDER BY id",
     )
-    assert [(one["operation"], one["changed_by"]) for one in records] == [
+    assert [(record["operation"], record["changed_by"]) for record in records] == [
         ("create", "maria"), ("delete", "maria"),
     ]  # fmt: skip
     assert "hush" not in str(records)
     assert "HOOK_SECRET" not in str(records)
 
 
-def test_a_webhook_is_switched_off_and_on_again(shell: Shell) -> None:
-    told(shell, "add", "ops", URL)
-    assert told(shell, "disable", "ops", "--reason", "moving")["disabled_reason"] == "moving"
+def test_a_webhook_is_disabled_and_enabled(shell: Shell) -> None:
+    json_of(shell, "add", "ops", URL)
+    assert json_of(shell, "disable", "ops", "--reason", "moving")["disabled_reason"] == "moving"
     assert "off: moving" in shell("webhook", "list").out
-    assert told(shell, "disable", "ops")["disabled_reason"] == "moving"
-    assert told(shell, "enable", "ops")["disabled_at"] is None
+    assert json_of(shell, "disable", "ops")["disabled_reason"] == "moving"
+    assert json_of(shell, "enable", "ops")["disabled_at"] is None
 
 
-def test_a_webhook_without_events_is_told_of_all(shell: Shell) -> None:
-    added = told(shell, "add", "all", URL, "--batch")
+def test_a_webhook_without_event_types_receives_all_events(shell: Shell) -> None:
+    added = json_of(shell, "add", "all", URL, "--batch")
     assert len(added["events"]) == 8
     assert added["batch"] is True
 
 
-def test_all_that_is_wrong_is_said_at_once_and_nothing_is_written(
+def test_all_problems_are_reported_at_once_and_nothing_is_written(
     shell: Shell, database_url: str
 ) -> None:
     before = footprint(database_url)
@@ -133,46 +135,46 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_is_written(
     "url",
     ["ops.internal/x", "https://", "ftp://ops.internal/", f"https://ops.internal/{'x' * 3000}"],
 )
-def test_what_is_no_url_is_refused(shell: Shell, url: str) -> None:
+def test_an_invalid_url_is_refused(shell: Shell, url: str) -> None:
     called = shell("webhook", "add", "ops", url)
     assert called.code == 2
     assert "not a valid URL" in called.err
 
 
-def test_a_second_one_of_a_name_an_unknown_tenant_and_a_seventeenth_are_refused(
+def test_a_duplicate_name_an_unknown_tenant_and_a_seventeenth_webhook_are_refused(
     shell: Shell, database_url: str
 ) -> None:
     for number in range(15):
-        told(shell, "add", f"w{number}", URL)
+        json_of(shell, "add", f"w{number}", URL)
     before = footprint(database_url)
-    for arguments, said in (
+    for arguments, expected in (
         (["w1", URL], "a webhook `w1` exists"),
         (["other", URL, "--tenant", "acme", "--tenant", "beta"], "no tenant acme, beta"),
     ):
         called = shell("webhook", "add", *arguments)
-        assert (called.code, said in called.err) == (1, True)
+        assert (called.code, expected in called.err) == (1, True)
     assert footprint(database_url) == before
-    told(shell, "add", "w15", URL)
+    json_of(shell, "add", "w15", URL)
     assert "at most 16 webhooks" in shell("webhook", "add", "w16", URL).err
 
 
 @pytest.mark.parametrize("action", ["enable", "disable", "remove", "test"])
-def test_a_webhook_that_is_not_there_is_named(shell: Shell, action: str) -> None:
-    called = shell("webhook", action, "nobody")
+def test_an_unknown_webhook_is_named(shell: Shell, action: str) -> None:
+    called = shell("webhook", action, "unknown")
     assert called.code == 1
-    assert "there is no webhook 'nobody'" in called.err
+    assert "there is no webhook 'unknown'" in called.err
 
 
-def test_a_test_sends_an_event_and_tells_what_the_receiver_said(shell: Shell) -> None:
+def test_a_test_sends_an_event_and_reports_the_response(shell: Shell) -> None:
     with receiving() as receiver:
         port = receiver.server_address[1]
         policy = f"{POLICY}allowed_ports = [{port}]\n"
         (shell.folder / "tenantcron.toml").write_text(policy, encoding="utf-8")
-        told(shell, "add", "ops", f"http://127.0.0.1:{port}/hook")
-        answer = told(shell, "test", "ops")
+        json_of(shell, "add", "ops", f"http://127.0.0.1:{port}/hook")
+        answer = json_of(shell, "test", "ops")
         receiver.status = 503
         called = shell("webhook", "test", "ops")
-    assert [event["type"] for event in receiver.told] == ["dev.tenantcron.webhook.test"] * 2
-    assert receiver.told[0]["id"] == answer["event"]
+    assert [event["type"] for event in receiver.received] == ["dev.tenantcron.webhook.test"] * 2
+    assert receiver.received[0]["id"] == answer["event"]
     assert called.code == 1
     assert "webhook ops did not accept the event: the receiver answered 503" in called.err

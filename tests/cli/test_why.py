@@ -16,7 +16,9 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
     return shell
 
 
-def test_the_answer_comes_first_and_nothing_is_changed(shell: Shell, database_url: str) -> None:
+def test_the_main_reason_comes_first_and_nothing_is_changed(
+    shell: Shell, database_url: str
+) -> None:
     before = footprint(database_url)
     called = shell("why", "acme/off")
     assert (called.code, called.err) == (0, "")
@@ -28,7 +30,7 @@ def test_the_answer_comes_first_and_nothing_is_changed(shell: Shell, database_ur
     assert footprint(database_url) == before
 
 
-def test_programs_get_the_answer_and_all_findings(shell: Shell) -> None:
+def test_the_json_has_the_answer_and_all_findings(shell: Shell) -> None:
     shell("schedule", "pause", "acme/nightly", "--reason", "odd \x1b[2J", "--actor", "maria")
     answer = json.loads(shell("why", "acme/nightly", "--format", "json").out)
     assert answer.keys() == {"tenant", "schedule", "answer", "findings"}
@@ -36,7 +38,7 @@ def test_programs_get_the_answer_and_all_findings(shell: Shell) -> None:
     assert answer["answer"] == answer["findings"][0]["message"]
     assert "by maria" in answer["answer"]
     assert answer["findings"][0]["code"] == "paused"
-    assert all(one.keys() == {"code", "message", "hint"} for one in answer["findings"])
+    assert all(finding.keys() == {"code", "message", "hint"} for finding in answer["findings"])
     assert "\x1b" not in shell("why", "acme/nightly").out
 
 
@@ -48,7 +50,9 @@ def test_programs_get_the_answer_and_all_findings(shell: Shell) -> None:
         ("acme/something", "`tenantcron schedule list acme` lists all schedules"),
     ],
 )
-def test_what_does_not_exist_is_an_answer_and_1(shell: Shell, ref: str, hint: str) -> None:
+def test_an_unknown_schedule_is_a_reason_and_exits_with_1(
+    shell: Shell, ref: str, hint: str
+) -> None:
     called = shell("why", ref)
     assert called.code == 1
     assert hint in called.out
@@ -57,5 +61,5 @@ def test_what_does_not_exist_is_an_answer_and_1(shell: Shell, ref: str, hint: st
 
 
 @pytest.mark.parametrize("ref", ["acme", "Acme/nightly", "acme/", "acme/no such"])
-def test_wrong_use_is_2(shell: Shell, ref: str) -> None:
+def test_wrong_usage_exits_with_2(shell: Shell, ref: str) -> None:
     assert shell("why", ref).code == 2

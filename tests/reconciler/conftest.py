@@ -1,4 +1,4 @@
-"""What the tests of the reconciler share."""
+"""Fixtures of the tests of the reconciler."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tenantcron.store.connection.engine import Database
 
 @pytest.fixture
 def fleet(database: Database, tmp_path: Path) -> Fleet:
-    """An empty folder of manifests for the test's database."""
+    """An empty folder of manifests, for the database of the test."""
     folder = tmp_path / "manifests"
     folder.mkdir()
     return Fleet(database, folder)

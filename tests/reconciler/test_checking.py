@@ -1,4 +1,4 @@
-"""New manifests are checked before they are applied, many of them in several processes."""
+"""Checks of new manifests, in a thread or in worker processes."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ TOO_OFTEN = 'cron: "*/5 * * * *"'
 SEVERAL = checking._CHUNK * 2 + 1
 
 
-async def test_many_manifests_are_found_as_a_few_are(
+async def test_checks_in_processes_and_in_a_thread_have_the_same_results(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(SEVERAL):
@@ -33,7 +33,7 @@ async def test_many_manifests_are_found_as_a_few_are(
     elsewhere = await fleet.prepared()
 
     assert elsewhere == here
-    assert [codes(one) for one in elsewhere[:3]] == [["TC301"], ["TC302"], []]
+    assert [codes(source) for source in elsewhere[:3]] == [["TC301"], ["TC302"], []]
 
 
 async def set_cap(fleet: Fleet, tenant: str, cap: int) -> None:
@@ -41,11 +41,11 @@ async def set_cap(fleet: Fleet, tenant: str, cap: int) -> None:
         await tenants.set_limits(connection, TenantId(tenant), {"max_schedules": cap})
 
 
-def codes(one: Prepared) -> list[str]:
-    return [diagnostic.problem.code for diagnostic in one.diagnostics]
+def codes(source: Prepared) -> list[str]:
+    return [diagnostic.problem.code for diagnostic in source.diagnostics]
 
 
-def test_a_process_that_checks_pays_for_no_driver() -> None:
+def test_a_checking_process_does_not_import_a_database_driver() -> None:
     program = "import sys, tenantcron.reconciler.checking; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)

@@ -1,4 +1,4 @@
-"""Applies at the same time, on connections of their own."""
+"""Concurrent applies, each on its own connection."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ ROUNDS = 8
 
 
 def timetables(hour: int, count: int) -> dict[str, str]:
-    """Return schedules that share some names with those of other hours, and have others."""
+    """Return schedules of an hour; some of their names are shared with other hours."""
     shared = {f"shared-{number}": f"cron: '{number} {hour} * * *'" for number in range(4)}
     own = {f"own-{hour}-{number}": f"cron: '{number} {hour} * * *'" for number in range(count)}
     return shared | own
 
 
 async def wanted(fleet: Fleet, hours: Sequence[int]) -> list[DesiredState]:
-    """Check one manifest for each hour, all of one tenant."""
+    """Check a manifest for each hour, all of the same tenant."""
     found = []
     for hour in hours:
         fleet.write("acme", timetables(hour, count=hour % 4 + 1))
@@ -50,36 +50,38 @@ def live(url: str) -> dict[str, str]:
     return {row["schedule_name"]: row["cron_expr"] for row in schedules(url, "acme")}
 
 
-def as_wanted(one: DesiredState) -> dict[str, str]:
-    return {schedule.schedule_name: schedule.cron_expr for schedule in one.definitions}
+def as_desired(desired: DesiredState) -> dict[str, str]:
+    return {schedule.schedule_name: schedule.cron_expr for schedule in desired.definitions}
 
 
 @pytest.mark.parametrize("at_once", [2, 8])
-async def test_different_manifests_for_one_tenant_end_as_one_after_the_other(
+async def test_concurrent_applies_of_a_tenant_are_serialised(
     fleet: Fleet, database_url: str, at_once: int
 ) -> None:
     manifests = await wanted(fleet, range(at_once))
     applier = fleet.applier()
 
     for _ in range(ROUNDS):
-        plans: list[Plan] = await asyncio.gather(*(applier.apply(one) for one in manifests))
+        plans: list[Plan] = await asyncio.gather(
+            *(applier.apply(manifest) for manifest in manifests)
+        )
 
-        assert live(database_url) in [as_wanted(one) for one in manifests], "never mixed"
+        assert live(database_url) in [as_desired(manifest) for manifest in manifests], "never mixed"
         newest = versions(database_url, "acme")[-1]
-        assert {one["schedule_name"] for one in newest["document"]["schedules"]} == set(
+        assert {schedule["schedule_name"] for schedule in newest["document"]["schedules"]} == set(
             live(database_url)
         )
-        # Each saw the whole result of the one before it.
+        # Each apply saw the complete result of the previous one.
         numbers = sorted(plan.version for plan in plans if plan.makes_version)
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
-    assert [one["version"] for one in versions(database_url, "acme")] == list(
+    assert [version["version"] for version in versions(database_url, "acme")] == list(
         range(1, newest["version"] + 1)
     )
     assert revision(database_url, "acme") == newest["version"], "once for every apply"
 
 
-async def test_many_that_create_the_same_tenant_all_succeed(
+async def test_concurrent_creations_of_a_tenant_all_succeed(
     fleet: Fleet, database_url: str
 ) -> None:
     fleet.write("acme", timetables(2, count=3))
@@ -91,10 +93,10 @@ async def test_many_that_create_the_same_tenant_all_succeed(
 
     assert sum(not plan.is_empty for plan in plans) == 1, "the others find it done"
     assert len(names(database_url, "acme")) == 7
-    assert [one["version"] for one in versions(database_url, "acme")] == [1]
+    assert [version["version"] for version in versions(database_url, "acme")] == [1]
 
 
-async def test_whole_fleets_at_once_leave_every_tenant_applied_once(
+async def test_concurrent_applies_of_a_fleet_apply_every_tenant_once(
     fleet: Fleet, database_url: str
 ) -> None:
     for tenant in ("acme", "beta", "gamma"):
@@ -103,18 +105,18 @@ async def test_whole_fleets_at_once_leave_every_tenant_applied_once(
     runs = await asyncio.gather(fleet.apply(), fleet.apply())
 
     for outcomes in zip(*runs, strict=True):
-        assert {one.status for one in outcomes} <= {Status.APPLIED, Status.UNCHANGED}
-        assert Status.APPLIED in {one.status for one in outcomes}
+        assert {outcome.status for outcome in outcomes} <= {Status.APPLIED, Status.UNCHANGED}
+        assert Status.APPLIED in {outcome.status for outcome in outcomes}
     for tenant in ("acme", "beta", "gamma"):
-        assert [one["version"] for one in versions(database_url, tenant)] == [1]
+        assert [version["version"] for version in versions(database_url, tenant)] == [1]
 
 
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE %'"
 EDIT = "UPDATE tenant_acme.tenant_schedule SET cron_expr = '0 9 * * *'"
 
 
-def edit_by_hand(url: str) -> bool:
-    """Change all schedules; whether the database let it happen."""
+def edit_manually(url: str) -> bool:
+    """Change all schedules; return whether the database committed it."""
     with psycopg.connect(url) as session:
         try:
             session.execute(EDIT)
@@ -123,10 +125,10 @@ def edit_by_hand(url: str) -> bool:
     return True
 
 
-async def test_an_edit_by_hand_and_an_apply_that_wait_for_each_other_end_whole(
+async def test_a_deadlock_of_a_manual_edit_and_an_apply_rolls_one_of_them_back(
     fleet: Fleet, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The apply has the tenant and wants the rows, the edit has the rows and wants the tenant."""
+    """The apply has locked the tenant and needs the rows; the edit has the reverse."""
     fleet.write("acme", numbered(3))
     await fleet.apply()
     fleet.write("acme", numbered(3, "cron: '0 3 * * *'"))
@@ -136,7 +138,7 @@ async def test_an_edit_by_hand_and_an_apply_that_wait_for_each_other_end_whole(
     async def change_later(
         connection: AsyncConnection, schema: str, rows: Sequence[JsonObject], version_id: UUID
     ) -> None:
-        edits.append(asyncio.create_task(asyncio.to_thread(edit_by_hand, database_url)))
+        edits.append(asyncio.create_task(asyncio.to_thread(edit_manually, database_url)))
         await until_found(database_url, WAITING)
         await change(connection, schema, rows, version_id)
 
@@ -147,7 +149,7 @@ async def test_an_edit_by_hand_and_an_apply_that_wait_for_each_other_end_whole(
 
 
 def assert_whole(url: str, outcome: ReconcileOutcome, *, edited: bool) -> None:
-    """Whoever was ended left nothing behind; it is known who that was."""
+    """Check that the rolled back transaction changed nothing and the other one is recorded."""
     applied = outcome.status is Status.APPLIED
     assert applied != edited, "one of the two has to give way"
     if not applied:
@@ -157,5 +159,5 @@ def assert_whole(url: str, outcome: ReconcileOutcome, *, edited: bool) -> None:
     assert set(live(url).values()) == {"0 3 * * *" if applied else "0 9 * * *"}
     assert len(versions(url, "acme")) == (2 if applied else 1)
     assert revision(url, "acme") == 2
-    by = {one["changed_by"] for one in audit(url, "acme")[3:]}
+    by = {record["changed_by"] for record in audit(url, "acme")[3:]}
     assert by == {"github:octocat" if applied else "postgres"}

@@ -1,4 +1,4 @@
-"""The difference between desired and live, as a pure function."""
+"""The difference between desired and live schedules."""
 
 import json
 from random import Random
@@ -26,7 +26,7 @@ DEFINITIONS = st.builds(
     enabled=st.booleans(),
     definition=st.dictionaries(st.sampled_from(["timeout", "payload"]), JSON),
 )
-TENANTS = st.lists(DEFINITIONS, unique_by=lambda one: one.schedule_name)
+TENANTS = st.lists(DEFINITIONS, unique_by=lambda definition: definition.schedule_name)
 
 
 def definition(name: str = "a", cron: str = "0 2 * * *", **settings: JsonValue) -> Definition:
@@ -34,7 +34,7 @@ def definition(name: str = "a", cron: str = "0 2 * * *", **settings: JsonValue) 
 
 
 def carry_out(difference: ScheduleDiff, live: list[Definition]) -> dict[str, Definition]:
-    rows = {one.schedule_name: one for one in live}
+    rows = {definition.schedule_name: definition for definition in live}
     for change in difference.changes:
         if change.after is None:
             del rows[change.schedule]
@@ -44,18 +44,18 @@ def carry_out(difference: ScheduleDiff, live: list[Definition]) -> dict[str, Def
 
 
 def exactly(value: JsonValue | JsonObject) -> str:
-    """Tell values apart that Python takes for equal: true and 1."""
+    """Make values different that Python considers equal: true and 1."""
     return json.dumps(value, sort_keys=True)
 
 
 @given(TENANTS, TENANTS)
-def test_carried_out_it_turns_live_into_desired(
+def test_applying_the_changes_turns_live_into_desired(
     desired: list[Definition], live: list[Definition]
 ) -> None:
     rows = carry_out(diff(desired, live), live)
 
-    assert {name: exactly(one.as_json()) for name, one in rows.items()} == {
-        one.schedule_name: exactly(one.as_json()) for one in desired
+    assert {name: exactly(definition.as_json()) for name, definition in rows.items()} == {
+        definition.schedule_name: exactly(definition.as_json()) for definition in desired
     }
 
 
@@ -76,7 +76,7 @@ def test_the_order_of_either_side_does_not_matter(
 
 
 @given(TENANTS, TENANTS)
-def test_an_update_names_what_differs_and_nothing_else(
+def test_an_update_lists_exactly_the_fields_that_differ(
     desired: list[Definition], live: list[Definition]
 ) -> None:
     for change in diff(desired, live).of(Action.UPDATE):
@@ -88,9 +88,11 @@ def test_an_update_names_what_differs_and_nothing_else(
         assert differing
 
 
-def _flat(one: Definition) -> dict[str, str]:
-    columns = {key: exactly(value) for key, value in one.as_json().items() if key != "definition"}
-    keys = {f"definition.{key}": exactly(value) for key, value in one.definition.items()}
+def _flat(definition: Definition) -> dict[str, str]:
+    columns = {
+        key: exactly(value) for key, value in definition.as_json().items() if key != "definition"
+    }
+    keys = {f"definition.{key}": exactly(value) for key, value in definition.definition.items()}
     return columns | keys
 
 
@@ -98,12 +100,12 @@ def _flat(one: Definition) -> dict[str, str]:
 def test_every_schedule_is_counted_once(desired: list[Definition], live: list[Definition]) -> None:
     difference = diff(desired, live)
 
-    everybody = {one.schedule_name for one in [*desired, *live]}
-    assert len(difference.changes) + difference.unchanged == len(everybody)
+    names = {definition.schedule_name for definition in [*desired, *live]}
+    assert len(difference.changes) + difference.unchanged == len(names)
     assert sum(difference.count(action) for action in Action) == len(difference.changes)
 
 
-def test_changes_come_by_name_whatever_they_do() -> None:
+def test_changes_are_ordered_by_name() -> None:
     difference = diff(
         [definition("c"), definition("a", cron="0 3 * * *")], [definition("a"), definition("b")]
     )
@@ -115,7 +117,7 @@ def test_changes_come_by_name_whatever_they_do() -> None:
     ]
 
 
-def test_a_change_carries_both_sides_and_the_fields() -> None:
+def test_a_change_has_both_definitions_and_the_fields() -> None:
     before, after = definition(timeout="5m", retry=1), definition(cron="0 3 * * *", timeout="6m")
 
     assert diff([after], [before]).changes == (
@@ -143,13 +145,13 @@ def test_a_change_carries_both_sides_and_the_fields() -> None:
         ({"x": None}, {}),
     ],
 )
-def test_values_that_json_tells_apart_differ(left: JsonValue, right: JsonValue) -> None:
+def test_values_that_differ_in_json_are_different(left: JsonValue, right: JsonValue) -> None:
     assert diff([definition(payload=left)], [definition(payload=right)]).changes
     assert diff([definition(payload=right)], [definition(payload=left)]).changes
 
 
 @pytest.mark.parametrize(("left", "right"), [(1, 1.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1})])
-def test_values_that_are_the_same_in_json_do_not(left: JsonValue, right: JsonValue) -> None:
+def test_values_that_are_equal_in_json_are_equal(left: JsonValue, right: JsonValue) -> None:
     assert not diff([definition(payload=left)], [definition(payload=right)]).changes
 
 
@@ -160,7 +162,7 @@ def test_null_is_not_the_same_as_absent() -> None:
 
 
 @given(TENANTS, TENANTS)
-def test_what_is_kept_as_text_differs_as_what_was_read(
+def test_stored_text_and_parsed_definitions_have_the_same_difference(
     desired: list[Definition], live: list[Definition]
 ) -> None:
     as_text = diff(stored(document(desired)), stored(document(live)))
@@ -168,9 +170,9 @@ def test_what_is_kept_as_text_differs_as_what_was_read(
     assert as_text == diff(desired, live)
 
 
-def test_another_spelling_of_the_same_is_no_difference() -> None:
-    one = stored(document([definition(payload=1)]))
-    other = Stored(one.text.replace(" 1", " 1.0"), 1)
+def test_another_text_of_the_same_value_is_no_difference() -> None:
+    integer = stored(document([definition(payload=1)]))
+    other = Stored(integer.text.replace(" 1", " 1.0"), 1)
 
-    assert one != other
-    assert diff(one, other) == ScheduleDiff((), 1)
+    assert integer != other
+    assert diff(integer, other) == ScheduleDiff((), 1)

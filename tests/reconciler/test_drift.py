@@ -1,4 +1,4 @@
-"""What somebody changed by hand: noticed, shown with who and when, put back."""
+"""Manual changes are detected, shown with actor and time, and reverted."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,8 +20,8 @@ BY_HAND = {
 }
 
 
-async def by_hand(fleet: Fleet, url: str, statement: str) -> ReconcileOutcome:
-    """Apply three schedules, change something by hand, and plan."""
+async def changed_manually(fleet: Fleet, url: str, statement: str) -> ReconcileOutcome:
+    """Apply three schedules, run a manual statement, and plan."""
     fleet.write("acme", numbered(3))
     await fleet.apply()
     query(url, statement, *["tenant_acme"] * statement.count("{}"))
@@ -37,10 +37,10 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("what", BY_HAND)
-async def test_drift_is_shown_field_by_field_with_who_and_when(
+async def test_drift_is_shown_by_field_with_actor_and_time(
     fleet: Fleet, database_url: str, what: str
 ) -> None:
-    planned = await by_hand(fleet, database_url, BY_HAND[what])
+    planned = await changed_manually(fleet, database_url, BY_HAND[what])
 
     assert planned.status is Status.PLANNED
     (drift,) = planned.drift
@@ -52,10 +52,10 @@ async def test_drift_is_shown_field_by_field_with_who_and_when(
 
 
 @pytest.mark.parametrize("statement", BY_HAND.values(), ids=BY_HAND)
-async def test_apply_puts_it_back_without_a_new_version(
+async def test_apply_reverts_drift_without_a_new_version(
     fleet: Fleet, database_url: str, statement: str
 ) -> None:
-    await by_hand(fleet, database_url, statement)
+    await changed_manually(fleet, database_url, statement)
     assert revision(database_url, "acme") == 2, "schedulers have to notice"
 
     (applied,) = await fleet.apply()
@@ -66,7 +66,7 @@ async def test_apply_puts_it_back_without_a_new_version(
     assert all(row["enabled"] for row in schedules(database_url, "acme"))
     assert len(versions(database_url, "acme")) == 1
     assert revision(database_url, "acme") == 3
-    assert [one["changed_by"] for one in audit(database_url, "acme")[-2:]] == [
+    assert [record["changed_by"] for record in audit(database_url, "acme")[-2:]] == [
         "postgres",
         "github:octocat",
     ]
@@ -75,21 +75,21 @@ async def test_apply_puts_it_back_without_a_new_version(
     assert after.drift == ()
 
 
-async def test_an_edit_of_the_manifest_is_not_called_drift(fleet: Fleet, database_url: str) -> None:
-    await by_hand(fleet, database_url, BY_HAND["update"])
+async def test_an_edit_of_the_manifest_is_not_drift(fleet: Fleet, database_url: str) -> None:
+    await changed_manually(fleet, database_url, BY_HAND["update"])
     fleet.write("acme", numbered(4))
 
     (planned,) = await fleet.plan()
 
     assert planned.plan is not None
-    assert [one.change.schedule for one in planned.drift] == ["s001"]
-    assert [one.schedule for one in planned.plan.difference.changes] == ["s001", "s003"]
+    assert [drift.change.schedule for drift in planned.drift] == ["s001"]
+    assert [change.schedule for change in planned.plan.difference.changes] == ["s001", "s003"]
 
 
-async def test_a_change_by_hand_that_the_manifest_takes_up_becomes_a_version(
+async def test_a_manual_change_that_the_manifest_adopts_becomes_a_version(
     fleet: Fleet, database_url: str
 ) -> None:
-    await by_hand(fleet, database_url, BY_HAND["delete"])
+    await changed_manually(fleet, database_url, BY_HAND["delete"])
     fleet.write("acme", {name: cron for name, cron in numbered(3).items() if name != "s001"})
 
     (applied,) = await fleet.apply()
@@ -97,30 +97,33 @@ async def test_a_change_by_hand_that_the_manifest_takes_up_becomes_a_version(
     assert applied.status is Status.APPLIED
     assert applied.plan is not None
     assert applied.plan.difference.changes == ()
-    assert [one["version"] for one in versions(database_url, "acme")] == [1, 2]
+    assert [version["version"] for version in versions(database_url, "acme")] == [1, 2]
 
 
 @pytest.mark.parametrize("value", ["[1, 2]", '"text"', "null"])
-async def test_a_definition_is_an_object_also_by_hand(
+async def test_a_manual_change_cannot_store_a_definition_that_is_no_object(
     fleet: Fleet, database_url: str, value: str
 ) -> None:
     statement = f"UPDATE {{}}.tenant_schedule SET definition = '{value}'"  # noqa: S608 -- the test's own words
     with pytest.raises(CheckViolation):
-        await by_hand(fleet, database_url, statement)
+        await changed_manually(fleet, database_url, statement)
 
     assert [row["definition"]["timeout"] for row in schedules(database_url, "acme")] == ["5m"] * 3
 
 
-async def test_nobody_is_blamed_for_the_old_name_of_a_row_that_was_renamed(
+async def test_drift_of_a_renamed_row_has_no_actor_for_the_old_name(
     fleet: Fleet, database_url: str
 ) -> None:
     rename = "UPDATE {}.tenant_schedule SET schedule_name = 'stray' WHERE schedule_name = 's001'"
 
-    planned = await by_hand(fleet, database_url, rename)
+    planned = await changed_manually(fleet, database_url, rename)
 
     assert planned.plan is not None
-    assert [one.change.schedule for one in planned.drift] == ["s001", "stray"]
-    assert [one.touch.by if one.touch else None for one in planned.drift] == [None, "postgres"]
+    assert [drift.change.schedule for drift in planned.drift] == ["s001", "stray"]
+    assert [drift.touch.by if drift.touch else None for drift in planned.drift] == [
+        None,
+        "postgres",
+    ]
 
 
 async def test_truncate_is_refused(fleet: Fleet, database_url: str) -> None:
@@ -133,22 +136,28 @@ async def test_truncate_is_refused(fleet: Fleet, database_url: str) -> None:
     assert names(database_url, "acme") == list(numbered(3))
 
 
-async def test_a_statement_by_hand_that_changes_nothing_is_not_noticed(
+async def test_a_manual_statement_that_changes_nothing_is_not_recorded(
     fleet: Fleet, database_url: str
 ) -> None:
-    planned = await by_hand(fleet, database_url, "DELETE FROM {}.tenant_schedule WHERE false")
+    planned = await changed_manually(
+        fleet, database_url, "DELETE FROM {}.tenant_schedule WHERE false"
+    )
 
     assert planned.status is Status.UNCHANGED
     assert revision(database_url, "acme") == 1
 
 
-async def test_a_row_with_another_id_is_another_row_on_record(
+async def test_a_changed_row_id_is_recorded_as_delete_and_create(
     fleet: Fleet, database_url: str
 ) -> None:
-    await by_hand(fleet, database_url, "UPDATE {}.tenant_schedule SET id = gen_random_uuid()")
+    await changed_manually(
+        fleet, database_url, "UPDATE {}.tenant_schedule SET id = gen_random_uuid()"
+    )
 
     records = audit(database_url, "acme")[3:]
 
-    assert [one["operation"] for one in records] == ["delete"] * 3 + ["create"] * 3
-    assert all((one["before"] is None) == (one["operation"] == "create") for one in records)
-    assert {one["changed_by"] for one in records} == {"postgres"}
+    assert [record["operation"] for record in records] == ["delete"] * 3 + ["create"] * 3
+    assert all(
+        (record["before"] is None) == (record["operation"] == "create") for record in records
+    )
+    assert {record["changed_by"] for record in records} == {"postgres"}

@@ -1,4 +1,4 @@
-"""The whole way of a manifest: validate, plan, apply, edit, plan, apply, delete, apply."""
+"""The life cycle of a manifest: validate, plan, apply, edit, plan, apply, delete, apply."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ WHO = ("github:octocat", "pipeline", "github-actions", False, CORRELATION)
 
 
 async def heard(listener: psycopg.AsyncConnection) -> list[str]:
-    """Return the payloads of all notifications that have been sent up to now."""
+    """Return the payloads of all notifications that were sent so far."""
     await listener.execute("NOTIFY tenantcron_schedules, 'end'")
     payloads: list[str] = []
     async for note in listener.notifies():
@@ -33,7 +33,7 @@ async def heard(listener: psycopg.AsyncConnection) -> list[str]:
     return payloads
 
 
-async def test_the_whole_way_of_a_manifest(fleet: Fleet, database_url: str) -> None:
+async def test_the_life_cycle_of_a_manifest(fleet: Fleet, database_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as listener:
         await listener.execute("LISTEN tenantcron_schedules")
 
@@ -71,7 +71,7 @@ async def planned(fleet: Fleet) -> list[tuple[str, str, tuple[str, ...]]]:
     assert outcome.plan is not None
     assert outcome.drift == ()
     changes = outcome.plan.difference.changes
-    return [(one.action.value, one.schedule, one.fields) for one in changes]
+    return [(change.action.value, change.schedule, change.fields) for change in changes]
 
 
 async def applied(fleet: Fleet) -> Status:
@@ -80,7 +80,7 @@ async def applied(fleet: Fleet) -> Status:
 
 
 def assert_created(url: str) -> None:
-    """Rows with all columns, the version that they belong to, and a record of each."""
+    """Check the rows, their version and their audit records after the first apply."""
     billing, nightly = schedules(url, "acme")
     assert (billing["schedule_name"], billing["saga_name"]) == ("billing", "billing")
     assert (billing["cron_expr"], billing["timezone"]) == ("0 2 1 * *", "Europe/London")
@@ -90,19 +90,19 @@ def assert_created(url: str) -> None:
     (version,) = versions(url, "acme")
     assert (version["version"], version["applied_by"]) == (1, "github:octocat")
     assert version["source_ref"] == "3f2a9c1"
-    documented = [one["schedule_name"] for one in version["document"]["schedules"]]
+    documented = [schedule["schedule_name"] for schedule in version["document"]["schedules"]]
     assert documented == ["billing", "nightly"]
     assert {billing["manifest_version_id"], nightly["manifest_version_id"]} == {version["id"]}
     records = audit(url, "acme")
-    assert [_what(one) for one in records] == [("create", "billing"), ("create", "nightly")]
-    assert [_who(one) for one in records] == [WHO, WHO]
+    assert [_what(record) for record in records] == [("create", "billing"), ("create", "nightly")]
+    assert [_who(record) for record in records] == [WHO, WHO]
     assert records[0]["before"] is None
     assert records[0]["after"]["id"] == str(billing["id"])
     assert revision(url, "acme") == 1
 
 
 def assert_updated(url: str, before: list[DictRow]) -> None:
-    """The same rows with other values, a second version, and records of both sides."""
+    """Check the updated rows, the second version and the records with both values."""
     rows = schedules(url, "acme")
     assert [row["id"] for row in rows] == [row["id"] for row in before]
     assert [row["created_at"] for row in rows] == [row["created_at"] for row in before]
@@ -113,21 +113,21 @@ def assert_updated(url: str, before: list[DictRow]) -> None:
     assert first["checksum"] != second["checksum"]
     assert {row["manifest_version_id"] for row in rows} == {second["id"]}
     records = audit(url, "acme")[2:]
-    assert [_what(one) for one in records] == [("update", "billing"), ("update", "nightly")]
-    assert [_who(one) for one in records] == [WHO, WHO]
+    assert [_what(record) for record in records] == [("update", "billing"), ("update", "nightly")]
+    assert [_who(record) for record in records] == [WHO, WHO]
     assert records[1]["before"]["cron_expr"] == "0 3 * * *"
     assert records[1]["after"]["cron_expr"] == "0 4 * * *"
     assert revision(url, "acme") == 2
 
 
 def assert_deleted(url: str, before: list[DictRow]) -> None:
-    """One row less, the other not touched, and a record that keeps what it was."""
+    """Check that one row is deleted and recorded, and the other is unchanged."""
     assert schedules(url, "acme") == before[1:]
     (record,) = audit(url, "acme")[4:]
     assert (_what(record), _who(record)) == (("delete", "billing"), WHO)
     assert record["before"]["definition"]["timeout"] == "9m"
     assert record["after"] is None
-    assert [one["version"] for one in versions(url, "acme")] == [1, 2, 3]
+    assert [version["version"] for version in versions(url, "acme")] == [1, 2, 3]
     assert revision(url, "acme") == 3
 
 
@@ -140,7 +140,7 @@ def _who(record: DictRow) -> tuple[object, ...]:
     return tuple(record[column] for column in columns)
 
 
-async def test_a_tenant_that_is_created_on_the_way_is_on_record_too(
+async def test_the_creation_of_a_tenant_by_an_apply_is_recorded(
     fleet: Fleet, database_url: str
 ) -> None:
     fleet.write("acme", {})
@@ -157,7 +157,7 @@ async def test_a_tenant_that_is_created_on_the_way_is_on_record_too(
     assert record["after"]["schema_name"] == "tenant_acme"
 
 
-async def test_going_back_to_an_earlier_manifest_makes_a_new_version(
+async def test_reverting_to_an_earlier_manifest_creates_a_new_version(
     fleet: Fleet, database_url: str
 ) -> None:
     for timetable in ("cron: '0 1 * * *'", "cron: '0 2 * * *'", "cron: '0 1 * * *'"):
@@ -170,10 +170,8 @@ async def test_going_back_to_an_earlier_manifest_makes_a_new_version(
     assert schedules(database_url, "acme")[0]["cron_expr"] == "0 1 * * *"
 
 
-async def test_what_is_stored_is_what_a_second_reading_gives(
-    fleet: Fleet, database_url: str
-) -> None:
-    """Numbers that jsonb spells otherwise must not look like a change for ever."""
+async def test_stored_definitions_equal_parsed_ones(fleet: Fleet, database_url: str) -> None:
+    """Numbers that jsonb formats differently must not look like a permanent change."""
     odd = "{large: 1.0e+23, round: 1.0e+22, zero: -0.0, one: 1.0, small: 1.0e-7, whole: 7}"
     fleet.write("acme", {"nightly": f"cron: '0 1 * * *', payload: {odd}"})
     await fleet.apply()

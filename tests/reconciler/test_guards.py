@@ -1,4 +1,4 @@
-"""Mass deletes are refused unless somebody means them."""
+"""Mass deletes are refused unless they are allowed explicitly."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from tenantcron.reconciler.plan import Rules
 async def shrink(
     fleet: Fleet, before: int, after: int, rules: Rules = CREATING
 ) -> ReconcileOutcome:
-    """Apply a manifest with so many schedules, then one with fewer."""
+    """Apply a manifest with `before` schedules, then one with `after`."""
     fleet.write("acme", numbered(before))
     (outcome,) = await fleet.apply()
     assert outcome.status is Status.APPLIED
@@ -22,7 +22,7 @@ async def shrink(
 
 
 @pytest.mark.parametrize(("before", "after"), [(5, 0), (6, 1), (12, 6), (20, 10)])
-async def test_up_to_half_and_five_at_least_may_go(
+async def test_half_of_the_schedules_and_at_least_five_may_be_deleted(
     fleet: Fleet, database_url: str, before: int, after: int
 ) -> None:
     outcome = await shrink(fleet, before, after)
@@ -32,7 +32,7 @@ async def test_up_to_half_and_five_at_least_may_go(
 
 
 @pytest.mark.parametrize(("before", "after"), [(6, 0), (12, 5), (13, 6), (20, 0)])
-async def test_more_is_refused_with_the_list_and_changes_nothing(
+async def test_more_deletes_are_refused_with_a_list_and_change_nothing(
     fleet: Fleet, database_url: str, before: int, after: int
 ) -> None:
     fleet.write("acme", numbered(before))
@@ -53,7 +53,7 @@ async def test_more_is_refused_with_the_list_and_changes_nothing(
             assert name in str(outcome.refusal)
 
 
-async def test_an_emptied_manifest_deletes_everything_once_that_is_allowed(
+async def test_an_empty_manifest_deletes_all_schedules_if_allowed(
     fleet: Fleet, database_url: str
 ) -> None:
     outcome = await shrink(fleet, 20, 0, replace(CREATING, max_deletes=20))
@@ -63,7 +63,7 @@ async def test_an_emptied_manifest_deletes_everything_once_that_is_allowed(
 
 
 @pytest.mark.parametrize(("allowed", "status"), [(0, Status.FAILED), (1, Status.APPLIED)])
-async def test_a_given_number_also_counts_where_the_default_would_allow_more(
+async def test_a_given_limit_applies_even_if_the_default_would_allow_more(
     fleet: Fleet, allowed: int, status: Status
 ) -> None:
     outcome = await shrink(fleet, 3, 2, replace(CREATING, max_deletes=allowed))

@@ -1,10 +1,10 @@
-"""Functions and operators that somebody planted do not change what apply does."""
+"""Planted functions and operators do not affect an apply."""
 
 from support.fleet import Fleet, names, numbered, query
 
 from tenantcron.reconciler.outcome import Status
 
-# The built-ins that the statements and triggers of an apply call without naming a schema.
+# The built-ins that statements and triggers of an apply call without a schema.
 PLANTED = """
 CREATE FUNCTION {0}.stolen() RETURNS void LANGUAGE plpgsql
     AS 'BEGIN RAISE EXCEPTION ''hijacked''; END';
@@ -20,12 +20,12 @@ CREATE OPERATOR {0}.= (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = {0}.sam
 """
 
 
-async def test_nothing_that_was_planted_runs(fleet: Fleet, database_url: str) -> None:
+async def test_planted_functions_and_operators_do_not_run(fleet: Fleet, database_url: str) -> None:
     fleet.write("acme", numbered(3))
     await fleet.apply()
     for schema in ("public", "tenant_acme"):
         query(database_url, PLANTED, schema)
-    # The worst case: everybody's own search path puts the planted ones first.
+    # The worst case: the search path of every role has the planted ones first.
     (name,) = query(database_url, "SELECT current_database() AS name")
     query(database_url, "ALTER DATABASE {} SET search_path = tenant_acme, public", name["name"])
     await fleet.database.engine.dispose()

@@ -1,4 +1,4 @@
-"""Applying many tenants in one command: each costs as little as the first."""
+"""Applying many tenants in one command: the cost per tenant does not grow."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,12 +16,12 @@ from tenantcron.store.connection.listening import Notification, listening
 from tenantcron.store.rows.tenants import SCHEDULES_CHANGED
 
 _PLANS = text("SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'CachedPlanSource'")
-# A trigger keeps three plans for each tenant's table; whatever else a backend keeps, it has once.
+# A trigger caches three plans per tenant table; a backend has all its other plans once.
 _PLANS_A_TENANT, _OTHER_PLANS = 3, 50
 
 
 async def plans_kept(database: Database) -> int:
-    """Return how many plans the fullest of the pool's backends keeps."""
+    """Return the highest number of cached plans of a backend in the pool."""
     async with AsyncExitStack() as stack:
         idle = range(database.engine.pool.checkedin())  # type: ignore[attr-defined] # a queue pool
         held = [await stack.enter_async_context(database.transaction()) for _ in idle]
@@ -29,14 +29,14 @@ async def plans_kept(database: Database) -> int:
 
 
 async def until_end(heard: AsyncIterator[Notification]) -> AsyncIterator[Notification]:
-    """Yield what is heard before the payload `end`."""
+    """Yield the notifications before the payload `end`."""
     async for hint in heard:
         if hint.payload == "end":
             return
         yield hint
 
 
-async def test_no_backend_keeps_the_plans_of_many_tenants(
+async def test_no_backend_caches_the_plans_of_many_tenants(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.reconciler.fleet.TENANTS_AT_A_TIME", 1)
@@ -50,7 +50,7 @@ async def test_no_backend_keeps_the_plans_of_many_tenants(
     assert await plans_kept(fleet.database) <= 20 * _PLANS_A_TENANT + _OTHER_PLANS
 
 
-async def test_a_fleet_is_announced_beside_its_transactions_and_at_its_end(
+async def test_a_fleet_notifies_in_separate_transactions_and_at_its_end(
     fleet: Fleet, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenantcron.reconciler.announcing.SECONDS_BETWEEN", 60.0)
@@ -64,14 +64,14 @@ async def test_a_fleet_is_announced_beside_its_transactions_and_at_its_end(
         async with asyncio.timeout(PATIENCE):
             hints = [hint.payload async for hint in until_end(heard)]
 
-    # The first right after the first commit, the last after all of them.
+    # The first notification follows the first commit, the last one follows all commits.
     notifying = [n for n, statement in enumerate(sent) if "pg_notify" in statement]
     assert 1 <= len(notifying) == len(hints) <= 2
     raising = [n for n, statement in enumerate(sent) if "SET schedule_revision" in statement]
     assert notifying[-1] > raising[-1]
 
 
-async def test_an_unchanged_fleet_notifies_nobody(fleet: Fleet) -> None:
+async def test_an_unchanged_fleet_sends_no_notification(fleet: Fleet) -> None:
     fleet.write("acme", numbered(1))
     await fleet.apply()
 

@@ -1,4 +1,4 @@
-"""A manifest owns the schedule, an operator owns the pause."""
+"""An apply does not change pauses, which belong to operators."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +25,7 @@ async def paused(fleet: Fleet, url: str, until: str) -> None:
 
 
 async def edited(fleet: Fleet) -> Registered:
-    """Edit the paused schedule, apply, and return how the answer shows it."""
+    """Edit the paused schedule, apply it, and return it from the response."""
     fleet.write("acme", numbered(3, "cron: '0 4 * * *'"))
     (outcome,) = await fleet.apply()
     assert outcome.status is Status.APPLIED
@@ -34,7 +34,7 @@ async def edited(fleet: Fleet) -> Registered:
 
 
 @pytest.mark.parametrize("until", ["NULL", "'2026-12-01T12:00:00Z'"])
-async def test_apply_neither_lifts_nor_moves_a_pause(
+async def test_apply_neither_removes_nor_changes_a_pause(
     fleet: Fleet, database_url: str, until: str
 ) -> None:
     await paused(fleet, database_url, until)
@@ -58,11 +58,11 @@ async def test_a_pause_without_an_end_leaves_no_next_execution(
 ) -> None:
     await paused(fleet, database_url, "NULL")
 
-    one = await edited(fleet)
+    schedule = await edited(fleet)
 
-    assert one.pause is not None
-    assert (one.pause.by, one.pause.reason) == ("maria", "partner is down")
-    assert one.next_executions == ()
+    assert schedule.pause is not None
+    assert (schedule.pause.by, schedule.pause.reason) == ("maria", "partner is down")
+    assert schedule.next_executions == ()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ async def test_the_next_executions_are_those_from_the_end_of_the_pause(
 
 
 @pytest.mark.parametrize("until", ["2026-11-01T12:00:00Z", "2026-11-16T00:00:00Z"])
-async def test_a_pause_that_has_ended_is_not_shown_and_holds_nothing_back(
+async def test_an_ended_pause_is_not_shown_and_has_no_effect(
     fleet: Fleet, database_url: str, until: str
 ) -> None:
     await paused(fleet, database_url, f"'{until}'")
@@ -101,5 +101,5 @@ async def test_the_pause_of_another_schedule_is_not_shown(fleet: Fleet, database
     (outcome,) = await fleet.plan()
 
     assert outcome.plan is not None
-    shown = [one.pause is not None for one in registered(outcome.plan, NOW)]
+    shown = [schedule.pause is not None for schedule in registered(outcome.plan, NOW)]
     assert shown == [False, True, False]

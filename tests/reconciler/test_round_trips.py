@@ -1,4 +1,4 @@
-"""How much is said to the database: no more for many schedules than for one."""
+"""The number of statements of an apply, which does not depend on the number of schedules."""
 
 import pytest
 from support.fleet import CREATING, RAISED_CAP, Fleet, names, numbered, statements
@@ -15,7 +15,7 @@ COUNTS = (1, 20, 200)
 
 
 async def spoken(fleet: Fleet, schedules: dict[str, str], rules: Rules = CREATING) -> int:
-    """Apply, and return how many statements that took."""
+    """Apply, and return the number of statements."""
     fleet.write("acme", schedules)
     with statements(fleet.database) as sent:
         (outcome,) = await fleet.apply(rules)
@@ -28,7 +28,7 @@ def raised_cap(fleet: Fleet) -> None:
     (fleet.folder / "tenantcron.toml").write_text(RAISED_CAP, encoding="utf-8")
 
 
-async def test_creating_updating_and_deleting_cost_the_same_for_any_number(
+async def test_the_number_of_statements_does_not_depend_on_the_number_of_schedules(
     fleet: Fleet, database_url: str
 ) -> None:
     await spoken(fleet, {})
@@ -46,7 +46,7 @@ async def test_creating_updating_and_deleting_cost_the_same_for_any_number(
     assert max(*created, *updated, *deleted) < 25
 
 
-async def test_a_tenant_that_is_created_costs_the_same_for_any_number(
+async def test_creating_a_tenant_takes_the_same_statements_for_any_number_of_schedules(
     fleet: Fleet,
 ) -> None:
     costs = set()
@@ -75,5 +75,5 @@ async def test_the_state_of_many_tenants_is_read_with_few_statements(database: D
         assert len(states) == count
         costs[count] = sum("SELECT" in statement for statement in sent)
 
-    # Four for each transaction, which reads fifty tenants at most.
+    # Four statements per transaction, which reads at most fifty tenants.
     assert list(costs.values()) == [4, 4, 8]

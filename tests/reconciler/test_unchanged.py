@@ -1,4 +1,4 @@
-"""Applying again what holds already writes nothing."""
+"""Applying an unchanged manifest writes nothing."""
 
 import pytest
 from sqlalchemy import Connection, event
@@ -40,7 +40,9 @@ sagas:
 }
 
 
-async def test_the_same_manifest_again_writes_nothing(fleet: Fleet, database_url: str) -> None:
+async def test_applying_the_same_manifest_again_writes_nothing(
+    fleet: Fleet, database_url: str
+) -> None:
     for tenant in ("acme", "beta"):
         fleet.write(tenant, numbered(3))
     await fleet.apply()
@@ -48,13 +50,13 @@ async def test_the_same_manifest_again_writes_nothing(fleet: Fleet, database_url
 
     outcomes = await fleet.apply()
 
-    assert [one.status for one in outcomes] == [Status.UNCHANGED, Status.UNCHANGED]
-    assert [one.unchanged for one in outcomes] == [3, 3]
+    assert [outcome.status for outcome in outcomes] == [Status.UNCHANGED, Status.UNCHANGED]
+    assert [outcome.unchanged for outcome in outcomes] == [3, 3]
     assert footprint(database_url) == before
 
 
 async def test_applying_again_does_not_even_take_a_transaction_id(fleet: Fleet) -> None:
-    """A row lock or an undone write would take one. Asked for at every commit."""
+    """A row lock or a rolled back write would take one. Checked at every commit."""
     fleet.write("acme", numbered(3))
     taken: list[object] = []
 
@@ -73,7 +75,7 @@ async def test_applying_again_does_not_even_take_a_transaction_id(fleet: Fleet) 
 
 
 @pytest.mark.parametrize("what", SPELLINGS)
-async def test_a_manifest_that_means_the_same_is_unchanged(
+async def test_an_equivalent_manifest_is_unchanged(
     fleet: Fleet, database_url: str, what: str
 ) -> None:
     file = fleet.folder / "acme.yaml"
@@ -88,7 +90,7 @@ async def test_a_manifest_that_means_the_same_is_unchanged(
     assert footprint(database_url) == before
 
 
-async def test_a_manifest_without_schedules_is_a_version_too_but_only_once(
+async def test_a_manifest_without_schedules_creates_one_version(
     fleet: Fleet, database_url: str
 ) -> None:
     fleet.write("acme", {})
@@ -96,5 +98,5 @@ async def test_a_manifest_without_schedules_is_a_version_too_but_only_once(
     statuses = [(await fleet.apply())[0].status for _ in range(2)]
 
     assert statuses == [Status.APPLIED, Status.UNCHANGED]
-    assert [one["version"] for one in versions(database_url, "acme")] == [1]
+    assert [version["version"] for version in versions(database_url, "acme")] == [1]
     assert revision(database_url, "acme") == 0, "no schedule has changed"
