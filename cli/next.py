@@ -23,7 +23,7 @@ from tenantcron.cron.timetable import Timetable
 from tenantcron.cron.zones import UnknownZoneError, zone
 from tenantcron.manifests.desired import Desired
 from tenantcron.manifests.files import TenantsSeen, find_files
-from tenantcron.manifests.many import Checker
+from tenantcron.manifests.many import ManifestChecker
 from tenantcron.schedules.schedule import DesiredSchedule
 from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.schedules.upcoming import occurrences_after
@@ -175,7 +175,7 @@ def _desired(arguments: argparse.Namespace) -> Iterator[Desired]:
     """Yield the desired schedules; raise an error for a manifest that is not valid."""
     files = find_files(arguments.manifest)
     now, tenants = datetime.now(UTC), TenantsSeen()
-    checker = Checker(arguments.policy, arguments.tenant, now, keeps_desired=True)
+    checker = ManifestChecker(arguments.policy, arguments.tenant, now, keeps_desired=True)
     for file in checker.check_all(files):
         if file.checked.desired is None or tenants.add(file) is not None:
             paths = " ".join(map(str, arguments.manifest))

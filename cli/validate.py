@@ -16,7 +16,7 @@ from tenantcron.core.words import visible
 from tenantcron.manifests.diagnostics import Diagnostic
 from tenantcron.manifests.files import CheckedFile, TenantsSeen, find_files, policy_files
 from tenantcron.manifests.language.rules import Severity
-from tenantcron.manifests.many import WORTH_PROCESSES, Checker
+from tenantcron.manifests.many import WORTH_PROCESSES, ManifestChecker
 from tenantcron.service.responses.diagnostics import as_json
 
 _EXAMPLES = """\
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     collect_rarely()
     files = find_files(arguments.paths)
     totals = ValidationTotals(policy_files(files, arguments.policy))
-    checker = Checker(arguments.policy, arguments.tenant, datetime.now(UTC))
+    checker = ManifestChecker(arguments.policy, arguments.tenant, datetime.now(UTC))
     found = _diagnostics(_with_progress(checker.check_all(files), len(files)), totals)
     _WRITERS[arguments.format](found, totals)
     return int(totals.errors > 0 or (arguments.strict and totals.warnings > 0))

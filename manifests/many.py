@@ -14,7 +14,7 @@ WORTH_PROCESSES = 200
 _CHUNK = 50
 
 
-class Checker(NamedTuple):
+class ManifestChecker(NamedTuple):
     """Checks manifests with a policy, for a tenant, at a time."""
 
     policy: Path | None

@@ -238,16 +238,16 @@ def conflicts(settings: ScheduleSettings) -> Iterator[Conflict]:
         yield Conflict(("ends", "starts"), "`ends` is not after `starts`")
 
 
-class Columns(NamedTuple):
+class StoredColumns(NamedTuple):
     """The columns that hold the timetable and the settings that are not in the definition."""
 
     cron_expr: str
     enabled: bool
 
 
-def write_columns(expression: str, settings: ScheduleSettings) -> Columns:
+def write_columns(expression: str, settings: ScheduleSettings) -> StoredColumns:
     """Return the columns for a timetable with these settings."""
-    return Columns(with_bounds(expression, settings.starts, settings.ends), settings.enabled)
+    return StoredColumns(with_bounds(expression, settings.starts, settings.ends), settings.enabled)
 
 
 def fill_in(base: ScheduleSettings, given: Mapping[str, object]) -> ScheduleSettings:

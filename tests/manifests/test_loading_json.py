@@ -45,7 +45,7 @@ CASES = {
     "leading comma": Bad("[,1]", "TC003", Span(1, 2, 1, 3), "a value is missing before this comma"),
     "comment": Bad("{ // x\n}", "TC003", Span(1, 3, 1, 4), "JSON has no comments"),
     "comment at the end": Bad("{}\n# x", "TC003", Span(2, 1, 2, 2), "JSON has no comments"),
-    "comment behind a value": Bad("[1 /* x */]", "TC003", Span(1, 4, 1, 5), "JSON has no comments"),
+    "comment after a value": Bad("[1 /* x */]", "TC003", Span(1, 4, 1, 5), "JSON has no comments"),
     "single quotes": Bad("['a']", "TC003", Span(1, 2, 1, 3), "double quotes"),
     "single-quoted key": Bad("{'a': 1}", "TC003", Span(1, 2, 1, 3), "double quotes"),
     "bare key": Bad("{a: 1}", "TC003", Span(1, 2, 1, 3), "a key in double quotes is missing"),

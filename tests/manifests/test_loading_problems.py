@@ -46,7 +46,7 @@ CASES = {
     "no colon": Bad(b"a: 1\nb\nc: 2", "TC003", Span(2, 1, 2, 2), "a `:` is missing after this"),
     "list on a line": Bad(b"a: - b", "TC003", Span(1, 4, 1, 5), "a list entry cannot begin here"),
     "no name": Bad(b"a: *", "TC003", Span(1, 4, 1, 5), "begins with `*` must be quoted"),
-    "colon behind an alias": Bad(b"*x: 1", "TC003", Span(1, 3, 1, 4), "cannot contain a colon"),
+    "colon after an alias": Bad(b"*x: 1", "TC003", Span(1, 3, 1, 4), "cannot contain a colon"),
     "no value": Bad(b"a: [,]", "TC003", Span(1, 5, 1, 6), "a value is missing here"),
     "directive alone": Bad(b"%YAML 1.2\na: 1", "TC003", Span(2, 1, 2, 2), "must follow"),
     "duplicate key": Bad(
@@ -76,7 +76,7 @@ CASES = {
     "bare tag": Bad(b"a: ! b", "TC007", Span(1, 4, 1, 7), "tags", ("a",), {"a": "b"}),
     "bare tag of a list": Bad(b"a: ! [b]", "TC007", Span(1, 4, 1, 7), "tags", ("a",), {"a": ["b"]}),
     "tag before anchor": Bad(b"a: !y &x b", "TC007", Span(1, 4, 1, 11), "tags", ("a",), {"a": "b"}),
-    "tag behind anchor": Bad(b"a: &x !y b", "TC007", Span(1, 4, 1, 11), "tags", ("a",), {"a": "b"}),
+    "tag after anchor": Bad(b"a: &x !y b", "TC007", Span(1, 4, 1, 11), "tags", ("a",), {"a": "b"}),
     "unknown tag handle": Bad(b"a: !e!x b", "TC007", Span(1, 4, 1, 5), "tags are not allowed"),
     "YAML 1.1": Bad(b"%YAML 1.1\n---\na: 1", "TC007", Span(1, 1, 1, 10), "`%YAML`", data={"a": 1}),
     "%TAG": Bad(b"%TAG ! x:\n---\na: 1", "TC007", Span(1, 1, 1, 10), "`%TAG`", data={"a": 1}),

@@ -9,7 +9,7 @@ import pytest
 
 from tenantcron.core.errors import UsageError
 from tenantcron.manifests.files import find_files
-from tenantcron.manifests.many import WORTH_PROCESSES, Checker
+from tenantcron.manifests.many import WORTH_PROCESSES, ManifestChecker
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 GOOD = "sagas: [{name: bill, trigger: 'scheduled:nightly:0 2 * * *'}]\n"
@@ -24,7 +24,7 @@ def write_many(folder: Path) -> list[Path]:
     return find_files([folder])
 
 
-def found(checker: Checker, files: list[Path]) -> list[tuple[str, list[str]]]:
+def found(checker: ManifestChecker, files: list[Path]) -> list[tuple[str, list[str]]]:
     return [
         (file.path.name, [problem.code for problem in file.checked.problems])
         for file in checker.check_all(files)
@@ -32,7 +32,7 @@ def found(checker: Checker, files: list[Path]) -> list[tuple[str, list[str]]]:
 
 
 def test_many_files_get_the_same_results_in_the_same_order_as_a_few(tmp_path: Path) -> None:
-    files, checker = write_many(tmp_path), Checker(None, None, NOW)
+    files, checker = write_many(tmp_path), ManifestChecker(None, None, NOW)
     one_by_one = [verdict for file in files for verdict in found(checker, [file])]
 
     together = found(checker, files)
@@ -46,10 +46,12 @@ def test_desired_schedules_are_returned_from_other_processes_on_request(
 ) -> None:
     files = write_many(tmp_path)
 
-    kept = [file.checked.desired for file in Checker(None, None, NOW, True).check_all(files)]
-    dropped = [file.checked.desired for file in Checker(None, None, NOW).check_all(files)]
+    kept = [
+        file.checked.desired for file in ManifestChecker(None, None, NOW, True).check_all(files)
+    ]
+    dropped = [file.checked.desired for file in ManifestChecker(None, None, NOW).check_all(files)]
 
-    alone = Checker(None, None, NOW, True)
+    alone = ManifestChecker(None, None, NOW, True)
     assert kept == [file.checked.desired for path in files for file in alone.check_all([path])]
     assert any(kept)
     assert not any(dropped)
@@ -60,7 +62,7 @@ def test_the_policy_applies_in_every_process(tmp_path: Path) -> None:
     policy = tmp_path / "own.toml"
     policy.write_text('[policy]\nminimum_interval = "5m"\n', encoding="utf-8")
 
-    assert all(codes == [] for _, codes in found(Checker(policy, None, NOW), files))
+    assert all(codes == [] for _, codes in found(ManifestChecker(policy, None, NOW), files))
 
 
 def test_an_unreadable_policy_is_a_usage_error_in_another_process_too(
@@ -70,7 +72,7 @@ def test_an_unreadable_policy_is_a_usage_error_in_another_process_too(
     (tmp_path / "tenantcron.toml").write_text("[policy\n", encoding="utf-8")
 
     with pytest.raises(UsageError, match=r"tenantcron\.toml: the policy cannot be read"):
-        list(Checker(None, None, NOW).check_all(files))
+        list(ManifestChecker(None, None, NOW).check_all(files))
 
 
 def test_processes_are_forked_only_if_there_is_no_other_thread() -> None:
