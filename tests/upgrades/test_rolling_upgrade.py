@@ -4,6 +4,7 @@ The previous release is built from its commit and runs as real processes, beside
 """
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -29,13 +30,19 @@ QUICK = [f"quick{number}" for number in range(4)]
 # Its first attempt fails: one release writes that it waits for the next, the other may start that.
 FLAKY = "flaky"
 SAGAS = [*QUICK, FLAKY]
+# It succeeds in the previous release only.
+BROKEN = "broken"
+# The page that has the statement for a rollback.
+PAGE = ROOT / "docs" / "high-availability.md"
 HANDLERS = """
 import os
 from sqlalchemy import text
 try:
     from tenantcron.scheduler.replica import sleeping_loops
-except ImportError:  # the previous release
+    is_previous = False
+except ImportError:
     from tenantcron.scheduler import run as sleeping_loops
+    is_previous = True
 from tenantcron.targets.registry import saga
 
 # No notification is sent when a test makes a cursor due.
@@ -55,6 +62,12 @@ for number in range(4):
 async def flaky(execution):
     if execution.attempt == 1:
         raise ValueError("not yet")
+    await note(execution)
+
+@saga("broken")
+async def broken(execution):
+    if not is_previous:
+        raise ValueError("broken by the upgrade")
     await note(execution)
 """
 
@@ -125,9 +138,12 @@ class Upgrade:
 
 @pytest.fixture
 def upgrade(previous: Path, empty_database_url: str, tmp_path: Path) -> Iterator[Upgrade]:
-    timetable = 'cron: "0 0 1 1 *", overlap: allow, start_within: 1h'
+    yearly = 'cron: "0 0 1 1 *", start_within: 1h'
+    timetable = f"{yearly}, overlap: allow"
     retried = f"{timetable}, retry: {{max_attempts: 3, backoff: 1s}}"
-    document = manifest("acme", {**dict.fromkeys(QUICK, timetable), FLAKY: retried})
+    often = f"{yearly}, overlap: queue, retry: {{max_attempts: 10, backoff: 1s, max_backoff: 1s}}"
+    schedules = {**dict.fromkeys(QUICK, timetable), FLAKY: retried, BROKEN: often}
+    document = manifest("acme", schedules)
     (tmp_path / "acme.yaml").write_text(document, encoding="utf-8")
     (tmp_path / "work.py").write_text(HANDLERS, encoding="utf-8")
     releases = {"previous": f"{previous}{os.pathsep}{tmp_path}", "today": str(tmp_path)}
@@ -189,6 +205,27 @@ def test_both_releases_share_the_work_while_the_database_is_migrated(upgrade: Up
     calls = query(upgrade.url, "SELECT execution_id FROM public.called")
     assert Counter(row["execution_id"] for row in calls) == Counter(row["id"] for row in rows)
     assert [unexpected(log) for log in logs] == [[]] * 4
+
+
+def test_retries_continue_in_the_previous_release_after_the_documented_rollback(
+    upgrade: Upgrade,
+) -> None:
+    (statement,) = re.findall(
+        r"```sql\n(UPDATE tenantcron\.execution .*)\n```", PAGE.read_text(encoding="utf-8")
+    )
+    upgrade.command("today", "migrate")
+    upgrade.command("today", "apply-manifest", "acme.yaml", "--create-tenants")
+    new = upgrade.start("today")
+    until(lambda: make_due(upgrade.url, BROKEN) is not None)
+    until(lambda: [row["state"] for row in executions(upgrade.url)] == ["RETRYING"])
+    upgrade.stop(new)
+
+    query(upgrade.url, statement)
+    upgrade.start("previous")
+    until(lambda: all_ended(upgrade.url))
+
+    (row,) = executions(upgrade.url)
+    assert (row["state"], row["reason_code"], row["reason"]) == ("SUCCEEDED", None, None)
 
 
 def unexpected(log: str) -> list[str]:
