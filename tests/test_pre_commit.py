@@ -24,16 +24,31 @@ sagas:
       scheduled:
         cron: "*/5 * * * *"
 """
-# Enough files for pre-commit to distribute over processes, if the hook allowed it.
-TENANTS = [f"tenant-{number:02}" for number in range(20)]
+POLICY = """\
+[policy.presets]
+nightly = "0 2 * * *"
+"""
+NIGHTLY = """\
+tenant: umbrella
+sagas:
+  - name: reconcile
+    trigger: scheduled:nightly
+"""
 CONFIGURATION = """\
 repos:
   - repo: {repo}
     rev: {rev}
     hooks:
       - id: tenantcron-validate
-        files: ^manifests/
 """
+
+
+@dataclass(frozen=True)
+class Hook:
+    """The project as a repository of hooks, and the environment that it is installed in."""
+
+    configuration: str
+    environment: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -43,9 +58,12 @@ class Repository:
     folder: Path
     environment: dict[str, str]
 
-    def run_hook(self, *files: str) -> subprocess.CompletedProcess[str]:
-        """Run the hook as a commit of these files would."""
-        command = [sys.executable, "-m", "pre_commit", "run", "--color=never", "--files", *files]
+    def commit(self, **files: str) -> subprocess.CompletedProcess[str]:
+        """Stage these files, and run the hook as their commit would."""
+        for file, text in files.items():
+            self.write(file, text)
+            subprocess.run(["git", "add", file], cwd=self.folder, env=self.environment, check=True)
+        command = [sys.executable, "-m", "pre_commit", "run", "--color=never"]
         return subprocess.run(
             command,
             cwd=self.folder,
@@ -56,29 +74,35 @@ class Repository:
             stderr=subprocess.STDOUT,
         )
 
+    def write(self, file: str, text: str) -> None:
+        """Write a file of the repository."""
+        place = self.folder / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    folder = tmp_path_factory.mktemp("platform")
+def hook(tmp_path_factory: pytest.TempPathFactory) -> Hook:
     environment = _environment(tmp_path_factory.mktemp("pre-commit"))
-    hooks = tmp_path_factory.mktemp("tenantcron")
-    _copy_project(hooks)
-    rev = _commit_all(hooks, environment)
-    manifests = folder / "manifests"
-    manifests.mkdir()
-    for tenant in ("good", *TENANTS):
-        (manifests / f"{tenant}.yaml").write_text(GOOD.format(tenant=tenant))
-        (manifests / f"{tenant}-again.yaml").write_text(GOOD.format(tenant=tenant))
-    (manifests / "hasty.yaml").write_text(TOO_FREQUENT)
-    (folder / "elsewhere.yaml").write_text("not: a manifest\n")
-    configuration = CONFIGURATION.format(repo=hooks, rev=rev)
-    (folder / ".pre-commit-config.yaml").write_text(configuration)
-    _commit_all(folder, environment)
-    return Repository(folder, environment)
+    folder = tmp_path_factory.mktemp("tenantcron")
+    _copy_project(folder)
+    rev = _commit_all(folder, environment)
+    return Hook(CONFIGURATION.format(repo=folder, rev=rev), environment)
+
+
+@pytest.fixture
+def repository(hook: Hook, tmp_path: Path) -> Repository:
+    repository = Repository(tmp_path, hook.environment)
+    repository.write(".pre-commit-config.yaml", hook.configuration)
+    repository.write("manifests/good.yaml", GOOD.format(tenant="good"))
+    repository.write("manifests/umbrella.yaml", NIGHTLY)
+    repository.write("tenantcron.toml", POLICY)
+    _commit_all(tmp_path, hook.environment)
+    return repository
 
 
 def test_a_valid_manifest_passes(repository: Repository) -> None:
-    done = repository.run_hook("manifests/good.yaml")
+    done = repository.commit(**{"manifests/acme.yaml": GOOD.format(tenant="acme")})
     assert done.returncode == 0, done.stdout
     assert "Passed" in done.stdout
 
@@ -86,27 +110,46 @@ def test_a_valid_manifest_passes(repository: Repository) -> None:
 def test_an_invalid_manifest_stops_the_commit_and_shows_the_position(
     repository: Repository,
 ) -> None:
-    done = repository.run_hook("manifests/good.yaml", "manifests/hasty.yaml")
+    done = repository.commit(**{"manifests/hasty.yaml": TOO_FREQUENT})
     assert done.returncode == 1, done.stdout
     assert "error[TC301]" in done.stdout
     assert "manifests/hasty.yaml:6:15" in done.stdout
-    assert "2 manifests checked: 1 error, 0 warnings" in done.stdout
+    assert "3 manifests checked: 1 error, 0 warnings" in done.stdout
 
 
-def test_one_run_checks_all_files_so_two_manifests_of_a_tenant_are_found(
+def test_a_second_manifest_for_a_committed_tenant_stops_the_commit(repository: Repository) -> None:
+    done = repository.commit(**{"manifests/good-again.yaml": GOOD.format(tenant="good")})
+    assert done.returncode == 1, done.stdout
+    assert done.stdout.count("error[TC501]") == 1
+
+
+def test_a_preset_that_a_committed_manifest_uses_cannot_be_removed(repository: Repository) -> None:
+    done = repository.commit(**{"tenantcron.toml": "[policy]\n"})
+    assert done.returncode == 1, done.stdout
+    assert "error[TC206]" in done.stdout
+    assert "manifests/umbrella.yaml:4:14" in done.stdout
+
+
+def test_a_commit_without_manifests_and_policies_does_not_run_the_hook(
     repository: Repository,
 ) -> None:
-    files = [f"manifests/{tenant}{end}.yaml" for tenant in TENANTS for end in ("", "-again")]
-    done = repository.run_hook(*files)
-    assert done.returncode == 1, done.stdout
-    assert done.stdout.count("error[TC501]") == len(TENANTS)
-    assert "40 manifests checked: 20 errors, 0 warnings" in done.stdout
-
-
-def test_files_outside_the_manifests_folder_are_ignored(repository: Repository) -> None:
-    done = repository.run_hook("elsewhere.yaml")
+    done = repository.commit(**{"elsewhere.yaml": "not: a manifest\n"})
     assert done.returncode == 0, done.stdout
     assert "Skipped" in done.stdout
+
+
+def test_manifests_can_be_in_another_folder(repository: Repository, hook: Hook) -> None:
+    own = "        files: ^tenants/|tenantcron\\.toml$\n        args: [--strict, tenants/]\n"
+    done = repository.commit(
+        **{
+            ".pre-commit-config.yaml": hook.configuration + own,
+            "tenants/good.yaml": GOOD.format(tenant="good"),
+            "tenants/rare.yaml": GOOD.format(tenant="rare").replace("0 2 * * *", "0 2 13 * fri"),
+        }
+    )
+    assert done.returncode == 1, done.stdout
+    assert "warning[TC204]" in done.stdout
+    assert "2 manifests checked: 0 errors, 1 warning" in done.stdout
 
 
 def _environment(home: Path) -> dict[str, str]:
