@@ -10,6 +10,7 @@ from tenantcron.cron.timetable import CronTimetable, IntervalTimetable, Timetabl
 
 # The Gregorian calendar repeats after 400 years, weekdays included.
 _CYCLE = range(2001, 2401)
+_YEAR = timedelta(days=365)
 
 
 def never_fires(timetable: Timetable) -> bool:
@@ -18,15 +19,17 @@ def never_fires(timetable: Timetable) -> bool:
 
 
 def fires_rarely(timetable: Timetable) -> bool:
-    """Whether a cron timetable has fewer than one matching day a year on average, or none."""
-    if not isinstance(timetable, CronTimetable) or _fires_every_year(timetable):
+    """Whether a timetable has one matching day a year or fewer, on average."""
+    if isinstance(timetable, IntervalTimetable):
+        return timetable.interval >= _YEAR
+    if not isinstance(timetable, CronTimetable) or _fires_twice_every_year(timetable):
         return False
     days = sum(
         years * timetable.day_masks[kind].bit_count()
         for month in timetable.months
         for kind, years in _kinds_in_cycle(month).items()
     )
-    return days < len(_CYCLE)
+    return days <= len(_CYCLE)
 
 
 def shortest_gap(timetable: Timetable) -> timedelta | None:
@@ -51,9 +54,14 @@ def restricts_both_day_fields(timetable: Timetable) -> bool:
     return isinstance(timetable, CronTimetable) and timetable.restricts_both_days
 
 
-def _fires_every_year(cron: CronTimetable) -> bool:
-    """Whether some month has a matching day in every year; nearly all timetables do."""
-    return any(all(cron.day_masks[kind] for kind in possible_kinds(month)) for month in cron.months)
+def _fires_twice_every_year(cron: CronTimetable) -> bool:
+    """Whether two days match in every year; nearly all timetables need one or two months."""
+    days = 0
+    for month in cron.months:
+        days += min(cron.day_masks[kind].bit_count() for kind in possible_kinds(month))
+        if days > 1:
+            return True
+    return False
 
 
 @cache

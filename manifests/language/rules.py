@@ -260,9 +260,10 @@ _ALL = (
     Rule(
         "TC203",
         "fires-rarely",
-        "The timetable fires less than once a year.",
+        "The timetable fires on one day a year or less often.",
         "This is often a mistake, such as 29 February for `the last day of February`.",
-        "Check the day; `monthly: {day: last}` is the last day of any month.",
+        "Check the day and the month; `monthly: {day: last}` is the last day of any month. If it "
+        "is correct, use a preset of the policy, which is not checked for this.",
         _WARNING,
     ),
     Rule(

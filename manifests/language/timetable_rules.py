@@ -59,7 +59,8 @@ class TimetableRules(NamedTuple):
     def _suspicious(self, timetable: Timetable, at: Pointer) -> Iterator[Fault]:
         expression = timetable.expression
         if fires_rarely(timetable):
-            yield Fault("TC203", f"`{expression}` fires less than once a year", at)
+            message = f"`{expression}` fires on one day a year or less often"
+            yield Fault("TC203", message, at, "if that is correct, use a preset of the policy")
         if restricts_both_day_fields(timetable):
             message = f"`{expression}` fires when the day of month or the weekday matches"
             yield Fault("TC204", message, at, "restrict only one of the two if both must match")
