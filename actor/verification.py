@@ -25,10 +25,10 @@ from uuid import UUID
 
 import jwt
 
+from tenantcron.actor.execution_tokens import ATTEMPT, CLAIMS, DEADLINE, LEASE, OWNER, ROLE
 from tenantcron.actor.key_sets import KeySet
 from tenantcron.actor.keys import Algorithm, PublicKey
 from tenantcron.actor.model import ActorType, AuthenticatedActor
-from tenantcron.actor.tokens import ATTEMPT, CLAIMS, DEADLINE, LEASE, OWNER, ROLE
 from tenantcron.actor.witness import WITNESS
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import Owner, TenantId, is_name, is_owner, is_tenant_id

@@ -22,7 +22,7 @@ from tenantcron.reconciler.outcome import Registered, live_schedules
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
     existing_tenant,
-    read_situation,
+    read_schedule_status,
 )
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
@@ -36,7 +36,7 @@ from tenantcron.service.responses.outcomes import schedule as registered_as_json
 from tenantcron.service.responses.schedules import (
     paused_as_json,
     resumed_as_json,
-    situation_as_json,
+    schedule_status_as_json,
     triggered_as_json,
 )
 from tenantcron.service.responses.shapes import (
@@ -110,8 +110,8 @@ async def show_schedule(
     """Get a schedule with its state, last executions and last changes."""
     ref = _ref(work, tenant, schedule)
     async with work.reading.transaction() as connection:
-        situation = await read_situation(connection, ref, work.settings.lease, None)
-    return conditional_reply(request, {**situation_as_json(situation)})
+        status = await read_schedule_status(connection, ref, work.settings.lease, None)
+    return conditional_reply(request, {**schedule_status_as_json(status)})
 
 
 @router.get("/{schedule:word}/why", response_model=WhyResponse, responses=READ)
@@ -124,8 +124,8 @@ async def why(
     """Explain why a schedule did not run."""
     ref = _ref(work, tenant, schedule)
     async with work.reading.transaction() as connection:
-        situation = await read_situation(connection, ref, work.settings.lease, None)
-    return conditional_reply(request, {**why_as_json(ref, explain(situation))})
+        status = await read_schedule_status(connection, ref, work.settings.lease, None)
+    return conditional_reply(request, {**why_as_json(ref, explain(status))})
 
 
 @router.post(

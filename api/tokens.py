@@ -22,6 +22,7 @@ from tenantcron.core.names import TenantId
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens
 from tenantcron.service.callers import bearer_of
 from tenantcron.service.problems import ApiProblem, invalid, unauthenticated
+from tenantcron.service.rate_limits import enforce_rate_limit
 from tenantcron.service.roles import Permission
 from tenantcron.service.work import Service
 
@@ -97,7 +98,7 @@ async def introspect(request: Request) -> Response:
             raise _refused(error) from error
         return json_reply(_INACTIVE)
     checked = await tokens.check(proof, _counted_as(proof) if is_own else None)
-    service.callers.enforce_rate_limit(checked.usage)
+    enforce_rate_limit(checked.usage, service.callers.rate_limit)
     if checked.lease is None or tenant not in (None, proof.tenant):
         return json_reply(_INACTIVE)
     return json_reply(_claims(proof, service.settings.issuer))
@@ -116,7 +117,7 @@ async def renew(request: Request) -> Response:
     except InvalidTokenError as error:
         raise _refused(error) from error
     checked = await tokens.check(proof, _counted_as(proof))
-    service.callers.enforce_rate_limit(checked.usage)
+    enforce_rate_limit(checked.usage, service.callers.rate_limit)
     renewed = None if checked.lease is None else await tokens.renew(proof, checked.lease)
     if renewed is None:
         raise unauthenticated(_ENDED)

@@ -28,7 +28,7 @@ from sqlalchemy import text
 
 from tenantcron.cron.zones import tz_version
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
-from tenantcron.scheduler.replica.sleeping_loops import LONGEST_SLEEP
+from tenantcron.scheduler.replica.polling_loops import LONGEST_SLEEP
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.connection.times import database_time
 from tenantcron.store.rows import schedule_definitions

@@ -13,7 +13,7 @@ from tenantcron.core.durations import format_duration
 from tenantcron.core.settings import Settings, has_keys
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import number_of, visible
-from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
+from tenantcron.scheduler.inspect.cluster_status import ClusterStatus, read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.scheduler.inspect.health_locks import locked_findings
@@ -41,23 +41,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def _work(database: Database, _: argparse.Namespace) -> CommandResult:
     try:
-        vitals = await _vitals(database.impatient(_LOCK_WAIT))
+        status = await _cluster_status(database.impatient(_LOCK_WAIT))
     except DBAPIError as error:
         if not is_lock_timeout(error):
             raise
         return _blocked(locked_findings(await exclusive_locks(database)))
-    findings = examine(vitals)
+    findings = examine(status)
 
     def show(console: Console) -> None:
-        _show(vitals, findings, console)
+        _show(status, findings, console)
 
-    return CommandResult(_as_json(vitals, findings), show, int(bool(findings)))
+    return CommandResult(_as_json(status, findings), show, int(bool(findings)))
 
 
-async def _vitals(database: Database) -> Vitals:
+async def _cluster_status(database: Database) -> ClusterStatus:
     async with database.transaction() as connection:
-        vitals = await read_vitals(connection, settings().lease, None)
-    return replace(vitals, signing_fault=await _signing_fault(database, settings()))
+        status = await read_cluster_status(connection, settings().lease, None)
+    return replace(status, signing_fault=await _signing_fault(database, settings()))
 
 
 def _blocked(findings: list[Finding]) -> CommandResult:
@@ -80,15 +80,15 @@ async def _signing_fault(database: Database, settings: Settings) -> str | None:
     return await signing_fault(signing_keys(database, None))
 
 
-def _as_json(vitals: Vitals, findings: list[Finding]) -> JsonObject:
+def _as_json(status: ClusterStatus, findings: list[Finding]) -> JsonObject:
     return {
         "healthy": not findings,
         "findings": [_finding(finding) for finding in findings],
-        "replicas": [_replica(replica) for replica in vitals.replicas],
-        "running": vitals.running,
-        "max_concurrent": vitals.limits.overall,
-        "waiting": vitals.queue.number,
-        "lag_seconds": vitals.lag.total_seconds(),
+        "replicas": [_replica(replica) for replica in status.replicas],
+        "running": status.running,
+        "max_concurrent": status.limits.overall,
+        "waiting": status.queue.number,
+        "lag_seconds": status.lag.total_seconds(),
     }
 
 
@@ -125,12 +125,12 @@ def _show_findings(findings: list[Finding], console: Console) -> None:
         console.print(Text(visible(f"  = {finding.hint}"), "dim"), soft_wrap=True)
 
 
-def _show(vitals: Vitals, findings: list[Finding], console: Console) -> None:
+def _show(status: ClusterStatus, findings: list[Finding], console: Console) -> None:
     _show_findings(findings, console)
-    replicas = number_of(len(vitals.replicas), "replica")
+    replicas = number_of(len(status.replicas), "replica")
     console.print(
-        f"{replicas}, {vitals.running} of {vitals.limits.overall} running, "
-        f"{vitals.queue.number} waiting, lag {format_duration(vitals.lag)}"
+        f"{replicas}, {status.running} of {status.limits.overall} running, "
+        f"{status.queue.number} waiting, lag {format_duration(status.lag)}"
     )
     if not findings:
         console.print(Text("healthy", "green"))

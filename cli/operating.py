@@ -18,7 +18,7 @@ from tenantcron.core.settings import Settings, load_settings
 from tenantcron.core.words import visible
 from tenantcron.cron.zones import zone
 from tenantcron.manifests.policy import policy_in
-from tenantcron.provider.bounds import Bounds
+from tenantcron.provider.schedule_limits import Bounds
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.operate.refusals import OperationError

@@ -32,9 +32,9 @@ from tenantcron.core.settings import (
 )
 from tenantcron.manifests.language.targets import check_default_target
 from tenantcron.manifests.policy import Policy, policy_in
-from tenantcron.provider.bounds import BoundedProvider, Bounds, revisit
 from tenantcron.provider.plugins import load_providers
 from tenantcron.provider.protocol import ScheduleProvider
+from tenantcron.provider.schedule_limits import BoundedProvider, Bounds, revisit
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.events.outbox import Outbox

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tenantcron.cli import schedule_list
-from tenantcron.cli.formats.schedules_text import show_situation
+from tenantcron.cli.formats.schedules_text import show_schedule_status
 from tenantcron.cli.operating import (
     CommandResult,
     add_actor,
@@ -22,14 +22,14 @@ from tenantcron.cli.operating import (
 from tenantcron.core.words import in_utc, number_of, visible
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
-    read_situation,
+    read_schedule_status,
     schedule_ref,
 )
 from tenantcron.scheduler.operate.operator import Paused
 from tenantcron.service.responses.schedules import (
     paused_as_json,
     resumed_as_json,
-    situation_as_json,
+    schedule_status_as_json,
     triggered_as_json,
 )
 from tenantcron.store.connection.engine import Database
@@ -82,12 +82,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def _show(database: Database, arguments: argparse.Namespace) -> CommandResult:
     async with database.transaction() as connection:
-        found = await read_situation(connection, arguments.schedule, settings().lease, None)
+        found = await read_schedule_status(connection, arguments.schedule, settings().lease, None)
 
     def show(console: Console) -> None:
-        show_situation(found, console)
+        show_schedule_status(found, console)
 
-    return CommandResult(situation_as_json(found), show)
+    return CommandResult(schedule_status_as_json(found), show)
 
 
 async def _pause(database: Database, arguments: argparse.Namespace) -> CommandResult:

@@ -11,7 +11,7 @@ from tenantcron.core.words import visible
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
     UnknownError,
-    read_situation,
+    read_schedule_status,
     schedule_ref,
 )
 from tenantcron.scheduler.inspect.why import Reason, explain
@@ -39,11 +39,11 @@ async def _work(database: Database, arguments: argparse.Namespace) -> CommandRes
     ref: ScheduleRef = arguments.schedule
     try:
         async with database.transaction() as connection:
-            situation = await read_situation(connection, ref, settings().lease, None)
+            status = await read_schedule_status(connection, ref, settings().lease, None)
     except UnknownError as error:
         message, _, hint = str(error).partition(": ")
         return _result(ref, [Reason("unknown", f"{message}.", hint)], code=1)
-    return _result(ref, explain(situation), code=0)
+    return _result(ref, explain(status), code=0)
 
 
 def _result(ref: ScheduleRef, reasons: Sequence[Reason], code: int) -> CommandResult:

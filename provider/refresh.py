@@ -42,7 +42,7 @@ from tenantcron.provider.protocol import (
     ProvidedTenant,
     ScheduleProvider,
 )
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.connection import times
 from tenantcron.store.connection.backends import replace_after_uses
 from tenantcron.store.connection.engine import Database

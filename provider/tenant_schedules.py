@@ -24,8 +24,8 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.provider.bounds import Bounds, quarantined
 from tenantcron.provider.protocol import TENANTS_A_BATCH, ProvidedSchedule, ProvidedTenant
+from tenantcron.provider.schedule_limits import Bounds, quarantined
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import schedule_rows, tenants

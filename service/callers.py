@@ -32,10 +32,9 @@ from tenantcron.core.egress import bare
 from tenantcron.core.hosts import host_of
 from tenantcron.service.oidc_key_sets import IssuerKeySet
 from tenantcron.service.problems import ApiProblem, unauthenticated
-from tenantcron.service.rate_limits import Allowances
+from tenantcron.service.rate_limits import Allowances, enforce_rate_limit
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import api_usage
-from tenantcron.store.rows.api_usage import ApiUsage
 
 log = structlog.get_logger()
 
@@ -111,7 +110,7 @@ class Callers:
         token = None if found is None else found.token
         now = datetime.now(UTC) if found is None else found.now
         caller = _caller(api_tokens.authenticate(presented, token, now), f"token:{presented.id}")
-        self.enforce_rate_limit(None if found is None else found.usage)
+        enforce_rate_limit(None if found is None else found.usage, self.rate_limit)
         return caller
 
     async def _with_oidc(self, bearer: str) -> Caller:
@@ -121,16 +120,8 @@ class Callers:
         authenticated = oidc.authenticate(bearer, key, self.issuer.issuer, datetime.now(UTC))
         caller = _caller(authenticated, authenticated.actor.id)
         async with self.database.transaction() as connection:
-            self.enforce_rate_limit(await api_usage.count(connection, caller.key))
+            enforce_rate_limit(await api_usage.count(connection, caller.key), self.rate_limit)
         return caller
-
-    def enforce_rate_limit(self, usage: ApiUsage | None) -> None:
-        """Reject a request over the rate limit of its caller."""
-        if usage is None or usage.requests <= self.rate_limit:
-            return
-        wait = max(1, usage.seconds_left)
-        detail = f"the limit is {self.rate_limit} requests per minute: retry in {wait} s"
-        raise ApiProblem("TC709", detail, headers={"Retry-After": str(wait)})
 
 
 def is_loopback(request: Request) -> bool:

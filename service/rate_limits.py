@@ -1,4 +1,6 @@
-"""Allowances: how many reads of a token a process may serve before it queries the database again.
+"""Rate limits of the API: requests per minute of a caller, counted in the database.
+
+An allowance is how many reads of a token a process may serve before it queries again.
 
 Finding a token and counting a request takes a round trip and writes a row, which costs more than
 many reads. So a process reserves several requests at once for a busy token:
@@ -26,7 +28,7 @@ from time import monotonic
 from typing import Final
 
 from tenantcron.actor.api_tokens import PresentedToken
-from tenantcron.service.problems import unavailable
+from tenantcron.service.problems import ApiProblem, unavailable
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import api_tokens
 from tenantcron.store.rows.api_tokens import ApiTokenUse, Unused
@@ -38,6 +40,15 @@ LIFE: Final = 1.0
 _PART: Final = 10
 # With more tokens than this, idle ones are removed from memory.
 _MANY: Final = 1_000
+
+
+def enforce_rate_limit(usage: ApiUsage | None, limit: int) -> None:
+    """Reject a request over the rate limit of its caller."""
+    if usage is None or usage.requests <= limit:
+        return
+    wait = max(1, usage.seconds_left)
+    detail = f"the limit is {limit} requests per minute: retry in {wait} s"
+    raise ApiProblem("TC709", detail, headers={"Retry-After": str(wait)})
 
 
 @dataclass(slots=True)

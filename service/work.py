@@ -9,7 +9,7 @@ from tenantcron.actor.attribution import Attribution
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
 from tenantcron.manifests.policy import Policy
-from tenantcron.provider.bounds import Bounds
+from tenantcron.provider.schedule_limits import Bounds
 from tenantcron.reconciler.checking import Checking
 from tenantcron.scheduler.inspect.schedule_status import UnknownError
 from tenantcron.scheduler.tokens.live_tokens import LiveTokens

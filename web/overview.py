@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
+from tenantcron.scheduler.inspect.cluster_status import ClusterStatus, read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.store.rows import execution_history, schedule_cursors, tenants
@@ -42,7 +42,7 @@ _RUNNING_SHOWN: Final = 8
 class FleetStatus:
     """The data of the page, read in one transaction."""
 
-    vitals: Vitals
+    status: ClusterStatus
     totals: Totals
     tenants: dict[str, int]
     bound_to: TenantRow | None
@@ -54,7 +54,7 @@ class FleetStatus:
     @property
     def limit(self) -> int:
         """The concurrency limit of the cluster, or of the viewer's only tenant."""
-        limits = self.vitals.limits
+        limits = self.status.limits
         if self.bound_to is None:
             return limits.overall
         own = self.bound_to.max_concurrent
@@ -68,7 +68,7 @@ async def show(request: Request, visit: Visit) -> Response:
         return RedirectResponse(f"{ROOT}/tenants/{bound}", HTTPStatus.SEE_OTHER)
     async with visit.work.reading.transaction() as connection:
         fleet = await _read(connection, visit, request.app.state.load_ahead)
-    now = fleet.vitals.now
+    now = fleet.status.now
     # In a thread: computing occurrences would block other requests.
     load = await asyncio.to_thread(compute_load, fleet.timetables, now, fleet.limit)
     past = timeline(fleet.outcomes, now, MOST_EXECUTIONS)
@@ -77,7 +77,7 @@ async def show(request: Request, visit: Visit) -> Response:
         "overview.html",
         visit=visit,
         fleet=fleet,
-        findings=examine(fleet.vitals),
+        findings=examine(fleet.status),
         link_kind=_link_kind,
         error=FindingSeverity.ERROR,
         load=load,
@@ -97,10 +97,10 @@ async def show(request: Request, visit: Visit) -> Response:
 
 async def _read(connection: AsyncConnection, visit: Visit, ahead: LoadAhead) -> FleetStatus:
     bound = visit.work.bound_to
-    vitals = await read_vitals(connection, visit.work.settings.lease, None)
-    now = vitals.now
+    status = await read_cluster_status(connection, visit.work.settings.lease, None)
+    now = status.now
     return FleetStatus(
-        vitals=vitals,
+        status=status,
         totals=await schedule_cursors.totals(connection, now),
         tenants=await tenants.count_by_status(connection),
         bound_to=None if bound is None else await tenants.find(connection, bound),

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from tenantcron.core.errors import TenantcronError
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
-    Situation,
-    read_situation,
+    ScheduleStatus,
+    read_schedule_status,
     schedule_name,
 )
 from tenantcron.scheduler.inspect.why import explain
@@ -52,19 +52,19 @@ async def show(request: Request, visit: Visit) -> Response:
     """Show a schedule."""
     ref = _ref(request, visit)
     async with visit.work.reading.transaction() as connection:
-        situation = await read_situation(connection, ref, visit.work.settings.lease, None)
+        status = await read_schedule_status(connection, ref, visit.work.settings.lease, None)
         history = await execution_history.newest(
             connection, ExecutionFilter(ref.tenant, ref.schedule), _HISTORY
         )
-    ahead = await asyncio.to_thread(_ahead, situation)
+    ahead = await asyncio.to_thread(_ahead, status)
     return rendered(
         request,
         "schedule.html",
         visit=visit,
         ref=ref,
-        situation=situation,
+        schedule=status,
         ahead=ahead,
-        why=explain(situation),
+        why=explain(status),
         plot=durations(history),
         history=history[:_TABLE],
         took=took,
@@ -72,15 +72,15 @@ async def show(request: Request, visit: Visit) -> Response:
         height=HEIGHT,
         pauses=PAUSES,
         utc=UTC,
-        now=situation.now,
-        did=_done(request, situation),
+        now=status.now,
+        did=_done(request, status),
     )
 
 
-def _done(request: Request, situation: Situation) -> str | None:
+def _done(request: Request, status: ScheduleStatus) -> str | None:
     """Return the confirmation of an action, if the schedule confirms it: the URL may be stale."""
     did = request.query_params.get("did", "")
-    return DID.get(did) if (situation.pause is not None) == (did == "pause") else None
+    return DID.get(did) if (status.pause is not None) == (did == "pause") else None
 
 
 class _Ahead:
@@ -96,14 +96,14 @@ class _Ahead:
         self.fault: str | None = None
 
 
-def _ahead(situation: Situation) -> _Ahead:
-    found, (expression, timezone) = _Ahead(), situation.timetable
+def _ahead(status: ScheduleStatus) -> _Ahead:
+    found, (expression, timezone) = _Ahead(), status.timetable
     try:
         timetable = zoned_timetable(expression, timezone)
         found.words = timetable_in_words(expression)
-        found.limits = timetable.limits(situation.now)
-        found.next = situation.next_executions(_NEXT)
-        found.changes = clock_changes(timetable, situation.now)
+        found.limits = timetable.limits(status.now)
+        found.next = status.next_executions(_NEXT)
+        found.changes = clock_changes(timetable, status.now)
     except TenantcronError as error:
         found.fault = str(error)
     return found

@@ -13,53 +13,53 @@ from tenantcron.cli.moments import in_words
 from tenantcron.cli.tables import plain_table
 from tenantcron.core.values import JsonValue
 from tenantcron.core.words import in_utc, visible
-from tenantcron.scheduler.inspect.schedule_status import Situation
+from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus
 from tenantcron.schedules.definition import Definition
 from tenantcron.service.responses.schedules import next_or_fault
 from tenantcron.store.rows.audit_records import PAUSE, AuditRow
 
 
-def show_situation(situation: Situation, console: Console) -> None:
+def show_schedule_status(status: ScheduleStatus, console: Console) -> None:
     """Print a schedule with its state, its last executions and its last changes."""
-    console.print(Text(str(situation.ref), "bold"))
+    console.print(Text(str(status.ref), "bold"))
     facts = plain_table("", "")
     facts.show_header = False
-    for name, value in (*_facts(situation), *_policies(situation)):
+    for name, value in (*_facts(status), *_policies(status)):
         facts.add_row(f"  {name}", Text(visible(value)))
     console.print(facts)
-    if situation.last:
+    if status.last:
         console.print("\nlast executions")
-        console.print(table(situation.last))
+        console.print(table(status.last))
     else:
         console.print("\nno executions yet")
-    if situation.changes:
+    if status.changes:
         console.print("\nlast changes")
-        console.print(_changes(situation.changes))
-    console.print(f"`tenantcron why {situation.ref}` explains why it did not run", soft_wrap=True)
+        console.print(_changes(status.changes))
+    console.print(f"`tenantcron why {status.ref}` explains why it did not run", soft_wrap=True)
 
 
-def _facts(situation: Situation) -> Iterator[tuple[str, str]]:
-    cron, timezone = situation.timetable
-    yield "saga", situation.saga
-    yield "timetable", f"{cron} in {timezone}" + ("" if situation.enabled else ", disabled")
-    if limits := situation.timetable_limits:
+def _facts(status: ScheduleStatus) -> Iterator[tuple[str, str]]:
+    cron, timezone = status.timetable
+    yield "saga", status.saga
+    yield "timetable", f"{cron} in {timezone}" + ("" if status.enabled else ", disabled")
+    if limits := status.timetable_limits:
         yield "", limits
-    yield from _standing(situation)
-    times, fault = next_or_fault(situation)
+    yield from _standing(status)
+    times, fault = next_or_fault(status)
     if fault:
         yield "fault", fault
     for number, time in enumerate(times):
-        ahead = in_words(time - situation.now)
+        ahead = in_words(time - status.now)
         shown = f"{time:%a %Y-%m-%d %H:%M %Z}  {time.astimezone(UTC):%Y-%m-%d %H:%M}  {ahead}"
         yield "" if number else "next", shown
 
 
-def _standing(situation: Situation) -> Iterator[tuple[str, str]]:
-    cursor = situation.cursor
+def _standing(status: ScheduleStatus) -> Iterator[tuple[str, str]]:
+    cursor = status.cursor
     if cursor is None:
         yield "scheduler", "has not picked it up yet"
         return
-    if pause := situation.pause:
+    if pause := status.pause:
         until = f" until {in_utc(pause.until)}" if pause.until else ""
         yield "paused", f"{pause.reason}{until}, since {in_utc(pause.at)} by {pause.by}"
     yield "last fired", in_utc(cursor.last_run_at) if cursor.last_run_at else "never"
@@ -67,9 +67,9 @@ def _standing(situation: Situation) -> Iterator[tuple[str, str]]:
         yield "failures", f"{cursor.consecutive_failures} in a row"
 
 
-def _policies(situation: Situation) -> Iterator[tuple[str, str]]:
+def _policies(status: ScheduleStatus) -> Iterator[tuple[str, str]]:
     """Yield the other settings of the manifest as they are stored."""
-    for name, value in situation.definition.items():
+    for name, value in status.definition.items():
         if value not in (None, "", {}, "0s"):
             yield name, _plain(value)
 

@@ -30,8 +30,8 @@ from tenantcron.scheduler.events.webhooks import (
     WebhookGoneError,
     WebhookSender,
 )
+from tenantcron.scheduler.replica.polling_loops import WakeSignal, retry_conflicts
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, retry_conflicts
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.rows import audit_records, outbox, webhooks

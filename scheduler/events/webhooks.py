@@ -20,7 +20,7 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import TenantId
 from tenantcron.core.secret_refs import SecretRef
 from tenantcron.core.values import JsonObject
-from tenantcron.schedules.reasons import reason_text
+from tenantcron.schedules.execution_reasons import reason_text
 from tenantcron.store.rows.outbox import Event
 from tenantcron.store.rows.webhooks import GONE, Webhook
 from tenantcron.targets.http import HttpClient, RequestCredentials, signed, timestamp

@@ -1,4 +1,4 @@
-"""Vitals: the data from which the health of the cluster is derived.
+"""ClusterStatus: the data from which the health of the cluster is derived.
 
 Reading them takes a fixed number of statements for any number of tenants, and only the first few
 rows of each kind of problem.
@@ -27,7 +27,7 @@ from tenantcron.store.rows import (
 )
 from tenantcron.store.rows.execution_history import ExecutionRow, Queue
 from tenantcron.store.rows.failovers import Losses
-from tenantcron.store.rows.history import Month, month_of, months_missing
+from tenantcron.store.rows.history_months import Month, month_of, months_missing
 from tenantcron.store.rows.limits import ClusterLimits
 from tenantcron.store.rows.outbox import WebhookBacklog
 from tenantcron.store.rows.schedule_cursors import SomeCursors
@@ -47,7 +47,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class SourceVitals:
+class SourceStatus:
     """The tenant source, with its first problems and the first missing tenants."""
 
     row: SourceRow
@@ -57,7 +57,7 @@ class SourceVitals:
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
+class ClusterStatus:
     """The data from which the health of the cluster is derived."""
 
     now: datetime
@@ -80,7 +80,7 @@ class Vitals:
     # Attempts that were lost in a failover during the last day.
     failover_losses: Losses = field(default_factory=Losses)
     # None: there is no tenant source.
-    tenant_source: SourceVitals | None = None
+    tenant_source: SourceStatus | None = None
     # Why tokens cannot be signed; None if they can.
     signing_fault: str | None = None
     # Pending executions by saga and requirement, the largest number first.
@@ -106,11 +106,13 @@ class Vitals:
         return timedelta() if oldest is None else max(self.now - oldest, timedelta())
 
 
-async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetime | None) -> Vitals:
-    """Read the vitals."""
+async def read_cluster_status(
+    connection: AsyncConnection, lease: timedelta, at: datetime | None
+) -> ClusterStatus:
+    """Read the status."""
     now = await times.moment(connection, at)
     month = month_of(now)
-    return Vitals(
+    return ClusterStatus(
         now=now,
         lease=lease,
         has_schedules=await _has_schedules(connection),
@@ -133,13 +135,13 @@ async def read_vitals(connection: AsyncConnection, lease: timedelta, at: datetim
     )
 
 
-async def _source(connection: AsyncConnection) -> SourceVitals | None:
+async def _source(connection: AsyncConnection) -> SourceStatus | None:
     row = await tenant_sources.read(connection)
     if row is None:
         return None
     number, missing = await tenant_sources.missing(connection, SHOWN)
     problems = await tenant_sources.first_problems(connection, SHOWN)
-    return SourceVitals(row, tuple(problems), missing, number)
+    return SourceStatus(row, tuple(problems), missing, number)
 
 
 async def _has_schedules(connection: AsyncConnection) -> bool:

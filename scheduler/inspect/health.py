@@ -1,6 +1,6 @@
 """Health of the cluster: findings, each with its fix.
 
-`examine` derives the findings from the vitals: values in, values out. An error means that work is
+`examine` derives the findings from the status: values in, values out. An error means that work is
 not being done, a warning that work may soon not be done.
 """
 
@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from tenantcron.core.durations import format_duration
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.words import number_of
-from tenantcron.scheduler.inspect.cluster_status import LATELY, NOT_FOLLOWED, SHOWN, Vitals
+from tenantcron.scheduler.inspect.cluster_status import LATELY, NOT_FOLLOWED, SHOWN, ClusterStatus
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health_source import source_findings
 from tenantcron.scheduler.inspect.schedule_status import LEASES_TO_BE_GONE
 from tenantcron.schedules.timetable import zoned_timetable
-from tenantcron.store.rows.history import month_of
+from tenantcron.store.rows.history_months import month_of
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.webhooks import GONE
 
@@ -24,16 +24,16 @@ WEBHOOK_BEHIND = timedelta(minutes=15)
 _INTERVALS = 2
 
 
-def examine(vitals: Vitals) -> list[Finding]:
+def examine(status: ClusterStatus) -> list[Finding]:
     """Return the findings, errors first."""
-    found = [finding for check in _CHECKS for finding in check(vitals)]
+    found = [finding for check in _CHECKS for finding in check(status)]
     return sorted(found, key=lambda finding: list(FindingSeverity).index(finding.severity))
 
 
-def _no_replica(vitals: Vitals) -> Iterator[Finding]:
-    if vitals.replicas or not vitals.has_schedules:
+def _no_replica(status: ClusterStatus) -> Iterator[Finding]:
+    if status.replicas or not status.has_schedules:
         return
-    silent = format_duration(LEASES_TO_BE_GONE * vitals.lease)
+    silent = format_duration(LEASES_TO_BE_GONE * status.lease)
     yield Finding(
         "no-replica",
         FindingSeverity.ERROR,
@@ -42,14 +42,14 @@ def _no_replica(vitals: Vitals) -> Iterator[Finding]:
     )
 
 
-def _no_runner(vitals: Vitals) -> Iterator[Finding]:
-    waiting = vitals.without_runner
+def _no_runner(status: ClusterStatus) -> Iterator[Finding]:
+    waiting = status.without_runner
     if not waiting:
         return
     number = sum(entry.number for entry in waiting)
     sagas = tuple(dict.fromkeys(entry.saga for entry in waiting))
     oldest = min(entry.oldest for entry in waiting)
-    longest = format_duration(max(vitals.now - oldest, timedelta()))
+    longest = format_duration(max(status.now - oldest, timedelta()))
     yield Finding(
         "no-runner",
         FindingSeverity.ERROR,
@@ -62,21 +62,21 @@ def _no_runner(vitals: Vitals) -> Iterator[Finding]:
     )
 
 
-def _overdue(vitals: Vitals) -> Iterator[Finding]:
-    rows = vitals.overdue.rows
+def _overdue(status: ClusterStatus) -> Iterator[Finding]:
+    rows = status.overdue.rows
     if not rows:
         return
     worst = rows[0]
-    late = format_duration(vitals.now - (worst.next_run_at or vitals.now))
-    stopped = any(_missed_twice(row, vitals.now) for row in rows)
+    late = format_duration(status.now - (worst.next_run_at or status.now))
+    stopped = any(_missed_twice(row, status.now) for row in rows)
     yield Finding(
         "schedule-overdue",
         FindingSeverity.ERROR if stopped else FindingSeverity.WARNING,
-        f"{number_of(vitals.overdue.number, 'schedule')} overdue, the first by {late}"
+        f"{number_of(status.overdue.number, 'schedule')} overdue, the first by {late}"
         + (", at least twice its interval" if stopped else ""),
         "check that a scheduler runs and can write; its log shows errors of the step `fire`",
         _names(rows),
-        vitals.overdue.number,
+        status.overdue.number,
     )
 
 
@@ -91,23 +91,23 @@ def _missed_twice(row: CursorRow, now: datetime) -> bool:
     return after is None or now - row.next_run_at > _INTERVALS * (after - row.next_run_at)
 
 
-def _quarantined(vitals: Vitals) -> Iterator[Finding]:
-    rows = vitals.set_aside.rows
+def _quarantined(status: ClusterStatus) -> Iterator[Finding]:
+    rows = status.set_aside.rows
     if rows:
         yield Finding(
             "cursor-set-aside",
             FindingSeverity.ERROR,
-            f"{number_of(vitals.set_aside.number, 'schedule')} cannot be evaluated and cannot "
+            f"{number_of(status.set_aside.number, 'schedule')} cannot be evaluated and cannot "
             f"fire; the first: {rows[0].fault}",
             "apply the tenant's manifest again, which reverts manual changes; if nothing changes, "
             "edit the schedule's description as well",
             _names(rows),
-            vitals.set_aside.number,
+            status.set_aside.number,
         )
 
 
-def _not_synced(vitals: Vitals) -> Iterator[Finding]:
-    rows, number = vitals.left_out.rows, vitals.left_out.number
+def _not_synced(status: ClusterStatus) -> Iterator[Finding]:
+    rows, number = status.left_out.rows, status.left_out.number
     if rows:
         yield Finding(
             "tenant-left-out",
@@ -121,8 +121,8 @@ def _not_synced(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _not_followed(vitals: Vitals) -> Iterator[Finding]:
-    late = vitals.not_followed
+def _not_followed(status: ClusterStatus) -> Iterator[Finding]:
+    late = status.not_followed
     if late.rows:
         yield Finding(
             "tenant-not-followed",
@@ -135,8 +135,8 @@ def _not_followed(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _dead_leases(vitals: Vitals) -> Iterator[Finding]:
-    rows = vitals.dead_leases
+def _dead_leases(status: ClusterStatus) -> Iterator[Finding]:
+    rows = status.dead_leases
     if rows:
         yield Finding(
             "lease-expired",
@@ -149,8 +149,8 @@ def _dead_leases(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _abandoned(vitals: Vitals) -> Iterator[Finding]:
-    holders = [replica for replica in vitals.replicas if replica.abandoned]
+def _abandoned(status: ClusterStatus) -> Iterator[Finding]:
+    holders = [replica for replica in status.replicas if replica.abandoned]
     if holders:
         number = sum(replica.abandoned for replica in holders)
         yield Finding(
@@ -164,26 +164,26 @@ def _abandoned(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _auto_paused(vitals: Vitals) -> Iterator[Finding]:
-    rows = vitals.auto_paused.rows
+def _auto_paused(status: ClusterStatus) -> Iterator[Finding]:
+    rows = status.auto_paused.rows
     if rows:
         yield Finding(
             "schedule-auto-paused",
             FindingSeverity.WARNING,
-            f"{number_of(vitals.auto_paused.number, 'schedule')} auto-paused after repeated "
+            f"{number_of(status.auto_paused.number, 'schedule')} auto-paused after repeated "
             "failures",
             "see `tenantcron execution list --state DEAD`, fix the cause, then run `tenantcron "
             "schedule resume`",
             _names(rows),
-            vitals.auto_paused.number,
+            status.auto_paused.number,
         )
 
 
-def _no_history(vitals: Vitals) -> Iterator[Finding]:
-    missing = vitals.months_missing
+def _no_history(status: ClusterStatus) -> Iterator[Finding]:
+    missing = status.months_missing
     # Schedulers create the partitions. Without one, `no-replica` covers this.
-    if missing and vitals.replicas:
-        is_now = month_of(vitals.now) in missing
+    if missing and status.replicas:
+        is_now = month_of(status.now) in missing
         yield Finding(
             "history-missing",
             FindingSeverity.ERROR if is_now else FindingSeverity.WARNING,
@@ -196,26 +196,26 @@ def _no_history(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _long_wait(vitals: Vitals) -> Iterator[Finding]:
+def _long_wait(status: ClusterStatus) -> Iterator[Finding]:
     # Executions without a runner do not wait for a limit.
-    unserved = sum(entry.number for entry in vitals.without_runner)
-    if vitals.lag > LONG_WAIT and vitals.queue.number > unserved:
+    unserved = sum(entry.number for entry in status.without_runner)
+    if status.lag > LONG_WAIT and status.queue.number > unserved:
         yield Finding(
             "long-wait",
             FindingSeverity.WARNING,
-            f"{number_of(vitals.queue.number, 'execution')} waiting for a slot, the oldest for "
-            f"{format_duration(vitals.lag)}",
+            f"{number_of(status.queue.number, 'execution')} waiting for a slot, the oldest for "
+            f"{format_duration(status.lag)}",
             "see `tenantcron limits`: raise the limits, or make handlers faster",
-            count=vitals.queue.number,
+            count=status.queue.number,
         )
 
 
-def _closed(vitals: Vitals) -> Iterator[Finding]:
+def _closed(status: ClusterStatus) -> Iterator[Finding]:
     closed = [
         option
         for option, value in (
-            ("--max-concurrent", vitals.limits.overall),
-            ("--max-concurrent-per-tenant", vitals.limits.per_tenant),
+            ("--max-concurrent", status.limits.overall),
+            ("--max-concurrent-per-tenant", status.limits.per_tenant),
         )
         if value == 0
     ]
@@ -230,12 +230,12 @@ def _closed(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _webhook_behind(vitals: Vitals) -> Iterator[Finding]:
-    enabled = {webhook.name for webhook in vitals.webhooks if webhook.disabled_at is None}
+def _webhook_behind(status: ClusterStatus) -> Iterator[Finding]:
+    enabled = {webhook.name for webhook in status.webhooks if webhook.disabled_at is None}
     behind = [
         backlog
-        for backlog in vitals.backlogs
-        if backlog.webhook in enabled and vitals.now - backlog.oldest > WEBHOOK_BEHIND
+        for backlog in status.backlogs
+        if backlog.webhook in enabled and status.now - backlog.oldest > WEBHOOK_BEHIND
     ]
     if behind:
         worst = min(behind, key=lambda backlog: backlog.oldest)
@@ -243,7 +243,7 @@ def _webhook_behind(vitals: Vitals) -> Iterator[Finding]:
             "webhook-behind",
             FindingSeverity.WARNING,
             f"{number_of(len(behind), 'webhook')} with undelivered events, the oldest for "
-            f"{format_duration(vitals.now - worst.oldest)}"
+            f"{format_duration(status.now - worst.oldest)}"
             + (f": {worst.error}" if worst.error else ""),
             "see `tenantcron webhook list`, and check that the receiver answers `tenantcron "
             "webhook test` with 2xx; events are kept for outbox_retention",
@@ -252,11 +252,11 @@ def _webhook_behind(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _webhook_dropped(vitals: Vitals) -> Iterator[Finding]:
+def _webhook_dropped(status: ClusterStatus) -> Iterator[Finding]:
     losers = [
         webhook
-        for webhook in vitals.webhooks
-        if webhook.dropped_at is not None and vitals.now - webhook.dropped_at < LATELY
+        for webhook in status.webhooks
+        if webhook.dropped_at is not None and status.now - webhook.dropped_at < LATELY
     ]
     if losers:
         yield Finding(
@@ -270,8 +270,8 @@ def _webhook_dropped(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _webhook_gone(vitals: Vitals) -> Iterator[Finding]:
-    gone = [webhook for webhook in vitals.webhooks if webhook.disabled_reason == GONE]
+def _webhook_gone(status: ClusterStatus) -> Iterator[Finding]:
+    gone = [webhook for webhook in status.webhooks if webhook.disabled_reason == GONE]
     if gone:
         yield Finding(
             "webhook-gone",
@@ -283,8 +283,8 @@ def _webhook_gone(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _failover_losses(vitals: Vitals) -> Iterator[Finding]:
-    found = vitals.failover_losses
+def _failover_losses(status: ClusterStatus) -> Iterator[Finding]:
+    found = status.failover_losses
     if found.rows:
         yield Finding(
             "failover-results-lost",
@@ -298,12 +298,12 @@ def _failover_losses(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _no_signing(vitals: Vitals) -> Iterator[Finding]:
-    if vitals.signing_fault is not None:
+def _no_signing(status: ClusterStatus) -> Iterator[Finding]:
+    if status.signing_fault is not None:
         yield Finding(
             "signing-key-unusable",
             FindingSeverity.ERROR,
-            f"execution tokens cannot be signed: {vitals.signing_fault}",
+            f"execution tokens cannot be signed: {status.signing_fault}",
             "fix the key settings, the same for every scheduler; see docs/identity.md",
         )
 

@@ -4,22 +4,22 @@ from collections.abc import Iterator
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.words import number_of
-from tenantcron.scheduler.inspect.cluster_status import SourceVitals, Vitals
+from tenantcron.scheduler.inspect.cluster_status import ClusterStatus, SourceStatus
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.store.rows.tenant_sources import SOURCE_ITSELF
 
 
-def source_findings(vitals: Vitals) -> Iterator[Finding]:
+def source_findings(status: ClusterStatus) -> Iterator[Finding]:
     """Yield the findings about the source, its rows and its tenants."""
     for check in (_stale, _unreadable, _held, _bad_rows, _missing):
-        yield from check(vitals)
+        yield from check(status)
 
 
-def _stale(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
-    if source is None or not source.row.is_stale(vitals.now):
+def _stale(status: ClusterStatus) -> Iterator[Finding]:
+    source = status.tenant_source
+    if source is None or not source.row.is_stale(status.now):
         return
-    age = format_duration(vitals.now - source.row.refreshed_at)
+    age = format_duration(status.now - source.row.refreshed_at)
     yield Finding(
         "tenant-source-stale",
         FindingSeverity.ERROR,
@@ -30,11 +30,11 @@ def _stale(vitals: Vitals) -> Iterator[Finding]:
     )
 
 
-def _unreadable(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
-    if source is None or source.row.is_stale(vitals.now) or not _fault_of(source):
+def _unreadable(status: ClusterStatus) -> Iterator[Finding]:
+    source = status.tenant_source
+    if source is None or source.row.is_stale(status.now) or not _fault_of(source):
         return
-    left = format_duration(source.row.refreshed_at + source.row.max_age - vitals.now)
+    left = format_duration(source.row.refreshed_at + source.row.max_age - status.now)
     yield Finding(
         "tenant-source-unreadable",
         FindingSeverity.WARNING,
@@ -44,14 +44,14 @@ def _unreadable(vitals: Vitals) -> Iterator[Finding]:
     )
 
 
-def _fault_of(source: SourceVitals) -> str:
+def _fault_of(source: SourceStatus) -> str:
     problems = source.problems
     faults = (problem.problem for problem in problems if problem.tenant_id == SOURCE_ITSELF)
     return "".join(f": {fault}" for fault in faults)
 
 
-def _held(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
+def _held(status: ClusterStatus) -> Iterator[Finding]:
+    source = status.tenant_source
     if source is not None and source.row.held:
         held = source.row.held
         yield Finding(
@@ -65,8 +65,8 @@ def _held(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _bad_rows(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
+def _bad_rows(status: ClusterStatus) -> Iterator[Finding]:
+    source = status.tenant_source
     problems = source.problems if source else ()
     rows = [problem for problem in problems if problem.tenant_id != SOURCE_ITSELF]
     if source is not None and rows:
@@ -81,8 +81,8 @@ def _bad_rows(vitals: Vitals) -> Iterator[Finding]:
         )
 
 
-def _missing(vitals: Vitals) -> Iterator[Finding]:
-    source = vitals.tenant_source
+def _missing(status: ClusterStatus) -> Iterator[Finding]:
+    source = status.tenant_source
     if source is not None and source.missing:
         yield Finding(
             "tenants-missing",

@@ -1,4 +1,4 @@
-"""The situation of a schedule: everything that decides whether it runs, as values.
+"""The status of a schedule: everything that decides whether it runs, as values.
 
 `schedule show` prints it, and `why` explains it. Reading it needs only read privileges.
 """
@@ -77,7 +77,7 @@ def schedule_name(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ScheduleStatus:
     """A schedule, or its remaining cursor, with its tenant, executions, limits and replicas."""
 
     ref: ScheduleRef
@@ -161,10 +161,10 @@ def without_runner(required: Iterable[str], replicas: Collection[WorkerRow]) -> 
     return [need for need in required if need not in named and not covers(patterns, need)]
 
 
-async def read_situation(
+async def read_schedule_status(
     connection: AsyncConnection, ref: ScheduleRef, lease: timedelta, at: datetime | None
-) -> Situation:
-    """Read the situation; raise UnknownError if the schedule or its tenant does not exist."""
+) -> ScheduleStatus:
+    """Read the status; raise UnknownError if the schedule or its tenant does not exist."""
     tenant = await existing_tenant(connection, ref.tenant)
     now = await times.moment(connection, at)
     fleet = await read_schedules(connection, [tenant])
@@ -177,7 +177,7 @@ async def read_situation(
         connection, ExecutionFilter(ref.tenant, ref.schedule), LAST_EXECUTIONS
     )
     running = await execution_history.running_by_tenant(connection)
-    return Situation(
+    return ScheduleStatus(
         ref=ref,
         now=now,
         lease=lease,

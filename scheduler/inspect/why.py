@@ -12,9 +12,9 @@ from tenantcron.core.errors import TenantcronError
 from tenantcron.core.requirements import described
 from tenantcron.core.words import in_utc
 from tenantcron.scheduler.inspect.cluster_status import OVERDUE
-from tenantcron.scheduler.inspect.schedule_status import Situation, without_runner
+from tenantcron.scheduler.inspect.schedule_status import ScheduleStatus, without_runner
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.pause import AUTO_PAUSED
-from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.rows.execution_history import WAITING, ExecutionRow
 from tenantcron.store.rows.executions import State
 from tenantcron.store.rows.tenants import TenantStatus
@@ -30,20 +30,20 @@ class Reason:
     hint: str
 
 
-def explain(situation: Situation) -> list[Reason]:
+def explain(status: ScheduleStatus) -> list[Reason]:
     """Return all reasons; there is always at least one."""
-    return [reason for check in _CHECKS for reason in check(situation)]
+    return [reason for check in _CHECKS for reason in check(status)]
 
 
-def _tenant(situation: Situation) -> Iterator[Reason]:
-    tenant = situation.tenant
+def _tenant(status: ScheduleStatus) -> Iterator[Reason]:
+    tenant = status.tenant
     if tenant.status is not TenantStatus.ACTIVE:
         why = f": {tenant.status_reason}" if tenant.status_reason else ""
         yield Reason(
             f"tenant-{tenant.status}",
             f"Tenant `{tenant.id}` is {tenant.status}{why}. Its executions do not start.",
-            f"Its status belongs to the tenant source ({situation.source.name}): change it there."
-            if tenant.sourced and situation.source
+            f"Its status belongs to the tenant source ({status.source.name}): change it there."
+            if tenant.sourced and status.source
             else f"Run `tenantcron tenant resume {tenant.id}` to reactivate it. Past occurrences "
             "are not fired again.",
         )
@@ -55,8 +55,8 @@ def _tenant(situation: Situation) -> Iterator[Reason]:
         )
 
 
-def _replicas(situation: Situation) -> Iterator[Reason]:
-    if not situation.replicas:
+def _replicas(status: ScheduleStatus) -> Iterator[Reason]:
+    if not status.replicas:
         yield Reason(
             "no-replica",
             "No scheduler is running, so nothing fires or starts.",
@@ -64,9 +64,9 @@ def _replicas(situation: Situation) -> Iterator[Reason]:
         )
 
 
-def _followed(situation: Situation) -> Iterator[Reason]:
-    tenant, ref = situation.tenant, situation.ref
-    if situation.cursor is None:
+def _followed(status: ScheduleStatus) -> Iterator[Reason]:
+    tenant, ref = status.tenant, status.ref
+    if status.cursor is None:
         yield Reason(
             "not-followed",
             f"`{ref}` is declared, but no scheduler has picked it up yet.",
@@ -82,18 +82,18 @@ def _followed(situation: Situation) -> Iterator[Reason]:
         )
 
 
-def _disabled(situation: Situation) -> Iterator[Reason]:
-    if not situation.enabled:
+def _disabled(status: ScheduleStatus) -> Iterator[Reason]:
+    if not status.enabled:
         yield Reason(
             "disabled",
-            f"`{situation.ref}` is disabled in its manifest.",
+            f"`{status.ref}` is disabled in its manifest.",
             "Set `enabled: true` and apply the manifest. `tenantcron schedule trigger` runs it "
             "once while it is disabled.",
         )
 
 
-def _fault(situation: Situation) -> Iterator[Reason]:
-    cursor = situation.cursor
+def _fault(status: ScheduleStatus) -> Iterator[Reason]:
+    cursor = status.cursor
     if cursor is not None and cursor.fault is not None:
         yield Reason(
             "set-aside",
@@ -103,8 +103,8 @@ def _fault(situation: Situation) -> Iterator[Reason]:
         )
 
 
-def _paused(situation: Situation) -> Iterator[Reason]:
-    cursor, pause, ref = situation.cursor, situation.pause, situation.ref
+def _paused(status: ScheduleStatus) -> Iterator[Reason]:
+    cursor, pause, ref = status.cursor, status.pause, status.ref
     if cursor is None or pause is None:
         return
     if pause.reason == AUTO_PAUSED:
@@ -125,8 +125,8 @@ def _paused(situation: Situation) -> Iterator[Reason]:
     )
 
 
-def _running(situation: Situation) -> Iterator[Reason]:
-    for row in situation.unfinished:
+def _running(status: ScheduleStatus) -> Iterator[Reason]:
+    for row in status.unfinished:
         if row.state is State.RUNNING and row.started_at is not None:
             yield Reason(
                 "running",
@@ -136,16 +136,16 @@ def _running(situation: Situation) -> Iterator[Reason]:
             )
 
 
-def _waiting(situation: Situation) -> Iterator[Reason]:
-    for row in situation.unfinished:
+def _waiting(status: ScheduleStatus) -> Iterator[Reason]:
+    for row in status.unfinished:
         if row.state in WAITING:
-            yield waits_for(row, situation)
+            yield waits_for(row, status)
 
 
-def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
+def waits_for(row: ExecutionRow, status: ScheduleStatus) -> Reason:
     """Return what keeps an execution from starting now."""
     what = f"Execution {row.id} of {in_utc(row.scheduled_for)}"
-    if row.not_before > situation.now:
+    if row.not_before > status.now:
         why = f"attempt {row.attempt} failed: {row.reason}" if row.attempt else "it is spread"
         return Reason(
             "waits-for-its-time",
@@ -153,21 +153,21 @@ def waits_for(row: ExecutionRow, situation: Situation) -> Reason:
             "It starts by itself.",
         )
     # Without replicas, `no-replica` covers this.
-    replicas = situation.replicas
+    replicas = status.replicas
     if row.requires and replicas and without_runner([row.requires], replicas):
         return _waits_for_runner(row, row.requires, what)
-    return _waits_for_room(row, situation, what)
+    return _waits_for_room(row, status, what)
 
 
-def _waits_for_room(row: ExecutionRow, situation: Situation, what: str) -> Reason:
-    before = _before(row, situation)
+def _waits_for_room(row: ExecutionRow, status: ScheduleStatus, what: str) -> Reason:
+    before = _before(row, status)
     if before is not None:
         return Reason(
             "waits-for-overlap",
             f"{what} waits for execution {before.id}, which is {before.state} and must end first.",
             f"Run `tenantcron execution cancel {before.id}` to end that execution.",
         )
-    limited = _waits_for_limits(what, situation)
+    limited = _waits_for_limits(what, status)
     if limited is not None:
         return limited
     if row.suspicion:
@@ -179,35 +179,35 @@ def _waits_for_room(row: ExecutionRow, situation: Situation, what: str) -> Reaso
     )
 
 
-def _waits_for_limits(what: str, situation: Situation) -> Reason | None:
+def _waits_for_limits(what: str, status: ScheduleStatus) -> Reason | None:
     """Return what keeps all executions of the cluster or of the tenant from starting."""
-    if situation.source is not None and situation.source.is_stale(situation.now):
+    if status.source is not None and status.source.is_stale(status.now):
         return Reason(
             "waits-for-tenant-source",
-            f"{what} waits for the tenant source ({situation.source.name}), which was last read at "
-            f"{in_utc(situation.source.refreshed_at)}. Nothing starts until it is read again.",
+            f"{what} waits for the tenant source ({status.source.name}), which was last read at "
+            f"{in_utc(status.source.refreshed_at)}. Nothing starts until it is read again.",
             "`tenantcron health` shows why it cannot be read.",
         )
-    if situation.running >= situation.limits.overall:
+    if status.running >= status.limits.overall:
         return Reason(
             "waits-for-cluster-limit",
-            f"{what} waits for a slot: {situation.running} of {situation.limits.overall} "
+            f"{what} waits for a slot: {status.running} of {status.limits.overall} "
             "executions of the cluster are running.",
             "Run `tenantcron limits --max-concurrent N` to raise the limit.",
         )
-    limit, running = situation.limit_of_tenant, situation.running_of_tenant
+    limit, running = status.limit_of_tenant, status.running_of_tenant
     if running >= limit:
         return Reason(
             "waits-for-tenant-limit",
             f"{what} waits for a slot of its tenant: {running} of {limit} are running.",
-            f"Run `tenantcron tenant set {situation.ref.tenant} --max-concurrent N` to raise the "
+            f"Run `tenantcron tenant set {status.ref.tenant} --max-concurrent N` to raise the "
             "limit.",
         )
-    free, kept = situation.limits.overall - situation.running, situation.limits.kept
-    if free <= kept and running >= situation.tenant.weight:
+    free, kept = status.limits.overall - status.running, status.limits.kept
+    if free <= kept and running >= status.tenant.weight:
         return Reason(
             "waits-for-kept-slots",
-            f"{what} waits for a slot: {free} of {situation.limits.overall} slots of the cluster "
+            f"{what} waits for a slot: {free} of {status.limits.overall} slots of the cluster "
             f"are free, but the last {kept} are reserved for tenants without running executions. "
             f"This tenant has {running}.",
             "Run `tenantcron limits --max-concurrent N` to raise the limit.",
@@ -237,20 +237,20 @@ def _waits_as_suspect(row: ExecutionRow, what: str) -> Reason:
     )
 
 
-def _before(row: ExecutionRow, situation: Situation) -> ExecutionRow | None:
+def _before(row: ExecutionRow, status: ScheduleStatus) -> ExecutionRow | None:
     """Return the execution of the same schedule that must end before this one starts."""
     if row.overlap == "allow":
         return None
-    others = (other for other in situation.unfinished if other.id != row.id)
+    others = (other for other in status.unfinished if other.id != row.id)
     states = {State.RUNNING} if row.state is State.RETRYING else {State.RUNNING, State.RETRYING}
     return next((other for other in others if other.state in states), None)
 
 
-def _overdue(situation: Situation) -> Iterator[Reason]:
-    cursor = situation.cursor
+def _overdue(status: ScheduleStatus) -> Iterator[Reason]:
+    cursor = status.cursor
     if cursor is None or cursor.next_run_at is None or cursor.fault or not cursor.enabled:
         return
-    if situation.now - cursor.next_run_at > OVERDUE:
+    if status.now - cursor.next_run_at > OVERDUE:
         yield Reason(
             "overdue",
             f"Its occurrence of {in_utc(cursor.next_run_at)} is due and has not been fired.",
@@ -288,33 +288,33 @@ _VERBS = {
 }
 
 
-def _last(situation: Situation) -> Iterator[Reason]:
-    row = next((row for row in situation.last if row.state in _VERBS), None)
+def _last(status: ScheduleStatus) -> Iterator[Reason]:
+    row = next((row for row in status.last if row.state in _VERBS), None)
     if row is None:
         return
     yield Reason(
         f"last-{row.state.lower()}",
         f"{_VERBS[row.state]}: execution {row.id} of {in_utc(row.scheduled_for)}"
-        f"{_ending(row, situation)}.",
-        _advice(row, situation),
+        f"{_ending(row, status)}.",
+        _advice(row, status),
     )
 
 
-def _ending(row: ExecutionRow, situation: Situation) -> str:
+def _ending(row: ExecutionRow, status: ScheduleStatus) -> str:
     if row.state is State.SUCCEEDED:
         return f", ended at {in_utc(row.finished_at)}" if row.finished_at else ""
-    attempt = situation.last_attempt if row is situation.last[0] else None
+    attempt = status.last_attempt if row is status.last[0] else None
     error = attempt.error.splitlines()[0] if attempt and attempt.error else None
     why = row.reason or error
     return f", {why}" if why else ""
 
 
-def _advice(row: ExecutionRow, situation: Situation) -> str:
+def _advice(row: ExecutionRow, status: ScheduleStatus) -> str:
     show = f"`tenantcron execution show {row.id}` shows its details"
     retry = f"`tenantcron execution retry {row.id}` runs it now"
     # A disabled schedule cannot be retried, but it can be triggered.
-    if not situation.enabled:
-        retry = f"`tenantcron schedule trigger {situation.ref}` runs it anyway"
+    if not status.enabled:
+        retry = f"`tenantcron schedule trigger {status.ref}` runs it anyway"
     if row.state is State.SUCCEEDED:
         return f"{show}."
     if row.state in (State.DEAD, State.CANCELLED):
@@ -323,11 +323,11 @@ def _advice(row: ExecutionRow, situation: Situation) -> str:
     return f"{hint} {retry}." if hint else f"{show}; {retry}."
 
 
-def _timetable(situation: Situation) -> Iterator[Reason]:
-    expression, timezone = situation.timetable
-    limits = f" It {situation.timetable_limits}." if situation.timetable_limits else ""
+def _timetable(status: ScheduleStatus) -> Iterator[Reason]:
+    expression, timezone = status.timetable
+    limits = f" It {status.timetable_limits}." if status.timetable_limits else ""
     try:
-        ahead = situation.next_executions(1)
+        ahead = status.next_executions(1)
     except TenantcronError as error:
         message = f"Its timetable cannot be read: {error}."
         yield Reason("bad-timetable", message, "Apply the manifest again.")
@@ -337,13 +337,13 @@ def _timetable(situation: Situation) -> Iterator[Reason]:
             "next",
             f"The next occurrence of `{expression}` in {timezone} is at "
             f"{in_utc(ahead[0])}.{limits}",
-            f"Run `tenantcron schedule trigger {situation.ref}` to run it now.",
+            f"Run `tenantcron schedule trigger {status.ref}` to run it now.",
         )
-    elif situation.enabled and not situation.pause:
+    elif status.enabled and not status.pause:
         yield Reason(
             "no-occurrence",
             f"Its timetable `{expression}` in {timezone} has no future occurrence.{limits}",
-            f"Run `tenantcron schedule trigger {situation.ref}` to run it now.",
+            f"Run `tenantcron schedule trigger {status.ref}` to run it now.",
         )
 
 

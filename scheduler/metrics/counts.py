@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from tenantcron.scheduler.steps.attempts import AttemptOutcome
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.claiming import Claim
 from tenantcron.store.steps.finishing import EndedAttempt, Finished

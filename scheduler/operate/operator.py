@@ -34,8 +34,8 @@ from tenantcron.core.settings import Settings
 from tenantcron.core.values import JsonObject
 from tenantcron.core.words import in_utc
 from tenantcron.cron.zones import tz_version
-from tenantcron.provider.bounds import Bounds
 from tenantcron.provider.refresh import refresh
+from tenantcron.provider.schedule_limits import Bounds
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.inspect.schedule_status import (
     ScheduleRef,
@@ -54,7 +54,7 @@ from tenantcron.scheduler.operate.refusals import (
 from tenantcron.scheduler.steps.definitions import Definitions, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import DueOccurrences, due
 from tenantcron.scheduler.steps.fire import RANKS, new_execution
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.settings import Overlap, ScheduleSettings
 from tenantcron.store.connection import times
 from tenantcron.store.connection.engine import Database
@@ -62,7 +62,7 @@ from tenantcron.store.rows import (
     audit_records,
     execution_history,
     executions,
-    history,
+    history_months,
     limits,
     schedule_cursors,
     tenants,
@@ -110,7 +110,7 @@ class Operator:
     settings: Settings
     who: Attribution
     clock: Clock = database_clock
-    # The limits for schedules of manifests; see `provider.bounds`.
+    # The limits for schedules of manifests; see `provider.schedule_limits`.
     bounds: Bounds | None = None
 
     async def pause(
@@ -253,7 +253,7 @@ class Operator:
     async def _prepare_history(self) -> None:
         async with self.database.transaction() as connection:
             now = await times.moment(connection, self.clock())
-            await history.prepare(connection, now, self.settings.retention)
+            await history_months.prepare(connection, now, self.settings.retention)
 
     async def _record_skipped(self, connection: AsyncConnection, cursor: CursorRow) -> int:
         """Record the occurrences of a pause as skipped, move the cursor, and return the number."""

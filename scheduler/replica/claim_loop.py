@@ -14,9 +14,9 @@ from datetime import datetime
 from uuid import UUID
 
 from tenantcron.core.requirements import requirement
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
+from tenantcron.scheduler.replica.polling_loops import seconds_left, sleep_time
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import seconds_left, sleep_time
 from tenantcron.scheduler.replica.wake_signals import WakeSignals
 from tenantcron.scheduler.steps.attempts import Attempt, refused
 from tenantcron.scheduler.steps.claim import (
@@ -81,7 +81,7 @@ class ClaimLoop:
 
     async def step(self) -> float:
         """Claim and start a batch; an idle replica first glances at pending executions."""
-        longest_sleep = sleeping_loops.LONGEST_SLEEP
+        longest_sleep = polling_loops.LONGEST_SLEEP
         if self._executor.load >= CAPACITY:
             return longest_sleep
         was_woken = self._signals.work_pending.was_set

@@ -1,8 +1,8 @@
 """The fire loop: fires due cursors, and sleeps until the next cursor is due."""
 
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
+from tenantcron.scheduler.replica.polling_loops import seconds_left, sleep_time
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import seconds_left, sleep_time
 from tenantcron.scheduler.replica.wake_signals import WakeSignals
 from tenantcron.scheduler.steps.fire import Fired, fire_batch
 from tenantcron.store.steps import glances
@@ -28,7 +28,7 @@ class FireLoop:
             if fired.more:
                 return 0
             seconds = await seconds_left(self._next_due)
-        self._is_idle = seconds is None or seconds > sleeping_loops.LONGEST_SLEEP
+        self._is_idle = seconds is None or seconds > polling_loops.LONGEST_SLEEP
         return sleep_time(seconds)
 
     async def fire_batch(self) -> Fired:

@@ -5,7 +5,7 @@ from sqlalchemy.exc import OperationalError
 
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.store.connection import times
-from tenantcron.store.rows import failovers, history, outbox, schedule_definitions, workers
+from tenantcron.store.rows import failovers, history_months, outbox, schedule_definitions, workers
 from tenantcron.store.steps import requirements
 
 log = structlog.get_logger(__name__)
@@ -15,7 +15,7 @@ async def prepare_history(replica: Replica) -> None:
     """Create the history partitions of the current and the coming months."""
     async with replica.database.transaction() as connection:
         now = await times.moment(connection, replica.clock())
-        made = await history.prepare(connection, now, replica.settings.retention)
+        made = await history_months.prepare(connection, now, replica.settings.retention)
     if made:
         log.info("history_prepared", months=[str(month) for month in made])
 
@@ -26,7 +26,7 @@ async def clean_up(replica: Replica) -> None:
     try:
         async with replica.database.transaction() as connection:
             now = await times.moment(connection, replica.clock())
-            dropped = await history.drop_old(connection, now, retention)
+            dropped = await history_months.drop_old(connection, now, retention)
     except OperationalError as error:  # a lock timeout; the next run tries again
         log.info("history_in_use", error=str(error.orig))
         return

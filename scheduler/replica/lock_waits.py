@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 from sqlalchemy.exc import DBAPIError
 
-from tenantcron.scheduler.replica.sleeping_loops import CURRENT_STEP
+from tenantcron.scheduler.replica.polling_loops import CURRENT_STEP
 from tenantcron.store.connection.deadlines import SLOW_SECONDS
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.errors import DatabaseError

@@ -12,8 +12,8 @@ import structlog
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.scheduler.inspect.audit import audit
 from tenantcron.scheduler.metrics.counts import LastAudit
+from tenantcron.scheduler.replica.audit_retention import RecordRetention
 from tenantcron.scheduler.replica.housekeeping import clean_up, prepare_history
-from tenantcron.scheduler.replica.record_retention import RecordRetention
 from tenantcron.scheduler.replica.shared_state import Replica
 
 log = structlog.get_logger(__name__)

@@ -3,8 +3,8 @@
 import structlog
 
 from tenantcron.core.names import TenantId
-from tenantcron.provider.notifications import Hints, listen
 from tenantcron.scheduler.replica.claim_loop import ClaimLoop
+from tenantcron.scheduler.replica.notifications import Hints, listen
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.wake_signals import WakeSignals
 from tenantcron.store.steps.claiming import CANCEL

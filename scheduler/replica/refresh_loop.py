@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import structlog
 
-from tenantcron.provider.bounds import ProviderError
 from tenantcron.provider.pace import Pace
 from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.refresh import Refreshed, refresh
+from tenantcron.provider.schedule_limits import ProviderError
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.wake_signals import WakeSignals
 from tenantcron.scheduler.steps.runners import RunnerWatch

@@ -36,17 +36,17 @@ from tenantcron.core.memory import resident
 from tenantcron.provider.protocol import ScheduleProvider
 from tenantcron.provider.rezoning import recompute_for_new_zones
 from tenantcron.scheduler.events.outbox import Outbox
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 from tenantcron.scheduler.replica.claim_loop import ClaimLoop
 from tenantcron.scheduler.replica.failover import FailoverWatch
 from tenantcron.scheduler.replica.fire_loop import FireLoop
 from tenantcron.scheduler.replica.housekeeping import prepare_history
 from tenantcron.scheduler.replica.maintenance_loops import MaintenanceLoops
 from tenantcron.scheduler.replica.notification_loop import listen_for_notifications
+from tenantcron.scheduler.replica.polling_loops import retry_conflicts, run_loop
 from tenantcron.scheduler.replica.refresh_loop import RefreshLoop
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.replica.shutdown import Shutdown, end_tasks
-from tenantcron.scheduler.replica.sleeping_loops import retry_conflicts, run_loop
 from tenantcron.scheduler.replica.wake_signals import WakeSignals
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import recover_lost
@@ -228,7 +228,7 @@ class ReplicaRun:
         claim = await self._claiming.start_batch()
         running = self._executor.load
         if running:
-            await self._signals.attempt_ended.wait(sleeping_loops.LONGEST_SLEEP)
+            await self._signals.attempt_ended.wait(polling_loops.LONGEST_SLEEP)
         await self._results.all_written()
         # Also after the last attempt, which has freed a slot.
         return bool(claim or running or holding)
@@ -323,4 +323,4 @@ class ReplicaRun:
 
     async def _all_ended(self) -> None:
         while self._executor.load:
-            await self._signals.attempt_ended.wait(sleeping_loops.LONGEST_SLEEP)
+            await self._signals.attempt_ended.wait(polling_loops.LONGEST_SLEEP)

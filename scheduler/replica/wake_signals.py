@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 
-from tenantcron.scheduler.replica.sleeping_loops import WakeSignal
+from tenantcron.scheduler.replica.polling_loops import WakeSignal
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from tenantcron.core.durations import format_duration
 from tenantcron.core.names import Owner
-from tenantcron.schedules.reasons import ReasonCode, reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.store.steps.claiming import Claimed
 from tenantcron.targets.authorising import CheckError
 from tenantcron.targets.calls import Raised

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tenantcron.actor.model import CATCH_UP, CRON_SCHEDULER
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings
 from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.executions import State

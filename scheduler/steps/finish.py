@@ -21,7 +21,7 @@ from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.definitions import DefinitionResult, Readable, UnreadableError
 from tenantcron.scheduler.steps.idempotency_retention import PlannedRetry
 from tenantcron.scheduler.steps.retry import NextState, next_state, next_state_after_loss
-from tenantcron.schedules.reasons import ReasonCode, reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows import audit_records
 from tenantcron.store.rows.executions import State

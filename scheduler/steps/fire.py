@@ -29,7 +29,7 @@ from tenantcron.cron.zones import tz_version
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.definitions import DefinitionResult, Readable, UnreadableError
 from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due
-from tenantcron.schedules.reasons import reason_text
+from tenantcron.schedules.execution_reasons import reason_text
 from tenantcron.schedules.settings import Overlap, Priority, ScheduleSettings
 from tenantcron.store.connection.driver_errors import first_line
 from tenantcron.store.rows.executions import State

@@ -20,7 +20,7 @@ from tenantcron.core.clock import Clock
 from tenantcron.core.durations import format_duration
 from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.retry import LONGEST_REASON, NextState
-from tenantcron.schedules.reasons import ReasonCode, reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.schedules.settings import ScheduleSettings
 from tenantcron.store.rows import execution_attempts
 from tenantcron.store.rows.execution_attempts import Series

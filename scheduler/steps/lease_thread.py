@@ -22,8 +22,8 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantcron.core.durations import format_duration
 from tenantcron.scheduler.replica.exits import Exit
+from tenantcron.scheduler.replica.polling_loops import WakeSignal, run_loop
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, run_loop
 from tenantcron.scheduler.replica.watchdog import CHECK_INTERVAL, LoopBlock, Watchdog
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.claim import release_unstarted

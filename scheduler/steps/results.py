@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import structlog
 from sqlalchemy.exc import DBAPIError
 
+from tenantcron.scheduler.replica.polling_loops import CURRENT_STEP
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import CURRENT_STEP
 from tenantcron.scheduler.steps.attempts import Attempt
 from tenantcron.scheduler.steps.finish import REFUSED, finish_batch
 from tenantcron.store.connection.driver_errors import first_line

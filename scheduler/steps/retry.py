@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from tenantcron.core.words import number_of
 from tenantcron.scheduler.steps.attempts import CODES, Attempt, AttemptOutcome
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.settings import RetryPolicy, ScheduleSettings
 
 StateAfterAttempt = Literal["SUCCEEDED", "RETRYING", "DEAD", "SKIPPED", "CANCELLED"]

@@ -21,8 +21,8 @@ from time import monotonic
 from typing import Final
 from uuid import UUID
 
+from tenantcron.actor.execution_tokens import ROLE, Claims, lease_digest, sign
 from tenantcron.actor.key_sets import FixedKeys
-from tenantcron.actor.tokens import ROLE, Claims, lease_digest, sign
 from tenantcron.actor.verification import Proof, key_id, verify_own
 from tenantcron.core.clock import Clock, database_clock
 from tenantcron.core.settings import Settings

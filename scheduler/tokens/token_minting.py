@@ -155,7 +155,7 @@ class Minter:
             )
 
     async def _signed(self, permit: Permit, request: TokenRequest) -> str:
-        from tenantcron.actor.tokens import (  # noqa: PLC0415 -- see `_signing`
+        from tenantcron.actor.execution_tokens import (  # noqa: PLC0415 -- see `_signing`
             Claims,
             lease_digest,
             sign,

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tenantcron.core.errors import TenantcronError
 from tenantcron.core.names import MANIFESTS
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, Situation
+from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, ScheduleStatus
 from tenantcron.scheduler.operate.operator import Paused, Resumed, Triggered
 from tenantcron.service.responses.executions import as_json, iso
 from tenantcron.service.responses.outcomes import pause_as_json
@@ -19,33 +19,33 @@ from tenantcron.service.responses.shapes import (
 from tenantcron.store.rows.schedule_cursors import CursorRow
 
 
-def situation_as_json(situation: Situation) -> SituationResponse:
+def schedule_status_as_json(status: ScheduleStatus) -> SituationResponse:
     """Return a schedule; its first keys are those of `schedule list`."""
-    cron, timezone = situation.timetable
-    times, fault = next_or_fault(situation)
+    cron, timezone = status.timetable
+    times, fault = next_or_fault(status)
     return {
-        "tenant": situation.ref.tenant,
-        "name": situation.ref.schedule,
-        "saga": situation.saga,
+        "tenant": status.ref.tenant,
+        "name": status.ref.schedule,
+        "saga": status.saga,
         "cron": cron,
         "timezone": timezone,
-        "enabled": situation.enabled,
-        "paused": pause_as_json(situation.pause),
+        "enabled": status.enabled,
+        "paused": pause_as_json(status.pause),
         "next_executions": [time.isoformat() for time in times],
         "fault": fault,
-        "provider": situation.cursor.provider if situation.cursor else MANIFESTS,
-        "definition": situation.definition,
-        "cursor": _cursor(situation.cursor),
-        "executions": [as_json(row) for row in situation.last],
-        "changes": [record_as_json(row) for row in situation.changes],
+        "provider": status.cursor.provider if status.cursor else MANIFESTS,
+        "definition": status.definition,
+        "cursor": _cursor(status.cursor),
+        "executions": [as_json(row) for row in status.last],
+        "changes": [record_as_json(row) for row in status.changes],
     }
 
 
-def next_or_fault(situation: Situation) -> tuple[tuple[datetime, ...], str | None]:
+def next_or_fault(status: ScheduleStatus) -> tuple[tuple[datetime, ...], str | None]:
     """Return the next executions, or the fault that prevents computing them."""
-    fault = situation.cursor.fault if situation.cursor else None
+    fault = status.cursor.fault if status.cursor else None
     try:
-        return situation.next_executions(), fault
+        return status.next_executions(), fault
     except TenantcronError as error:
         return (), fault or str(error)
 

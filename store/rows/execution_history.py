@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonValue
-from tenantcron.schedules.reasons import reason_text
+from tenantcron.schedules.execution_reasons import reason_text
 from tenantcron.store.connection.times import NOW
 from tenantcron.store.rows.executions import State, state_of, stored_states
 from tenantcron.store.schema.tables import execution, execution_attempt
@@ -73,7 +73,7 @@ class ExecutionRow:
     suspicion: int
     # What a replica needs to run it; None: fired by the previous release and not decided yet.
     requires: str | None
-    # See `schedules.reasons`; None: the previous release wrote the reason, or there is none.
+    # See `schedules.execution_reasons`; None: no reason, or one that the previous release wrote.
     reason_code: str | None = None
     cancel_reason_code: str | None = None
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import AnyActor
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.steps import suspects
 
 # A change would fire occurrences twice that are being fired at the same time.

@@ -326,7 +326,7 @@ execution = Table(
     # What a replica needs to run it: `saga:<name>`, or the kind of its target. None: fired by a
     # replica of the previous release and not decided yet.
     Column("requires", String(136), nullable=True),
-    # See `schedules.reasons`; None in rows of the previous release. `reason` has the detail.
+    # See `schedules.execution_reasons`; None: by the previous release. `reason` has the detail.
     Column("reason_code", String(32), nullable=True),
     Column("cancel_reason_code", String(32), nullable=True),
     CheckConstraint(

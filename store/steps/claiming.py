@@ -33,7 +33,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.names import TenantId
-from tenantcron.schedules.reasons import ReasonCode, reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.store.connection.errors import DatabaseError
 from tenantcron.store.connection.locks import Lock, take_lock
 from tenantcron.store.rows.executions import State
@@ -234,7 +234,7 @@ async def skip_late(
         "source_stale": ReasonCode.SOURCE_STALE.value,
         "limit": ReasonCode.LIMIT.value,
     }
-    return skipped_rows(await connection.exec_driver_sql(statement("skip"), parameters))
+    return skipped_rows(await connection.exec_driver_sql(statement("skip_late"), parameters))
 
 
 def skipped_rows(rows: Iterable[Row[Any]]) -> tuple[Skipped, ...]:

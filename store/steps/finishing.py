@@ -14,8 +14,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.schedules.pause import AUTO_PAUSED
-from tenantcron.schedules.reasons import ReasonCode, reason_text
 from tenantcron.store.connection.arrays import numbers, texts, uuids, words
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.claiming import Claimed, Lease, Unstarted, claimed_reader
@@ -27,7 +27,7 @@ class EndedAttempt(NamedTuple):
 
     claimed: Claimed
     state: State
-    # See `schedules.reasons`; a newer release may ask for a stop with a code that is not there.
+    # See `schedules.execution_reasons`; a newer release may stop it with a code not listed there.
     reason_code: str | None
     detail: str | None
     # The delay until the next attempt, if there is one.

@@ -15,8 +15,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.schedules.pause import Pause, recorded_pause
-from tenantcron.schedules.reasons import ReasonCode
 from tenantcron.store.connection.arrays import rare_texts, texts, times, uuids, words
 from tenantcron.store.rows.executions import State, execution_id_hex
 from tenantcron.store.steps.statements import statement

@@ -16,7 +16,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tenantcron.core.names import TenantId
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.locks import set_lock_timeout
 from tenantcron.store.steps.claiming import MOST_VERDICTS, Skipped, skipped_rows
@@ -154,7 +154,7 @@ def _parameters(*, unnamed: bool, at: datetime | None) -> dict[str, object]:
 
 async def decide(connection: AsyncConnection) -> int:
     """Set the requirement of executions that have none; return how many."""
-    return (await connection.exec_driver_sql(statement("decide"), {"most": 5000})).rowcount
+    return (await connection.exec_driver_sql(statement("fill_requires"), {"most": 5000})).rowcount
 
 
 async def follow(connection: AsyncConnection, runners: Sequence[Runner]) -> int:

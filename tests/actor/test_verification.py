@@ -26,10 +26,10 @@ from support.tokens import (
 )
 
 from tenantcron.actor.context import acting_as, current_actor
+from tenantcron.actor.execution_tokens import CLAIMS, Claims, lease_digest, sign
 from tenantcron.actor.key_sets import FixedKeys
 from tenantcron.actor.keys import Algorithm, PublicKey, SigningKey, generate, jwks
 from tenantcron.actor.model import ActorType, AuthenticatedActor
-from tenantcron.actor.tokens import CLAIMS, Claims, lease_digest, sign
 from tenantcron.actor.verification import (
     LEEWAY,
     LONGEST_TOKEN,

@@ -14,7 +14,11 @@ from support.serving import YAML, Api, api_on, apply, executions, new_token
 from tenantcron.core.names import TenantId
 from tenantcron.migrations.runner import open_to_api
 from tenantcron.scheduler.events.webhooks import EVENT_TYPES
-from tenantcron.scheduler.inspect.schedule_status import ScheduleRef, UnknownError, read_situation
+from tenantcron.scheduler.inspect.schedule_status import (
+    ScheduleRef,
+    UnknownError,
+    read_schedule_status,
+)
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import (
     execution_history,
@@ -176,7 +180,7 @@ async def test_row_level_security_shows_only_one_tenant(api: Api) -> None:
             statement = text(f'SELECT count(*) FROM "tenant_{beta}".{table}')  # noqa: S608 -- named above
             assert await connection.scalar(statement) == 0
         with pytest.raises(UnknownError):
-            await read_situation(
+            await read_schedule_status(
                 connection, ScheduleRef(beta, f"{HUSH}_job"), api.service.settings.lease, None
             )
     assert execution

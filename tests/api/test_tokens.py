@@ -16,10 +16,10 @@ from support.minting import BILLING, MARIA, read
 from support.scheduling import NOON, Scheduling
 from support.serving import Api, new_token, served
 
+from tenantcron.actor.execution_tokens import lease_digest
 from tenantcron.actor.introspection import Introspection
 from tenantcron.actor.key_sets import FixedKeys
 from tenantcron.actor.keys import Algorithm, generate
-from tenantcron.actor.tokens import lease_digest
 from tenantcron.actor.verification import InvalidTokenError, Verifier
 from tenantcron.api.serving import open_service
 from tenantcron.core.names import Owner

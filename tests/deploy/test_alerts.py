@@ -16,7 +16,7 @@ from tenantcron.scheduler.inspect.audit_findings import AuditCode
 from tenantcron.scheduler.metrics.counts import ENDS
 from tenantcron.scheduler.metrics.prometheus import METRICS, NO_REASON, MetricType
 from tenantcron.scheduler.tokens.token_minting import MintFailure
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

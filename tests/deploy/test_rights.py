@@ -24,10 +24,10 @@ from support.serve_process import serving
 
 from tenantcron.cli.main import COMMANDS
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.replica.record_retention import RecordRetention
+from tenantcron.scheduler.replica.audit_retention import RecordRetention
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.store.connection.engine import Database, open_database
-from tenantcron.store.rows import history
+from tenantcron.store.rows import history_months
 
 DOCS = Path(__file__).parents[2] / "docs"
 WITHOUT_DATABASE = {"validate", "next", "explain", "schema"}
@@ -120,9 +120,9 @@ def handlers_get_no_connection_if_their_roles_cannot_be_created(site: Site) -> N
 def the_scheduler_drops_old_partitions(site: Site) -> None:
     query(site.url_of(DEPLOY), "SELECT tenantcron.make_month('execution_past', '2020-01-01')")
 
-    async def drop() -> list[history.Month]:
+    async def drop() -> list[history_months.Month]:
         async with opened(site, RUN) as database, database.transaction() as connection:
-            return await history.drop_old(connection, datetime.now(UTC), timedelta(days=90))
+            return await history_months.drop_old(connection, datetime.now(UTC), timedelta(days=90))
 
     assert [str(month) for month in asyncio.run(drop())] == ["2020_01"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from support.cursors import run
 from support.fleet import Fleet, Shell, manifest, numbered
 
-from tenantcron.provider.bounds import Bounds, revisit
 from tenantcron.provider.refresh import refresh
+from tenantcron.provider.schedule_limits import Bounds, revisit
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 
 STRICT = Bounds(timedelta(minutes=15), 3)

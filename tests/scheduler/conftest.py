@@ -8,7 +8,7 @@ import pytest
 from support.scheduling import Scheduling
 
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 from tenantcron.store.connection.engine import Database
 
 
@@ -24,7 +24,7 @@ async def scheduling(database: Database, tmp_path: Path) -> Scheduling:
 def real(scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch) -> Scheduling:
     """The same with the real clock of the database. Tests make its schedules due with SQL."""
     # No notification is sent when a test makes a cursor due.
-    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 0.3)
+    monkeypatch.setattr(polling_loops, "LONGEST_SLEEP", 0.3)
     # A stalled machine must not let a lease or a drain expire.
     patient = timedelta(minutes=1)
     settings = replace(scheduling.settings, lease=patient, drain=patient)

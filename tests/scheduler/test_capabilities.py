@@ -10,10 +10,10 @@ from support.scraping import read
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.requirements import covers, requirement, target_kind
-from tenantcron.scheduler.inspect.cluster_status import read_vitals
+from tenantcron.scheduler.inspect.cluster_status import read_cluster_status
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.scheduler.inspect.schedule_status import (
-    read_situation,
+    read_schedule_status,
     schedule_ref,
     without_runner,
 )
@@ -397,8 +397,8 @@ async def test_health_reports_sagas_without_a_runner(scheduling: Scheduling) -> 
     scheduling.clock.advance(seconds=30)
 
     async with scheduling.database.transaction() as connection:
-        vitals = await read_vitals(connection, timedelta(seconds=60), scheduling.clock())
-    (found,) = [finding for finding in examine(vitals) if finding.code == "no-runner"]
+        status = await read_cluster_status(connection, timedelta(seconds=60), scheduling.clock())
+    (found,) = [finding for finding in examine(status) if finding.code == "no-runner"]
 
     assert found.message == (
         "no live replica can run 1 saga; 3 executions cannot start, the oldest for 30s"
@@ -414,9 +414,9 @@ async def test_health_does_not_count_executions_without_a_runner_as_waiting_for_
     await report(scheduling, scheduling.replica("billing", "invoice"))
 
     async with scheduling.database.transaction() as connection:
-        vitals = await read_vitals(connection, timedelta(seconds=60), scheduling.clock())
+        status = await read_cluster_status(connection, timedelta(seconds=60), scheduling.clock())
 
-    assert [finding.code for finding in examine(vitals)] == ["no-runner"]
+    assert [finding.code for finding in examine(status)] == ["no-runner"]
 
 
 async def test_why_explains_that_no_live_replica_can_run_it(scheduling: Scheduling) -> None:
@@ -427,9 +427,11 @@ async def test_why_explains_that_no_live_replica_can_run_it(scheduling: Scheduli
 
     async with scheduling.database.transaction() as connection:
         ref = schedule_ref("acme/forecast")
-        situation = await read_situation(connection, ref, timedelta(seconds=60), scheduling.clock())
+        status = await read_schedule_status(
+            connection, ref, timedelta(seconds=60), scheduling.clock()
+        )
 
-    first = explain(situation)[0]
+    first = explain(status)[0]
     assert first.code == "waits-for-runner"
     assert "until 2026-12-01 14:00:00 UTC for a replica that can run saga `forecast`" in (
         first.message

@@ -20,7 +20,7 @@ from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.finish import finish_batch, recover_lost
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 from tenantcron.targets.execution import Execution
 from tenantcron.targets.registry import Handlers

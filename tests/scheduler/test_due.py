@@ -17,7 +17,7 @@ from tenantcron.cron.parse import parse
 from tenantcron.cron.zones import zone
 from tenantcron.provider.static_settings import DEFAULTS as DEFINITION
 from tenantcron.scheduler.steps.due import DueOccurrences, PlannedExecution, due, spread_offset
-from tenantcron.schedules.reasons import reason_text
+from tenantcron.schedules.execution_reasons import reason_text
 from tenantcron.schedules.settings import CatchUp, Overlap, ScheduleSettings, read_settings
 from tenantcron.store.rows.executions import State
 from tenantcron.store.steps.firing import DueCursor

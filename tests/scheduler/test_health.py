@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from support.scheduling import NOON, Scheduling
 
-from tenantcron.scheduler.inspect.cluster_status import Vitals, read_vitals
+from tenantcron.scheduler.inspect.cluster_status import ClusterStatus, read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
 from tenantcron.store.rows import workers
@@ -17,13 +17,13 @@ LEASE = timedelta(seconds=60)
 PAUSED = {"paused_at": NOON, "paused_by": "system:scheduler:scheduler"}
 
 
-async def vitals(scheduling: Scheduling) -> Vitals:
+async def cluster_status(scheduling: Scheduling) -> ClusterStatus:
     async with scheduling.database.transaction() as connection:
-        return await read_vitals(connection, LEASE, scheduling.clock())
+        return await read_cluster_status(connection, LEASE, scheduling.clock())
 
 
 async def findings(scheduling: Scheduling) -> dict[str, Finding]:
-    return {finding.code: finding for finding in examine(await vitals(scheduling))}
+    return {finding.code: finding for finding in examine(await cluster_status(scheduling))}
 
 
 async def replica(scheduling: Scheduling, abandoned: int = 0) -> None:
@@ -207,7 +207,7 @@ async def test_a_manual_pause_and_a_short_wait_give_no_finding(
     await replica(scheduling)
 
     assert await findings(scheduling) == {}
-    read = await vitals(scheduling)
+    read = await cluster_status(scheduling)
     assert (read.queue.number, read.lag) == (1, timedelta(minutes=2))
 
 
@@ -224,6 +224,6 @@ async def test_a_webhook_disabled_by_an_operator_gives_no_finding(
 async def test_errors_come_first(scheduling: Scheduling) -> None:
     await scheduling.limit(0)
     await scheduling.schedule(columns={"fault": "x"})
-    found = [finding.severity for finding in examine(await vitals(scheduling))]
+    found = [finding.severity for finding in examine(await cluster_status(scheduling))]
     assert found == sorted(found, key=[FindingSeverity.ERROR, FindingSeverity.WARNING].index)
     assert set(found) == {FindingSeverity.ERROR, FindingSeverity.WARNING}

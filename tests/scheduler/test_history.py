@@ -11,7 +11,7 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.replica.housekeeping import clean_up, prepare_history
 from tenantcron.store.rows import executions
-from tenantcron.store.rows.history import Month, months_kept
+from tenantcron.store.rows.history_months import Month, months_kept
 
 PARTITIONS = (
     "SELECT relname AS name FROM pg_catalog.pg_class AS c"
@@ -97,7 +97,7 @@ async def test_a_month_with_unfinished_executions_is_kept(
 async def test_a_month_with_a_concurrent_retry_is_kept(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20s")
+    monkeypatch.setattr("tenantcron.store.rows.history_months._PATIENCE", "20s")
     september = NOON - timedelta(days=80)
     await scheduling.waiting(1, state="DEAD", scheduled_for=september, attempt=1)
     (row,) = await scheduling.rows()
@@ -122,7 +122,7 @@ async def _has_lock_waits(scheduling: Scheduling) -> bool:
 async def test_a_lock_timeout_drops_nothing(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
+    monkeypatch.setattr("tenantcron.store.rows.history_months._PATIENCE", "20ms")
     scheduling.clock.advance(days=62)
     async with scheduling.database.transaction() as reader:
         await reader.exec_driver_sql("SELECT count(*) FROM tenantcron.execution")
@@ -137,7 +137,7 @@ async def test_a_lock_timeout_drops_nothing(
 async def test_creating_a_partition_does_not_wait_for_readers_or_writers(
     scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenantcron.store.rows.history._PATIENCE", "20ms")
+    monkeypatch.setattr("tenantcron.store.rows.history_months._PATIENCE", "20ms")
     await scheduling.waiting(1)
     scheduling.clock.advance(days=31)
     async with scheduling.database.transaction() as writer:

@@ -23,9 +23,9 @@ from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.scheduler.events.outbox import Outbox
 from tenantcron.scheduler.replica import replica_loops
+from tenantcron.scheduler.replica.polling_loops import Step, WakeSignal
 from tenantcron.scheduler.replica.replica_loops import ReplicaRun
 from tenantcron.scheduler.replica.shared_state import Replica
-from tenantcron.scheduler.replica.sleeping_loops import Step, WakeSignal
 from tenantcron.scheduler.steps import lease_thread
 from tenantcron.scheduler.steps.execute import Executor
 from tenantcron.scheduler.steps.handler_connections import HandlerConnections

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from tenantcron.scheduler.replica.lock_waits import LockWatch
-from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, run_loop
+from tenantcron.scheduler.replica.polling_loops import WakeSignal, run_loop
 from tenantcron.store.connection import deadlines
 from tenantcron.store.connection.engine import Database
 

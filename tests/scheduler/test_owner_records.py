@@ -14,7 +14,7 @@ from support.services import Service, answering, service
 from tenantcron.actor.attribution import Attribution
 from tenantcron.actor.model import Actor, ActorType
 from tenantcron.core.values import JsonValue
-from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.operate.operator import Operator
 from tenantcron.scheduler.steps.deliver import Deliveries, begun_in
@@ -124,8 +124,8 @@ class TestRecords:
         await Steps(scheduling, nightly(saying(Refused("has left")))).work()
         async with scheduling.database.transaction() as connection:
             ref, lease = schedule_ref("acme/nightly"), timedelta(minutes=1)
-            situation = await read_situation(connection, ref, lease, scheduling.clock())
-        (reason,) = [reason for reason in explain(situation) if reason.code == "last-skipped"]
+            status = await read_schedule_status(connection, ref, lease, scheduling.clock())
+        (reason,) = [reason for reason in explain(status) if reason.code == "last-skipped"]
         assert "owner user:maria may not: has left" in reason.message
         assert "another `owner` in the manifest" in reason.hint
 

@@ -8,8 +8,8 @@ import pytest
 
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.replica import progress as progressing
+from tenantcron.scheduler.replica.polling_loops import WakeSignal, run_loop
 from tenantcron.scheduler.replica.progress import Progress
-from tenantcron.scheduler.replica.sleeping_loops import WakeSignal, run_loop
 from tenantcron.store.connection.errors import DatabaseAwayError
 
 SETTINGS = Settings(

@@ -7,15 +7,15 @@ import pytest
 from support.attempts import SETTINGS, claimed
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.scheduler.metrics.counts import ENDS
 from tenantcron.scheduler.steps.attempts import Attempt, AttemptOutcome, KeyForgotten, ended
 from tenantcron.scheduler.steps.finish import finish_batch
 from tenantcron.scheduler.steps.idempotency_retention import DEFAULT_RETENTION
 from tenantcron.scheduler.steps.retry import next_state
-from tenantcron.schedules import reasons
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules import execution_reasons
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.store.rows.executions import State
 
 
@@ -23,7 +23,7 @@ from tenantcron.store.rows.executions import State
 def other_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Change the text of every reason."""
     texts = {code: (f"for {code.name}", f"for {code.name}, {{}}") for code in ReasonCode}
-    monkeypatch.setattr(reasons, "_TEXTS", texts)
+    monkeypatch.setattr(execution_reasons, "_TEXTS", texts)
 
 
 @pytest.mark.usefixtures("other_words")
@@ -39,10 +39,10 @@ async def test_counts_and_explanations_do_not_depend_on_the_text_of_reasons(
     async with scheduling.database.transaction() as connection:
         ref = schedule_ref("acme/nightly")
         lease = scheduling.settings.lease
-        situation = await read_situation(connection, ref, lease, scheduling.clock())
+        status = await read_schedule_status(connection, ref, lease, scheduling.clock())
 
     assert replica.counts.ended == {(State.SKIPPED, ReasonCode.STILL_RUNNING): 1}
-    (last,) = [reason for reason in explain(situation) if reason.code == "last-skipped"]
+    (last,) = [reason for reason in explain(status) if reason.code == "last-skipped"]
     assert "for STILL_RUNNING" in last.message
     assert "`overlap: queue`" in last.hint
 

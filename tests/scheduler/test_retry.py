@@ -13,7 +13,7 @@ from tenantcron.scheduler.steps.retry import (
     next_state,
     next_state_after_loss,
 )
-from tenantcron.schedules.reasons import ReasonCode, reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 from tenantcron.schedules.settings import RetryPolicy
 
 

@@ -11,13 +11,8 @@ from support.patience import PATIENCE
 from support.replicas import Works, at_work, due, made, make_due, until, until_state
 from support.scheduling import Scheduling
 
-from tenantcron.scheduler.replica import (
-    claim_loop,
-    maintenance_loops,
-    replica_loops,
-    sleeping_loops,
-)
-from tenantcron.scheduler.replica.sleeping_loops import Step
+from tenantcron.scheduler.replica import claim_loop, maintenance_loops, polling_loops, replica_loops
+from tenantcron.scheduler.replica.polling_loops import Step
 from tenantcron.scheduler.steps.claim import claim_batch
 from tenantcron.store.connection.errors import DatabaseAwayError
 
@@ -86,7 +81,7 @@ async def sleeps(real: Scheduling, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 async def test_an_idle_replica_sleeps_until_the_next_cursor_is_due(
     real: Scheduling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 60.0)
+    monkeypatch.setattr(polling_loops, "LONGEST_SLEEP", 60.0)
     idle = await sleeps(real, monkeypatch)
     assert (idle["fire"], idle["claim"]) == (60.0, 60.0)
 
@@ -242,7 +237,7 @@ async def test_once_also_starts_executions_that_waited_for_a_slow_one(
         return claims[-1]
 
     monkeypatch.setattr(claim_loop, "claim_batch", claim_and_count)
-    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 0.01)
+    monkeypatch.setattr(polling_loops, "LONGEST_SLEEP", 0.01)
     async with made(real, works) as run, asyncio.timeout(PATIENCE):
         await run.run_once()
 

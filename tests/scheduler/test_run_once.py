@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.fleet import Shell, manifest, query
 
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 from tenantcron.scheduler.replica.claim_loop import ClaimLoop
 
 SCHEDULES = dict.fromkeys(("first", "second"), 'cron: "0 * * * *", catch_up_window: 2h')
@@ -48,7 +48,7 @@ def test_handlers_that_end_while_the_next_are_claimed_do_not_end_the_run(
         return claimed
 
     monkeypatch.setattr(ClaimLoop, "start_batch", claim_and_let_end)
-    monkeypatch.setattr(sleeping_loops, "LONGEST_SLEEP", 0.01)
+    monkeypatch.setattr(polling_loops, "LONGEST_SLEEP", 0.01)
     options = {"TENANTCRON_MAX_CONCURRENT": "1", "PYTHONPATH": str(tmp_path)}
     assert shell("run", "--handlers", "once_work", "--once", **options).code == 0
 

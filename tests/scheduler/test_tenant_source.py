@@ -5,10 +5,10 @@ from uuid import uuid4
 
 from support.scheduling import NOON, Row, Scheduling
 
-from tenantcron.scheduler.inspect.cluster_status import read_vitals
+from tenantcron.scheduler.inspect.cluster_status import read_cluster_status
 from tenantcron.scheduler.inspect.findings import Finding, FindingSeverity
 from tenantcron.scheduler.inspect.health import examine
-from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.store.rows import tenant_sources
 from tenantcron.store.rows.tenant_sources import SourceProblem
@@ -34,8 +34,8 @@ async def states(scheduling: Scheduling) -> list[tuple[object, object]]:
 
 async def findings(scheduling: Scheduling) -> dict[str, Finding]:
     async with scheduling.database.transaction() as connection:
-        vitals = await read_vitals(connection, timedelta(minutes=1), scheduling.clock())
-    return {found.code: found for found in examine(vitals)}
+        status = await read_cluster_status(connection, timedelta(minutes=1), scheduling.clock())
+    return {found.code: found for found in examine(status)}
 
 
 async def test_nothing_starts_while_the_source_is_stale(
@@ -86,10 +86,10 @@ async def test_health_and_why_report_a_stale_source(scheduling: Scheduling) -> N
     assert found.severity is FindingSeverity.ERROR
     assert "public.tenants) was last read 1h ago, so no execution starts" in found.message
     async with scheduling.database.transaction() as connection:
-        situation = await read_situation(
+        status = await read_schedule_status(
             connection, schedule_ref("acme/nightly"), timedelta(minutes=1), scheduling.clock()
         )
-    assert "waits-for-tenant-source" in [reason.code for reason in explain(situation)]
+    assert "waits-for-tenant-source" in [reason.code for reason in explain(status)]
 
 
 async def test_health_reports_the_problems_of_a_source_that_is_not_stale_yet(

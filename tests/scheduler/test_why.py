@@ -9,9 +9,9 @@ import pytest
 from support.scheduling import NOON, Scheduling
 
 from tenantcron.scheduler.inspect.schedule_status import (
-    Situation,
+    ScheduleStatus,
     UnknownError,
-    read_situation,
+    read_schedule_status,
     schedule_ref,
 )
 from tenantcron.scheduler.inspect.why import Reason, explain
@@ -34,14 +34,14 @@ async def replica(scheduling: Scheduling) -> None:
         await workers.report(connection, report, scheduling.clock())
 
 
-async def situation(scheduling: Scheduling, ref: str = "acme/nightly") -> Situation:
+async def status(scheduling: Scheduling, ref: str = "acme/nightly") -> ScheduleStatus:
     async with scheduling.database.transaction() as connection:
-        return await read_situation(connection, schedule_ref(ref), LEASE, scheduling.clock())
+        return await read_schedule_status(connection, schedule_ref(ref), LEASE, scheduling.clock())
 
 
 async def reasons(scheduling: Scheduling) -> list[Reason]:
     await replica(scheduling)
-    return explain(await situation(scheduling))
+    return explain(await status(scheduling))
 
 
 async def _nothing(scheduling: Scheduling) -> None:
@@ -225,7 +225,7 @@ async def test_a_second_execution_waits_for_the_running_one(scheduling: Scheduli
 
 async def test_without_a_replica_no_replica_is_the_answer(scheduling: Scheduling) -> None:
     await _overdue(scheduling)
-    found = [reason.code for reason in explain(await situation(scheduling))]
+    found = [reason.code for reason in explain(await status(scheduling))]
     assert found[:2] == ["no-replica", "overdue"]
 
 
@@ -254,10 +254,10 @@ async def test_an_unknown_schedule_is_reported_with_the_closest_name(
 ) -> None:
     await scheduling.schedule()
     with pytest.raises(UnknownError, match="did you mean `acme/nightly`"):
-        await situation(scheduling, "acme/nightly1")
+        await status(scheduling, "acme/nightly1")
 
 
 async def test_an_occurrence_at_the_end_of_a_pause_is_the_next_one(scheduling: Scheduling) -> None:
     until = NOON + timedelta(hours=2)
     await scheduling.schedule(columns={**PAUSED, "paused_until": until})
-    assert (await situation(scheduling)).next_executions(1) == (until,)
+    assert (await status(scheduling)).next_executions(1) == (until,)

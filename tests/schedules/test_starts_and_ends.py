@@ -18,10 +18,10 @@ from tenantcron.provider.refresh import refresh
 from tenantcron.provider.static_settings import read_entries
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.outcome import Status, registered
-from tenantcron.scheduler.inspect.schedule_status import read_situation, schedule_ref
+from tenantcron.scheduler.inspect.schedule_status import read_schedule_status, schedule_ref
 from tenantcron.scheduler.inspect.why import explain
 from tenantcron.schedules.timetable import zoned_timetable
-from tenantcron.service.responses.schedules import situation_as_json
+from tenantcron.service.responses.schedules import schedule_status_as_json
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.schedule_cursors import SharedTimetable
 from tenantcron.web.forecast_charts import compute_load
@@ -231,11 +231,11 @@ async def test_status_says_when_a_schedule_starts_ends_and_ended(scheduling: Sch
 
     async def reason() -> str:
         async with scheduling.database.transaction() as connection:
-            situation = await read_situation(connection, ref, lease, scheduling.clock())
-        answered = situation_as_json(situation)
+            status = await read_schedule_status(connection, ref, lease, scheduling.clock())
+        answered = schedule_status_as_json(status)
         assert answered["cron"] == AFTERNOON
         ahead.append(len(answered["next_executions"]))
-        return explain(situation)[-1].message
+        return explain(status)[-1].message
 
     ahead: list[int] = []
     start, end = "Tue 2026-12-01 14:00 UTC", "Tue 2026-12-01 16:00 UTC"

@@ -23,7 +23,7 @@ from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.reconciler.state import read_states
 from tenantcron.scheduler.inspect.audit import audit
-from tenantcron.scheduler.replica.record_retention import RecordRetention
+from tenantcron.scheduler.replica.audit_retention import RecordRetention
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.store.connection.engine import Database, open_database
 from tenantcron.store.connection.scripts import for_schema, run_script

@@ -9,7 +9,7 @@ from support.serving import Api, apply
 from tenantcron.provider.refresh import refresh
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.store.connection.times import database_time
-from tenantcron.store.rows import history
+from tenantcron.store.rows import history_months
 
 EVIL = "<script>document.title = 'taken'</script><b>bold</b>"
 DEAD = UUID("dead0000-0000-4000-8000-000000000001")
@@ -55,7 +55,7 @@ async def furnish(api: Api) -> None:
     await apply(api, "globex", {"nightly": 'cron: "0 2 * * *"'})
     await refresh(api.database, TenantScheduleProvider())
     async with api.database.transaction() as connection:
-        await history.prepare(connection, await database_time(connection), timedelta(days=3))
+        await history_months.prepare(connection, await database_time(connection), timedelta(days=3))
     for number, state in enumerate(("SUCCEEDED", "SKIPPED", "MISSED", "CANCELLED", "SUCCEEDED")):
         await execution(api, UUID(int=number + 1), "acme", "nightly", state, hours=number + 2)
     await execution(api, DEAD, "acme", "nightly", "DEAD", hours=1)

@@ -29,7 +29,7 @@ from tenantcron.manifests.policy import default_policy
 from tenantcron.reconciler.refusals import REFUSALS
 from tenantcron.scheduler.metrics.counts import ENDS
 from tenantcron.scheduler.metrics.prometheus import METRICS, NO_REASON
-from tenantcron.schedules.reasons import ReasonCode
+from tenantcron.schedules.execution_reasons import ReasonCode
 from tenantcron.service.responses.problem_types import PROBLEMS
 from tenantcron.service.roles import ALLOWED, Permission
 from tenantcron.store.rows.executions import State

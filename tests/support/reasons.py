@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tenantcron.schedules.reasons import reason_text
+from tenantcron.schedules.execution_reasons import reason_text
 
 
 def in_words(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.service.work import Service
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.connection.times import database_time
-from tenantcron.store.rows import api_tokens, audit_records, history
+from tenantcron.store.rows import api_tokens, audit_records, history_months
 from tenantcron.tenants.registry import Registry
 from tenantcron.web.app import create_app
 
@@ -143,7 +143,7 @@ _EXECUTIONS = text(
 async def executions(api: Api, tenant: str, count: int, state: str = "SUCCEEDED") -> None:
     """Insert executions, several of them at the same time."""
     async with api.database.transaction() as connection:
-        await history.prepare(connection, await database_time(connection), timedelta(days=1))
+        await history_months.prepare(connection, await database_time(connection), timedelta(days=1))
         parameters = {"tenant": tenant, "count": count, "state": state}
         await connection.execute(_EXECUTIONS, parameters)
 

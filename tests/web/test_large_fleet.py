@@ -14,7 +14,7 @@ from support.scheduling import NOON, Scheduling
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.settings import Settings
-from tenantcron.scheduler.inspect.cluster_status import NOT_FOLLOWED, SHOWN, read_vitals
+from tenantcron.scheduler.inspect.cluster_status import NOT_FOLLOWED, SHOWN, read_cluster_status
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows import tenants_behind
 from tenantcron.web.load_ahead import KEPT, LoadAhead
@@ -58,9 +58,9 @@ async def test_a_health_check_reads_few_rows_for_any_number_of_tenants(
 ) -> None:
     with rows_received(scheduling.database) as received:
         async with scheduling.database.transaction() as connection:
-            vitals = await read_vitals(connection, LEASE, NOON)
+            status = await read_cluster_status(connection, LEASE, NOON)
 
-    assert (vitals.left_out.number, vitals.not_followed.number) == (0, 0)
+    assert (status.left_out.number, status.not_followed.number) == (0, 0)
     assert sum(received) < 50, received
 
 
@@ -77,13 +77,13 @@ async def test_the_first_tenants_that_are_behind_are_named_and_all_are_counted(
     )
 
     async with scheduling.database.transaction() as connection:
-        vitals = await read_vitals(connection, LEASE, NOON)
+        status = await read_cluster_status(connection, LEASE, NOON)
 
-    assert vitals.has_schedules
-    assert (vitals.not_followed.number, len(vitals.not_followed.rows)) == (TENANTS - 1, SHOWN)
-    assert vitals.not_followed.rows[0].tenant_id == "f10"
-    assert (vitals.left_out.number, len(vitals.left_out.rows)) == (1111, SHOWN)
-    assert vitals.left_out.rows[0].fault == "its schema is gone"
+    assert status.has_schedules
+    assert (status.not_followed.number, len(status.not_followed.rows)) == (TENANTS - 1, SHOWN)
+    assert status.not_followed.rows[0].tenant_id == "f10"
+    assert (status.left_out.number, len(status.left_out.rows)) == (1111, SHOWN)
+    assert status.left_out.rows[0].fault == "its schema is gone"
 
 
 async def test_tenants_that_are_behind_are_found_by_an_index(

@@ -15,8 +15,8 @@ from support.leases import keep_up
 from support.minting import BILLING, TIMEOUT, kid_of, read, refusal
 from support.scheduling import NOON, Scheduling
 
+from tenantcron.actor.execution_tokens import lease_digest
 from tenantcron.actor.keys import Algorithm, generate
-from tenantcron.actor.tokens import lease_digest
 from tenantcron.core.names import Owner
 from tenantcron.core.settings import Settings
 from tenantcron.scheduler.steps.execute import Executor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenantcron.schedules.reasons import ReasonCode, reason_text
+from tenantcron.schedules.execution_reasons import ReasonCode, reason_text
 
 
 @pytest.mark.parametrize("code", ReasonCode)

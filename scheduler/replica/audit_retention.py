@@ -22,7 +22,7 @@ from tenantcron.core.settings import Settings
 from tenantcron.scheduler.replica.shared_state import Replica
 from tenantcron.store.connection.backends import replace_connection
 from tenantcron.store.rows import workers
-from tenantcron.store.rows.record_retention import (
+from tenantcron.store.rows.audit_retention import (
     Forgotten,
     Kept,
     forget_of_control,

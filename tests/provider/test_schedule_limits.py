@@ -11,9 +11,9 @@ from support.fleet import DEPLOYER, Fleet, numbered
 
 from tenantcron.core.names import TenantId
 from tenantcron.core.values import JsonObject, JsonValue
-from tenantcron.provider.bounds import BoundedProvider, Bounds, ProviderError
 from tenantcron.provider.protocol import ProvidedTenant, ScheduleProvider
 from tenantcron.provider.refresh import refresh
+from tenantcron.provider.schedule_limits import BoundedProvider, Bounds, ProviderError
 from tenantcron.provider.static import static_provider
 from tenantcron.provider.tenant_schedules import TenantScheduleProvider
 from tenantcron.store.connection.engine import Database

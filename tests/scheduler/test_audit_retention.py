@@ -9,9 +9,9 @@ from structlog.testing import capture_logs
 from support.scheduling import Scheduling
 from support.tenants import add_current
 
-from tenantcron.scheduler.replica import record_retention
-from tenantcron.scheduler.replica.record_retention import RecordRetention
-from tenantcron.store.rows import record_retention as store_retention
+from tenantcron.scheduler.replica import audit_retention
+from tenantcron.scheduler.replica.audit_retention import RecordRetention
+from tenantcron.store.rows import audit_retention as store_retention
 from tenantcron.store.rows import workers
 from tenantcron.store.rows.workers import WorkerReport
 
@@ -78,7 +78,7 @@ async def test_a_step_is_bounded_and_the_next_one_continues(
 ) -> None:
     monkeypatch.setattr(store_retention, "ROWS_A_TRANSACTION", 10)
     monkeypatch.setattr(store_retention, "TENANTS_A_TRANSACTION", 2)
-    monkeypatch.setattr(record_retention, "_TRANSACTIONS_A_STEP", 2)
+    monkeypatch.setattr(audit_retention, "_TRANSACTIONS_A_STEP", 2)
     await tenants(scheduling, *(f"t{number}" for number in range(5)))
     await record(scheduling, "tenantcron", 500, 15)
     await record(scheduling, "tenant_t1", 500, 15)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,7 +14,7 @@ from support.patience import PATIENCE
 from support.sessions import until_not_found
 
 from tenantcron.core.names import TenantId
-from tenantcron.provider.notifications import LONGEST_WAIT, Backoff, Hints, listen
+from tenantcron.scheduler.replica.notifications import LONGEST_WAIT, Backoff, Hints, listen
 from tenantcron.store.connection.database_urls import DatabaseTarget
 from tenantcron.store.connection.engine import Database
 
@@ -63,8 +64,9 @@ async def listening(target: DatabaseTarget) -> AsyncIterator[Recorder]:
 
 
 async def test_an_apply_and_new_work_are_notified(
-    fleet: Fleet, database: Database, database_url: str
+    tmp_path: Path, database: Database, database_url: str
 ) -> None:
+    fleet = Fleet(database, tmp_path)
     async with listening(database.target) as ears:
         assert await ears.next() == ("listening", "")
         fleet.write("acme", numbered(1))
