@@ -1,1 +1,1 @@
-"""The REST API: the same operations as the command line, for callers who prove who they are."""
+"""The REST API: the operations of the command line, for authenticated callers."""

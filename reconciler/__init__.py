@@ -1,1 +1,1 @@
-"""Desired against live: diff, plan, guards, and apply in one transaction per tenant."""
+"""Compares desired with live schedules and applies changes, one transaction per tenant."""

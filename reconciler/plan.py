@@ -46,7 +46,7 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an apply may do in addition to changing schedules of existing tenants."""
+    """Permissions of an apply in addition to changing schedules of existing tenants."""
 
     create_tenants: bool = False
     max_deletes: int | None = None

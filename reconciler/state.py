@@ -31,7 +31,7 @@ class LiveState:
     live: Sequence[Definition] = ()
     # By schedule name; a pause may have ended.
     pauses: Mapping[str, Pause] = field(default_factory=dict)
-    # By the names of the schedules that do not fire, where these were read, too.
+    # By schedule name, for schedules that do not fire, if they were read.
     faults: Mapping[str, str] = field(default_factory=dict)
     # By schedule name, for schedules that no manifest declares, if they were read.
     providers: Mapping[str, str] = field(default_factory=dict)

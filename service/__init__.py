@@ -1,1 +1,1 @@
-"""What the API, the dashboard and the command line share: callers, roles, look-ups, responses."""
+"""Shared by the API, the dashboard and the command line: callers, roles, look-ups, responses."""

@@ -1,1 +1,1 @@
-"""The dashboard: pages for people, made by the server, on the same rules as the REST API."""
+"""The dashboard: server-rendered pages with the same authorisation as the REST API."""

@@ -1,1 +1,1 @@
-"""How answers are shown: to people on a terminal, to GitHub, to code scanners."""
+"""Output formats: text, GitHub annotations, job summaries and SARIF."""
