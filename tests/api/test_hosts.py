@@ -1,4 +1,4 @@
-"""Host names: which requests are served, whatever name they were sent under."""
+"""Host names: which requests the server accepts."""
 
 import asyncio
 from pathlib import Path

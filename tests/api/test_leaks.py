@@ -117,7 +117,7 @@ async def test_no_list_search_etag_or_error_of_a_bound_caller_shows_the_other_te
             await bound.get("/v1/tenants/acme/schedules"),
             await bound.get("/v1/tenants/acme/schedules/nightly/why"),
             await bound.get("/v1/tenants/acme/audit-records"),
-            # Near misses, which the command line answers with what was probably meant.
+            # Similar names, for which the command line suggests a correction.
             await bound.get("/v1/tenants/hus-beta"),
             await bound.get("/v1/tenants/acme/schedules/hus_job"),
             await bound.get("/v1/tenants/acme/audit-records", params={"entity_type": "tenant"}),

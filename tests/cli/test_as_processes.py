@@ -57,7 +57,7 @@ def test_a_command_works_as_a_separate_process(command: str, shell: Shell) -> No
     process = shell.start(command, *ARGUMENTS[command])
     out, err = process.communicate()
 
-    # No scheduler is left running, and `health` says so.
+    # No scheduler is running, which `health` reports.
     assert process.returncode == (1 if command == "health" else 0), err
     assert "Traceback" not in err
     assert out or command == "run"

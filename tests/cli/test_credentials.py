@@ -21,7 +21,7 @@ from tenantcron.store.connection.database_urls import target_of
 from tenantcron.store.connection.engine import Database
 from tenantcron.store.rows.webhooks import Webhook
 
-# Parts of it are looked for as well: an error may quote a piece of what it cannot read.
+# Parts of it are searched for, too: an error may quote a fragment.
 PARTS = ("hunter2", "Xq7zq9")
 PASSWORD = "Xq7zq9hunter2"  # noqa: S105 -- made up
 # Characters that mean something in a URL, written as they must be and as they must not.
@@ -322,7 +322,7 @@ def test_a_scheduler_neither_logs_nor_records_a_password_of_a_url(
 
     assert [called for called in shown if leaks(called.out + called.err)] == []
     assert not leaks(recorded)
-    # What is hidden was there: each of them failed, and said why.
+    # The passwords were used: each command failed with a message.
     assert "no ledger at postgresql://***@127.0.0.1/db" in recorded
     assert "could not be checked" in recorded
     assert "the URL of the target is invalid" in recorded

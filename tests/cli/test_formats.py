@@ -292,7 +292,7 @@ def closed(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
 TEXT = closed({"text": {"type": "string", "minLength": 1}})
 LEVEL = {"enum": ["none", "note", "warning", "error"]}
 POSITIVE = {"type": "integer", "minimum": 1}
-# What SARIF 2.1.0 says about the objects that we use, and about no others.
+# The part of the SARIF 2.1.0 schema for the objects that we use.
 SARIF = closed(
     {
         "version": {"const": "2.1.0"},

@@ -146,7 +146,7 @@ async def test_a_missing_permission_fails_its_tenant(both: Both) -> None:
 
 
 async def test_a_request_to_a_busy_server_is_retried(server: Server, tmp_path: Path) -> None:
-    """The third request of the minute waits for the next one, as the server says."""
+    """The third request of a minute is retried after `Retry-After`."""
     write(tmp_path, {"acme.yaml": manifest("acme", {"nightly": NIGHTLY})})
     with server.database(TEMPLATE) as url:
         settings = Settings(database_url=url, folder=tmp_path)

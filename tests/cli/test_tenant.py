@@ -30,7 +30,7 @@ def shell(tmp_path: Path, database_url: str) -> Shell:
 
 
 def json_of(shell: Shell, *arguments: str) -> dict[str, object]:
-    """Call an action that concerns one tenant, and return what it says of it."""
+    """Call an action on a tenant, and return the tenant from its JSON output."""
     called = shell("tenant", *arguments, "--format", "json")
     assert (called.code, called.err) == (0, "")
     (tenant,) = json.loads(called.out)["tenants"]

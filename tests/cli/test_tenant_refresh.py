@@ -105,7 +105,7 @@ def test_a_detached_source_releases_its_tenants(shell: Shell) -> None:
 
 def test_a_scheduler_refreshes_after_a_notification(shell: Shell, database_url: str) -> None:
     query(database_url, TRIGGER)
-    # So rarely that only the notification can be what it follows.
+    # So rarely that only the notification can trigger the refresh.
     process = shell.start("run", TENANTCRON_REFRESH_INTERVAL="1h", **SOURCE)
     try:
         ids = "SELECT id FROM tenantcron.tenant"

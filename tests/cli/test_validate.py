@@ -1,4 +1,4 @@
-"""`tenantcron validate`: exit codes, and what it never does."""
+"""`tenantcron validate`: exit codes, and no database or network access."""
 
 import json
 import subprocess
@@ -162,7 +162,7 @@ def test_no_connection_is_ever_opened() -> None:
 
 
 def tenantcron_script(text: str) -> str:
-    """Run a script that calls the command line, and return what it says on stderr."""
+    """Run a script that calls the command line, and return its stderr."""
     run = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, encoding="utf-8", check=False
     )

@@ -24,9 +24,9 @@ PAGES = (
     "/ui/sign-in",
 )
 
-# Each returns what breaks its rule; the name says the rule.
+# Each script returns the elements that violate the rule in its name.
 _RULES = {
-    "what can be used has a name": """() => [...document.querySelectorAll(
+    "interactive elements have a name": """() => [...document.querySelectorAll(
         "a, button, input:not([type=hidden]), select, summary, meter, svg[role=img], pre, .mark")]
       .filter((one) => !(one.textContent.trim() || one.getAttribute("aria-label")
         || one.labels?.length || one.getAttribute("aria-labelledby")))
@@ -35,7 +35,7 @@ _RULES = {
       ...document.querySelectorAll("input:not([type=hidden]), select")]
       .filter((one) => !one.labels.length && !one.getAttribute("aria-label"))
       .map((one) => one.outerHTML)""",
-    "a picture has words, or says that it needs none": """() => [
+    "images have a text alternative": """() => [
       ...document.querySelectorAll("img:not([alt]), svg:not([role=img]), svg:not([aria-label])")]
       .map((one) => one.outerHTML.slice(0, 200))""",
     "a sign for the eye only is not read out": """() => [...document.querySelectorAll(
@@ -48,12 +48,12 @@ _RULES = {
     }""",
     "ids are unique": """() => [...document.querySelectorAll("[id]")].map((one) => one.id)
       .filter((one, at, all) => all.indexOf(one) !== at)""",
-    "what is referred to is there": """() => [
+    "references exist": """() => [
       ...document.querySelectorAll("[aria-labelledby], [aria-describedby], label[for]")]
       .flatMap((one) => [one.getAttribute("aria-labelledby"), one.getAttribute("aria-describedby"),
         one.getAttribute("for")].filter(Boolean).join(" ").split(" "))
       .filter((id) => !document.getElementById(id))""",
-    "a table says what its columns are": """() => [...document.querySelectorAll("table")]
+    "tables have column headers": """() => [...document.querySelectorAll("table")]
       .filter((one) => ![...one.querySelectorAll("thead th")].length
         || [...one.querySelectorAll("th")].some((cell) => !cell.scope))
       .map((one) => one.outerHTML.slice(0, 200))""",
@@ -68,7 +68,7 @@ _RULES = {
         ? [...document.querySelectorAll("main *")].filter(
             (one) => one.getBoundingClientRect().right > innerWidth && !one.closest(".scroll"))
           .map((one) => one.outerHTML.slice(0, 120)) : []""",
-    "a finger hits what it aims at": """() => [...document.querySelectorAll(
+    "touch targets are large enough": """() => [...document.querySelectorAll(
         "button, input:not([type=hidden]), select, .actions summary, nav a, .mark, .cards th a")]
       .filter((one) => one.checkVisibility())
       .filter((one) => Math.min(one.offsetWidth, one.offsetHeight) < 24)

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: every page, every button, and what it does in the database."""
+"""The dashboard in a real browser: all pages, all actions and their effect in the database."""
 
 import pytest
 from playwright.async_api import Browser, Page, expect
@@ -94,7 +94,7 @@ async def _tenant(page: Page) -> None:
     await expect(row).to_contain_text("At 01:30, every day")
     marks = row.locator("a.mark")
     assert await marks.count() == 6
-    # The text behind each mark says what its colour and sign say.
+    # The hidden text of each mark has the same state as its colour and sign.
     assert [text.split(",")[0].split("\n")[-1] for text in await marks.all_inner_texts()] == [
         *("succeeded", "cancelled", "missed", "skipped", "succeeded", "dead")
     ]

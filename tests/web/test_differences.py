@@ -1,4 +1,4 @@
-"""Two versions of a schedule side by side: what differs, and nothing else, as manifests have it."""
+"""Differences between two versions of a schedule, formatted as in manifests."""
 
 from tenantcron.core.values import JsonObject, JsonValue
 from tenantcron.reconciler.diff import diff

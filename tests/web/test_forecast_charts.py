@@ -1,4 +1,4 @@
-"""The strips of the overview: what is due, and what has ended."""
+"""The charts of the overview: due and finished executions."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

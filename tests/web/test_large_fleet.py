@@ -1,4 +1,4 @@
-"""The overview of thousands of tenants: what it reads, and what it keeps for the next look."""
+"""The overview of thousands of tenants: its reads and its cache."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

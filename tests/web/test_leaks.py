@@ -63,7 +63,7 @@ def _of(path: str, tenant: str, execution: UUID) -> str:
 
 
 def _response(answer: httpx.Response) -> tuple[int, dict[str, str], str]:
-    """All that an answer says, with the one name in place of the other."""
+    """Return the content of a response, with one tenant's names replaced by the other's."""
     headers = {key: value for key, value in answer.headers.items() if key not in OF_THE_REQUEST}
     text = answer.text.replace(OTHERS, MISSING).replace(str(OF_OTHERS), str(UNKNOWN))
     where = {key: value.replace(OTHERS, MISSING) for key, value in headers.items()}
@@ -118,7 +118,7 @@ async def test_no_page_of_a_tenant_shows_or_counts_anything_of_others(
     for response in own:
         for word in (OTHERS, THEIR_SCHEDULE, "initech", str(OF_OTHERS), str(OF_OTHERS)[:8]):
             assert word not in response.text, response.request.url
-    # The same pages do show it to those who may see it, so the words are the right ones.
+    # The same pages show them to viewers with access, so the search terms are correct.
     assert all(OTHERS in response.text for response in all_of_them)
     assert "2 executions failed" in all_of_them[0].text
     assert "1 execution failed" in own[0].text
@@ -128,7 +128,7 @@ async def test_no_page_of_a_tenant_shows_or_counts_anything_of_others(
 async def test_without_row_level_security_a_tenant_is_redirected_to_its_page(
     api: Api,
 ) -> None:
-    """An overview counts what it sees: the code alone would not keep tenants apart there."""
+    """The overview counts all visible rows, so the code alone would not isolate tenants."""
     object.__setattr__(api.service, "row_level_security", False)
     await apply(api, OTHERS, {THEIR_SCHEDULE: 'cron: "*/15 * * * *"', "nightly": NIGHTLY})
     paths = ("/ui/tenants", "/ui/tenants/acme", "/ui/tenants/acme/schedules/nightly")

@@ -1,4 +1,4 @@
-"""The overview names what needs attention, and leads there."""
+"""Findings on the overview link to the pages that need attention."""
 
 import re
 
@@ -14,7 +14,7 @@ _TROUBLE = (
     f"{_CURSORS} {_PAUSED} WHERE tenant_id = 'acme' AND schedule_name = 'nightly'",
     "UPDATE tenantcron.tenant SET sync_fault = 'its schema is gone' WHERE id = 'globex'",
 )
-# What is said of it, and the page that it leads to.
+# The text of the finding, and the page that it links to.
 _TOLD = {
     "overdue, the first by": "/ui/tenants/globex/schedules/nightly",
     "cannot be evaluated": "/ui/tenants/acme/schedules/hourly",

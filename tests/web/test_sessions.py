@@ -1,4 +1,4 @@
-"""Sessions: who is let in, what cookies are like, and that clicks come from our own pages."""
+"""Sessions: sign-in, cookies and protection against cross-site requests."""
 
 import re
 from collections.abc import AsyncIterator
