@@ -83,7 +83,7 @@ async def test_the_text_of_an_operator_never_becomes_another_code(
     assert await scheduling.count(reason=words) == 1
 
 
-@pytest.mark.parametrize("outcome", set(AttemptOutcome) - {AttemptOutcome.LOST})
+@pytest.mark.parametrize("outcome", sorted(set(AttemptOutcome) - {AttemptOutcome.LOST}))
 def test_every_way_to_end_is_counted_from_zero(outcome: AttemptOutcome) -> None:
     allowed = claimed(attempts_allowed=1)
     result = next_state(Attempt(allowed, outcome), SETTINGS, Random(1))  # noqa: S311 -- no secret
