@@ -28,6 +28,7 @@ from tenantcron.schedules.timetable import zoned_timetable
 from tenantcron.store.rows.schedule_cursors import CursorRow
 from tenantcron.store.rows.schedule_definitions import definition_id
 
+# The fault of all cursors of a tenant that cannot be read; its `sync_fault` has the error.
 UNREADABLE = "the tenant's schedules cannot be read"
 
 
@@ -61,9 +62,9 @@ def align(
     return _recounted(changed, provided, _counts_from(provided, cursor, circumstances))
 
 
-def quarantine(cursor: CursorRow, why: str) -> CursorRow:
+def quarantine(cursor: CursorRow) -> CursorRow:
     """Return the cursor of a tenant that cannot be read: quarantined where it is."""
-    return replace(cursor, fault=f"{UNREADABLE}: {why}")
+    return replace(cursor, fault=UNREADABLE)
 
 
 def rezone(cursor: CursorRow, now: datetime, tz_version: str) -> CursorRow:
@@ -166,9 +167,8 @@ def _kept(
 
 def _found_by_others(cursor: CursorRow, changed: CursorRow) -> bool:
     """Whether the fault is from the fire step, which keeps the next occurrence, and still holds."""
-    unreadable = cursor.fault is not None and cursor.fault.startswith(UNREADABLE)
     same = changed.definition_id == cursor.definition_id
-    return cursor.next_run_at is not None and not unreadable and same
+    return cursor.next_run_at is not None and cursor.fault != UNREADABLE and same
 
 
 def _fault(provided: ProvidedSchedule) -> str | None:

@@ -222,7 +222,7 @@ def _compare_tenant(
     if tenant.is_locked:
         return
     if tenant.fault is not None:
-        held = ((cursor, quarantine(cursor, tenant.fault)) for cursor in cursors.values())
+        held = ((cursor, quarantine(cursor)) for cursor in cursors.values())
         changes.changed.extend(after for before, after in held if after != before)
         return
     for schedule in tenant.schedules:

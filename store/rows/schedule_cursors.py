@@ -322,10 +322,8 @@ async def overdue(
 
 
 async def quarantined(connection: AsyncConnection, except_for: str, limit: int) -> SomeCursors:
-    """Return cursors that have a fault, except for faults that begin with this text."""
-    is_faulty = and_(
-        _cursor.fault.is_not(None), ~_cursor.fault.startswith(except_for, autoescape=True)
-    )
+    """Return cursors that have a fault other than this one."""
+    is_faulty = and_(_cursor.fault.is_not(None), _cursor.fault != except_for)
     return await _some(connection, is_faulty, _cursor.tenant_id, limit, {})
 
 
