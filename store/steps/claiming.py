@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from sqlalchemy import Row, func, select
@@ -156,6 +156,19 @@ class Claim:
         return bool(self.started or self.skipped or self.must_replace)
 
 
+# The reasons that a claim may write, by parameter.
+REASON_CODES: Final = {
+    "no_scheduler": ReasonCode.NO_SCHEDULER.value,
+    "removed": ReasonCode.REMOVED.value,
+    "disabled": ReasonCode.DISABLED.value,
+    "still_running": ReasonCode.STILL_RUNNING.value,
+    "replaced": ReasonCode.REPLACED.value,
+    "tenant_inactive": ReasonCode.TENANT_INACTIVE.value,
+    "tenant_limit": ReasonCode.TENANT_LIMIT.value,
+    "limit": ReasonCode.LIMIT.value,
+}
+
+
 async def claim(  # noqa: PLR0913 -- the parameters of one statement
     connection: AsyncConnection,
     worker_id: str,
@@ -182,14 +195,7 @@ async def claim(  # noqa: PLR0913 -- the parameters of one statement
         "alone": suspects.ALONE,
         "hungry": HUNGRY_FOR,
         "kept": KEPT_SHARE,
-        "no_scheduler": ReasonCode.NO_SCHEDULER.value,
-        "removed": ReasonCode.REMOVED.value,
-        "disabled": ReasonCode.DISABLED.value,
-        "still_running": ReasonCode.STILL_RUNNING.value,
-        "replaced": ReasonCode.REPLACED.value,
-        "tenant_inactive": ReasonCode.TENANT_INACTIVE.value,
-        "tenant_limit": ReasonCode.TENANT_LIMIT.value,
-        "limit": ReasonCode.LIMIT.value,
+        **REASON_CODES,
     }
     found = await connection.exec_driver_sql(statement("claim"), parameters)
     columns = list(found.keys())

@@ -13,10 +13,10 @@ from support.standby import Pair, replicated
 HANDLERS = '''
 """Handlers that leave a line for each call."""
 from pathlib import Path
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 from tenantcron.targets.registry import saga
 
-sleeping_loops.LONGEST_SLEEP = 0.2
+polling_loops.LONGEST_SLEEP = 0.2
 
 async def note(execution):
     with Path("called").open("a") as file:

@@ -25,10 +25,10 @@ HANDLERS = '''
 from contextlib import suppress
 from tenantcron import Fail, Retry, TokenError, saga
 from tenantcron.scheduler.metrics import prometheus
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 
 # No notification is sent when a test makes a cursor due.
-sleeping_loops.LONGEST_SLEEP = 0.05
+polling_loops.LONGEST_SLEEP = 0.05
 prometheus.FRESH_SECONDS = 0.0
 
 @saga("quick")

@@ -17,11 +17,11 @@ HANDLERS = '''
 """Handlers that say that they were called."""
 import asyncio, os
 import psycopg
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 from tenantcron.targets.registry import saga
 
 # No notification is sent when a test makes a cursor due. Short sleeps mean more kills.
-sleeping_loops.LONGEST_SLEEP = 0.05
+polling_loops.LONGEST_SLEEP = 0.05
 
 async def note(execution, what):
     url = os.environ["TENANTCRON_DATABASE_URL"]

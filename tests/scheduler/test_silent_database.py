@@ -18,10 +18,10 @@ HANDLERS = '''
 """Handlers that end at once, or never."""
 import asyncio
 from pathlib import Path
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 from tenantcron.targets.registry import saga
 
-sleeping_loops.LONGEST_SLEEP = 0.05
+polling_loops.LONGEST_SLEEP = 0.05
 
 @saga("quick")
 async def quick(execution):

@@ -18,10 +18,10 @@ from pathlib import Path
 import structlog
 from sqlalchemy import text
 from tenantcron import Fail, Retry, TokenError, saga
-from tenantcron.scheduler.replica import sleeping_loops
+from tenantcron.scheduler.replica import polling_loops
 
 # No notification is sent when a test makes a cursor due.
-sleeping_loops.LONGEST_SLEEP = 0.05
+polling_loops.LONGEST_SLEEP = 0.05
 """
 Line = dict[str, object]
 

@@ -38,15 +38,15 @@ HANDLERS = """
 import os
 from sqlalchemy import text
 try:
-    from tenantcron.scheduler.replica import sleeping_loops
+    from tenantcron.scheduler.replica import polling_loops
     is_previous = False
 except ImportError:
-    from tenantcron.scheduler import run as sleeping_loops
+    from tenantcron.scheduler import run as polling_loops
     is_previous = True
 from tenantcron.targets.registry import saga
 
 # No notification is sent when a test makes a cursor due.
-sleeping_loops.LONGEST_SLEEP = 0.05
+polling_loops.LONGEST_SLEEP = 0.05
 
 async def note(execution):
     async with execution.connection() as connection:
